@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Largest map, in bytes of keys and values (CSI specification, "Size Limits": 4 KiB).
 pub const MAP_BYTES: usize = 4096;
 
-/// How keys begin that kubelet and the sidecars add to parameters and contexts: no author of a request chose them.
+/// Prefixes of the keys that kubelet and the sidecars add to parameters and contexts: the author of a request did not choose these keys.
 const KUBERNETES_KEYS: [&str; 2] = ["csi.storage.k8s.io/", "storage.kubernetes.io/"];
 
 /// Whether kubelet or a sidecar adds a key.
@@ -21,7 +21,7 @@ pub fn is_added_by_kubernetes(key: &str) -> bool {
 pub struct Attributes(BTreeMap<String, String>);
 
 impl Attributes {
-    /// From pairs in which a key could stand twice: refused, since which one counts would depend on the reader.
+    /// From key-value pairs. A duplicate key is an error, since readers would disagree on which value counts.
     pub fn from_pairs(
         what: &'static str,
         pairs: impl IntoIterator<Item = (String, String)>,
@@ -35,7 +35,7 @@ impl Attributes {
         Ok(Self(map))
     }
 
-    /// Refuses a map above `limit` bytes; [`MAP_BYTES`] is the specification's.
+    /// Rejects a map above `limit` bytes; the limit of the specification is [`MAP_BYTES`].
     pub fn within(self, what: &'static str, limit: usize) -> Result<Self, InvalidWord> {
         let length = self.bytes();
         if length > limit {
@@ -61,12 +61,12 @@ impl Attributes {
         self.0.get(key).map(String::as_str)
     }
 
-    /// True when there is nothing in it.
+    /// True when the map is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Takes a key out.
+    /// Removes a key.
     pub fn remove(&mut self, key: &str) -> Option<String> {
         self.0.remove(key)
     }
@@ -78,7 +78,7 @@ impl Attributes {
             .map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Gives the map away.
+    /// Converts into a plain map.
     pub fn into_map(self) -> BTreeMap<String, String> {
         self.0
     }
@@ -91,7 +91,7 @@ impl From<BTreeMap<String, String>> for Attributes {
 }
 
 impl FromIterator<(String, String)> for Attributes {
-    /// The last of equal keys counts: only for sources that are maps themselves.
+    /// Of equal keys the last one counts: only for sources that are maps themselves.
     fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
         Self(pairs.into_iter().collect())
     }

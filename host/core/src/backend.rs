@@ -1,7 +1,7 @@
 //! The trait of a storage backend: CSI's calls without the wire.
 //!
-//! Arguments are as CSI's, less what the host does itself. Answers were checked by the implementation: ids, maps and capacities are within their
-//! limits, a capacity is inside the range that was asked. When a call returns, what it wrote is durable.
+//! Arguments are those of CSI without the parts that the host handles itself. The implementation has checked each answer: ids, maps and capacities
+//! are within their limits, and a capacity is inside the requested range. When a call returns, its writes are durable.
 
 #![allow(
     missing_docs,
@@ -25,7 +25,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Which code runs: stands in every error that is the plugin's fault.
+/// Name, version and digest of a plugin; part of every error that is the plugin's fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginLabel {
     /// `plugin-info.name`.
@@ -64,12 +64,12 @@ pub struct ValidateVolume {
     pub mutable_parameters: Attributes,
 }
 
-/// The answer to it.
+/// The answer to ValidateVolumeCapabilities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Validation {
-    /// All of it holds.
+    /// All requested capabilities are supported.
     Confirmed,
-    /// Why not.
+    /// The reason.
     Unsupported(String),
 }
 
@@ -91,7 +91,7 @@ pub struct ControllerExpand {
     pub capability: Option<VolumeCapability>,
 }
 
-/// The answer to it.
+/// The answer to ControllerExpandVolume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expanded {
     pub capacity_bytes: u64,
@@ -106,7 +106,7 @@ pub struct GetCapacity {
     pub accessible_topology: Option<Topology>,
 }
 
-/// The answer to it.
+/// The answer to GetCapacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Available {
     pub available_bytes: u64,
@@ -120,11 +120,11 @@ pub struct CreateSnapshot {
     pub source_volume: VolumeId,
     pub name: RequestedName,
     pub parameters: Attributes,
-    /// CSI 1.13, and only with the feature `snapshot-topology`.
+    /// Field of CSI 1.13, passed only with the feature `snapshot-topology`.
     pub accessibility: Option<TopologyRequirement>,
 }
 
-/// CSI ListSnapshots, but for the lookup of one by id.
+/// CSI ListSnapshots, without the lookup of one snapshot by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListSnapshots {
     pub source_volume: Option<VolumeId>,
@@ -160,7 +160,7 @@ pub struct NodePublish {
     pub volume_context: Attributes,
 }
 
-/// What a backend says of its node.
+/// What a backend returns about its node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeDescription {
     /// Absent: the host's node name, which the administrator may change.
@@ -174,121 +174,121 @@ pub struct NodeDescription {
 /// Why a backend's call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BackendError {
-    /// The backend says so itself. Values of the call's secrets were replaced.
+    /// The plugin returned an error. Values of the call's secrets were replaced.
     #[error("{message}")]
     Answered {
-        /// Its code.
+        /// The error's code.
         code: Code,
-        /// Its words.
+        /// The error's message.
         message: String,
     },
-    /// The guest trapped: a fault of the plugin; nothing of the call's instance is left.
+    /// The guest trapped: a fault of the plugin. The call's instance is discarded.
     #[error("{plugin} trapped in {function}: {reason}")]
     Trapped {
-        /// Which code.
+        /// The plugin.
         plugin: PluginLabel,
-        /// Which export.
+        /// The export that was called.
         function: &'static str,
-        /// What wasm says.
+        /// The trap's message.
         reason: String,
     },
-    /// Over its memory, table, handle or host-call limit.
+    /// The call exceeded its memory, table, handle or host-call limit.
     #[error("{plugin} went over {limit} in {function}; the limit stands in the backend document")]
     OverLimit {
-        /// Which code.
+        /// The plugin.
         plugin: PluginLabel,
-        /// Which export.
+        /// The export that was called.
         function: &'static str,
-        /// Which limit, by its key in the document, with its value.
+        /// The limit, by its key in the document, with its value.
         limit: String,
     },
-    /// Used up its time (`limits.time`), computing or waiting. Work may be under way.
+    /// The call exceeded its time (`limits.time`), computing or waiting. Its work may be under way.
     #[error("{plugin} did not answer {function} within {seconds} s")]
     OutOfTime {
-        /// Which code.
+        /// The plugin.
         plugin: PluginLabel,
-        /// Which export.
+        /// The export that was called.
         function: &'static str,
         /// The budget in seconds.
         seconds: u64,
     },
-    /// It answered, and the answer breaks a rule of CSI or of the contract.
+    /// The plugin answered, and the answer breaks a rule of CSI or of the contract.
     #[error("{plugin} gave an answer to {function} that is not valid: {reason}")]
     BadAnswer {
-        /// Which code. Boxed, since every result is as large as the largest error.
+        /// The plugin. Boxed, since every result is as large as the largest error.
         plugin: Box<PluginLabel>,
-        /// Which export.
+        /// The export that was called.
         function: &'static str,
-        /// Which rule.
+        /// The rule.
         reason: String,
-        /// Whose fault that is.
+        /// Who is responsible.
         blame: Blame,
     },
-    /// The host refused something that it asked for, and it ended the call with that.
+    /// The host rejected a request of the plugin, and the plugin ended the call with that error.
     #[error("{plugin} asked the host in {function} for what is refused: {reason}")]
     Refused {
-        /// Which code. Boxed, since every result is as large as the largest error.
+        /// The plugin. Boxed, since every result is as large as the largest error.
         plugin: Box<PluginLabel>,
-        /// Which export.
+        /// The export that was called.
         function: &'static str,
-        /// What the client is told, who did not ask for it.
+        /// The code that the client receives, which did not make the rejected request.
         code: Code,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// Whose fault that is.
+        /// Who is responsible.
         blame: Blame,
     },
-    /// The host, or the storage that it reaches for the plugin, failed the call.
+    /// The host, or the storage that it accesses for the plugin, failed the call.
     #[error("{plugin} could not go on in {function}: {reason}")]
     HostFailed {
-        /// Which code.
+        /// The plugin.
         plugin: PluginLabel,
-        /// Which export.
+        /// The export that was called.
         function: &'static str,
-        /// What the client is told.
+        /// The code that the client receives.
         code: Code,
-        /// What failed, what to do.
+        /// What failed and what to do.
         reason: String,
     },
-    /// As many of its calls run as `limits.concurrency` allows.
+    /// The backend already runs as many calls as `limits.concurrency` allows.
     #[error("the backend is busy: {limit} calls are running (limits.concurrency)")]
     Busy {
         /// The limit.
         limit: usize,
     },
-    /// Its running calls have all the memory that they may have together.
+    /// The backend's running calls use all the memory that they may have together.
     #[error(
         "the backend is busy: its calls take the {bytes} bytes that they may have together (limits.memory)"
     )]
     MemoryBusy {
-        /// That sum.
+        /// The limit of that sum.
         bytes: usize,
     },
-    /// It does not export the interface.
+    /// The component does not export the interface.
     #[error("the backend does not offer `{interface}`")]
     NotOffered {
         /// The interface of the contract.
         interface: &'static str,
     },
-    /// The host stopped the call: it is going down.
+    /// The host stopped the call because it is shutting down.
     #[error("the call was stopped: the host is going down")]
     Cancelled,
 }
 
-/// How a call of a backend ends.
+/// The result of a call of a backend.
 pub type Answer<T> = Result<T, BackendError>;
 
-/// A storage backend. A method whose interface is not in [`Backend::offer`] answers [`BackendError::NotOffered`].
+/// A storage backend. A method whose interface is not in [`Backend::offer`] returns [`BackendError::NotOffered`].
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
-    /// Which code runs.
+    /// The plugin's name, version and digest.
     fn label(&self) -> &PluginLabel;
-    /// What it offers.
+    /// The services and features that it offers.
     fn offer(&self) -> &ServiceSet;
     /// `plugin-info.manifest`.
     fn manifest(&self) -> &Attributes;
 
-    /// False: still starting.
+    /// False: the backend is still starting.
     async fn probe(&self, call: &Call) -> Answer<bool>;
 
     async fn create_volume(&self, call: &Call, args: CreateVolume) -> Answer<Volume>;

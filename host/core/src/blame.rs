@@ -1,8 +1,8 @@
-//! Who has to mend what made a call fail, and how a refused argument of a plugin is compared with the request.
+//! Who is responsible for a failed call, and how a rejected argument of a plugin is compared with the request.
 //!
-//! A request reaches a plan through the plugin: it copies a server, a path or an option from a StorageClass. So a refused word is compared
-//! with what the request says. In doubt it is the request's: a rollback that does not come can be ordered by hand, one that a tenant
-//! provokes takes a good version from everybody.
+//! A request reaches a plan through the plugin, which copies a server, a path or an option from a StorageClass. A rejected argument is therefore
+//! compared with the strings of the request. In doubt the request is responsible: an administrator can order a missing rollback by hand, but a
+//! rollback that one tenant provokes takes a good version from all users.
 
 use crate::attributes::{Attributes, is_added_by_kubernetes};
 use crate::secrets::Secrets;
@@ -11,63 +11,63 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// How many times larger what a plugin makes of a request may be than the request: base64 and JSON escapes do not reach 4.
+/// Largest ratio of what a plugin derives from a request to the request: base64 and JSON escapes stay below 4.
 const GROWTH: usize = 4;
 
-/// Who has to mend it.
+/// Who is responsible for a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Owner {
     /// The code of the plugin.
     Plugin,
-    /// The request: what a pod, a claim, a class or a PersistentVolume says.
+    /// The request: the content of a pod, a PersistentVolumeClaim, a StorageClass or a PersistentVolume.
     Request,
     /// A secret of the request.
     Secret,
-    /// What lies in a volume or a pool.
+    /// The content of a volume or a pool.
     Content,
-    /// The storage: disks, arrays, networks, the state store, or work on them that is not done yet.
+    /// The storage: disks, arrays, networks, the state store, or work on them that is not finished.
     Storage,
     /// This host and its node.
     Host,
-    /// The documents: grants, limits, which version serves.
+    /// The documents: grants, limits, the choice of the serving version.
     Administrator,
 }
 
-/// Why an argument of a plugin was refused, as far as that tells whose fault it is. Crosses the process boundary with the error.
+/// Why an argument of a plugin was rejected, as far as this determines who is responsible. Crosses the process boundary with the error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Blame {
-    /// This one's, whatever the request says.
+    /// This owner is responsible, whatever the request contains.
     Of(Owner),
-    /// A word is wrong: the request's if it says it, too.
+    /// A string is not valid: the request is responsible if it contains the string too.
     Word(RefusedWord),
-    /// More than so many bytes: the request's if it brings nearly as many.
+    /// The size exceeds this many bytes: the request is responsible if it is nearly as large.
     Size(usize),
 }
 
-/// A word of a plugin that was refused. Without a value in `Debug`: it may be a mount flag, or hold a secret.
+/// A rejected string of a plugin. `Debug` does not show it: it may be a mount flag, or contain a secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedWord(Zeroizing<String>);
 
-/// What the author of a request wrote, wherever it stood.
+/// The strings that the author of a request wrote, in any field.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct RequestWords(Vec<String>);
 
-/// All that a request says: what a refused word is compared with.
+/// The full content of a request, with which a rejected string is compared.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
-    /// Its words.
+    /// Its strings.
     pub words: &'a RequestWords,
     /// Its secrets.
     pub secrets: &'a Secrets,
 }
 
 impl Blame {
-    /// This word is wrong.
+    /// This string is not valid.
     pub fn word(word: impl Into<String>) -> Self {
         Self::Word(RefusedWord(Zeroizing::new(word.into())))
     }
 
-    /// Whose fault it is, if this was asked.
+    /// Who is responsible, given the request.
     pub fn owner(&self, asked: Asked<'_>) -> Owner {
         match self {
             Blame::Of(owner) => *owner,
@@ -81,13 +81,13 @@ impl Blame {
 }
 
 impl RequestWords {
-    /// With a word, such as the name of what is to be made or the id of a volume.
+    /// Adds a string, such as the requested name or a volume id.
     pub fn with(mut self, word: &str) -> Self {
         self.0.push(word.to_owned());
         self
     }
 
-    /// With keys and values of parameters or of a context.
+    /// Adds keys and values of parameters or of a context.
     pub fn with_map(mut self, map: &Attributes) -> Self {
         for (key, value) in map.iter() {
             if !is_added_by_kubernetes(key) {
@@ -98,7 +98,7 @@ impl RequestWords {
         self
     }
 
-    /// With how a volume is wanted.
+    /// Adds the strings of the requested capabilities.
     pub fn with_capabilities<'c>(
         mut self,
         capabilities: impl IntoIterator<Item = &'c VolumeCapability>,
@@ -113,7 +113,7 @@ impl RequestWords {
         self
     }
 
-    /// Whether a word is made of them, or a part of one.
+    /// Whether a string is built from these strings, or is a part of one.
     fn say(&self, word: &str) -> bool {
         self.0.iter().any(|said| overlaps(said, word))
     }
@@ -127,7 +127,7 @@ impl Asked<'_> {
     }
 }
 
-/// Whether one holds the other. An empty word is held by an empty one only.
+/// Whether one contains the other. Only an empty string contains an empty string.
 fn overlaps(said: &str, word: &str) -> bool {
     match (said.is_empty(), word.is_empty()) {
         (false, false) => word.contains(said) || said.contains(word),
@@ -135,7 +135,7 @@ fn overlaps(said: &str, word: &str) -> bool {
     }
 }
 
-/// Whether a word has to do with a secret, or with a line or quoted part of one, as the redaction looks for them.
+/// Whether a string overlaps with a secret, or with a line or quoted part of a secret, as the redaction searches for them.
 fn holds(secrets: &Secrets, word: &str) -> bool {
     let parts = |value: &'_ str| {
         let mut parts = value.split(['\n', '\r', '"']).map(str::trim);

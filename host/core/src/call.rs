@@ -1,4 +1,4 @@
-//! What belongs to one call beside its arguments: its name, its secrets, the time that it may take.
+//! The data of one call beside its arguments: its name, its secrets, its time budget.
 
 use crate::attributes::Attributes;
 use crate::blame::RequestWords;
@@ -11,64 +11,64 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// What the gRPC face knows of a call.
+/// What the gRPC service knows of a call.
 #[derive(Debug, Clone, Default)]
 pub struct Incoming {
-    /// Stands in log lines, spans and events of this call.
+    /// Appears in log lines, spans and events of this call.
     pub request_id: String,
     /// `secrets` of the request; service account tokens were moved here from the volume context.
     pub secrets: Arc<Secrets>,
-    /// For whom the call is made: told beside faults, never to a backend.
+    /// The objects for which the orchestrator makes the call: reported with faults, never passed to a backend.
     pub origin: Origin,
-    /// What it is about: the id, or the name of what is to be made.
+    /// The subject of the call: an id, or the name of the object to create.
     pub subject: Option<String>,
-    /// What its author wrote: told to nobody, compared with what is refused.
+    /// The strings of the request's author: never reported, only compared with rejected arguments.
     pub words: RequestWords,
 }
 
-/// For whom a call is made, in the words that an orchestrator puts beside what it asks.
+/// The objects for which a call is made, by the strings that the orchestrator adds to the request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// The name of what is to be made.
+    /// The name of the object to create.
     pub name: Option<String>,
     /// Parameters, or the volume's context.
     pub words: Attributes,
 }
 
-/// What a backend is told of a call.
+/// The data of a call that a backend receives.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// Which call.
+    /// The RPC.
     pub rpc: Rpc,
-    /// Stands in log lines, spans and events of this call.
+    /// Appears in log lines, spans and events of this call.
     pub request_id: String,
-    /// Secrets of the request. Those of the backend's own document are the backend's.
+    /// Secrets of the request. The backend holds the secrets of its own document.
     pub secrets: Arc<Secrets>,
-    /// When the backend's own budget (`limits.time`) is spent. Not the client's deadline: when the client gives up, the call goes on, so
-    /// that its retry finds the work done.
+    /// End of the backend's own budget (`limits.time`). It is not the client's deadline: when the client gives up, the call continues, so that its
+    /// retry finds the work done.
     pub deadline: Instant,
-    /// The whole of that time, for messages: each of several calls into the plugin has only what is left.
+    /// The full budget, for messages: each of several calls into the plugin has only the remaining part.
     pub time: Duration,
-    /// What all calls into the plugin have used of a CPU.
+    /// CPU time of all calls into the plugin so far.
     pub cpu: CpuUsed,
-    /// Set when the host is to end or the budget is spent.
+    /// Set when the host shuts down or the budget is spent.
     pub cancelled: CancellationToken,
-    /// What was begun for the call and destroys something, whatever becomes of the backend: the claims of the call last as long.
+    /// Destructive jobs that the call started. They continue whatever happens to the backend, and the claims of the call last as long.
     pub jobs: TaskTracker,
     /// Set by the backend, see [`EffectMark`].
     pub effect: EffectMark,
 }
 
-/// Whether a call has made or changed something that is still there: then its failure must not be final. Shared by all clones of a call.
+/// Whether a call has made or changed something that still exists: then its failure must not be final. Shared by all clones of a call.
 #[derive(Debug, Clone, Default)]
 pub struct EffectMark(Arc<AtomicBool>);
 
-/// CPU time that is counted over a whole RPC, whose clones count the same.
+/// CPU time that is counted over a whole RPC. Clones share one counter.
 #[derive(Debug, Clone, Default)]
 pub struct CpuUsed(Arc<AtomicU64>);
 
 impl Call {
-    /// Without secrets, and with so much time from now on.
+    /// A call without secrets, with this budget from now on.
     pub fn within(rpc: Rpc, request_id: impl Into<String>, time: Duration) -> Self {
         Self {
             rpc,
@@ -83,27 +83,27 @@ impl Call {
         }
     }
 
-    /// Its whole time in seconds, never 0.
+    /// The full budget in seconds, never 0.
     pub fn seconds(&self) -> u64 {
         (self.time.as_secs_f64().ceil() as u64).max(1)
     }
 }
 
 impl CpuUsed {
-    /// A call into the plugin has used so much.
+    /// Adds the CPU time of a call into the plugin.
     pub fn add(&self, used: Duration) {
         let nanoseconds = u64::try_from(used.as_nanos()).unwrap_or(u64::MAX);
         self.0.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 
-    /// What all that have ended used together.
+    /// The sum over all calls that have ended.
     pub fn so_far(&self) -> Duration {
         Duration::from_nanos(self.0.load(Ordering::Relaxed))
     }
 }
 
 impl EffectMark {
-    /// From now on.
+    /// Sets the mark, for good.
     pub fn set(&self) {
         self.0.store(true, Ordering::Release);
     }

@@ -1,7 +1,7 @@
 //! What a driver advertises, derived from what its backend offers.
 //!
-//! What is advertised is what is served: `served` reads the derived lists, so the two cannot part. It knows neither the wire numbers (`csi`) nor how
-//! an export was found (`engine`).
+//! The host serves exactly what it advertises: `served` reads the derived lists, so the two cannot differ. This module knows neither the wire numbers
+//! (`csi`) nor how an export was found (`engine`).
 
 mod features;
 mod hidden;
@@ -91,8 +91,8 @@ pub enum Role {
 }
 
 impl Role {
-    /// Whether a call is served in this role. Those of Identity always are, and NodeGetCapabilities: external-resizer asks it on the
-    /// controller's socket, to learn whether a driver that cannot expand there does on the node (`NewResizerFromClient`).
+    /// Whether a call is served in this role. Identity calls always are, and so is NodeGetCapabilities: external-resizer calls it on the controller's
+    /// socket, to learn whether a driver without controller expansion expands on the node (`NewResizerFromClient`).
     pub fn serves(self, rpc: Rpc) -> bool {
         rpc == Rpc::NodeGetCapabilities || self.includes(rpc.service())
     }
@@ -121,11 +121,11 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// From what a backend offers, in the words of one version of CSI.
+    /// Derives the lists from what a backend offers, for one version of CSI.
     ///
-    /// The plugin's list does not depend on the role: it speaks of the plugin, which has both halves wherever one of them runs. Real
-    /// drivers' node processes answer so, and csi-sanity takes it from the node's socket to decide whether to run its life-cycle specs
-    /// against a controller endpoint of its own. So does the node's list, see [`Role::serves`].
+    /// The plugin's list does not depend on the role: it describes the plugin, which has both services wherever one of them runs. The node processes
+    /// of real drivers answer this way, and csi-sanity reads it from the node's socket to decide whether to run its life-cycle specs against a
+    /// separate controller endpoint. The node's list does not depend on the role either, see [`Role::serves`].
     pub fn derive(offer: &ServiceSet, role: Role, profile: Profile, hidden: &Hidden) -> Self {
         let plugin = PluginCapability::ALL
             .iter()
@@ -154,7 +154,7 @@ impl Capabilities {
         }
     }
 
-    /// Whether another list has all of these.
+    /// Whether another list contains all of these.
     pub fn is_within(&self, other: &Self) -> bool {
         let Self {
             plugin,
@@ -168,7 +168,7 @@ impl Capabilities {
             && node.iter().all(|it| other.node.contains(it))
     }
 
-    /// While no plugin was ever loaded: what kubelet must know to tear volumes down.
+    /// The lists before a plugin was ever loaded: what kubelet needs to tear volumes down.
     pub fn without_plugin(role: Role, hidden: &Hidden) -> Self {
         let tears_down = [
             NodeCapability::StageUnstageVolume,
@@ -250,7 +250,8 @@ fn controller_has(
         ControllerCapability::SingleNodeMultiWriter => offer.claims(Feature::SingleNodeMultiWriter),
         ControllerCapability::ModifyVolume => offer.has(Service::ControllerModify),
         ControllerCapability::GetVolumeHealth => tells_health,
-        // Made of the backend's list of volumes, whether or not clients may read that. "MUST also support the GET_VOLUME_HEALTH capability".
+        // Derived from the backend's list of volumes, whether or not clients may read that list. "MUST also support the GET_VOLUME_HEALTH
+        // capability".
         ControllerCapability::ListVolumeHealth => tells_health && offer.has(Service::VolumeListing),
     }
 }
@@ -263,7 +264,7 @@ fn node_has(offer: &ServiceSet, profile: Profile, capability: NodeCapability) ->
         NodeCapability::ExpandVolume => {
             offer.has(Service::ControllerExpand) || offer.claims(Feature::NodeOnlyExpansion)
         }
-        // The host looks at its own mounts, devices and pools, so it can tell them for every backend.
+        // The host inspects its own mounts, devices and pools, so it can report conditions for every backend.
         NodeCapability::VolumeCondition => profile.has_conditions(),
         NodeCapability::GetVolumeHealth | NodeCapability::GetStorageHealth => profile.has_health(),
         NodeCapability::SingleNodeMultiWriter => offer.claims(Feature::SingleNodeMultiWriter),

@@ -1,13 +1,13 @@
-//! Claims: which calls of one driver may run beside one another.
+//! Claims: which calls of one driver may run concurrently.
 //!
 //! `table` is pure data, `rules` says which call claims what, `lock` puts the table behind a mutex. Controller and node of one process share a table:
-//! a delete is excluded while the same volume is being staged.
+//! a volume cannot be deleted while it is being staged.
 
 mod lock;
 mod rules;
 mod table;
 
-/// The primitives of `lock`; its model test puts others in their place.
+/// The primitives of `lock`; its model test replaces them.
 mod sync {
     pub(super) use std::sync::{Arc, Mutex};
 }

@@ -1,11 +1,11 @@
-//! The gRPC status codes. They are in `core` since guests are told codes as well as clients.
+//! The gRPC status codes. They are in `core` since both clients and guests receive them.
 
 mod map;
 
 use serde::{Deserialize, Serialize};
 
 named! {
-    /// The gRPC status codes but OK, in the order of their numbers from 1 on. Frozen upstream.
+    /// The gRPC status codes except OK, in the order of their numbers from 1 on. Frozen upstream.
     #[derive(Serialize, Deserialize)]
     #[allow(missing_docs, reason = "the names are gRPC's")]
     pub enum Code, name {
@@ -34,7 +34,7 @@ impl Code {
         self as i32 + 1
     }
 
-    /// Whether every caller repeats a call that failed so, and takes what it began for possibly there: kubelet and all sidecars.
+    /// Whether kubelet and all sidecars retry a call that failed with this code, and assume that its work may exist.
     pub fn is_retried(self) -> bool {
         matches!(
             self,
@@ -42,9 +42,9 @@ impl Code {
         )
     }
 
-    /// What is answered in its place once the call has changed something. After a final code nobody would come back for that: with
-    /// external-provisioner INTERNAL ends the care for a claim, and RESOURCE_EXHAUSTED moves it to another node. ABORTED is gRPC's word for
-    /// a sequence that is to be begun anew; UNAVAILABLE would speak of the driver, DEADLINE_EXCEEDED of time.
+    /// The code that is returned instead once the call has changed something. After a final code no client would return to that change: with
+    /// external-provisioner INTERNAL ends the work on a claim, and RESOURCE_EXHAUSTED moves it to another node. ABORTED is gRPC's code for a sequence
+    /// that must be restarted; UNAVAILABLE would describe the driver, DEADLINE_EXCEEDED the time.
     pub fn after_effect(self) -> Self {
         if self.is_retried() {
             self

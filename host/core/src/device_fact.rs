@@ -1,6 +1,6 @@
-//! The facts by which a block device of a node is told from all others.
+//! The facts that identify a block device of a node.
 //!
-//! Labels and UUIDs are missing on purpose: they come from what a volume holds, so whoever writes to one volume could take on the name of another. It
+//! Labels and UUIDs are missing on purpose: they are part of a volume's content, so a writer of one volume could impersonate another. This module
 //! must not know where a node keeps the facts.
 
 use serde::{Deserialize, Serialize};
@@ -16,10 +16,10 @@ const FROM_CONTENTS: [&str; 5] = [
     "dm-name-",
     "dm-uuid-",
 ];
-/// The one kind of them whose name comes from the hardware: multipath's, and below it partitions of it as `dm-uuid-part1-mpath-`.
+/// The one kind of these names that the hardware determines: multipath's, and its partitions as `dm-uuid-part1-mpath-`.
 const MULTIPATH: &str = "mpath-";
 
-/// What is known of a block device. In the order in which they are best compared: `serial` may ask the device itself.
+/// A fact of a block device, in the best order of comparison: `serial` may query the device itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceFact {
@@ -27,7 +27,7 @@ pub enum DeviceFact {
     ById,
     /// The name of a link in `/dev/disk/by-path`.
     ByPath,
-    /// The number of a partition; the other facts are then those of its disk or its own.
+    /// The number of a partition; the other facts are then those of its disk or of the partition itself.
     Partition,
     /// NVMe's globally unique identifier of a namespace, as sysfs spells it.
     Nguid,
@@ -37,25 +37,25 @@ pub enum DeviceFact {
     Serial,
 }
 
-/// Why a value cannot be that of a fact.
+/// Why a value is not valid for a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FactFault {
-    /// Nothing would answer it.
+    /// No device would match.
     #[error("is empty")]
     Empty,
-    /// Longer than any.
+    /// Longer than any device's value.
     #[error("is longer than 256 bytes")]
     TooLong,
-    /// It would name another folder.
+    /// It would name another directory.
     #[error("must not be `.`, nor contain `/` or `..`")]
     Path,
-    /// No device has such.
+    /// No device has such a value.
     #[error("must not contain control characters, nor begin or end with a space")]
     Characters,
-    /// Not a number as the kernel writes it.
+    /// Not a number as the kernel formats it.
     #[error("must be the number of a partition, such as `1`")]
     Partition,
-    /// Whoever writes to the device chooses it.
+    /// A writer of the device chooses this value.
     #[error(
         "comes from what is stored on the device, which is no identity; name a link that tells the device itself, such as `wwn-..` or `dm-uuid-mpath-..`"
     )]
@@ -63,7 +63,7 @@ pub enum FactFault {
 }
 
 impl DeviceFact {
-    /// All facts, as a message lists them.
+    /// All facts, in the order of messages.
     pub const ALL: [DeviceFact; 6] = [
         DeviceFact::ById,
         DeviceFact::ByPath,
@@ -73,7 +73,7 @@ impl DeviceFact {
         DeviceFact::Partition,
     ];
 
-    /// As the contract and the document call it.
+    /// The name in the contract and the document.
     pub fn name(self) -> &'static str {
         match self {
             DeviceFact::ById => "by-id",
@@ -90,14 +90,14 @@ impl DeviceFact {
         Self::ALL.into_iter().find(|fact| fact.name() == name)
     }
 
-    /// The names of all, for whoever wrote another.
+    /// All names, for an error message about an unknown one.
     pub fn names() -> String {
         Self::ALL
             .map(|fact| format!("`{}`", fact.name()))
             .join(", ")
     }
 
-    /// A link's name, of which one device has several.
+    /// Whether the fact is a link's name. A device has several links.
     pub fn is_link(self) -> bool {
         matches!(self, DeviceFact::ById | DeviceFact::ByPath)
     }
@@ -121,7 +121,7 @@ impl DeviceFact {
         Ok(())
     }
 
-    /// Checks what values begin with; empty for all of them.
+    /// Checks the prefix of a value; empty matches all values.
     pub fn check_start(self, start: &str) -> Result<(), FactFault> {
         if start.len() > VALUE_BYTES {
             return Err(FactFault::TooLong);
@@ -142,7 +142,7 @@ impl DeviceFact {
     }
 }
 
-/// Whether a name below `/dev/disk/by-id` tells what is stored on a device, and not which device it is.
+/// Whether a name below `/dev/disk/by-id` describes the content of a device instead of identifying the device.
 pub fn is_from_contents(by_id: &str) -> bool {
     FROM_CONTENTS.iter().any(|start| by_id.starts_with(start)) && !is_multipath(by_id)
 }

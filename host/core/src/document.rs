@@ -1,8 +1,8 @@
-//! The `StorageBackend` document after parsing: what an administrator says about one backend. The same document is a local YAML file and, later, a
+//! The `StorageBackend` document after parsing: the administrator's description of one backend. The same document is a local YAML file and, later, a
 //! CRD.
 //!
-//! It knows neither YAML nor files: [`raw`] is the shape on disk, `check` turns it into these words, and parsing text is the binary's, which can
-//! point at a line.
+//! This module knows neither YAML nor files: [`raw`] is the shape on disk and `check` validates it. The binary parses text, since it can report a
+//! line number.
 
 pub mod amounts;
 mod check;
@@ -29,11 +29,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// One backend, checked. Made only from a [`raw::Document`], so that whoever holds one need not check it again.
+/// One backend, checked. It is only constructed from a [`raw::Document`], so its users need not check it again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StorageBackend {
-    /// `metadata.name`: how an administrator calls it.
+    /// `metadata.name`: the administrator's name for it.
     pub name: String,
     /// The CSI driver's name.
     pub driver_name: DriverName,
@@ -45,31 +45,30 @@ pub struct StorageBackend {
     pub secrets: BTreeMap<String, SecretSource>,
     /// What the plugin may use.
     pub grants: Grants,
-    /// How much it may use.
+    /// Its limits.
     pub limits: Limits,
-    /// How its versions follow one another.
+    /// How many versions are kept, and when a version is rolled back.
     pub versions: VersionPolicy,
     /// Capabilities that are neither advertised nor served.
     pub hidden: Hidden,
-    /// What the Kubernetes object of the driver says beyond what the exports tell.
+    /// The settings of the CSIDriver object that the exports do not determine.
     pub csi_driver: CsiDriver,
 }
 
-/// How much of WASI is there to be imported. With neither word a plugin has files or a network: the first does not offer them, the second
-/// denies each call.
+/// How much of WASI can be imported. Neither value gives a plugin files or a network: the first does not offer them, the second denies each call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wasi {
-    /// Clocks, random numbers, standard output and what else needs no denial.
+    /// Clocks, random numbers, standard output and all else that needs no denial.
     #[default]
     Minimal,
-    /// All of the world `wasi:cli/imports`, for language runtimes that import files and sockets whether they use them or not.
+    /// All of the world `wasi:cli/imports`, for language runtimes that import files and sockets even if they do not use them.
     Full,
 }
 
-/// Where a secret of the backend's is read.
+/// The source of a backend's secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SecretSource {
-    /// A file; its content without a last line break. Absolute, or relative to the document.
+    /// A file; its content without a final line break. Absolute, or relative to the document.
     File(PathBuf),
     /// One value of a Kubernetes Secret.
     Object {
@@ -87,11 +86,11 @@ pub enum SecretSource {
 pub struct Grants {
     /// Pools by name.
     pub pools: BTreeMap<String, PoolGrant>,
-    /// File systems that the kernel mounts by name; `tmpfs` for the step of that name.
+    /// File systems that the kernel mounts by name; `tmpfs` also for the plan step of that name.
     pub filesystems: Vec<FilesystemGrant>,
     /// Block devices of the node.
     pub devices: Vec<DeviceGrant>,
-    /// Requests may choose the SELinux label of a whole mount (`csiDriver.seLinuxMount`).
+    /// Requests may set the SELinux label of a whole mount (`csiDriver.seLinuxMount`).
     pub selinux_mount: bool,
 }
 
@@ -100,7 +99,7 @@ pub struct Grants {
 pub struct PoolGrant {
     /// Absolute, or relative to the data directory until [`Grants::resolved`].
     pub path: PathBuf,
-    /// Clones may copy all data where the file system cannot share blocks.
+    /// Clones may copy all data if the file system cannot share blocks.
     pub full_copies: bool,
     /// Mount options beyond the harmless ones, such as `suid` or `dev`.
     pub mount_options: Vec<String>,
@@ -119,7 +118,7 @@ pub struct FilesystemGrant {
     pub max_bytes: Option<u64>,
 }
 
-/// Block devices that a plugin may use: those of which all these facts hold.
+/// Block devices that a plugin may use: those that match all these facts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceGrant {
     /// Fact, such as `serial`, and the pattern of its value: exact, or with a `*` at the end. Never empty.
@@ -128,7 +127,7 @@ pub struct DeviceGrant {
     pub mount_options: Vec<String>,
 }
 
-/// How much a plugin may use. The defaults are what a small backend never notices.
+/// The limits of a plugin. The defaults are above what a small backend needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Linear memory of one call, in bytes. 64 MiB: the Rust, C and Go guests that were measured need under 20.
@@ -146,10 +145,10 @@ pub struct Limits {
     /// Open handles of one instance. 1,000: a call opens a handful; upstream's default of 100,000 let guests exhaust a host
     /// (GHSA-852m-cvvp-9p4w).
     pub handles: usize,
-    /// Bytes that all records of the backend may take in the store, as [`crate::state::record_bytes`] counts. 256 MiB: 100,000 volumes with
-    /// 2 KiB of records each; a store is no place for data, and a disk belongs to the whole node.
+    /// Bytes that all records of the backend may take in the store, as [`crate::state::record_bytes`] counts. 256 MiB: 100,000 volumes with 2 KiB of
+    /// records each; a store is not meant for bulk data, and the whole node shares the disk.
     pub state_bytes: u64,
-    /// Takes ids above 128 bytes from the plugin.
+    /// Accepts ids above 128 bytes from the plugin.
     pub long_ids: bool,
 }
 
@@ -184,7 +183,7 @@ impl Grants {
 impl TryFrom<raw::Document> for StorageBackend {
     type Error = InvalidDocument;
 
-    /// Checks everything that can be checked without the node: a path's existence cannot, its form can.
+    /// Checks everything that can be checked without the node: the form of a path, but not its existence.
     fn try_from(document: raw::Document) -> Result<Self, InvalidDocument> {
         check::document(document)
     }

@@ -1,7 +1,7 @@
-//! One CSI driver name: joins a backend, the node's mounts and the store.
+//! One CSI driver name: combines a backend, the node's mounts and the state store.
 //!
-//! One file a CSI service, with the same name in `csi` and `engine`; `work` runs a call in a task of its own, `life` recovers and shuts down. It
-//! knows no wire, no wasm and no system call.
+//! One file for each CSI service, with the same name in `csi` and `engine`; `work` runs a call in its own task, `life` recovers and shuts down. This
+//! module knows no wire format, no wasm and no system call.
 
 mod calls;
 mod controller;
@@ -56,21 +56,21 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// `vendor_version` while no plugin was loaded: CSI demands one.
+/// `vendor_version` before a plugin was loaded: CSI requires one.
 const NO_VERSION: &str = "unknown";
 
-/// What does not change while a driver lives.
+/// The configuration that stays the same for a driver's lifetime.
 #[derive(Debug, Clone)]
 pub struct DriverConfig {
     /// The driver's name.
     pub name: DriverName,
     /// Which services are served.
     pub role: Role,
-    /// Which CSI is spoken.
+    /// The version of CSI that is served.
     pub profile: Profile,
-    /// The node's name as the host knows it.
+    /// The node's name in the host's configuration.
     pub node_id: NodeId,
-    /// The document's, until a plugin brings its own.
+    /// The document's policy, until a plugin is loaded with its own.
     pub policy: ServingPolicy,
 }
 
@@ -80,40 +80,40 @@ pub struct Driver {
     mounter: Arc<dyn Mounter>,
     state: Arc<dyn StateStore>,
     plugin: ArcSwapOption<Plugin>,
-    /// Versions that still have calls; also the turn of whoever swaps.
+    /// Versions that still have calls. The mutex also serialises swaps.
     retired: Mutex<Vec<Retired>>,
     /// How often a version brought new capabilities.
     grown: watch::Sender<u64>,
     holds: Holds,
-    /// Why no new work is taken.
+    /// Why new work is rejected.
     drained: ArcSwapOption<String>,
-    /// Why nothing is created or deleted, if the records are lost.
+    /// Why nothing is created or deleted after the loss of the records.
     lost_records: OnceLock<String>,
-    /// How many are about to take the driver away.
+    /// How many callers are about to remove the driver.
     leaving: AtomicUsize,
     fault: ArcSwapOption<String>,
     claims: ClaimLock,
-    /// Tasks that change something.
+    /// Tasks of mutating calls.
     tasks: TaskTracker,
     closing: AtomicBool,
-    /// Another host works for this driver.
+    /// Another host serves this driver.
     standing_by: AtomicBool,
-    /// Until when it does not, where it may.
+    /// The condition under which this host serves, if its turn is limited.
     term: ArcSwapOption<Term>,
     cancelled: CancellationToken,
     hooks: Hooks,
     health: Said,
-    /// What NodeGetInfo answered last.
+    /// The last answer of NodeGetInfo.
     node_info: watch::Sender<Option<NodeInfo>>,
     faults: Faults,
     offered: watch::Sender<Option<ServiceSet>>,
 }
 
-/// Whether it is still this host's turn.
+/// Whether this host may still serve.
 type Term = Box<dyn Fn() -> bool + Send + Sync>;
 
 impl Driver {
-    /// A driver without a plugin: tear-down works, calls that need one are refused as unavailable.
+    /// A driver without a plugin: teardown works, calls that need a plugin fail as unavailable.
     pub fn new(
         config: DriverConfig,
         mounter: Arc<dyn Mounter>,
@@ -145,7 +145,7 @@ impl Driver {
         })
     }
 
-    /// Why there is no plugin, for the messages of calls that need one.
+    /// Sets the reason for the missing plugin, for the messages of calls that need one.
     pub fn set_fault(&self, reason: String) {
         self.fault.store(Some(Arc::new(reason)));
     }
@@ -160,12 +160,13 @@ impl Driver {
         self.config.role
     }
 
-    /// Which CSI is spoken.
+    /// The version of CSI that is served.
     pub fn profile(&self) -> Profile {
         self.config.profile
     }
 
-    /// GetPluginInfo, from memory like all of the Identity service, so that it holds while a plugin is missing or sick. The name is the administrator's, the rest the plugin's.
+    /// GetPluginInfo, from memory like all of the Identity service, so that it works while a plugin is missing or failing. The administrator sets the
+    /// name, the plugin the rest.
     pub fn plugin_info(&self) -> PluginInfo {
         let plugin = self.plugin.load();
         let backend = plugin.as_ref().map(|plugin| &plugin.backend);
@@ -180,8 +181,8 @@ impl Driver {
         }
     }
 
-    /// What is advertised now. Ask [`Driver::serves`] first: sidecars read this once, so a driver whose plugin is not loaded yet does
-    /// better to be unavailable than to show an empty list.
+    /// The capabilities that are advertised now. Ask [`Driver::serves`] first: sidecars read them once, so a driver whose plugin is not loaded yet
+    /// should be unavailable instead of returning an empty list.
     pub fn capabilities(&self) -> Capabilities {
         match self.plugin.load().as_ref() {
             Some(plugin) => plugin.capabilities.clone(),
@@ -189,22 +190,22 @@ impl Driver {
         }
     }
 
-    /// Probe: ready once the host serves and the plugin's first load has ended, well or badly. While that load is under way sidecars that
-    /// start beside the host would ask for capabilities, be refused, and end: told "not ready" they wait. A sick plugin is told by
-    /// `/readyz/<driver>`: were it told here, livenessprobe would restart the host and take down every other backend. A host that stands by
-    /// is not ready either; nobody should restart it, so livenessprobe has no place beside it.
+    /// Probe: ready once the host serves and the plugin's first load has ended, successfully or not. During that load, sidecars that start beside the
+    /// host would ask for capabilities, get an error and exit; on "not ready" they wait. `/readyz/<driver>` reports a failing plugin: if Probe did,
+    /// livenessprobe would restart the host and interrupt all other backends. A standby host is not ready either; it must not be restarted, so
+    /// livenessprobe must not run beside it.
     pub async fn probe(self: &Arc<Self>, _incoming: Incoming) -> Result<bool, Error> {
         self.serves(Rpc::Probe)?;
         let loaded = self.plugin.load().is_some() || self.fault.load().is_some();
         Ok(loaded && !self.stands_by())
     }
 
-    /// Whether a call is served now, and if not, why: role, document, missing plugin, missing interface.
+    /// Whether a call is served now, and if not, the reason: role, document, missing plugin, missing interface.
     pub fn serves(&self, rpc: Rpc) -> Result<(), Error> {
         self.plugin_for(rpc).map(drop)
     }
 
-    /// The plugin that serves a call; absent where none is loaded and the call can do without.
+    /// The plugin that serves a call; absent if none is loaded and the call does not need one.
     fn plugin_for(&self, rpc: Rpc) -> Result<Option<Arc<Plugin>>, Error> {
         let not_served = |reason| Err(Error::NotServed { rpc, reason });
         if !self.config.profile.has(rpc) {
@@ -220,7 +221,7 @@ impl Driver {
             return not_served("its capability is hidden (csi.hideCapabilities)");
         }
         match plugin {
-            // Tear-down is the node's; a sidecar of the controller's must not take a short list for the driver's.
+            // Teardown is the node's; a sidecar of the controller must not take an incomplete list for the driver's.
             None if needs_no_plugin(rpc) && self.config.role.includes(rpc.service()) => Ok(None),
             None => Err(self.no_plugin()),
             Some(plugin) if plugin.serves(rpc) => Ok(Some(plugin)),

@@ -1,7 +1,7 @@
-//! Faults of a plugin: failures that somebody has to mend in the plugin or its document, and no user in a request.
+//! Faults of a plugin: failures whose cause is the plugin or its document, not a request.
 //!
-//! It holds no word that a request or a guest chose, other than how the plugin calls itself: what is told of a fault reaches people who may not see
-//! the volume's secrets.
+//! A fault contains no string of a request or a guest, except the plugin's own name: reports of faults reach people who may not see the volume's
+//! secrets.
 
 mod owner;
 
@@ -16,46 +16,46 @@ use crate::names::DriverName;
 use crate::rpc::Rpc;
 
 named! {
-    /// What kind of fault, with its name for machines, such as the label of a metric.
+    /// The kind of a fault, with its name for programs, such as the label of a metric.
     pub enum FaultKind, as_str {
         /// The guest trapped.
         Trapped = "trapped",
-        /// Over one of its limits of size or number.
+        /// It exceeded one of its limits of size or number.
         OverLimit = "over_limit",
-        /// Over its time, computing or waiting.
+        /// It exceeded its time, computing or waiting.
         OutOfTime = "out_of_time",
         /// An answer or a plan that breaks a rule.
         BadAnswer = "bad_answer",
-        /// It asked the host for what no plugin may have.
+        /// It made a request to the host that no plugin may make.
         Refused = "refused",
-        /// It asked for what its document does not grant.
+        /// It made a request that its document does not grant.
         NotGranted = "not_granted",
-        /// All its places are taken (`limits.concurrency`).
+        /// All its concurrent calls are in use (`limits.concurrency`).
         Busy = "busy",
         /// No version of it could be loaded.
         NotLoaded = "not_loaded",
     }
 }
 
-/// A fault, as it is told.
+/// A fault, as reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginFault {
-    /// Whose plugin.
+    /// The driver.
     pub driver: DriverName,
-    /// In which call.
+    /// The RPC.
     pub rpc: Rpc,
-    /// What kind.
+    /// The kind.
     pub kind: FaultKind,
-    /// Which code; absent where none is loaded, or where it does not matter.
+    /// The plugin; absent if none is loaded, or if it is irrelevant.
     pub plugin: Option<PluginLabel>,
-    /// The limit that was met, in the host's words.
+    /// The limit that was exceeded, as text of the host.
     pub limit: Option<String>,
-    /// For whom the call was made.
+    /// The objects for which the call was made.
     pub origin: Origin,
 }
 
 impl PluginFault {
-    /// The fault behind a failed call; none where the request, the node or the storage failed it.
+    /// The fault behind a failed call; none if the request, the node or the storage caused the failure.
     pub(crate) fn of(
         driver: &DriverName,
         rpc: Rpc,

@@ -1,12 +1,12 @@
-//! What is wrong with a volume or with the storage behind it: CSI 1.13's words, from which the volume conditions of CSI 1.12 are made.
+//! Health conditions of a volume or of the storage behind it, as in CSI 1.13. The volume conditions of CSI 1.12 are derived from them.
 
 use crate::volume::VolumeCondition;
 use serde::{Deserialize, Serialize};
 
-/// How bad it is (CSI 1.13, `VolumeHealthErrorType`).
+/// The severity (CSI 1.13, `VolumeHealthErrorType`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum HealthStatus {
-    /// Usable, and not as it should be.
+    /// Usable, but degraded.
     Degraded,
     /// Cannot be reached.
     Inaccessible,
@@ -16,19 +16,19 @@ pub enum HealthStatus {
     Other(u32),
 }
 
-/// One thing that is wrong.
+/// One health condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// How bad.
+    /// The severity.
     pub status: HealthStatus,
-    /// In CamelCase, for machines; each at most once with one status.
+    /// In CamelCase, for programs; each at most once with one status.
     pub reason: String,
     /// For people.
     pub message: String,
 }
 
 impl HealthStatus {
-    /// The reason of a finding that came without one: clients require it, and a finding must not be lost for want of a word.
+    /// The reason of a finding without one: clients require a reason, and the finding must not be lost.
     fn as_reason(self) -> &'static str {
         match self {
             HealthStatus::Degraded => "Degraded",
@@ -39,7 +39,7 @@ impl HealthStatus {
     }
 }
 
-/// All findings, each pair of status and reason once, as CSI demands; what else was said of it is joined to the first one's message.
+/// All findings, each pair of status and reason once, as CSI requires; further messages are appended to the first one.
 pub fn merged(findings: impl IntoIterator<Item = Health>) -> Vec<Health> {
     let mut all: Vec<Health> = Vec::new();
     for mut finding in findings {
@@ -66,7 +66,7 @@ fn join(message: &mut String, more: &str) {
     message.push_str(more);
 }
 
-/// The same for a client of CSI 1.12: abnormal where anything was found.
+/// The condition for a client of CSI 1.12: abnormal if there is any finding.
 pub fn condition(findings: &[Health]) -> VolumeCondition {
     let said = findings.iter().map(|finding| {
         if finding.message.is_empty() {

@@ -1,7 +1,7 @@
-//! The middle of the host: the words of CSI as own types, the three substitution traits, and the driver that joins them.
+//! The core of the host: CSI's terms as Rust types, the three traits that are substituted in tests, and the driver that combines them.
 //!
-//! It is apart so that decisions can be read and tested without a socket, a kernel or a guest. It must not know tonic, wasmtime,
-//! rustix or kube; a test of the workspace holds that.
+//! It is a separate crate so that decisions can be read and tested without a socket, a kernel or a guest. It must not know tonic, wasmtime, rustix or
+//! kube; a test of the workspace ensures this.
 //!
 //! ```text
 //! csi ──▶ driver ──▶ trait Backend   (engine: a component; tests: native code)

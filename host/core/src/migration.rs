@@ -1,33 +1,33 @@
-//! Records of an older version on their way to a new one: the words.
+//! Types for the migration of an older version's records to a new version.
 
 /// Most records of a page.
 pub const MIGRATION_PAGE_ENTRIES: usize = 256;
-/// Most bytes of keys and values of a page; one larger record comes alone. A guest holds a page and its answer in memory at once, and may have
+/// Most bytes of keys and values of a page; a larger record is a page by itself. A guest holds a page and its answer in memory at once, and may have
 /// 64 MiB.
 pub const MIGRATION_PAGE_BYTES: usize = 1 << 20;
 
-/// What a version makes of the records of another.
+/// How a version changes the records of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Migration {
-    /// They are good as they are.
+    /// The records are usable unchanged.
     Unneeded,
-    /// They are added to, and the other version can work with the result.
+    /// The records are extended, and the other version can still work with the result.
     Additive,
     /// The other version cannot read the result.
     Rewriting,
 }
 
-/// One record on its way.
+/// A change of one record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StateChange {
-    /// Write it, whatever is there.
+    /// Write it, whether or not it exists.
     Put {
         /// Its key.
         key: String,
         /// Its value.
         value: Vec<u8>,
     },
-    /// Remove it, if it is there.
+    /// Remove it, if it exists.
     Remove {
         /// Its key.
         key: String,
@@ -35,7 +35,7 @@ pub enum StateChange {
 }
 
 impl StateChange {
-    /// The record that it is about.
+    /// The key of the record.
     pub fn key(&self) -> &str {
         match self {
             Self::Put { key, .. } | Self::Remove { key } => key,

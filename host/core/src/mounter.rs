@@ -1,6 +1,6 @@
 //! The trait of the mounter: everything that touches the node's mounts, devices and pools, as one request and one response.
 //!
-//! Every request names the driver: grants, roots and journal belong to a driver and live on the other side.
+//! Every request names the driver: grants, path roots and journal belong to a driver and are stored on the mounter's side.
 
 mod error;
 
@@ -19,42 +19,42 @@ pub use error::MountError;
 /// A volume of a driver.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct VolumeKey {
-    /// Whose.
+    /// The driver.
     pub driver: DriverName,
-    /// Which.
+    /// The volume.
     pub volume: VolumeId,
 }
 
 /// Asks whether a volume is staged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StagedQuery {
-    /// Which volume.
+    /// The volume.
     pub key: VolumeKey,
-    /// Where.
+    /// The staging path.
     pub staging_path: NodePath,
-    /// How it is wanted.
+    /// The requested capability.
     pub capability: VolumeCapability,
 }
 
-/// What journal and kernel agree on.
+/// The state according to journal and kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Staged {
-    /// Not, or not wholly: a stage may go ahead.
+    /// Not staged, or only in part: a stage may proceed.
     No,
-    /// Just as wanted: the answer is OK without asking the backend.
+    /// Staged as requested: the answer is OK without a call of the backend.
     AsWanted,
 }
 
 /// Makes a volume usable at its staging path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageVolume {
-    /// Which volume.
+    /// The volume.
     pub key: VolumeKey,
-    /// A directory that the client made.
+    /// A directory that the client created.
     pub staging_path: NodePath,
-    /// How it is wanted.
+    /// The requested capability.
     pub capability: VolumeCapability,
-    /// What it is.
+    /// The plan of the volume.
     pub plan: Plan,
     /// Values of the plan's secret options; neither journaled nor compared.
     pub secret_options: SecretOptions,
@@ -63,26 +63,26 @@ pub struct StageVolume {
 /// Undoes a stage. Needs neither plan nor plugin nor journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnstageVolume {
-    /// Which volume.
+    /// The volume.
     pub key: VolumeKey,
-    /// Where.
+    /// The staging path.
     pub staging_path: NodePath,
 }
 
 /// Makes a volume visible at a target path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishVolume {
-    /// Which volume.
+    /// The volume.
     pub key: VolumeKey,
-    /// Where it was staged; absent for volumes without a stage step.
+    /// The staging path; absent for volumes without a stage step.
     pub staging_path: Option<NodePath>,
-    /// Made here: a directory, for a raw block volume a file. Its parent exists.
+    /// Created by the mounter: a directory, or a file for a raw block volume. Its parent exists.
     pub target_path: NodePath,
-    /// How it is wanted.
+    /// The requested capability.
     pub capability: VolumeCapability,
-    /// Without writing, whatever the stage was.
+    /// Read-only, whatever the stage was.
     pub readonly: bool,
-    /// What it is, for volumes without a stage step.
+    /// The plan, for volumes without a stage step.
     pub plan: Option<Plan>,
     /// Values of the plan's secret options; neither journaled nor compared.
     pub secret_options: SecretOptions,
@@ -91,36 +91,36 @@ pub struct PublishVolume {
 /// Undoes a publish, and removes the target. Needs neither plugin nor journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnpublishVolume {
-    /// Which volume.
+    /// The volume.
     pub key: VolumeKey,
-    /// Where.
+    /// The target path.
     pub target_path: NodePath,
 }
 
-/// Asks for the use of a volume.
+/// Asks for the statistics of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatVolume {
-    /// Which volume.
+    /// The volume.
     pub key: VolumeKey,
-    /// Where it is staged or published.
+    /// The path where it is staged or published.
     pub volume_path: NodePath,
-    /// Where it was staged, if the client says so.
+    /// The staging path, if the client sent it.
     pub staging_path: Option<NodePath>,
 }
 
-/// Use of a volume.
+/// Statistics of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeStats {
     /// In bytes.
     pub bytes: Usage,
-    /// In inodes; absent for block volumes and where the file system has no count.
+    /// In inodes; absent for block volumes and for file systems without a count.
     pub inodes: Option<Usage>,
 }
 
-/// How much of something is used.
+/// The use of one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// All.
+    /// The total.
     pub total: u64,
     /// In use; absent for block volumes.
     pub used: Option<u64>,
@@ -128,40 +128,40 @@ pub struct Usage {
     pub available: Option<u64>,
 }
 
-/// Asks what is wrong with a volume on this node.
+/// Asks for the health conditions of a volume on this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthQuery {
-    /// Which volume.
+    /// The volume.
     pub key: VolumeKey,
-    /// Where it is published, if the client says so.
+    /// The target path, if the client sent it.
     pub publish_path: Option<NodePath>,
-    /// Where it is staged, if the client says so.
+    /// The staging path, if the client sent it.
     pub staging_path: Option<NodePath>,
 }
 
-/// A volume that a node has in use.
+/// A volume that is in use on a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeInUse {
-    /// Which.
+    /// The volume.
     pub volume: VolumeId,
-    /// Where it is staged, if it has such a step.
+    /// The staging path, if the volume has a stage step.
     pub staging_path: Option<String>,
-    /// Where it is published.
+    /// The target paths.
     pub target_paths: Vec<String>,
 }
 
-/// Grows what the node sees.
+/// Expands the volume on the node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpandVolume {
-    /// Which volume.
+    /// The volume.
     pub key: VolumeKey,
-    /// Where it is staged or published.
+    /// The path where it is staged or published.
     pub volume_path: NodePath,
-    /// At least this many bytes, if said.
+    /// At least this many bytes, if given.
     pub required_bytes: Option<u64>,
-    /// At most this many bytes, if said.
+    /// At most this many bytes, if given.
     pub limit_bytes: Option<u64>,
-    /// Grow the pool's object too: the driver has no controller that does (`node-only-expansion`).
+    /// Expands the pool's object too: the driver has no controller expansion (`node-only-expansion`).
     pub grows_object: bool,
 }
 
@@ -170,32 +170,32 @@ pub struct ExpandVolume {
 pub enum MounterRequest {
     /// Whether a volume is staged. Staged with another capability: [`MountError::AlreadyExists`].
     Staged(StagedQuery),
-    /// Checks the whole plan, journals, executes, verifies; rolls back on failure.
+    /// Checks the whole plan, writes the journal, executes, verifies; rolls back on failure.
     Stage(StageVolume),
-    /// The notes of the volume's plan, for `before-unstage`. Empty when nothing is known.
+    /// The notes of the volume's plan, for `before-unstage`. Empty if nothing is recorded.
     Notes(VolumeKey),
     /// Unmounts everything that is stacked at the path. Not staged: success.
     Unstage(UnstageVolume),
-    /// Binds a staged volume, or executes the plan of one without a stage step. Published alike: success.
+    /// Binds a staged volume, or executes the plan of one without a stage step. Already published with the same arguments: success.
     Publish(PublishVolume),
-    /// Unmounts everything that is stacked at the path and removes it. Not there: success.
+    /// Unmounts everything that is stacked at the path and removes it. Path missing: success.
     Unpublish(UnpublishVolume),
-    /// Use of the volume. Not mounted there: [`MountError::NotFound`].
+    /// Statistics of the volume. Not mounted at the path: [`MountError::NotFound`].
     Stats(StatVolume),
-    /// What kernel and journal know to be wrong with the volume here; empty: nothing. Storage that does not answer in time is a finding, not
-    /// an error. Without a path: all places of the volume. Not mounted there, or nowhere: [`MountError::NotFound`].
+    /// The volume's health conditions on this node, from kernel and journal; empty if it is healthy. Storage that does not answer in time is a
+    /// finding, not an error. Without a path: all paths of the volume. Not mounted at the path, or at no path: [`MountError::NotFound`].
     Health(HealthQuery),
-    /// Expands what the node sees; the size in bytes afterwards (0: unknown). Less than was asked for: [`MountError::Unusable`].
+    /// Expands the volume on the node; the size in bytes afterwards (0: unknown). Smaller than requested: [`MountError::Unusable`].
     Expand(ExpandVolume),
-    /// Volumes of a driver whose journal names work that a killed host left half done, or mounts that are gone.
+    /// Volumes of a driver whose journal contains the unfinished work of a killed host, or missing mounts.
     Unsettled(DriverName),
     /// One sentence for each path root that is not on a shared mount. Beside a kubelet there must be none: it would not see the volumes.
     UnsharedRoots,
-    /// Finishes or undoes what an earlier process left of one such volume.
+    /// Finishes or undoes the work that an earlier process left for one unsettled volume.
     Recover(VolumeKey),
-    /// One call of a backend to its pools. On return the change is on stable storage, with its parent directory.
+    /// One call of a backend to its pools. When it returns, the change and its parent directory are on stable storage.
     Pool(DriverName, PoolCall),
-    /// Volumes of a driver that are staged or published here, or on their way to it or from it. It waits for no storage.
+    /// Volumes of a driver that are staged or published on this node, or are being staged, published or torn down. It waits for no storage.
     VolumesInUse(DriverName),
 }
 
@@ -224,9 +224,9 @@ pub enum MounterResponse {
     VolumesInUse(Vec<VolumeInUse>),
 }
 
-/// What the host does on a node. Implementations: `mount` in this process; a client of `wasmount mounter`.
+/// Node work of the host. Implementations: `mount` in this process; a client of `wasmount mounter`.
 ///
-/// Callers hold the claims of the volume; every request is idempotent and leaves either all or nothing, across `kill -9` too.
+/// Callers hold the claims of the volume; every request is idempotent and applies as a whole or not at all, even across `kill -9`.
 /// An implementation provides [`Mounter::perform`]; the other methods wrap one request each.
 #[async_trait]
 pub trait Mounter: Send + Sync + 'static {

@@ -13,10 +13,10 @@ macro_rules! named {
         pub enum $enum { $($(#[$of_variant])* $variant),+ }
 
         impl $enum {
-            /// All of them.
+            /// All variants.
             pub const ALL: &[$enum] = &[$($enum::$variant),+];
 
-            /// As it is written outside of the host.
+            /// The external name.
             pub fn $name(self) -> &'static str {
                 match self { $($enum::$variant => $text),+ }
             }

@@ -1,9 +1,8 @@
-//! Identifiers and paths as they arrive: opaque, non-empty, bounded. One type each, so that no two can be mixed up.
+//! Identifiers and paths as received: opaque, non-empty, bounded. Each has its own type, so that no two can be mixed up. All parts of the host use
+//! them.
 //!
-//! They are apart because every room speaks of them.
-//!
-//! Incoming identifiers are taken leniently (real ones exceed the specification's 128 bytes, Azure's reach 170), what a plugin returns is checked
-//! strictly where it is returned.
+//! Incoming identifiers are accepted leniently (real ones exceed the specification's 128 bytes, Azure's reach 170); identifiers from a plugin are
+//! checked strictly where they are returned.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -13,7 +12,7 @@ use std::path::Path;
 pub const INCOMING_IDENTIFIER_BYTES: usize = 1024;
 /// Longest identifier that a plugin may return, in bytes (CSI specification, "Size Limits").
 pub const PLUGIN_IDENTIFIER_BYTES: usize = 128;
-/// Longest name of what is to be made, in bytes (CSI specification, "Size Limits").
+/// Longest requested name, in bytes (CSI specification, "Size Limits").
 pub const REQUESTED_NAME_BYTES: usize = 128;
 /// Longest node identifier, in bytes (CSI specification, `NodeGetInfoResponse.node_id`).
 pub const NODE_IDENTIFIER_BYTES: usize = 256;
@@ -22,10 +21,10 @@ pub const PATH_BYTES: usize = 4095;
 /// Longest driver name, in bytes (CSI specification, `GetPluginInfoResponse.name`).
 pub const DRIVER_NAME_BYTES: usize = 63;
 
-/// Why a word was refused. The message never repeats the word: it may be 4 MiB long, or secret.
+/// Why a string was rejected. The message never repeats the string: it may be 4 MiB long, or secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidWord {
-    /// The field is required.
+    /// A required field is empty.
     #[error("{what} is empty")]
     Empty {
         /// The name of the field, as CSI spells it.
@@ -41,12 +40,12 @@ pub enum InvalidWord {
         /// The limit in bytes.
         limit: usize,
     },
-    /// Has a byte that no identifier may have.
+    /// Contains a byte that no identifier may have.
     #[error("{what} contains {character}")]
     Character {
         /// The name of the field.
         what: &'static str,
-        /// What it contains, in words.
+        /// The character, as text.
         character: &'static str,
     },
     /// Any other rule.
@@ -60,13 +59,13 @@ pub enum InvalidWord {
 }
 
 impl InvalidWord {
-    /// The word breaks a rule, which is the end of a sentence.
+    /// The string violates a rule, which is the end of a sentence.
     pub fn rule(what: &'static str, rule: &'static str) -> Self {
         Self::Rule { what, rule }
     }
 }
 
-/// Checks what holds for every identifier: not empty, at most `limit` bytes, no NUL.
+/// Checks the rules of every identifier: not empty, at most `limit` bytes, no NUL.
 pub fn check_identifier(what: &'static str, word: &str, limit: usize) -> Result<(), InvalidWord> {
     if word.is_empty() {
         return Err(InvalidWord::Empty { what });
@@ -99,7 +98,7 @@ fn without_banned_characters(what: &'static str, name: &str) -> Result<(), Inval
     Ok(())
 }
 
-/// A checked string: whatever it is read from, it goes through its `parse`.
+/// A checked string: every source, including deserialisation, uses its `parse`.
 macro_rules! checked_string {
     ($(#[$doc:meta])* $name:ident, $word:ident => $parse:expr) => {
         $(#[$doc])*
@@ -108,12 +107,12 @@ macro_rules! checked_string {
         pub struct $name(String);
 
         impl $name {
-            /// The word in its own spelling.
+            /// The string in its own spelling.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
 
-            /// Gives the word away.
+            /// Converts into a plain string.
             pub fn into_string(self) -> String {
                 self.0
             }
@@ -151,7 +150,7 @@ macro_rules! identifier {
         checked_string!($(#[$doc])* $name, word => Self::parse(stringify!($name), word));
 
         impl $name {
-            /// Takes the word as it came; `what` names the field in the error.
+            /// Takes the string unchanged; `what` names the field in the error.
             pub fn parse(what: &'static str, word: impl Into<String>) -> Result<Self, InvalidWord> {
                 let word = word.into();
                 check_identifier(what, &word, $limit)?;
@@ -179,16 +178,16 @@ identifier!(
     NodeId, NODE_IDENTIFIER_BYTES
 );
 identifier!(
-    /// What the client calls the thing to be made: the key of idempotence of the Create calls.
+    /// The client's name for the object to create: the idempotency key of the Create calls.
     RequestedName,
     REQUESTED_NAME_BYTES,
     without_banned_characters
 );
 checked_string!(
-    /// A path of the node. Opened only by the mount room, below its roots.
+    /// A path of the node. Only the mounter opens it, below its path roots.
     ///
-    /// An absolute one is kept in its shortest spelling, so that claims, journal and figures mean the same place by the same word. Nothing that
-    /// could change where it leads is touched: `.`, `..` and relative paths stay, for the mount room to refuse.
+    /// An absolute path is kept in its shortest spelling, so that claims, journal and figures use one string for one place. The normalisation never
+    /// changes the target: `.`, `..` and relative paths stay, for the mounter to reject.
     NodePath, path => Self::parse("path", path)
 );
 
@@ -200,7 +199,7 @@ impl NodePath {
         Ok(Self(shortest_spelling(path)))
     }
 
-    /// Whether both are one place, or one lies in the other, as they are spelled.
+    /// Whether both are the same path, or one lies in the other, by their spelling.
     pub fn overlaps(&self, other: &Self) -> bool {
         let (one, other) = (Path::new(&self.0), Path::new(&other.0));
         one.starts_with(other) || other.starts_with(one)

@@ -1,6 +1,6 @@
-//! The plan that `node-stage` and `node-publish` record: what a volume is, as data.
+//! The plan that `node-stage` and `node-publish` record: the description of a volume, as data.
 //!
-//! It holds no secret value: secret options name a secret, `files` contents stay out of `Debug` and of the journal.
+//! It contains no secret value: secret options name a secret, and the contents of `files` appear neither in `Debug` nor in the journal.
 
 use crate::attributes::MAP_BYTES;
 use crate::names::InvalidWord;
@@ -9,28 +9,28 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Most bytes of all words of a plan but the contents of files: the journal keeps them, and the kernel takes one page of mount options.
+/// Most bytes of all strings of a plan without the contents of files: the journal stores them, and the kernel accepts one page of mount options.
 pub const PLAN_BYTES: usize = 32 << 10;
-/// Most words of a plan that come in lists.
+/// Most strings of a plan in lists.
 pub const PLAN_WORDS: usize = 256;
-/// Most bytes of all contents of `files`: what a Kubernetes Secret can hold.
+/// Most bytes of all contents of `files`: the limit of a Kubernetes Secret.
 pub const FILE_BYTES: usize = 1 << 20;
 
-/// One source, and how it is to be used.
+/// One source and its options.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "UncheckedPlan")]
 pub struct Plan {
-    /// What the volume is.
+    /// The source of the volume.
     pub source: Source,
-    /// Used where the request names no file system.
+    /// Used if the request names no file system.
     pub default_fs_type: Option<String>,
     /// In addition to those of the request.
     pub mount_options: Vec<String>,
-    /// Kept in the journal, given to `node-hooks`.
+    /// Kept in the journal, passed to `node-hooks`.
     pub notes: BTreeMap<String, String>,
 }
 
-/// What a volume is.
+/// The source of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
     /// A tree of a pool.
@@ -47,7 +47,7 @@ pub enum Source {
         /// Relative to the pool.
         path: String,
     },
-    /// A block device of the node that answers all facts.
+    /// A block device of the node that matches all facts.
     Device {
         /// Such as `serial` = `..`.
         facts: Vec<(String, String)>,
@@ -58,7 +58,7 @@ pub enum Source {
     Filesystem {
         /// Such as `nfs4`.
         fs_type: String,
-        /// As the kernel takes it.
+        /// In the form that the kernel expects.
         source: String,
         /// Plain options.
         options: Vec<String>,
@@ -72,12 +72,12 @@ pub enum Source {
     },
     /// Small files on a file system in memory.
     Files {
-        /// Swapped in as a whole.
+        /// Replaced as a whole.
         files: Vec<PlanFile>,
     },
 }
 
-/// A plan as another process wrote it.
+/// A plan received from another process.
 #[derive(Deserialize)]
 struct UncheckedPlan {
     source: Source,
@@ -89,7 +89,7 @@ struct UncheckedPlan {
 impl TryFrom<UncheckedPlan> for Plan {
     type Error = InvalidWord;
 
-    /// Holds it to what a plan could have been recorded as: a client of the mounter must not fill its journal.
+    /// Enforces the limits of recording: a client of the mounter must not fill its journal.
     fn try_from(plan: UncheckedPlan) -> Result<Self, InvalidWord> {
         let UncheckedPlan {
             source,
@@ -114,7 +114,7 @@ impl TryFrom<UncheckedPlan> for Plan {
 }
 
 impl Plan {
-    /// The values of its secret options. A name that the request does not bring is left out: recording such a plan was refused.
+    /// The values of its secret options. A name without a secret in the request is left out: the recording of such a plan was rejected.
     pub fn secret_options(&self, secrets: &Secrets) -> SecretOptions {
         let Source::Filesystem { secret_options, .. } = &self.source else {
             return SecretOptions::default();
@@ -139,7 +139,7 @@ impl Source {
         }
     }
 
-    /// All words but the contents of files, which may be secrets and are not journaled.
+    /// All strings except the contents of files, which may be secrets and are not journaled.
     pub fn words(&self) -> Vec<&str> {
         fn pairs(pairs: &[(String, String)]) -> impl Iterator<Item = &str> {
             pairs
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_plan_that_could_have_been_recorded_is_read() {
-        // That its path leads out of the pool is for the mounter to see, which opens it.
+        // The mounter rejects a path that leads out of the pool when it opens it.
         for source in [tree("v"), tree("../v"), files(FILE_BYTES)] {
             assert!(is_read(&plan(source)));
         }

@@ -1,6 +1,6 @@
-//! What a backend may ask of a pool, as owned and serialisable arguments.
+//! Pool calls of a backend, with owned and serialisable arguments.
 //!
-//! Paths are relative, `/`-separated and checked by the mounter; nothing here opens one.
+//! Paths are relative, `/`-separated and checked by the mounter; this module opens none.
 
 use crate::snapshot::Extent;
 use serde::{Deserialize, Serialize};
@@ -95,7 +95,7 @@ pub enum PoolCall {
 }
 
 impl PoolCall {
-    /// Whether it destroys something that a not yet durable record may still speak of: the state is synced before such a call.
+    /// Whether the call destroys an object that a record, not yet durable, may still reference: the state is synced before such a call.
     pub fn is_destructive(&self) -> bool {
         matches!(
             self,
@@ -105,7 +105,7 @@ impl PoolCall {
         )
     }
 
-    /// Whether it leaves everything as it is.
+    /// Whether the call changes nothing.
     pub fn is_reading(&self) -> bool {
         matches!(
             self,
@@ -118,7 +118,7 @@ impl PoolCall {
         )
     }
 
-    /// The pool that it names, and the paths in it.
+    /// The call's pool and its paths in it.
     pub fn pool_and_paths(&self) -> (Option<&str>, Vec<&str>) {
         match self {
             PoolCall::Names => (None, Vec::new()),
@@ -158,7 +158,7 @@ impl PoolCall {
         }
     }
 
-    /// All names and paths in it.
+    /// All names and paths of the call.
     pub fn words(&self) -> Vec<&str> {
         let (pool, paths) = self.pool_and_paths();
         let after = match self {
@@ -169,10 +169,10 @@ impl PoolCall {
     }
 }
 
-/// The answer to a [`PoolCall`]; which one belongs to which call stands at the variant.
+/// The answer to a [`PoolCall`]; each variant names its calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PoolReply {
-    /// To every call that changes something, but `SetQuota`.
+    /// To every call that changes something, except `SetQuota`.
     Done,
     /// To `Names`.
     Names(Vec<String>),
@@ -186,7 +186,7 @@ pub enum PoolReply {
     Extents(Extents),
     /// To `SetQuota`: whether the file system enforces it.
     Quota {
-        /// False: the bytes are promised, and counted in `Capacity`, but nothing stops a volume from using more.
+        /// False: the bytes are promised, and counted in `Capacity`, but the volume can use more.
         enforced: bool,
     },
 }
@@ -196,8 +196,8 @@ pub enum PoolReply {
 pub struct PoolUsage {
     /// Size of the pool.
     pub total_bytes: u64,
-    /// What can still be promised: what is free, less what was promised and has not been taken from the disk yet. The very figure that a
-    /// new promise is held to. A tree that no quota counts has taken nothing in this sense: what it wrote stands against the pool twice.
+    /// Bytes that can still be promised: the free space, less the promised bytes that are not allocated on disk yet. New promises are checked against
+    /// this figure. A tree without a quota counts as not allocated: its data reduces the pool's space twice.
     pub available_bytes: u64,
 }
 
@@ -206,31 +206,31 @@ pub struct PoolUsage {
 pub struct Extents {
     /// In order and without overlap.
     pub ranges: Vec<Extent>,
-    /// Where to ask on; absent: the end.
+    /// The position to continue from; absent: the end.
     pub next_offset: Option<u64>,
 }
 
-/// What a pool holds at a path.
+/// An entry of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolEntry {
     /// Relative to the pool.
     pub path: String,
-    /// What it is.
+    /// Its kind.
     pub kind: PoolEntryKind,
     /// Logical size of an image, 0 for a directory.
     pub size_bytes: u64,
-    /// What it takes on disk, as far as known.
+    /// Its size on disk, as far as known.
     pub allocated_bytes: u64,
 }
 
-/// What a pool entry is.
+/// The kind of a pool entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PoolEntryKind {
     /// A tree.
     Directory,
     /// A block volume.
     Image,
-    /// Something that no plugin made; its kind in words.
+    /// An object that no plugin created; its kind as text.
     Other(String),
 }
 

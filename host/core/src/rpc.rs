@@ -1,4 +1,4 @@
-//! The calls of CSI by name, those of all versions that are served.
+//! The RPCs of CSI by name, of all versions that are served.
 
 use std::fmt;
 

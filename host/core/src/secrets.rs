@@ -1,26 +1,25 @@
-//! Secrets: values that are used and never shown.
+//! Secrets: values that are used but never displayed.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// Shortest value that is looked for when a guest's text is redacted, in bytes. A shorter one would blot out ordinary words and is no
-/// secret worth the name.
+/// Shortest value that is redacted in a guest's text, in bytes. Shorter ones would redact ordinary words, and are too short for a secret.
 pub const REDACTED_VALUE_BYTES: usize = 4;
 
-/// Named secret values; wiped from memory when dropped. No `Display`; `Debug` shows how many there are.
+/// Named secret values; wiped from memory when dropped. No `Display`; `Debug` shows their number.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secrets(BTreeMap<String, Zeroizing<String>>);
 
-/// The values of a plan's secret options, by the option's name. It can be serialised, unlike [`Secrets`]: it crosses to a mounter in a process
-/// of its own, and it holds no more than the plan names. It is never written down.
+/// The values of a plan's secret options, by the option's name. Unlike [`Secrets`] it can be serialised: it is sent to a mounter in another process,
+/// and contains only the secrets that the plan names. It is never stored.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SecretOptions(BTreeMap<String, Zeroizing<String>>);
 
 impl SecretOptions {
-    /// Option name and value. To be handed to the kernel, never to be formatted.
+    /// Option names and values. To be passed to the kernel, never to be formatted.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
@@ -56,7 +55,7 @@ impl Secrets {
         self.0.keys().map(String::as_str)
     }
 
-    /// The value of one. To be handed on, never to be formatted.
+    /// The value of a name. To be passed on, never to be formatted.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(|value| value.as_str())
     }
@@ -66,7 +65,7 @@ impl Secrets {
         self.0.is_empty()
     }
 
-    /// Adds one; the newer of equal names counts.
+    /// Adds a value; it replaces an earlier one of the same name.
     pub fn insert(&mut self, name: String, value: String) {
         self.0.insert(name, Zeroizing::new(value));
     }

@@ -1,4 +1,4 @@
-//! What a backend offers: services (one exported interface each) and features (traits that no export can show).
+//! The services (one exported interface each) and features (traits that no export can show) that a backend offers.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ named! {
         Controller = "controller",
         /// Attach and detach.
         ControllerPublish = "controller-publish",
-        /// Growth, the controller's part.
+        /// Expansion on the controller.
         ControllerExpand = "controller-expand",
         /// VolumeAttributesClass.
         ControllerModify = "controller-modify",
@@ -35,7 +35,7 @@ named! {
         NodeStage = "node-stage",
         /// NodePublishVolume with a plan of its own.
         NodePublish = "node-publish",
-        /// To be told before unstaging.
+        /// A call before each unstage.
         NodeHooks = "node-hooks",
     }
 }
@@ -47,7 +47,7 @@ named! {
         CloneVolume = "clone-volume",
         /// ControllerPublishVolume honours `readonly`.
         PublishReadonly = "publish-readonly",
-        /// Listings tell where a volume is published.
+        /// Listings contain the nodes where a volume is published.
         PublishedNodes = "published-nodes",
         /// Knows SINGLE_NODE_SINGLE_WRITER and SINGLE_NODE_MULTI_WRITER.
         SingleNodeMultiWriter = "single-node-multi-writer",
@@ -59,19 +59,19 @@ named! {
         SnapshotTopology = "snapshot-topology",
         /// A volume must not be published while it is expanded.
         OfflineExpansion = "offline-expansion",
-        /// Growth is the node's alone.
+        /// Volumes are expanded on the node only.
         NodeOnlyExpansion = "node-only-expansion",
     }
 }
 
 impl Feature {
-    /// The feature of a word.
+    /// The feature of a name.
     pub fn of_word(word: &str) -> Option<Feature> {
         Self::ALL.iter().copied().find(|it| it.word() == word)
     }
 }
 
-/// What one version of a backend offers.
+/// The services and features of one version of a backend.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServiceSet {
     services: BTreeSet<Service>,
@@ -79,7 +79,7 @@ pub struct ServiceSet {
 }
 
 impl ServiceSet {
-    /// From what was found at admission.
+    /// From the results of admission.
     pub fn new(
         services: impl IntoIterator<Item = Service>,
         features: impl IntoIterator<Item = Feature>,

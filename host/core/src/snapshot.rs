@@ -1,4 +1,4 @@
-//! Snapshots, groups of them, and what is in one.
+//! Snapshots, groups of them, and their metadata.
 
 use crate::names::{GroupSnapshotId, SnapshotId, VolumeId};
 use crate::topology::Topology;
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 /// CSI `Snapshot`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Its name.
+    /// Its id.
     pub id: SnapshotId,
-    /// What it was taken of.
+    /// Its source volume.
     pub source_volume: VolumeId,
     /// In bytes; 0: unknown.
     pub size_bytes: u64,
     /// Nanoseconds since 1970-01-01 UTC.
     pub created_at: u64,
-    /// False while the upload still runs.
+    /// False while an upload is still running.
     pub ready_to_use: bool,
-    /// The group that it belongs to.
+    /// Its group.
     pub group: Option<GroupSnapshotId>,
     /// CSI 1.13; empty otherwise.
     pub accessible_topology: Vec<Topology>,
@@ -26,7 +26,7 @@ pub struct Snapshot {
 /// CSI `VolumeGroupSnapshot`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupSnapshot {
-    /// Its name.
+    /// Its id.
     pub id: GroupSnapshotId,
     /// Its members.
     pub snapshots: Vec<Snapshot>,
@@ -41,28 +41,28 @@ pub struct GroupSnapshot {
 pub enum BlockType {
     /// All extents have one size.
     FixedLength,
-    /// Extents have sizes of their own.
+    /// Extents have individual sizes.
     VariableLength,
 }
 
 /// A range of a volume or an image, in bytes; never empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
-    /// Where it begins.
+    /// Its start.
     pub offset_bytes: u64,
-    /// How long it is.
+    /// Its length.
     pub size_bytes: u64,
 }
 
 /// Part of the answer to GetMetadataAllocated and GetMetadataDelta.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetadataPage {
-    /// How extents are cut.
+    /// How the volume is divided into extents.
     pub block_type: BlockType,
     /// Size of the volume.
     pub volume_capacity_bytes: u64,
     /// In ascending order.
     pub extents: Vec<Extent>,
-    /// Where to ask on; absent: the end.
+    /// The position to continue from; absent: the end.
     pub next_offset: Option<u64>,
 }

@@ -10,25 +10,25 @@ pub const STATE_VALUE_BYTES: usize = 1 << 20;
 /// Most entries of one scan answer; a host may give fewer than asked.
 pub const STATE_SCAN_ENTRIES: u32 = 1000;
 
-/// What a record weighs besides its key and value, in bytes: its revision, and its share of the store's pages.
+/// Size of a record besides its key and value, in bytes: its revision, and its share of the store's pages.
 const RECORD_BYTES: u64 = 64;
 
-/// What a record takes of a backend's `limits.stateBytes`.
+/// The part of a backend's `limits.stateBytes` that a record uses.
 pub fn record_bytes(key: &str, value_bytes: usize) -> u64 {
     let bytes = u64::try_from(key.len().saturating_add(value_bytes)).unwrap_or(u64::MAX);
     bytes.saturating_add(RECORD_BYTES)
 }
 
-/// Whose keys: spaces never see one another.
+/// The owner of keys: keyspaces are isolated from each other.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Keyspace {
     /// The driver.
     pub driver: DriverName,
-    /// Its backend's keys, or the host's own about it.
+    /// The owner: its backend, or the host for its records about the driver.
     pub owner: KeyspaceOwner,
 }
 
-/// Who writes a keyspace.
+/// The writer of a keyspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeyspaceOwner {
     /// The plugin.
@@ -48,7 +48,7 @@ pub struct StateEntry {
     pub revision: u64,
 }
 
-/// What must be true for a write to happen.
+/// The precondition of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
     /// Nothing.
@@ -59,23 +59,23 @@ pub enum Expect {
     Revision(u64),
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done; the new revision. Of a removal: the last one (0 when there was nothing).
+    /// Done; the new revision. For a removal: the last one (0 if the key did not exist).
     Done(u64),
-    /// Not done, and what is stored instead.
+    /// Not done; the stored entry.
     Conflict(Option<StateEntry>),
 }
 
-/// One write of several that belong together; nothing is expected of what is there.
+/// One of several writes that belong together, without a precondition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateWrite {
-    /// Whose key.
+    /// The keyspace.
     pub space: Keyspace,
-    /// Which.
+    /// The key.
     pub key: String,
-    /// None: it is removed.
+    /// None: the key is removed.
     pub value: Option<Vec<u8>>,
 }
 
@@ -92,7 +92,7 @@ pub enum StateError {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The backend's records take as much as it may have; nothing was changed.
+    /// The backend's records have reached their limit; nothing was changed.
     #[error(
         "the records of this backend take all of limits.stateBytes ({limit} bytes): remove some, or raise the limit in the backend document"
     )]
@@ -103,15 +103,15 @@ pub enum StateError {
     /// The disk is full; nothing was changed.
     #[error("no space left for the state store")]
     Full,
-    /// It writes one record at a time; nothing was changed.
+    /// The store writes one record at a time; nothing was changed.
     #[error("this store cannot write several records at once")]
     NoTransactions,
-    /// Anything else that the store says.
+    /// Any other error of the store.
     #[error("the state store failed to {operation}")]
     Failed {
-        /// What it was asked.
+        /// The operation.
         operation: &'static str,
-        /// What it said.
+        /// The store's error.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -145,28 +145,28 @@ pub trait StateStore: Send + Sync + 'static {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<StateEntry>, StateError>;
-    /// What all records of a space take, as [`record_bytes`] counts. A change that is not durable yet may count beside what it replaces, so
-    /// that it is never too little.
+    /// The size of all records of a keyspace, as [`record_bytes`] counts. A change that is not durable yet may count in addition to the record that
+    /// it replaces, so that the result is never too small.
     async fn size(&self, space: &Keyspace) -> Result<u64, StateError>;
-    /// Returns when every write that was visible before the call is on stable storage. One wait serves all who wait.
+    /// Returns when every write that was visible before the call is on stable storage. One wait serves all waiting callers.
     async fn sync(&self) -> Result<(), StateError>;
-    /// Whether it can write several records at once.
+    /// Whether the store can write several records at once.
     fn has_transactions(&self) -> bool {
         false
     }
-    /// Writes all of these or none, whatever happens to the host, and returns when they are on stable storage. Meanwhile nobody else may write
-    /// the same keys.
+    /// Writes all of these or none, even if the host is killed, and returns when they are on stable storage. Meanwhile no other caller may write the
+    /// same keys.
     async fn apply(&self, _writes: Vec<StateWrite>) -> Result<(), StateError> {
         Err(StateError::NoTransactions)
     }
 }
 
-/// Whether a key may be one.
+/// Whether a key is within the limits.
 pub fn check_key(key: &str) -> Result<(), StateError> {
     check_length("key", key.len(), STATE_KEY_BYTES)
 }
 
-/// Whether a value may be one.
+/// Whether a value is within the limits.
 pub fn check_value(value: &[u8]) -> Result<(), StateError> {
     check_length("value", value.len(), STATE_VALUE_BYTES)
 }

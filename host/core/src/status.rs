@@ -1,33 +1,33 @@
-//! How a driver stands, as the reconciler, the admin socket and Kubernetes say it.
+//! The state of a driver, as reported by the reconciler, the admin socket and Kubernetes.
 
 use serde::{Deserialize, Serialize};
 
-/// How a driver stands on a host, in one word.
+/// The phase of a driver on a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Phase {
-    /// A version is fetched, compiled or admitted; an earlier one may serve meanwhile.
+    /// A version is being fetched, compiled or admitted; an earlier one may serve meanwhile.
     Loading,
-    /// What the document asks for serves.
+    /// The desired revision serves.
     Serving,
-    /// An earlier version serves than the document asks for, after a rollback.
+    /// An earlier version than the desired revision serves, after a rollback.
     RolledBack,
-    /// What the document asks for was rejected; an earlier version may serve.
+    /// The desired revision was rejected; an earlier version may serve.
     Refused,
     /// An administrator has stopped changes on this host.
     Paused,
-    /// An administrator has this host take no new work for it.
+    /// An administrator has stopped new work for it on this host.
     Draining,
-    /// It needs something that is not there yet, such as a secret.
+    /// A dependency is missing, such as a secret.
     Waiting,
-    /// The object cannot be read as a backend.
+    /// The object is not a valid backend.
     Invalid,
-    /// The driver belongs to a file of this host, or to an older object.
+    /// Another document has the driver: a file of this host, or an older object.
     Taken,
     /// It is to be removed, and volumes are still staged.
     Removing,
-    /// It is gone from this host.
+    /// It is removed from this host.
     Removed,
-    /// Not known to this build: written by another one.
+    /// Unknown to this build, since another build wrote it.
     #[serde(other)]
     Unknown,
 }
@@ -36,14 +36,14 @@ pub enum Phase {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Draining {
-    /// Its number.
+    /// Its version number.
     pub number: u64,
-    /// How many.
+    /// The number of calls.
     pub calls: u64,
 }
 
 impl Phase {
-    /// As it is written in Kubernetes.
+    /// Its name in Kubernetes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Loading => "Loading",
@@ -61,7 +61,7 @@ impl Phase {
         }
     }
 
-    /// An administrator should look.
+    /// Whether an administrator should look at it.
     pub fn is_trouble(self) -> bool {
         match self {
             Self::RolledBack
@@ -80,19 +80,19 @@ impl Phase {
     }
 }
 
-/// The phase as the admin socket has it: `rolledBack`.
+/// The phase in the notation of the admin socket: `rolledBack`.
 pub mod camel_case {
     use super::Phase;
     use serde::de::IntoDeserializer;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    /// Writes it.
+    /// Serialises it.
     pub fn serialize<S: Serializer>(phase: &Phase, to: S) -> Result<S::Ok, S::Error> {
         let (first, rest) = phase.name().split_at(1);
         to.collect_str(&format_args!("{}{rest}", first.to_ascii_lowercase()))
     }
 
-    /// Reads it.
+    /// Deserialises it.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Phase, D::Error> {
         let mut word = String::deserialize(from)?;
         if let Some(first) = word.get_mut(..1) {

@@ -1,6 +1,6 @@
-//! Texts that others wrote, cut to a length.
+//! Foreign texts, shortened.
 
-/// Cut at a character, with a sign that it was cut.
+/// Cut at a character, with a mark that it was cut.
 pub fn shortened(mut text: String, limit_bytes: usize) -> String {
     if text.len() > limit_bytes {
         text.truncate(text.floor_char_boundary(limit_bytes));
@@ -9,13 +9,13 @@ pub fn shortened(mut text: String, limit_bytes: usize) -> String {
     text
 }
 
-/// The first digits of a digest. 12, as container runtimes show: they tell two versions apart for a person.
+/// The first digits of a digest. 12, as container runtimes show: enough for a person to distinguish two versions.
 pub fn short_digest(digest: &str) -> &str {
     let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
     digits.get(..12).unwrap_or(digits)
 }
 
-/// The first of many names, and how many more there are.
+/// The first names of a list, and the number of the others.
 pub fn listed(names: &[String], limit: usize) -> String {
     let shown = names.iter().take(limit).map(String::as_str);
     let mut list = shown.collect::<Vec<_>>().join(", ");

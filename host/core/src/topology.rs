@@ -1,20 +1,20 @@
-//! Where a volume can be reached. It does not judge whether two places meet: that is the backend's.
+//! The topology of a volume. Whether two topologies overlap is left to the backend.
 
 use crate::attributes::Attributes;
 use serde::{Deserialize, Serialize};
 
-/// One place: `topology.kubernetes.io/zone` = `a`, ..
+/// One topology: `topology.kubernetes.io/zone` = `a`, ..
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Topology {
     /// Keys and values, as CSI's `Topology.segments`.
     pub segments: Attributes,
 }
 
-/// What the client asks of a volume's place (CSI `TopologyRequirement`).
+/// The client's topology requirement for a volume (CSI `TopologyRequirement`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TopologyRequirement {
     /// Reachable from at least one of these, if not empty.
     pub requisite: Vec<Topology>,
-    /// To be tried in this order.
+    /// In order of preference.
     pub preferred: Vec<Topology>,
 }

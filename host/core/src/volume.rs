@@ -1,6 +1,6 @@
-//! A volume and what is asked of one: capacity, access, source.
+//! A volume and its requested properties: capacity, access, source.
 //!
-//! These are plain words: what is in them was checked when they were made, in `csi` for requests and in `engine` for a plugin's answers.
+//! The types are plain data: their content was checked when they were constructed, in `csi` for requests and in `engine` for a plugin's answers.
 
 use crate::attributes::Attributes;
 use crate::names::{InvalidWord, NodeId, SnapshotId, VolumeId};
@@ -8,7 +8,7 @@ use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Wanted capacity in bytes. An absent bound is unbounded; `required <= limit` always holds.
+/// Requested capacity in bytes. An absent bound is unbounded; `required <= limit` always holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CapacityRange {
     required: Option<u64>,
@@ -37,7 +37,7 @@ impl CapacityRange {
         self.limit
     }
 
-    /// Whether a volume of `bytes` answers the request.
+    /// Whether a volume of `bytes` satisfies the request.
     pub fn contains(&self, bytes: u64) -> bool {
         self.required.is_none_or(|required| required <= bytes)
             && self.limit.is_none_or(|limit| bytes <= limit)
@@ -65,10 +65,10 @@ pub enum AccessMode {
     Other(u32),
 }
 
-/// Most bytes of all mount flags (CSI specification, `MountVolume.mount_flags`); it is also what mount(2) takes.
+/// Most bytes of all mount flags (CSI specification, `MountVolume.mount_flags`); mount(2) has the same limit.
 pub const MOUNT_FLAGS_BYTES: usize = 4096;
 
-/// Longest other word of a capability, in bytes (CSI specification, "Size Limits").
+/// Longest other string of a capability, in bytes (CSI specification, "Size Limits").
 const STRING_BYTES: usize = 128;
 
 /// How a file system is to be mounted (CSI `VolumeCapability.MountVolume`).
@@ -77,13 +77,13 @@ const STRING_BYTES: usize = 128;
 pub struct MountAccess {
     /// Absent: the backend or the host chooses.
     pub fs_type: Option<String>,
-    /// May hold sensitive data (CSI specification, `MountVolume.mount_flags`): `Debug` shows how many there are.
+    /// May contain sensitive data (CSI specification, `MountVolume.mount_flags`): `Debug` shows their number.
     pub mount_flags: Vec<String>,
     /// Group that must be able to use the volume.
     pub volume_mount_group: Option<String>,
 }
 
-/// The same as another process wrote it.
+/// The same type, received from another process.
 #[derive(Deserialize)]
 struct UncheckedMountAccess {
     fs_type: Option<String>,
@@ -92,7 +92,7 @@ struct UncheckedMountAccess {
 }
 
 impl MountAccess {
-    /// Refuses what no mount could take. What may be in it is the mount room's to say.
+    /// Rejects values that no mount could use. The mounter decides which values are allowed.
     pub fn parse(
         fs_type: Option<String>,
         mount_flags: Vec<String>,
@@ -181,13 +181,13 @@ pub enum AccessType {
 /// How a volume is to be used.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct VolumeCapability {
-    /// As what.
+    /// Block device or file system.
     pub access_type: AccessType,
-    /// By whom.
+    /// The number of nodes and writers.
     pub access_mode: AccessMode,
 }
 
-/// What a new volume begins with (CSI `VolumeContentSource`).
+/// The source of a new volume's content (CSI `VolumeContentSource`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ContentSource {
     /// A snapshot.
@@ -199,13 +199,13 @@ pub enum ContentSource {
 /// A volume as its backend describes it (CSI `Volume`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Volume {
-    /// Its name from now on.
+    /// Its id.
     pub id: VolumeId,
     /// In bytes; 0: unknown.
     pub capacity_bytes: u64,
-    /// Given back in later calls.
+    /// Passed back in later calls.
     pub context: Attributes,
-    /// What it was made from.
+    /// The source of its content.
     pub content_source: Option<ContentSource>,
     /// Empty: reachable from everywhere.
     pub accessible_topology: Vec<Topology>,
@@ -216,14 +216,14 @@ pub struct Volume {
 pub struct VolumeCondition {
     /// Something is wrong.
     pub abnormal: bool,
-    /// What, for a person.
+    /// The condition, for a person.
     pub message: String,
 }
 
 /// CSI `VolumeStatus`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VolumeStatus {
-    /// Where it is published.
+    /// The nodes where it is published.
     pub published_nodes: Vec<NodeId>,
     /// Absent: not known.
     pub condition: Option<VolumeCondition>,
@@ -234,7 +234,7 @@ pub struct VolumeStatus {
 pub struct VolumeEntry {
     /// The volume.
     pub volume: Volume,
-    /// How it fares.
+    /// Its status.
     pub status: VolumeStatus,
 }
 
@@ -247,7 +247,7 @@ pub struct Page<T> {
     pub next_token: Option<String>,
 }
 
-/// Which page is wanted.
+/// A requested page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageRequest {
     /// Absent: all.

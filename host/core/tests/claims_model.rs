@@ -1,5 +1,5 @@
-//! Model test of the claims' lock: shuttle tries many interleavings of threads over the very source that the driver compiles, with its own
-//! primitives in place of the standard library's.
+//! Model test of the claims' lock: shuttle tries many interleavings of threads over the source that the driver compiles, with its own primitives
+//! instead of the standard library's.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]

@@ -1,10 +1,8 @@
-//! Whether what a backend claims can be true beside what it exports.
-//!
-//! It also holds the interfaces that mean nothing alone.
+//! Checks the features that a backend claims against its exports, and the interfaces that require another interface.
 
 use crate::services::{Feature, Service, ServiceSet};
 
-/// Something is claimed or exported without what it rests on.
+/// A feature is claimed, or an interface exported, without the interface that it requires.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{claim} {rule}")]
 pub struct FeatureWithoutExport {
@@ -14,7 +12,7 @@ pub struct FeatureWithoutExport {
     pub rule: &'static str,
 }
 
-/// Interfaces that mean nothing without another one, and what is said of them.
+/// Interfaces that require another interface, and the message when that one is missing.
 const PARTS: &[(&[Service], Service, &str)] = &[
     // ValidateVolumeCapabilities is mandatory in CSI's Controller service, and only `controller` has it.
     (
@@ -30,7 +28,7 @@ const PARTS: &[(&[Service], Service, &str)] = &[
         Service::Controller,
         CONTROLLER_IS_MISSING,
     ),
-    // ListSnapshots by id asks `snapshots`.
+    // ListSnapshots by id calls `snapshots`.
     (
         &[Service::SnapshotListing],
         Service::Snapshots,
@@ -45,7 +43,7 @@ const PARTS: &[(&[Service], Service, &str)] = &[
 
 const CONTROLLER_IS_MISSING: &str = "needs the interface `controller`";
 
-/// Refuses features, and interfaces, that contradict the exports.
+/// Rejects features and interfaces that contradict the exports.
 pub fn check_features(offer: &ServiceSet) -> Result<(), FeatureWithoutExport> {
     for (parts, whole, rule) in PARTS {
         let part = parts.iter().find(|part| offer.has(**part));

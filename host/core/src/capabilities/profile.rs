@@ -1,7 +1,8 @@
-//! Which version of CSI is spoken to clients (`--csi-profile`). CSI 1.13 took the volume conditions away and brought health calls in their place, and
-//! a driver cannot tell which of the two a client was built with.
+//! The version of CSI that is served to clients (`--csi-profile`). CSI 1.13 replaced volume conditions by health calls, and a driver cannot detect
+//! which of the two a client was built with.
 //!
-//! All that a version changes follows from the few answers here. It knows no message: parsers and answers are the same for all versions.
+//! All differences between the versions follow from the few methods here. This module knows no message: parsers and answers are the same for all
+//! versions.
 
 use crate::rpc::Rpc;
 
@@ -11,7 +12,7 @@ pub enum Profile {
     /// Volume conditions, no health calls.
     #[default]
     V1_12,
-    /// Health calls, no volume conditions; snapshots have a place.
+    /// Health calls, no volume conditions; snapshots have a topology.
     V1_13,
 }
 
@@ -37,7 +38,7 @@ impl Profile {
         self == Profile::V1_13
     }
 
-    /// Whether snapshots have a place (`accessibility_requirements`, `accessible_topology`).
+    /// Whether snapshots have a topology (`accessibility_requirements`, `accessible_topology`).
     pub(crate) fn has_snapshot_places(self) -> bool {
         self == Profile::V1_13
     }

@@ -1,4 +1,4 @@
-//! Which call stands for which capability.
+//! The capability that each RPC requires.
 
 use super::{
     Capabilities, ControllerCapability, GroupCapability, NodeCapability, PluginCapability,
@@ -12,15 +12,15 @@ enum Needs {
     Nothing,
     /// One of the services of the plugin.
     Plugin(PluginCapability),
-    /// An ability of the controller.
+    /// A capability of the controller.
     Controller(ControllerCapability),
-    /// An ability of the group controller.
+    /// A capability of the group controller.
     Group(GroupCapability),
     /// A node service.
     Node,
-    /// A node service that mounts.
+    /// A node service that stages or publishes.
     Publishing,
-    /// An ability of the node.
+    /// A capability of the node.
     NodeAbility(NodeCapability),
 }
 
@@ -57,7 +57,7 @@ fn needs(rpc: Rpc) -> Needs {
         Rpc::GetMetadataAllocated | Rpc::GetMetadataDelta => {
             Needs::Plugin(PluginCapability::SnapshotMetadataService)
         }
-        // Tear-down is never refused: an earlier version of the plugin may have staged.
+        // Teardown is never rejected: an earlier version of the plugin may have staged the volume.
         Rpc::NodeUnstageVolume | Rpc::NodeUnpublishVolume => Needs::Nothing,
         Rpc::NodeGetCapabilities | Rpc::NodeGetInfo => Needs::Node,
         Rpc::NodePublishVolume => Needs::Publishing,
@@ -69,7 +69,7 @@ fn needs(rpc: Rpc) -> Needs {
     }
 }
 
-/// Whether a backend that offers this, and is advertised so, serves a call. The role is not looked at.
+/// Whether a backend with these services and advertised capabilities serves a call. The role is not considered.
 pub(crate) fn serves(offer: &ServiceSet, capabilities: &Capabilities, rpc: Rpc) -> bool {
     match needs(rpc) {
         Needs::Nothing => true,
@@ -82,7 +82,8 @@ pub(crate) fn serves(offer: &ServiceSet, capabilities: &Capabilities, rpc: Rpc) 
     }
 }
 
-/// The capabilities that hide a call, by CSI's names: its own, and of the list of health that of one volume, which the list is made of.
+/// The capabilities whose hiding hides a call, by CSI's names: its own, and for the health list also that of a single volume, from which the list is
+/// built.
 pub(crate) fn advertised_as(rpc: Rpc) -> impl Iterator<Item = &'static str> {
     let own = match needs(rpc) {
         Needs::Nothing | Needs::Node | Needs::Publishing => None,
@@ -96,7 +97,7 @@ pub(crate) fn advertised_as(rpc: Rpc) -> impl Iterator<Item = &'static str> {
     own.into_iter().chain(made_of)
 }
 
-/// Calls that kernel and journal can answer. Stage and publish are among them: of a volume that is staged already, a repeated stage and a
+/// Calls that the kernel and the journal can answer. Stage and publish are included: for a volume that is already staged, a repeated stage and a
 /// publish need no plan.
 pub(crate) fn needs_no_plugin(rpc: Rpc) -> bool {
     matches!(

@@ -35,7 +35,7 @@ fn names(capabilities: &Capabilities) -> Vec<String> {
         .collect()
 }
 
-/// Services, features, and what the last of them adds.
+/// Services, features, and the names that the last of them adds.
 type Row<'a> = (&'a [Service], &'a [Feature], &'a [&'a str]);
 
 /// All but the feature that contradicts `controller-expand`.
@@ -166,7 +166,7 @@ fn each_export_and_feature_adds_its_capabilities_and_no_others() {
                 "node VOLUME_CONDITION",
             ],
         ),
-        // The host's own view is told with or without it.
+        // The host reports its own view with or without this export.
         (&[S::NodeStage, S::VolumeHealth], &[], &[]),
         (&[S::Controller, S::Snapshots], &[F::SnapshotTopology], &[]),
         (
@@ -200,7 +200,7 @@ fn each_export_and_feature_adds_its_capabilities_and_no_others() {
     }
 }
 
-/// What the last feature adds or, where there is none, the last service.
+/// Checks what the last feature adds or, without features, what the last service adds.
 fn check_what_is_added(profile: Profile, (services, features, added): &Row<'_>) {
     let derive = |services: &[Service], features: &[Feature]| {
         names(&derive_as(profile, Role::All, services, features, &[]))
@@ -234,7 +234,7 @@ fn a_role_has_its_own_services_and_all_plugin_capabilities() {
         &[],
     );
     let node = derive_as(Profile::V1_12, Role::Node, Service::ALL, &features(), &[]);
-    // The node's list is asked for by external-resizer, on the controller's socket.
+    // external-resizer requests the node's list on the controller's socket.
     assert_eq!(controller, all);
     assert_eq!(
         node,

@@ -1,4 +1,4 @@
-//! The table of claims behind a mutex, and the guard that gives them back.
+//! The table of claims behind a mutex, and the guard that releases them.
 //!
 //! The mutex is held for table look-ups only, never across an await.
 
@@ -12,7 +12,7 @@ pub(crate) struct ClaimLock {
     table: Arc<Mutex<Table>>,
 }
 
-/// A granted set of claims; dropping it gives them back.
+/// A granted set of claims; dropping it releases them.
 #[must_use = "claims end when this is dropped"]
 pub(crate) struct Claimed {
     table: Arc<Mutex<Table>>,
@@ -41,7 +41,7 @@ impl Drop for Claimed {
     }
 }
 
-/// No look-up can panic half way, so a poisoned table is a whole one.
+/// No look-up can panic half way, so the table behind a poisoned mutex is consistent.
 fn with<T>(table: &Mutex<Table>, work: impl FnOnce(&mut Table) -> T) -> T {
     work(&mut table.lock().unwrap_or_else(PoisonError::into_inner))
 }

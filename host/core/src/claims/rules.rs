@@ -1,30 +1,30 @@
 //! Which call claims what: one table, as data.
 //!
-//! A call without a row of claims is a read: it changes nothing, so it excludes nobody and nobody excludes it.
+//! A call without claims is a read: it changes nothing, so it neither excludes other calls nor is excluded by them.
 
 use super::table::{Claim, ClaimKey, Kind, Mode};
 use crate::names::{GroupSnapshotId, NodeId, NodePath, RequestedName, SnapshotId, VolumeId};
 use crate::rpc::Rpc;
 use crate::volume::ContentSource;
 
-/// What a call is about: the words of its request that can be claimed.
+/// The subject of a call: the fields of its request that can be claimed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Subject<'a> {
     /// The volume.
     pub(crate) volume: Option<&'a VolumeId>,
-    /// The node that it is attached to; absent: all.
+    /// The node to which it is attached; absent: all nodes.
     pub(crate) node: Option<&'a NodeId>,
-    /// Where it is published.
+    /// The target path.
     pub(crate) target: Option<&'a NodePath>,
-    /// The name of what is to be made.
+    /// The name of the object to create.
     pub(crate) name: Option<&'a RequestedName>,
-    /// What a new volume begins with.
+    /// The content source of a new volume.
     pub(crate) source: Option<&'a ContentSource>,
-    /// Volumes that are to be snapshotted.
+    /// Source volumes of a group snapshot.
     pub(crate) members: &'a [VolumeId],
     /// The group of snapshots.
     pub(crate) group: Option<&'a GroupSnapshotId>,
-    /// Snapshots that are to go.
+    /// Snapshots that are to be deleted.
     pub(crate) snapshots: &'a [SnapshotId],
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn claims(rpc: Rpc, subject: Subject<'_>) -> Vec<Claim> {
         .collect()
 }
 
-/// A volume alone: what CreateVolume claims besides, once it knows the id and before it answers, and what recovery claims.
+/// A volume with an exclusive claim: CreateVolume takes it once it knows the id and before it answers; recovery takes it too.
 pub(crate) fn volume_alone(id: &VolumeId) -> Vec<Claim> {
     vec![(ClaimKey::Volume(id.clone()), Mode::Exclusive)]
 }
@@ -117,7 +117,7 @@ impl Part {
         let one = |key: Option<ClaimKey>| key.map(|key| (key, mode)).into_iter().collect();
         match self {
             Part::Volume => one(subject.volume.cloned().map(ClaimKey::Volume)),
-            // On one node, beside the volume's other nodes; on all nodes, the volume alone.
+            // With a node id the mode applies to that node, beside the volume's other nodes. Without one it applies to the whole volume.
             Part::Attachment => match (subject.volume.cloned(), subject.node.cloned()) {
                 (Some(volume), Some(node)) => vec![
                     (ClaimKey::Volume(volume.clone()), Mode::Shared),

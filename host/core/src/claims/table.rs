@@ -1,6 +1,6 @@
-//! The table of claims as pure data: who holds what, and whether a set of claims can be had.
+//! The table of claims as pure data: which keys are held, and whether a set of claims can be granted.
 //!
-//! It knows no call, no lock and no time. A set is granted as a whole or not at all; nobody ever waits.
+//! It knows no call, no lock and no time. A set is granted as a whole or not at all; no caller ever waits.
 
 use crate::names::{GroupSnapshotId, NodeId, NodePath, RequestedName, SnapshotId, VolumeId};
 use std::collections::BTreeMap;
@@ -19,11 +19,11 @@ pub(crate) enum ClaimKey {
     Group(GroupSnapshotId),
     /// A name that a client asked for.
     Name(Kind, RequestedName),
-    /// Where a volume is published.
+    /// A target path.
     Target(NodePath),
 }
 
-/// What a name is for: each kind has names of its own.
+/// The kind of object that a name belongs to: each kind has its own namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// Of CreateVolume.
@@ -34,45 +34,45 @@ pub(crate) enum Kind {
     Group,
 }
 
-/// How something is claimed. In order of strength.
+/// The mode of a claim, in order of strength.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mode {
-    /// Beside others that share.
+    /// Concurrent with other shared claims.
     Shared,
-    /// Alone.
+    /// Excludes all other claims.
     Exclusive,
 }
 
-/// One thing, and how it is claimed.
+/// One key, and how it is claimed.
 pub(crate) type Claim = (ClaimKey, Mode);
 
-/// Somebody holds what is asked for.
+/// A requested key is held by another call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Conflict {
-    /// What is held.
+    /// The key.
     pub(crate) key: ClaimKey,
 }
 
-/// A granted set, to be given back once.
+/// A granted set, to be released once.
 #[derive(Debug)]
 #[must_use = "a token that is dropped keeps its claims for ever"]
 pub(crate) struct Token(BTreeMap<ClaimKey, Mode>);
 
-/// Everything that is held.
+/// All held claims.
 #[derive(Debug, Default)]
 pub(crate) struct Table(BTreeMap<ClaimKey, Holders>);
 
-/// Who holds a key.
+/// The holders of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holders {
-    /// This many, at least one.
+    /// This many shared claims, at least one.
     Sharing(usize),
-    /// One alone.
+    /// One exclusive claim.
     Alone,
 }
 
 impl Table {
-    /// Grants all claims or none. Of a key that the set names twice, the stronger claim counts.
+    /// Grants all claims or none. If the set names a key twice, the stronger claim counts.
     pub(crate) fn acquire(
         &mut self,
         set: impl IntoIterator<Item = Claim>,
@@ -99,7 +99,7 @@ impl Table {
         Ok(Token(wanted))
     }
 
-    /// Gives a set back.
+    /// Releases a set.
     pub(crate) fn release(&mut self, token: Token) {
         for key in token.0.into_keys() {
             match self.0.get(&key) {

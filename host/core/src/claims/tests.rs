@@ -1,4 +1,5 @@
-//! The table against a model that compares every pair of held sets. Not in `table.rs`, which the model test of the lock compiles too.
+//! The table against a model that compares every pair of held sets. These tests are not in `table.rs`, since the model test of the lock compiles that
+//! file too.
 
 use super::table::*;
 use crate::names::{NodePath, RequestedName, VolumeId};
@@ -12,7 +13,7 @@ fn target(n: u8) -> ClaimKey {
     ClaimKey::Target(NodePath::parse("target_path", format!("/t{n}")).unwrap())
 }
 
-/// Few keys, so that sets meet often.
+/// Few keys, so that sets often overlap.
 fn claim() -> impl Strategy<Value = Claim> {
     let key = prop_oneof![(0..3u8).prop_map(volume), (0..2u8).prop_map(target)];
     let mode = prop_oneof![Just(Mode::Shared), Just(Mode::Exclusive)];

@@ -1,11 +1,11 @@
-//! The one place that maps errors to gRPC codes. A code is chosen for what the caller will do with it:
+//! The only place that maps errors to gRPC codes. A code is chosen by how the caller reacts to it:
 //!
 //!  * external-provisioner retries for ever on Unavailable, Aborted, Cancelled and DeadlineExceeded ("may still be running"), and
 //!    reschedules on ResourceExhausted (`checkError` in its controller.go);
-//!  * kubelet takes Canceled, DeadlineExceeded, Unavailable, ResourceExhausted and Aborted for *uncertain* and will clean up; any other
-//!    code of stage or publish tells it that nothing is mounted (`isFinalError` in its csi_client.go).
+//!  * kubelet treats Canceled, DeadlineExceeded, Unavailable, ResourceExhausted and Aborted as *uncertain* and will clean up; any other
+//!    code of stage or publish means to it that nothing is mounted (`isFinalError` in its csi_client.go).
 //!
-//! So whatever may have work under way is never `Internal`.
+//! An error whose work may still be under way is therefore never `Internal`.
 
 use super::Code;
 use crate::backend::BackendError;
@@ -14,7 +14,7 @@ use crate::mounter::MountError;
 use crate::state::StateError;
 
 impl Error {
-    /// What the client is told.
+    /// The code that the client receives.
     pub fn code(&self) -> Code {
         match self {
             Error::Invalid(_) | Error::NotOffered { .. } => Code::InvalidArgument,
@@ -37,16 +37,16 @@ impl Error {
 }
 
 impl BackendError {
-    /// What the client is told.
+    /// The code that the client receives.
     pub fn code(&self) -> Code {
         match self {
             BackendError::Answered { code, .. }
             | BackendError::Refused { code, .. }
             | BackendError::HostFailed { code, .. } => *code,
-            // The instance is gone and with it whatever it was doing: final, unless it has changed something (`Code::after_effect`).
+            // The instance and its work are discarded: final, unless it has changed something (`Code::after_effect`).
             BackendError::Trapped { .. } | BackendError::BadAnswer { .. } => Code::Internal,
             BackendError::OverLimit { .. } => Code::ResourceExhausted,
-            // What it asked of a remote system may still happen.
+            // A request that it sent to a remote system may still take effect.
             BackendError::OutOfTime { .. } => Code::DeadlineExceeded,
             BackendError::Busy { .. }
             | BackendError::MemoryBusy { .. }
@@ -57,7 +57,7 @@ impl BackendError {
 }
 
 impl MountError {
-    /// What the client, or the guest that called, is told.
+    /// The code that the client, or the calling guest, receives.
     pub fn code(&self) -> Code {
         match self {
             MountError::OutsideRoots { .. } => Code::InvalidArgument,
@@ -84,7 +84,7 @@ impl MountError {
 }
 
 impl StateError {
-    /// What the client, or the guest that called, is told.
+    /// The code that the client, or the calling guest, receives.
     pub fn code(&self) -> Code {
         match self {
             StateError::TooLarge { .. } => Code::InvalidArgument,

@@ -1,4 +1,4 @@
-//! How Kubernetes writes amounts: quantities such as `64Mi` and durations such as `1m30s`.
+//! Amounts in the notation of Kubernetes: quantities such as `64Mi` and durations such as `1m30s`.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const SUFFIXES: [(&str, u64); 12] = [
 /// Units of a duration (Go, `time.ParseDuration`, as `metav1.Duration` reads it), in milliseconds. `ms` comes first: it ends in `s`.
 const UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
 
-/// A number of whole bytes: digits, and a suffix such as `Mi` or `M`. None: not a quantity, or too large.
+/// A number of whole bytes: digits, and a suffix such as `Mi` or `M`. None if it is not a quantity, or too large.
 pub fn quantity(text: &str) -> Option<u64> {
     let (digits, factor) = SUFFIXES
         .iter()
@@ -30,7 +30,7 @@ pub fn quantity(text: &str) -> Option<u64> {
     number(digits)?.checked_mul(factor)
 }
 
-/// A time: pairs of digits and unit (`h`, `m`, `s`, `ms`), added up. None: not a duration, or too long.
+/// A time: pairs of digits and unit (`h`, `m`, `s`, `ms`), added up. None if it is not a duration, or too long.
 pub fn duration(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut milliseconds = 0_u64;
@@ -49,7 +49,7 @@ pub fn duration(text: &str) -> Option<Duration> {
     Some(Duration::from_millis(milliseconds))
 }
 
-/// Digits only: `parse` alone would take a sign.
+/// Digits only: `parse` alone would accept a sign.
 fn number(digits: &str) -> Option<u64> {
     digits
         .bytes()

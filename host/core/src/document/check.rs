@@ -1,4 +1,4 @@
-//! From the shape on disk to the checked words: every rule of a document that needs neither node nor plugin.
+//! Converts the shape on disk into the checked document: every rule that needs neither node nor plugin.
 
 mod grants;
 mod plugin;
@@ -19,16 +19,16 @@ const NAME_BYTES: usize = 253;
 const MEMORY_BYTES_MIN: u64 = 64 << 10;
 /// All that a 32-bit guest can address, in bytes.
 const MEMORY_BYTES_MAX: u64 = 4 << 30;
-/// Longest budget of a call: a day. More would be a slip, and would hold a volume's claims as long.
+/// Longest budget of a call: a day. A longer one is probably a mistake, and would hold a volume's claims for that time.
 const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// Most calls, handles or table elements that a limit may allow: what the host keeps 32-bit counts of.
+/// Most calls, handles or table elements that a limit may allow: the host counts them in 32 bits.
 const COUNT_MAX: u64 = i32::MAX as u64;
 
 /// Most versions on disk: 100 of the largest component are 6 GiB.
 const KEEP_MAX: u64 = 100;
-/// Most faults of a window: what the host remembers one by one.
+/// Most faults of a window: the host remembers each of them.
 const FAULTS_MAX: u64 = 1000;
-/// Longest window. An hour: a version that was fine for so long is not the cause of what comes then.
+/// Longest window. An hour: a version that ran that long without faults is not the cause of later ones.
 const WINDOW_MAX: Duration = Duration::from_secs(60 * 60);
 
 type Checked<T> = Result<T, InvalidDocument>;
@@ -43,7 +43,7 @@ pub(super) fn document(document: raw::Document) -> Checked<StorageBackend> {
     } = document;
     one_of("apiVersion", &api_version, raw::API_VERSION)?;
     one_of("kind", &kind, raw::KIND)?;
-    // Labels and annotations are Kubernetes' own; the host has no use for them.
+    // Labels and annotations belong to Kubernetes; the host does not use them.
     let raw::Metadata {
         name: backend_name,
         labels: _,
@@ -104,7 +104,7 @@ fn name(key: &KeyPath, name: &str) -> Checked<()> {
 
 fn named_driver(key: &KeyPath, name: String) -> Checked<DriverName> {
     DriverName::parse(name).map_err(|invalid| {
-        // The word's own message begins with its name, which the key says already.
+        // The error's own message begins with its field's name, which the key already contains.
         let message = invalid.to_string();
         let reason = message.strip_prefix("driverName ").unwrap_or(&message);
         key.invalid(reason)
@@ -160,7 +160,7 @@ fn limited(key: &KeyPath, limits: raw::Limits) -> Checked<Limits> {
 
 fn hidden(key: &KeyPath, names: &[String]) -> Checked<Hidden> {
     for (index, name) in names.iter().enumerate() {
-        // One at a time: the error then has its place.
+        // One name at a time, so that the error names its list element.
         Hidden::parse([name]).map_err(|unknown| {
             key.index(index).invalid(format!(
                 "unknown capability; did you mean `{}`?",
@@ -245,7 +245,7 @@ fn secret_source(key: &KeyPath, secret: raw::Secret) -> Checked<SecretSource> {
     }
 }
 
-/// How versions follow one another.
+/// The version policy.
 fn version_policy(key: &KeyPath, versions: raw::Versions) -> Checked<VersionPolicy> {
     let raw::Versions {
         keep,

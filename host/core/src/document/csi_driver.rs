@@ -1,15 +1,15 @@
-//! What the Kubernetes `CSIDriver` object of a driver says beyond what the exports of its plugin tell.
+//! The settings of the Kubernetes `CSIDriver` object that the exports of the plugin do not determine.
 //!
 //! The names are `CSIDriver.spec`'s.
 
 use super::key_path::{InvalidDocument, KeyPath};
 use serde::{Deserialize, Serialize};
 
-/// Shortest life of a token and shortest period of node updates, in seconds (Kubernetes API validation of `CSIDriver`): the API server
-/// would refuse less, but only when the object is written.
+/// Shortest lifetime of a token and shortest period of node updates, in seconds (Kubernetes API validation of `CSIDriver`): the API server
+/// rejects shorter ones, but only when the object is written.
 const TOKEN_SECONDS_MIN: u64 = 600;
 const UPDATE_PERIOD_SECONDS_MIN: u64 = 10;
-/// Longest life of a token, in seconds (the same validation).
+/// Longest lifetime of a token, in seconds (the same validation).
 const TOKEN_SECONDS_MAX: u64 = 1 << 32;
 
 /// Parts of `CSIDriver.spec`. Absent: Kubernetes' own default, or what the host derives.
@@ -81,7 +81,7 @@ pub struct TokenRequest {
     pub expiration_seconds: Option<u64>,
 }
 
-/// What the API server would refuse, said before anything serves.
+/// Reports what the API server would reject, before any driver serves.
 pub(super) fn check(key: &KeyPath, driver: &CsiDriver) -> Result<(), InvalidDocument> {
     let (tokens, modes) = (&driver.token_requests, &driver.volume_lifecycle_modes);
     let tokens_key = key.key("tokenRequests");
@@ -109,7 +109,7 @@ pub(super) fn check(key: &KeyPath, driver: &CsiDriver) -> Result<(), InvalidDocu
             .index(index)
             .ensure(is_new, "stands in the list twice")?;
     }
-    // kubelet tells a driver of inline volumes only together with the pod (`csi.storage.k8s.io/ephemeral`).
+    // kubelet reports inline volumes to a driver only together with the pod info (`csi.storage.k8s.io/ephemeral`).
     key.key("podInfoOnMount").ensure(
         !modes.contains(&VolumeLifecycleMode::Ephemeral) || driver.pod_info_on_mount != Some(false),
         "contradicts `volumeLifecycleModes`: a driver learns that a volume is Ephemeral with the pod's name only",

@@ -1,9 +1,9 @@
-//! Where in a document something stands, and what is wrong there.
+//! The place of a value in a document, and the error for an invalid value.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The way from the top of a document to one value, such as `spec.grants.pools.fast.path` or `spec.grants.filesystems[0].type`.
+/// The path from the top of a document to one value, such as `spec.grants.pools.fast.path` or `spec.grants.filesystems[0].type`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyPath(Vec<Step>);
 
@@ -13,13 +13,13 @@ enum Step {
     Index(usize),
 }
 
-/// A value that a document must not have. Never repeats a value of `settings`, which may be a password in the wrong place.
+/// An invalid value of a document. It never repeats a value of `settings`, which may be a misplaced password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {reason}")]
 pub struct InvalidDocument {
-    /// Where.
+    /// The place.
     pub key: KeyPath,
-    /// What is wrong and what would be right.
+    /// The error and the correct form.
     pub reason: String,
 }
 
@@ -34,7 +34,7 @@ impl KeyPath {
         self.with(Step::Index(index))
     }
 
-    /// The path of what this one stands in; none for the document itself.
+    /// The path of the enclosing value; none for the document itself.
     pub fn parent(&self) -> Option<Self> {
         let (_, above) = self.0.split_last()?;
         Some(Self(above.to_vec()))
@@ -50,7 +50,7 @@ impl KeyPath {
         )
     }
 
-    /// Joins a reason to this place.
+    /// Combines a reason with this place.
     pub fn invalid(&self, reason: impl Into<String>) -> InvalidDocument {
         InvalidDocument {
             key: self.clone(),
@@ -58,7 +58,7 @@ impl KeyPath {
         }
     }
 
-    /// Refuses the value unless a rule holds.
+    /// Rejects the value unless a rule holds.
     pub(super) fn ensure(&self, holds: bool, reason: &str) -> Result<(), InvalidDocument> {
         match holds {
             true => Ok(()),

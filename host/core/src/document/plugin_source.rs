@@ -1,6 +1,6 @@
-//! Where a plugin comes from, and who must have signed it.
+//! The source of a plugin, and its required signers.
 //!
-//! It knows the form of an artifact's name, not the registry that has it.
+//! This module knows the syntax of an artifact's name, not the registry that stores it.
 
 use crate::document::Wasi;
 use serde::{Deserialize, Serialize};
@@ -8,9 +8,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What an artifact's name begins with in a document and on the command line.
+/// Prefix of an artifact's name in a document and on the command line.
 pub const REFERENCE_SCHEME: &str = "oci://";
-/// The digest of a component or of a manifest, before its hexadecimal digits.
+/// Prefix of the digest of a component or of a manifest, before its hexadecimal digits.
 pub const DIGEST_PREFIX: &str = "sha256:";
 
 /// Hexadecimal digits of a SHA-256 digest.
@@ -19,20 +19,20 @@ const DIGEST_DIGITS: usize = 64;
 const REPOSITORY_BYTES: usize = 255;
 const TAG_BYTES: usize = 128;
 
-/// Where a component comes from, and what must be true of it.
+/// The source of a component, and the requirements for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginSource {
-    /// Where it lies.
+    /// The location.
     pub place: PluginPlace,
     /// `sha256:..` of the component itself, checked if given.
     pub digest: Option<String>,
-    /// What of WASI it may import.
+    /// The part of WASI that it may import.
     pub wasi: Wasi,
-    /// Who must have signed it.
+    /// The required signers.
     pub signers: Signers,
 }
 
-/// Where a component lies.
+/// The location of a component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PluginPlace {
     /// A file; absolute, or relative to the document.
@@ -41,25 +41,25 @@ pub enum PluginPlace {
     Registry(RegistryPlace),
 }
 
-/// An artifact in a registry, and how that is reached.
+/// An artifact in a registry, and the access to that registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegistryPlace {
-    /// Which artifact.
+    /// The artifact.
     pub reference: Reference,
-    /// What authorises the pull: docker's `config.json`, or a Secret of the type `kubernetes.io/dockerconfigjson`.
+    /// The credentials of the pull: docker's `config.json`, or a Secret of the type `kubernetes.io/dockerconfigjson`.
     pub credentials: Option<super::SecretSource>,
-    /// Certificates, PEM, that are trusted beside the system's; absolute, or relative to the document.
+    /// Certificates, PEM, that are trusted in addition to the system's; absolute, or relative to the document.
     pub ca_file: Option<PathBuf>,
-    /// Speaks HTTP without TLS.
+    /// Uses HTTP without TLS.
     pub plain_http: bool,
 }
 
-/// Whose signatures a component needs. Both empty: nobody's.
+/// The signatures that a component needs. Both empty: none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signers {
-    /// One of these at least, if there are any.
+    /// At least one of these, if the list is not empty.
     pub any_of: Vec<PublicKey>,
-    /// Each of these.
+    /// All of these.
     pub all_of: Vec<PublicKey>,
 }
 
@@ -72,7 +72,7 @@ pub enum PublicKey {
     Inline(String),
 }
 
-/// The name of an artifact: `host[:port]/repository[:tag][@sha256:..]`, one of tag and digest at least.
+/// The name of an artifact: `host[:port]/repository[:tag][@sha256:..]`, with a tag, a digest or both.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Reference {
     registry: String,
@@ -86,14 +86,14 @@ pub struct Reference {
 #[error("{0}")]
 pub struct InvalidReference(&'static str);
 
-/// A name is printed, logged and sent around; nothing in it stays secret.
+/// A name is printed, logged and transmitted, so it must not contain a secret.
 const CREDENTIALS: InvalidReference = InvalidReference(
     "has a user or a password before the registry, where nothing stays secret: they belong in docker's `config.json` \
      (`registry.credentials` of a document, --registry-config of a command)",
 );
 
 impl PluginSource {
-    /// A file, whoever made it.
+    /// A file, without required signers.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self {
             place: PluginPlace::File(path.into()),
@@ -105,7 +105,7 @@ impl PluginSource {
 }
 
 impl Signers {
-    /// Whether anybody must have signed.
+    /// Whether no signature is required.
     pub fn is_empty(&self) -> bool {
         self.any_of.is_empty() && self.all_of.is_empty()
     }
@@ -127,7 +127,7 @@ impl Signers {
 }
 
 impl Reference {
-    /// Reads a name, with or without `oci://` before it. Unlike docker's names it has no default: registry, and tag or digest, are named.
+    /// Parses a name, with or without the prefix `oci://`. Unlike docker's names it has no defaults: the registry, and a tag or digest, are required.
     pub fn parse(text: &str) -> Result<Self, InvalidReference> {
         let text = text.strip_prefix(REFERENCE_SCHEME).unwrap_or(text);
         let (name, digest) = match text.rsplit_once('@') {
@@ -195,12 +195,12 @@ impl Reference {
         self.digest.as_deref()
     }
 
-    /// What is asked of the registry: the digest before the tag.
+    /// The reference for the registry: the digest if there is one, else the tag.
     pub fn wanted(&self) -> &str {
         self.digest().or(self.tag()).unwrap_or_default()
     }
 
-    /// The same artifact by this digest alone.
+    /// The same artifact by this digest only.
     pub fn pinned(&self, digest: String) -> Self {
         Self {
             tag: None,
@@ -238,7 +238,7 @@ impl fmt::Display for Reference {
     }
 }
 
-/// What may be repeated of words that should be the name of an artifact: all but what stands where credentials would.
+/// An invalid artifact name for a message, without the part where credentials could be.
 pub fn without_credentials(text: &str) -> Cow<'_, str> {
     if !has_credentials(text) {
         return Cow::Borrowed(text);
@@ -252,13 +252,13 @@ pub fn without_credentials(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{scheme}..@{behind}{digest}"))
 }
 
-/// Whether an `@` is there that stands before no digest. One before the first `/` never does.
+/// Whether an `@` precedes no digest. One before the first `/` never does.
 fn has_credentials(text: &str) -> bool {
     let (name, _) = split_digest(text);
     name.contains('@')
 }
 
-/// What stands before the digest, and it with its `@`, right or not.
+/// Splits the text into the part before the digest, and the digest with its `@`, valid or not.
 fn split_digest(text: &str) -> (&str, &str) {
     let (name, digest) = text.split_at(text.rfind('@').unwrap_or(text.len()));
     match digest.strip_prefix('@') {
@@ -279,7 +279,7 @@ fn is_registry(text: &str) -> bool {
         None => (text, None),
         Some((host, port)) => (host, Some(port)),
     };
-    // An address of IPv6 stands in brackets.
+    // An IPv6 address is written in brackets.
     let bracketed = host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'));

@@ -1,6 +1,6 @@
 //! The shape of a `StorageBackend` document on disk, key by key, and nothing else.
 //!
-//! It knows neither YAML nor what a value may be: amounts are kept as they were written.
+//! This module knows neither YAML nor the valid values: amounts are kept as written.
 
 mod grants;
 mod limits;
@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 pub const API_VERSION: &str = "wasmount.io/v1alpha1";
 /// The kind that this host reads.
 pub const KIND: &str = "StorageBackend";
-/// Most pools, file systems, devices and secrets of a document, of each: more are a program's, not a person's. The API server can reckon what
-/// a rule costs only where lists have an end.
+/// Most pools, file systems, devices and secrets of a document, each: a longer list is generated, not written by a person. The API server can only
+/// estimate the cost of a rule if lists are bounded.
 pub const PARTS_MAX: usize = 64;
 
 /// The document.

@@ -1,19 +1,19 @@
-//! How versions of a backend follow one another: how many are kept, how long an old one may drain, and when a new one is rolled back.
+//! The version policy of a backend: how many versions are kept, how long an old one may drain, and when a new one is rolled back.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What an administrator says of it. The defaults suit a backend that is swapped by hand.
+/// The administrator's policy. The defaults suit a backend that is swapped by hand.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionPolicy {
     /// Versions on disk, the serving one among them. 5: two good ones behind two that were tried in between.
     pub keep: usize,
-    /// How long calls of an old version may go on before the host says that they still do. 60 s: the default budget of a call. They are
-    /// never cut off: what they hold is theirs until their own budget ends.
+    /// How long calls of an old version may run before the host reports them. 60 s: the default budget of a call. They are never cut off: they hold
+    /// their claims until their own budget ends.
     pub drain: Duration,
-    /// Faults of a new version within `window` that take it back; 0: none does. 5: one trap of one odd volume is no reason to go back.
+    /// Faults of a new version within `window` that roll it back; 0: no rollback. 5: one trap on one unusual volume is not a reason to roll back.
     pub faults: u32,
-    /// In how long a time. 60 s: a provisioner's retries of one bad volume are rarer than five a minute after the first few.
+    /// The window. 60 s: after the first few, a provisioner retries one bad volume less than five times a minute.
     pub window: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Calls that ask one version of a plugin: how many, which, and for how long.
+//! The running calls of one version of a plugin: their number, RPC and duration.
 
 use crate::rpc::Rpc;
 use std::collections::BTreeMap;
@@ -7,20 +7,20 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Those of one version.
+/// The running calls of one version.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Calls(Arc<watch::Sender<Running>>);
 
-/// A call that asks a plugin now.
+/// A call that runs in a plugin now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunningCall {
-    /// Which.
+    /// The RPC.
     pub rpc: Rpc,
-    /// For how long.
+    /// Its duration so far.
     pub since: Duration,
 }
 
-/// A call is counted for as long as this lives.
+/// A call is counted during the lifetime of its ticket.
 pub(super) struct Ticket {
     calls: Calls,
     number: u64,
@@ -50,10 +50,10 @@ impl Calls {
         self.0.borrow().calls.len()
     }
 
-    /// Returns when the last of them has ended.
+    /// Returns when the last running call has ended.
     pub(super) async fn ended(&self) {
         let mut running = self.0.subscribe();
-        // Its sender is here.
+        // The sender lives in `self`, so the wait cannot fail.
         let _ = running.wait_for(|running| running.calls.is_empty()).await;
     }
 

@@ -1,5 +1,5 @@
-//! CSI's Controller service, but for snapshots: volumes as the backend knows them. What CSI lets no backend decide is decided here: whether
-//! a source or a mutable parameter is offered at all, whether the answer echoes its source.
+//! CSI's Controller service, without snapshots: volumes as the backend knows them. The driver makes the decisions that CSI leaves to no backend:
+//! whether a source or a mutable parameter is supported at all, and whether the answer repeats its source.
 
 use super::Driver;
 use super::health::in_time;
@@ -46,7 +46,7 @@ impl Driver {
                     work.bad_answer("create-volume", "content-source is not that of the request")
                 );
             }
-            // The answer makes the id known: nothing else may be under way on it, such as the delete of an earlier volume.
+            // The answer publishes the id: no other call may run on it, such as the deletion of an earlier volume.
             let _created = work.driver.claims.acquire(volume_alone(&volume.id))?;
             Ok(volume)
         })
@@ -91,7 +91,7 @@ impl Driver {
         .await
     }
 
-    /// ControllerUnpublishVolume; without a node, from all.
+    /// ControllerUnpublishVolume; without a node id, from all nodes.
     pub async fn controller_unpublish_volume(
         self: &Arc<Self>,
         incoming: Incoming,
@@ -131,7 +131,7 @@ impl Driver {
         page: PageRequest,
     ) -> Result<Page<VolumeEntry>, Error> {
         self.read(Rpc::ListVolumes, incoming, |work| async move {
-            // Begins when there is a volume to ask about, and is the same for all pages.
+            // Starts with the first volume, and is the same for all pages.
             let until = OnceLock::new();
             let (work, until) = (work.as_ref(), &until);
             let ask = |page| async move {
@@ -228,8 +228,8 @@ impl Work {
             .is_some_and(|plugin| plugin.capabilities.plugin.contains(&placed))
     }
 
-    /// Brings listed volumes in line with what is advertised: no published nodes without the feature, a condition with VOLUME_CONDITION, a
-    /// place where volumes have one.
+    /// Adapts listed volumes to the advertised capabilities: no published nodes without the feature, a condition with VOLUME_CONDITION, a topology
+    /// where volumes have one.
     async fn complete(&self, entries: &mut [VolumeEntry], until: Instant) {
         let (profile, hidden) = (self.driver.profile(), &self.policy().hidden);
         let lists_nodes = !hidden.hides(ControllerCapability::ListVolumesPublishedNodes.name())

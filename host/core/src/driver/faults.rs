@@ -1,6 +1,6 @@
-//! The plugin's faults since the host began: counted, and told to whoever listens.
+//! The plugin's faults since the start of the host: counted, and sent to listeners.
 //!
-//! It waits for no listener: one that is slow misses the oldest, and the counts stay right.
+//! The sender waits for no listener: a slow listener misses the oldest faults, and the counts stay correct.
 
 use super::Driver;
 use crate::blame::{Asked, RequestWords};
@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use tokio::sync::broadcast;
 
-/// Faults that a slow listener may have ahead of it. 64: listeners tell people, and who sees so many has seen enough.
+/// Faults that are kept for a slow listener. 64: listeners report to people, for whom that many are enough.
 const KEPT: usize = 64;
 
-/// Of one driver.
+/// The faults of one driver.
 pub(super) struct Faults {
     counts: Mutex<BTreeMap<FaultKind, u64>>,
     last: Mutex<Option<LastFault>>,
@@ -27,9 +27,9 @@ pub(super) struct Faults {
 /// The newest fault.
 #[derive(Debug, Clone)]
 pub struct LastFault {
-    /// When it was found.
+    /// When it was detected.
     pub at: SystemTime,
-    /// What it was.
+    /// The fault.
     pub fault: Arc<PluginFault>,
 }
 
@@ -53,18 +53,18 @@ impl Faults {
             at: SystemTime::now(),
             fault: Arc::clone(&fault),
         });
-        // It fails when nobody listens.
+        // Fails when there is no listener.
         let _ = self.told.send(fault);
     }
 }
 
 impl Driver {
-    /// Faults of the plugin from now on.
+    /// Subscribes to the plugin's faults from now on.
     pub fn faults(&self) -> broadcast::Receiver<Arc<PluginFault>> {
         self.faults.told.subscribe()
     }
 
-    /// How many of each kind there were; those that never were are absent.
+    /// The number of faults of each kind; kinds without faults are absent.
     pub fn fault_counts(&self) -> BTreeMap<FaultKind, u64> {
         let counts = &self.faults.counts;
         counts
@@ -73,13 +73,13 @@ impl Driver {
             .clone()
     }
 
-    /// The newest of all; none: there was none since the host began.
+    /// The newest fault; none if there was none since the start of the host.
     pub fn last_fault(&self) -> Option<LastFault> {
         let last = self.faults.last.lock();
         last.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Counts and tells that a call was refused for want of a plugin. That one is still being loaded says nothing of it.
+    /// Counts and reports that a call was rejected for lack of a plugin. A plugin that is still being loaded is not a fault.
     pub fn note(&self, rpc: Rpc, error: &Error, origin: &Origin) {
         let asked = Asked {
             words: &RequestWords::default(),
@@ -88,7 +88,7 @@ impl Driver {
         self.noted(rpc, error, origin, asked);
     }
 
-    /// Counts and tells what a failed call says of the plugin; what kind of fault it is, if it is one.
+    /// Counts and reports the fault behind a failed call; returns its kind, if it is a fault.
     pub(super) fn noted(
         &self,
         rpc: Rpc,

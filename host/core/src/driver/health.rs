@@ -1,6 +1,7 @@
-//! The health calls of CSI 1.13: what is wrong with a volume, seen from the controller and from the node, and with the storage that a node reaches.
+//! The health calls of CSI 1.13: health conditions of a volume, seen from the controller and from the node, and of the storage that a node uses.
 //!
-//! `said` asks the backend, `listing` walks the volumes, `storage` judges pools. The volume conditions of CSI 1.12 are made of the same findings.
+//! `said` asks the backend, `listing` walks the volumes, `storage` checks pools. The volume conditions of CSI 1.12 are derived from the same
+//! findings.
 
 mod listing;
 mod said;
@@ -26,10 +27,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Time for the health of a volume, or of those of one answer, or of a node's storage (contract, `volume-health`).
+/// Time for the health of one volume, of the volumes of one answer, or of a node's storage (contract, `volume-health`).
 const HEALTH_TIME: Duration = Duration::from_secs(2);
 
-/// What somebody finds, or why he cannot tell.
+/// The findings of the host or the backend, or why it has none.
 type View = Result<Vec<Health>, String>;
 
 impl Driver {
@@ -47,7 +48,7 @@ impl Driver {
         .await
     }
 
-    /// ControllerListVolumeHealth: the volumes with which something is wrong.
+    /// ControllerListVolumeHealth: the volumes with a health condition.
     pub async fn controller_list_volume_health(
         self: &Arc<Self>,
         incoming: Incoming,
@@ -60,7 +61,7 @@ impl Driver {
         .await
     }
 
-    /// NodeGetVolumeHealth: the host's view, and the backend's where it has one here.
+    /// NodeGetVolumeHealth: the host's view, and the backend's if it has one on this node.
     pub async fn node_get_volume_health(
         self: &Arc<Self>,
         incoming: Incoming,
@@ -82,13 +83,13 @@ impl Driver {
                 work.health_said_on_node(&id, in_time())
             );
             let backend = backend.unwrap_or_else(|error| {
-                // The host's own view must not fail with it.
+                // The host's own view must not fail because of the backend.
                 tracing::debug!(%error, "the backend cannot tell the volume's health");
                 None
             });
             let findings = match (here, backend) {
                 (Ok(here), backend) => merged(here.into_iter().chain(backend.unwrap_or_default())),
-                // A volume that could not be staged, for its health's sake, is still asked after (CSI, NodeGetVolumeHealth).
+                // The client may also ask about a volume that could not be staged because of its health (CSI, NodeGetVolumeHealth).
                 (Err(error), Some(backend)) if error.code() == Code::NotFound => backend,
                 (Err(error), _) => return Err(error.into()),
             };
@@ -110,8 +111,8 @@ impl Driver {
 }
 
 impl Work {
-    /// What the backend finds on this node; absent where it has nothing to say here: without a plugin or the export, or when it answers that
-    /// its view is the controller's.
+    /// The backend's findings on this node; absent if it has none here: without a plugin or the export, or when it answers that its view is the
+    /// controller's.
     async fn health_said_on_node(
         &self,
         id: &VolumeId,
@@ -132,7 +133,7 @@ impl Work {
         }
     }
 
-    /// Gives a condition to every volume that has none, as VOLUME_CONDITION demands.
+    /// Adds a condition to every volume without one, as VOLUME_CONDITION requires.
     pub(super) async fn fill_conditions(&self, entries: &mut [VolumeEntry], until: Instant) {
         for entry in entries {
             if entry.status.condition.is_none() {
@@ -142,10 +143,10 @@ impl Work {
         }
     }
 
-    /// The condition of a volume on this node: what the host sees, and what the backend says.
+    /// The condition of a volume on this node: the host's findings and the backend's.
     pub(super) async fn node_condition(&self, id: &VolumeId) -> VolumeCondition {
         let until = in_time();
-        // All places of the volume: one that is sick makes it so, wherever statistics were asked for.
+        // All paths of the volume: a failing one makes the volume abnormal, whichever path the statistics were requested for.
         let query = HealthQuery {
             key: self.driver.key(id.clone()),
             publish_path: None,
@@ -175,12 +176,12 @@ impl Work {
     }
 }
 
-/// When an answer about health must be there.
+/// The deadline of an answer about health.
 pub(super) fn in_time() -> Instant {
     Instant::now() + HEALTH_TIME
 }
 
-/// What is found counts, whoever else cannot tell. A volume is not sick because nobody could look.
+/// A finding counts even if the other view is unknown. A volume is not abnormal because no view could be obtained.
 fn of_views(views: impl IntoIterator<Item = View>) -> VolumeCondition {
     let (mut found, mut not_told) = (Vec::new(), Vec::new());
     for view in views {

@@ -1,5 +1,5 @@
-//! The `before-unstage` hook and its limits. No plugin, a trap or silence never count, and a plugin that says no is asked three times and for 30 s at
-//! most.
+//! The `before-unstage` hook and its limits. A missing plugin, a trap or no answer never blocks an unstage, and a plugin that returns an error is
+//! called three times and for at most 30 s.
 
 use super::work::Work;
 use crate::attributes::Attributes;
@@ -12,16 +12,16 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// How often a volume's hook is asked (contract, `node-hooks`).
+/// How often a volume's hook is called (contract, `node-hooks`).
 const HOOK_CALLS: u32 = 3;
-/// How long a volume's hook may take, from its first call on (contract, `node-hooks`).
+/// How long a volume's hook may take, counted from its first call (contract, `node-hooks`).
 const HOOK_TIME: Duration = Duration::from_secs(30);
 
-/// Volumes whose hook was asked and that are not unstaged yet.
+/// Volumes whose hook was called and that are not unstaged yet.
 #[derive(Default)]
 pub(super) struct Hooks(Mutex<HashMap<VolumeId, Asked>>);
 
-/// What a volume's hook has used of its limits.
+/// The part of its limits that a volume's hook has used.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     calls: u32,
@@ -52,7 +52,7 @@ impl Hooks {
         })
     }
 
-    /// The volume is gone from this node: its next stay begins anew.
+    /// The volume was unstaged from this node: its next stage starts with fresh limits.
     pub(super) fn forget(&self, id: &VolumeId) {
         let mut hooks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         hooks.remove(id);
@@ -60,7 +60,7 @@ impl Hooks {
 }
 
 impl Work {
-    /// Tells the backend that a volume is to be unstaged. An error asks the client to come again.
+    /// Notifies the backend that a volume is to be unstaged. An error makes the client retry.
     pub(super) async fn before_unstage(&self, id: &VolumeId) -> Result<(), Error> {
         let Some(plugin) = self.plugin() else {
             return Ok(());
@@ -101,7 +101,7 @@ impl Work {
     }
 }
 
-/// The plugin is well and says no, or was not reached: worth another try. Everything else would fail again.
+/// The plugin works and returned an error, or could not be reached: a retry may succeed. All other errors would repeat.
 fn may_yet_agree(error: &BackendError) -> bool {
     matches!(
         error,

@@ -1,4 +1,4 @@
-//! How a driver begins and ends: recovery of what a killed host left half done, waiting for its turn, and an orderly stop.
+//! Start and stop of a driver: recovery of the unfinished work of a killed host, standby, and an orderly shutdown.
 //!
 //! Recovery holds each volume's claims, so that all other volumes are served at once.
 
@@ -12,14 +12,14 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// Volumes that are recovered at a time. 4: enough to keep one disk busy, and far below the mount room's budget of threads, which clients
-/// need at the same time.
+/// Volumes that are recovered at a time. 4: enough to keep one disk busy, and far below the mounter's budget of threads, which clients need at the
+/// same time.
 const RECOVERIES_AT_ONCE: usize = 4;
-/// How long cancelled calls may take to let go, after the grace period. 1 s: guests notice within milliseconds.
+/// How long cancelled calls may take to end, after the grace period. 1 s: guests react within milliseconds.
 const LETTING_GO: Duration = Duration::from_secs(1);
 
 impl Driver {
-    /// Claims every unsettled volume and returns how many there are; recovery goes on in the background. To be called before serving.
+    /// Claims every unsettled volume and returns their number; recovery continues in the background. To be called before serving.
     pub async fn recover(self: &Arc<Self>) -> Result<usize, Error> {
         let unsettled = self.mounter.unsettled(self.config.name.clone()).await?;
         let turns = Arc::new(Semaphore::new(RECOVERIES_AT_ONCE));
@@ -31,7 +31,7 @@ impl Driver {
                     let work = Arc::clone(self).recover_volume(volume, claimed, Arc::clone(&turns));
                     self.tasks.spawn(work);
                 }
-                // The call that holds it brings the volume to a whole state itself.
+                // The call that holds the claim finishes or undoes the volume's work itself.
                 Err(_) => tracing::info!(%volume, "not recovered: a call is in progress"),
             }
         }
@@ -46,32 +46,32 @@ impl Driver {
     ) {
         let turn = tokio::select! {
             turn = turns.acquire() => turn,
-            // What is not begun is left to the next start.
+            // The next start recovers volumes that were not begun.
             () = self.cancelled.cancelled() => return,
         };
         match self.mounter.recover(self.key(volume.clone())).await {
             Ok(()) => tracing::info!(%volume, "recovered"),
-            // The next stage or unstage of the volume meets the same state and says so to its client.
+            // The next stage or unstage of the volume finds the same state and returns the error to its client.
             Err(error) => tracing::warn!(%volume, %error, "not recovered"),
         }
         drop(turn);
         drop(claimed);
     }
 
-    /// Leaves the work to another host: only who the driver is and what it can do is answered, and Probe says that it is not ready, for which
-    /// the sidecars wait as long as it takes (csi-lib-utils, `ProbeForever`).
+    /// Enters standby: another host serves the driver. Only identity and capabilities are answered, and Probe returns not ready, on which the
+    /// sidecars wait without a limit (csi-lib-utils, `ProbeForever`).
     pub fn stand_by(&self) {
         self.standing_by.store(true, Ordering::SeqCst);
     }
 
-    /// Takes the work over for as long as `term` says. It is asked by each call: a process that was stopped for a while has calls waiting when
-    /// it goes on, and nobody has told it yet that its turn is over.
+    /// Serves while `term` returns true. Each call evaluates it: when a suspended process resumes, calls are waiting, and the process does not know
+    /// yet that its turn is over.
     pub fn work_while(&self, term: impl Fn() -> bool + Send + Sync + 'static) {
         self.term.store(Some(Arc::new(Box::new(term))));
         self.standing_by.store(false, Ordering::SeqCst);
     }
 
-    /// Whether this process does the work of the driver.
+    /// Whether this process serves the driver.
     pub fn works(&self) -> bool {
         !self.stands_by()
     }
@@ -81,8 +81,8 @@ impl Driver {
         self.standing_by.load(Ordering::SeqCst) || is_over()
     }
 
-    /// Refuses new changes, lets running ones end within `grace`, then cancels all calls. Returns how many changes had not ended by then:
-    /// the next start recovers them.
+    /// Rejects new changes, lets running ones end within `grace`, then cancels all calls. Returns how many changes had not ended by then: the next
+    /// start recovers them.
     pub async fn shutdown(&self, grace: Duration) -> usize {
         self.closing.store(true, Ordering::SeqCst);
         self.tasks.close();

@@ -1,5 +1,5 @@
-//! CSI's Node service: the backend says what a volume is, the mount room does the rest. Only the first stage, and the publish of a volume
-//! without a stage step, ask the plugin; everything else comes from kernel and journal, so that a missing plugin never holds a pod.
+//! CSI's Node service: the backend plans a volume, the mounter does the rest. Only the first stage, and the publish of a volume without a stage step,
+//! call the plugin; everything else is answered from kernel and journal, so that a missing plugin never delays a pod.
 
 use super::controller::of_volume;
 use super::work::Work;
@@ -166,7 +166,7 @@ impl Driver {
             let tells_condition = work.node_offers(NodeCapability::VolumeCondition);
             let usage = match work.driver.mounter.stats(stat.clone()).await {
                 Ok(usage) => Some(usage),
-                // kubelet tells the pod of a condition, and nobody of an error. It takes an answer without usage then.
+                // kubelet reports a condition to the pod, but not an error. It accepts an answer without usage then.
                 Err(MountError::NotFound { .. })
                     if tells_condition && work.was_published(stat).await =>
                 {
@@ -201,7 +201,7 @@ impl Driver {
                 grows_object: work.grows_on_node(),
             };
             match work.driver.mounter.expand(expand).await {
-                // Without a plugin nobody knows whether the node was to grow it; kubelet does not repeat a call that failed for good.
+                // Without a plugin it is unknown whether the node must expand the volume; kubelet does not retry a call after a final error.
                 Err(error @ MountError::Unusable { .. }) if work.plugin().is_none() => {
                     work.backend()?;
                     Err(Error::from(error))
@@ -219,13 +219,13 @@ impl Work {
             .is_some_and(|plugin| plugin.capabilities.node.contains(&capability))
     }
 
-    /// Whether a volume grows here and nowhere else.
+    /// Whether a volume is expanded on the node only.
     fn grows_on_node(&self) -> bool {
         let plugin = self.plugin();
         plugin.is_some_and(|it| it.backend.offer().claims(Feature::NodeOnlyExpansion))
     }
 
-    /// Whether the volume should be at a path at which it is not.
+    /// Whether the volume should be mounted at a path where it is not.
     async fn was_published(&self, stat: StatVolume) -> bool {
         let query = HealthQuery {
             key: stat.key,
@@ -236,15 +236,15 @@ impl Work {
         found.is_ok_and(|found| !found.is_empty())
     }
 
-    /// Where the volume was staged; absent for one without a stage step, which needs a plan instead. While no plugin is loaded, the driver
-    /// advertises staging, so a staging path means a staged volume.
+    /// The staging path of the volume; absent for a volume without a stage step, which needs a plan instead. Without a plugin the driver advertises
+    /// staging, so a staging path means a staged volume.
     fn staging_path(&self, request: &NodePublishRequest) -> Result<Option<NodePath>, Error> {
         let stages =
             self.plugin().is_none() || self.node_offers(NodeCapability::StageUnstageVolume);
         match &request.staging_path {
             _ if request.ephemeral || !stages => Ok(None),
             Some(path) => Ok(Some(path.clone())),
-            // Without a plugin nobody knows whether a plan would do.
+            // Without a plugin it is unknown whether a plan would suffice.
             None => self.backend().and_then(|_| {
                 self.require_pod_info(request)?;
                 Err(Error::Precondition(
@@ -255,7 +255,7 @@ impl Work {
         }
     }
 
-    /// Of what was staged nobody asks whose it is.
+    /// Pod info is not required for a staged volume.
     fn require_pod_info(&self, request: &NodePublishRequest) -> Result<(), Error> {
         let name = self.driver.name();
         let pod_info = self.policy().pod_info;

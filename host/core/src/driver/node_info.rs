@@ -1,7 +1,7 @@
-//! NodeGetInfo. Kubernetes keeps node id and topology in CSINode, where neither may change, and kubelet asks before the plugin may be there.
+//! NodeGetInfo. Kubernetes keeps node id and topology in CSINode, where neither may change, and kubelet may ask before the plugin is loaded.
 //!
-//! What the backend said first is kept in the host's keyspace and stands; only the volume limit follows the backend. Calls are answered from memory;
-//! who wants a newer limit asks the backend anew, and whoever follows the answers hears of it.
+//! The backend's first answer is kept in the host's keyspace and remains in force; only the volume limit follows the backend. Calls are answered from
+//! memory. For a newer limit the host asks the backend again, and subscribers of the answers receive it.
 
 use super::plugin::Plugin;
 use super::service::{read_record, write_record};
@@ -22,13 +22,14 @@ use tokio::time::sleep;
 
 /// Key of the kept description in the host's keyspace.
 const KEY: &str = "node-info";
-/// Pause after the first question that failed; doubled after each further one.
+/// Pause after the first failed query; doubled after each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest of these pauses. 30 s: what a person who mends a backend will wait for. A plugin that comes is asked at once.
+/// The longest of these pauses. 30 s: an administrator who repairs a backend will wait that long. A newly loaded plugin is asked at once.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 impl Driver {
-    /// NodeGetInfo: from memory after a plugin's first answer. Where the plugin is missing or fails, what was kept earlier stands.
+    /// NodeGetInfo: from memory after a plugin's first answer. If the plugin is missing or fails, the description that was kept earlier remains in
+    /// force.
     pub async fn node_get_info(self: &Arc<Self>, incoming: Incoming) -> Result<NodeInfo, Error> {
         self.read(Rpc::NodeGetInfo, incoming, |work| async move {
             let driver = &work.driver;
@@ -41,7 +42,7 @@ impl Driver {
         .await
     }
 
-    /// Has whoever follows the answers hear of what is kept, unless they heard of a newer one: no plugin is asked.
+    /// Sends the kept description to subscribers, unless they received a newer one. No plugin is called.
     pub(super) async fn tell_kept_node(&self) -> Result<(), Error> {
         if let Some(kept) = self.kept_node().await? {
             let info = self.as_node_info(kept);
@@ -54,8 +55,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Asks the backend anew, for the volume limit: the answer of NodeGetInfo from then on. Until it is there, and where the backend fails,
-    /// the last one stands.
+    /// Asks the backend again for the volume limit, which NodeGetInfo returns from then on. Until it answers, and if it fails, the last limit remains
+    /// in force.
     pub async fn refresh_node_info(
         self: &Arc<Self>,
         incoming: Incoming,
@@ -72,7 +73,7 @@ impl Driver {
         .await
     }
 
-    /// Tells what is kept, then what each plugin says that is put to use, and its limit anew in each `period`. Never ends.
+    /// Reports the kept description, then that of each activated plugin, and its limit again in each `period`. Never ends.
     pub async fn watch_node_info(self: &Arc<Self>, period: Option<Duration>) {
         let mut offers = self.offers();
         let mut pause = FIRST_PAUSE;
@@ -101,7 +102,7 @@ impl Driver {
             };
             tokio::select! {
                 () = time => {}
-                // Its sender is the driver's own.
+                // The sender lives in `self`, so this cannot fail.
                 _ = offers.changed() => pause = FIRST_PAUSE,
             }
         }
@@ -119,7 +120,7 @@ impl Driver {
         Ok(())
     }
 
-    /// What NodeGetInfo answers, and each change of it; none: nobody knows yet.
+    /// The answer of NodeGetInfo, and each change of it; none while it is unknown.
     pub fn node_info_answers(&self) -> watch::Receiver<Option<NodeInfo>> {
         self.node_info.subscribe()
     }
@@ -152,7 +153,7 @@ impl Driver {
         entry.map(|entry| read_record(&entry.value)).transpose()
     }
 
-    /// Keeps a description durably; what was kept first wins, but for the volume limit.
+    /// Keeps a description durably; the first one wins, except for the volume limit.
     async fn keep_node(&self, said: NodeDescription) -> Result<NodeDescription, Error> {
         let space = self.own_keys();
         let (kept, expect) = match self.state.get(&space, KEY).await? {

@@ -1,7 +1,7 @@
-//! A list of a backend's as one answer.
+//! Joins a backend's pages of a list into one answer.
 //!
-//! The backend is asked for pages of its own, which are joined up to what a client takes; then a token says where to go on. A page that is itself too
-//! large is asked for again, with half of its entries.
+//! The backend is asked for pages of its own, which are joined up to what a client accepts; then a token marks the next position. A page that is too
+//! large is requested again, with half of its entries.
 
 use super::work::Work;
 use crate::attributes::Attributes;
@@ -12,31 +12,31 @@ use crate::volume::{ContentSource, Page, PageRequest, Volume, VolumeEntry};
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
-/// Most entries that a backend is asked for at a time. 1000: with ids and contexts of ordinary length a few hundred kB, where a guest may
-/// answer 4 MiB (`limits.hostCallBytes`).
+/// Most entries that a backend is asked for at a time. 1000: with ids and contexts of ordinary length a few hundred kB, and a guest may return 4 MiB
+/// (`limits.hostCallBytes`).
 const ENTRIES_AT_A_TIME: u32 = 1000;
 
-/// Most bytes of one answer, by our count. Three quarters of the 4 MiB that gRPC clients take: the count is not exact.
+/// Most bytes of one answer, by estimate. Three quarters of the 4 MiB that gRPC clients accept: the estimate is not exact.
 pub(super) const ANSWER_BYTES: usize = 3 << 20;
 
-/// What a field of a message takes beside its content: its number and length, and those of the message around it.
+/// Size of a message field beside its content: its number and length, and those of the enclosing message.
 const FIELD_BYTES: usize = 16;
 
-/// Most pages without an entry in one list. 1000: a backend that filters after it has read may have some, and asked for 1000 entries at a
-/// time it has passed over a million by then.
+/// Most pages without an entry in one list. 1000: a backend that filters after reading may have some, and at 1000 entries a page it has skipped over
+/// a million by then.
 const EMPTY_PAGES: usize = 1000;
 
-/// How far one list has come. A list that never ends would grow the host.
+/// The progress of one list. A list without an end would grow the host's memory.
 #[derive(Default)]
 pub(super) struct Progress {
-    /// The tokens so far, which must not come again. Hashes, with a key that no plugin knows: each token may have a kilobyte.
+    /// The tokens so far, which must not repeat. Hashes, with a key that no plugin knows: each token may have a kilobyte.
     tokens: HashSet<u64>,
     hasher: RandomState,
     empty_pages: usize,
 }
 
 impl Progress {
-    /// The place that begins with this token is read now. Refuses one that was read before.
+    /// The page of this token is read next. Rejects a token that was used before.
     pub(super) fn goes_on(
         &mut self,
         work: &Work,
@@ -52,7 +52,7 @@ impl Progress {
         }
     }
 
-    /// A page was read. Refuses more without entries than any list has.
+    /// A page was read. Rejects more empty pages than any list has.
     pub(super) fn read<T>(
         &mut self,
         work: &Work,
@@ -67,7 +67,7 @@ impl Progress {
     }
 }
 
-/// Pages of `function` from the client's place on, as many as one answer holds.
+/// Pages of `function` from the client's position on, as many as one answer holds.
 pub(super) async fn joined<T, F>(
     work: &Work,
     function: &'static str,
@@ -110,12 +110,12 @@ where
                 break page;
             }
             if !entries.is_empty() {
-                // This page is read again, by the next call.
+                // The next call reads this page again.
                 return answer(entries, token);
             }
             let count = length(&page.entries).min(most);
             if count <= 1 {
-                // One entry cannot be divided; the client may take more than we count on.
+                // One entry cannot be divided; the client may accept more than the estimate.
                 bytes += page_bytes;
                 break page;
             }
@@ -134,7 +134,7 @@ fn length<T>(entries: &[T]) -> u32 {
     u32::try_from(entries.len()).unwrap_or(u32::MAX)
 }
 
-/// What a listed volume takes in an answer, nearly.
+/// The approximate size of a listed volume in an answer.
 pub(super) fn bytes_of_volume(entry: &VolumeEntry) -> usize {
     let VolumeEntry { volume, status } = entry;
     let Volume {
@@ -164,7 +164,7 @@ pub(super) fn bytes_of_volume(entry: &VolumeEntry) -> usize {
         + condition.map_or(0, |condition| field(&condition.message))
 }
 
-/// What a listed snapshot takes in an answer, nearly.
+/// The approximate size of a listed snapshot in an answer.
 pub(super) fn bytes_of_snapshot(snapshot: &Snapshot) -> usize {
     let Snapshot {
         id,
@@ -175,7 +175,7 @@ pub(super) fn bytes_of_snapshot(snapshot: &Snapshot) -> usize {
         group,
         accessible_topology,
     } = snapshot;
-    // Size, moment, readiness and the message.
+    // Size, creation time, readiness and the message.
     4 * FIELD_BYTES
         + field(id.as_str())
         + field(source_volume.as_str())
@@ -183,7 +183,7 @@ pub(super) fn bytes_of_snapshot(snapshot: &Snapshot) -> usize {
         + places(accessible_topology)
 }
 
-/// What a word takes in an answer, nearly.
+/// The approximate size of a string in an answer.
 pub(super) fn field(word: &str) -> usize {
     FIELD_BYTES + word.len()
 }

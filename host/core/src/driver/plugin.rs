@@ -1,4 +1,4 @@
-//! The plugin in use as a call takes it: its backend, what was derived from it, and what is counted for its version.
+//! The plugin in use, as a call sees it: its backend, the data derived from it, and the counters of its version.
 
 use super::calls::{Calls, Ticket};
 use super::{Driver, ServingPolicy, VersionFault};
@@ -13,31 +13,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
-/// A backend in use, with what was derived from it: taken once by a call, so that a swap never shows in the middle of one.
+/// A backend in use, with the data derived from it. A call takes it once, so that a swap does not affect a running call.
 pub(super) struct Plugin {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) policy: ServingPolicy,
     pub(super) capabilities: Capabilities,
-    /// What it said of the node.
+    /// Its description of the node.
     pub(super) node: NodeInfoCache,
-    /// Those that ask it.
+    /// The calls that run in it.
     pub(super) calls: Calls,
-    /// How many of them ended without a fault of it.
+    /// How many of them ended without a fault of the plugin.
     pub(super) answered: AtomicU64,
-    /// About what.
+    /// The subjects of these calls.
     answered_about: Mutex<BTreeMap<Rpc, About>>,
 }
 
-/// What the calls of one kind that ended well were about.
+/// The subjects of successful calls of one RPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum About {
-    /// One thing.
+    /// One subject, as a hash.
     One(u64),
-    /// More than one.
+    /// More than one subject.
     Several,
 }
 
-/// A plugin for one call, counted among those that ask it for as long as this lives.
+/// A plugin for one call, which counts as running in it during the lifetime of this value.
 pub(super) struct Entered {
     pub(super) plugin: Option<Arc<Plugin>>,
     pub(super) ticket: Option<Ticket>,
@@ -49,16 +49,16 @@ pub struct Retired {
     pub(super) calls: Calls,
 }
 
-/// What one plugin said of the node.
+/// A plugin's description of the node.
 #[derive(Default)]
 pub(super) struct NodeInfoCache {
     pub(super) said: ArcSwapOption<NodeDescription>,
-    /// One question at a time: an older answer must not follow a newer one.
+    /// One query at a time: an older answer must not overwrite a newer one.
     pub(super) asking: tokio::sync::Mutex<()>,
 }
 
 impl Retired {
-    /// Calls that still run on it.
+    /// Calls that still run in it.
     pub fn calls_in_flight(&self) -> usize {
         self.calls.count()
     }
@@ -90,7 +90,7 @@ impl Plugin {
         serves(self.backend.offer(), &self.capabilities, rpc)
     }
 
-    /// A call ended by itself, well or by a fault that is not the plugin's.
+    /// A call ended without being stopped, successfully or with an error that is not the plugin's fault.
     pub(super) fn has_answered(&self, rpc: Rpc, subject: Option<&str>) {
         self.answered.fetch_add(1, Ordering::Relaxed);
         let number = number_of(rpc, subject);
@@ -105,7 +105,7 @@ impl Plugin {
         if let Some(told) = &self.policy.faults {
             let subject = number_of(rpc, subject);
             let about = self.answered_about().get(&rpc).copied();
-            // It fails when nobody listens, or too slowly.
+            // Fails when there is no listener, or a slow one.
             let _ = told.try_send(VersionFault {
                 at: Instant::now(),
                 rpc,
@@ -123,19 +123,19 @@ impl Plugin {
 }
 
 impl Entered {
-    /// The plugin's, or without one the driver's.
+    /// The plugin's policy, or without a plugin the driver's.
     pub(super) fn policy<'a>(&'a self, driver: &'a Driver) -> &'a ServingPolicy {
         let policy = self.plugin.as_ref().map(|plugin| &plugin.policy);
         policy.unwrap_or(&driver.config.policy)
     }
 
-    /// Whether the call may ask the plugin.
+    /// Whether the call may use the plugin.
     pub(super) fn asks(&self) -> bool {
         self.ticket.is_some()
     }
 }
 
-/// The same for each retry.
+/// A hash of RPC and subject, equal for each retry.
 fn number_of(rpc: Rpc, subject: Option<&str>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (rpc, subject).hash(&mut hasher);

@@ -1,5 +1,5 @@
-//! When calls wait, and when new work is refused. A change of the plugin's records must have no call beside it, and a backend that is to go takes
-//! nothing new.
+//! When calls wait, and when new work is rejected. No call may run during a change of the plugin's records, and a backend that is to be removed takes
+//! no new work.
 
 use super::Driver;
 use super::calls::RunningCall;
@@ -10,23 +10,23 @@ use std::sync::atomic::{Ordering, fence};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
-/// Calls that may wait at a time. 1,024: five provisioners with all their workers; more would only come back later all at once.
+/// Calls that may wait at a time. 1,024: five provisioners with all their workers; more would only retry later all at once.
 const MOST_WAITING: usize = 1024;
-/// What clients of a driver are told that is to be taken away.
+/// The message to clients of a driver that is to be removed.
 const LEAVING: &str = "the backend is being taken away";
 
-/// How many hold the calls of a driver, and how many calls wait for them.
+/// How many guards quiesce a driver, and how many calls wait for them.
 pub(super) struct Holds {
     held: watch::Sender<usize>,
     places: Semaphore,
 }
 
-/// Calls that ask the plugin wait for as long as this lives; those that kernel and journal answer go on.
+/// Calls that use the plugin wait during the lifetime of this guard; calls that kernel and journal answer continue.
 pub struct Held {
     driver: Arc<Driver>,
 }
 
-/// The driver takes no new work for as long as one of these lives, whatever else is said of it.
+/// The driver takes no new work during the lifetime of this guard, independent of other settings.
 pub struct Leaving {
     driver: Arc<Driver>,
 }
@@ -45,7 +45,7 @@ impl Holds {
         *self.held.borrow() > 0
     }
 
-    /// Returns when nobody holds the calls.
+    /// Returns when no guard holds the calls.
     pub(super) async fn released(&self, until: Instant) -> Result<(), Error> {
         let _place = self.places.try_acquire().map_err(|_| Error::Held)?;
         let mut held = self.held.subscribe();
@@ -55,17 +55,17 @@ impl Holds {
 }
 
 impl Held {
-    /// Returns when no call asks any version of the plugin.
+    /// Returns when no call runs in any version of the plugin.
     pub async fn drained(&self) {
         self.driver.idle().await;
     }
 
-    /// How many still do.
+    /// The number of these calls.
     pub fn calls_in_flight(&self) -> usize {
         self.driver.calls_in_flight()
     }
 
-    /// Which, the longest first.
+    /// These calls, the longest first.
     pub fn running_calls(&self) -> Vec<RunningCall> {
         self.driver.running_calls()
     }
@@ -84,30 +84,30 @@ impl Drop for Leaving {
 }
 
 impl Driver {
-    /// Has calls wait, each until its own time is up; running ones go on.
+    /// Makes calls wait, each until its own deadline; running ones continue.
     pub fn hold(self: &Arc<Self>) -> Held {
         self.holds.held.send_modify(|holders| *holders += 1);
-        // Pairs with the one of a call that was counted and then looks whether it may go on.
+        // Pairs with the fence of a call, which is counted first and then checks whether it may continue.
         fence(Ordering::SeqCst);
         Held {
             driver: Arc::clone(self),
         }
     }
 
-    /// Returns when each version that may have calls had none for a moment.
+    /// Returns when each version that may have calls had a moment without any.
     pub async fn idle(&self) {
         for version in self.all_versions() {
             version.ended().await;
         }
     }
 
-    /// Why whatever would make or use more is refused: creations, attachments, stages and publishes; none: it is not. What ends work, and what
-    /// asks, goes on.
+    /// Sets why calls that create or use more are rejected: creations, attachments, stages and publishes; none: they are served. Teardown and reads
+    /// continue.
     pub fn set_drained(&self, reason: Option<String>) {
         self.drained.store(reason.map(Arc::new));
     }
 
-    /// The same for a driver that is to be taken away, beside what [`Driver::set_drained`] says: neither lifts the other.
+    /// The same for a driver that is to be removed, independent of [`Driver::set_drained`]: neither lifts the other.
     pub fn leave(self: &Arc<Self>) -> Leaving {
         self.leaving.fetch_add(1, Ordering::SeqCst);
         Leaving {
@@ -115,7 +115,7 @@ impl Driver {
         }
     }
 
-    /// Whether it is to be taken away.
+    /// Whether the driver is to be removed.
     pub fn is_leaving(&self) -> bool {
         self.leaving.load(Ordering::SeqCst) > 0
     }
@@ -128,8 +128,8 @@ impl Driver {
         reason.as_ref().map(|reason| reason.as_ref().clone())
     }
 
-    /// The records of the driver are lost, for a reason: nothing is created, since its name may be one of theirs, and nothing is deleted, since
-    /// the plugin would take for gone what is there. For as long as the driver lives.
+    /// Marks the driver's records as lost, with a reason. Nothing is created, since its name may be one of the lost records', and nothing is deleted,
+    /// since the plugin would take an existing volume for deleted. In force for the driver's lifetime.
     pub fn lose_records(&self, reason: String) {
         self.lost_records.get_or_init(|| reason);
     }

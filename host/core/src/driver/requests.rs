@@ -1,5 +1,5 @@
-//! Requests and answers of the driver that are not the backend's own: node calls carry paths, which no backend sees, and some answers join what
-//! several rooms say.
+//! Requests and answers of the driver that differ from the backend's: node calls contain paths, which no backend sees, and some answers combine the
+//! results of several components of the host.
 
 #![allow(
     missing_docs,
@@ -32,36 +32,36 @@ pub struct ListSnapshotsRequest {
 /// CSI ControllerListVolumeHealth.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListVolumeHealthRequest {
-    /// Absent: as many as the host likes.
+    /// Absent: the host chooses.
     pub max_entries: Option<u32>,
-    /// Where to go on.
+    /// The position to continue from.
     pub from: HealthPosition,
 }
 
-/// How far a walk through the volumes has come. The backend's pages are no measure: time can be up in the middle of one.
+/// The progress of a walk through the volumes. The backend's pages are too coarse: the time can run out within one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HealthPosition {
     /// The backend's token of the page; absent: the first.
     pub page: Option<String>,
-    /// The last volume of that page that was looked at; absent: none.
+    /// The last volume of that page that was checked; absent: none.
     pub after: Option<VolumeId>,
 }
 
-/// The answer to it.
+/// The answer to ControllerListVolumeHealth.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeHealthPage {
-    /// Volumes with which something is wrong.
+    /// Volumes with a health condition.
     pub entries: Vec<VolumeHealth>,
-    /// Absent: the end.
+    /// Absent: the list is complete.
     pub next: Option<HealthPosition>,
 }
 
-/// What is wrong with one volume.
+/// The health conditions of one volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeHealth {
-    /// Which.
+    /// The volume.
     pub id: VolumeId,
-    /// Empty: nothing.
+    /// Empty: the volume is healthy.
     pub findings: Vec<Health>,
 }
 
@@ -73,10 +73,10 @@ pub struct NodeHealthRequest {
     pub staging_path: Option<NodePath>,
 }
 
-/// Storage that this node does not reach.
+/// Storage that is not usable on this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StorageHealth {
-    /// In CamelCase, for machines; each once.
+    /// In CamelCase, for programs; each reason once.
     pub reason: &'static str,
     /// For people.
     pub message: String,
@@ -114,12 +114,12 @@ pub struct NodeStatsRequest {
     pub staging_path: Option<NodePath>,
 }
 
-/// The answer to it.
+/// The answer to NodeGetVolumeStats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeStats {
-    /// What the kernel says; absent for a mount that is gone, of which the condition tells.
+    /// The kernel's figures; absent for a missing mount, which the condition reports.
     pub usage: Option<VolumeStats>,
-    /// What host and backend find; absent where no condition is told.
+    /// The findings of host and backend; absent if no condition is reported.
     pub condition: Option<VolumeCondition>,
 }
 

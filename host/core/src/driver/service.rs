@@ -1,4 +1,4 @@
-//! Records of the host's own about a driver; one of them says until when a host served it.
+//! Records of the host about a driver; one of them holds until when a host served it.
 
 use super::Driver;
 use crate::error::Error;
@@ -13,20 +13,20 @@ const KEY: &str = "service";
 /// How the service of the last host ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastService {
-    /// It has not said: it is still serving, or was killed.
+    /// No end is recorded: the host is still serving, or was killed.
     Open,
-    /// It served until then, to the millisecond, and stopped cleanly.
+    /// It served until this time, with millisecond precision, and stopped cleanly.
     Until(SystemTime),
 }
 
 #[derive(Serialize, Deserialize)]
 struct Record {
-    /// Milliseconds since 1970; absent while it goes on.
+    /// Milliseconds since 1970; absent while the service runs.
     until: Option<u64>,
 }
 
 impl Driver {
-    /// How the last service ended; none: there was none.
+    /// How the last service ended; none if there was none.
     pub async fn last_service(&self) -> Result<Option<LastService>, Error> {
         let Some(entry) = self.state.get(&self.own_keys(), KEY).await? else {
             return Ok(None);
@@ -38,7 +38,7 @@ impl Driver {
         }))
     }
 
-    /// Says durably how it stands with this one.
+    /// Records the state of the current service durably.
     pub async fn note_service(&self, service: LastService) -> Result<(), Error> {
         let until = match service {
             LastService::Open => None,
@@ -62,12 +62,12 @@ impl Driver {
     }
 }
 
-/// A record of the host's own keyspace.
+/// Decodes a record of the host's keyspace.
 pub(super) fn read_record<T: DeserializeOwned>(value: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(value).map_err(|error| failed("read a record of the host", error))
 }
 
-/// The same to be written.
+/// Encodes such a record.
 pub(super) fn write_record<T: Serialize>(record: &T) -> Result<Vec<u8>, Error> {
     serde_json::to_vec(record).map_err(|error| failed("write a record of the host", error))
 }

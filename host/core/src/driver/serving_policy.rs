@@ -1,4 +1,4 @@
-//! What a document says of how its plugin's calls are served.
+//! The part of a document that controls how its plugin's calls are served.
 
 use crate::attributes::Attributes;
 use crate::capabilities::Hidden;
@@ -12,36 +12,36 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// The terms of one version.
+/// The serving policy of one version.
 #[derive(Debug, Clone)]
 pub struct ServingPolicy {
     /// How long one call of the backend may take (`limits.time`).
     pub time_budget: Duration,
-    /// What is neither advertised nor served.
+    /// Capabilities that are neither advertised nor served.
     pub hidden: Hidden,
-    /// What kubelet must tell of a pod.
+    /// The pod info that kubelet must pass.
     pub pod_info: PodInfo,
-    /// Who is told of this version's faults, and of no other's. One that does not keep up misses the newest.
+    /// The receiver of this version's faults, and of no other's. A slow receiver misses the newest.
     pub faults: Option<mpsc::Sender<VersionFault>>,
 }
 
 /// A fault of one version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VersionFault {
-    /// When it was found.
+    /// When it was detected.
     pub at: Instant,
-    /// In which call.
+    /// The RPC.
     pub rpc: Rpc,
-    /// What kind.
+    /// The kind.
     pub kind: FaultKind,
-    /// Which call it was and what it was about, as a number: the same for a retry.
+    /// A hash of RPC and subject: the same for a retry.
     pub subject: u64,
-    /// The version has answered the same call about something else.
+    /// The version has answered the same RPC about another subject.
     pub answers_others: bool,
 }
 
 impl ServingPolicy {
-    /// As the document has them.
+    /// The policy of a document.
     pub fn of(document: &StorageBackend) -> Self {
         Self {
             time_budget: document.limits.time,
@@ -53,7 +53,7 @@ impl ServingPolicy {
 }
 
 impl Default for ServingPolicy {
-    /// Those of a document that says nothing.
+    /// The policy of a document without such settings.
     fn default() -> Self {
         Self {
             time_budget: Limits::default().time,
@@ -64,24 +64,24 @@ impl Default for ServingPolicy {
     }
 }
 
-/// How kubelet marks an inline volume of a pod, in the volume context: `true`, or `false` for a volume of a claim (`getPodInfoAttrs` of its
-/// `pkg/volume/csi`).
+/// The key in the volume context with which kubelet marks an inline volume of a pod: `true`, or `false` for a volume of a claim (`getPodInfoAttrs` of
+/// its `pkg/volume/csi`).
 pub const EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";
-/// Where kubelet puts the tokens of a pod's service account: in the volume context, or with `serviceAccountTokenInSecrets` in the secrets.
+/// The key of the tokens of a pod's service account: kubelet puts them in the volume context, or with `serviceAccountTokenInSecrets` in the secrets.
 /// They are secrets in either place.
 pub const SERVICE_ACCOUNT_TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
 
-/// What a driver wants to be told of each pod whose volume its plugin plans.
+/// The information about a pod that a driver requires when its plugin plans a volume of that pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PodInfo {
-    /// Who it is.
+    /// The pod's identity.
     pub identity: bool,
-    /// Tokens of its service account.
+    /// Tokens of the pod's service account.
     pub tokens: bool,
 }
 
 impl PodInfo {
-    /// As the document has it. Whoever serves volumes of pods cannot tell them from those of claims without being told.
+    /// The requirements of a document. A driver of inline volumes needs the pod info to distinguish them from volumes of claims.
     pub fn of(driver: &CsiDriver) -> Self {
         let modes = &driver.volume_lifecycle_modes;
         Self {
@@ -91,7 +91,7 @@ impl PodInfo {
         }
     }
 
-    /// Refuses a publish that lacks it.
+    /// Rejects a publish without the required pod info.
     pub(super) fn require(
         self,
         driver: &DriverName,

@@ -1,7 +1,7 @@
 //! Snapshots: the calls of CSI's Controller service, and the services GroupController and SnapshotMetadata.
 //!
-//! Two gaps between CSI and backends are closed here: a snapshot that is not ready and cannot be listed, and ListSnapshots by id. A group that is not
-//! ready is answered at once: csi-snapshotter asks GetVolumeGroupSnapshot until it is, which every such backend has.
+//! This module closes two gaps between CSI and backends: a snapshot that is not ready and cannot be listed, and ListSnapshots by id. A group that is
+//! not ready is returned at once: csi-snapshotter polls GetVolumeGroupSnapshot, which every such backend has.
 
 use super::controller::not_offered;
 use super::paging::{bytes_of_snapshot, joined};
@@ -28,7 +28,7 @@ impl Driver {
         mut args: CreateSnapshot,
     ) -> Result<Snapshot, Error> {
         if !self.config.profile.has_snapshot_places() {
-            // A server does not see a field of a later CSI.
+            // The field belongs to a later CSI, so a server of the earlier version does not know it.
             args.accessibility = None;
         }
         let rpc = Rpc::CreateSnapshot;
@@ -50,8 +50,8 @@ impl Driver {
                     "source-volume is not that of the request",
                 ));
             }
-            // external-snapshotter polls with ListSnapshots; where it cannot, it takes the first answer for the last. ABORTED makes it call
-            // again, by the same name, and the backend says then whether the snapshot is ready.
+            // external-snapshotter polls with ListSnapshots; where it cannot, it takes the first answer as final. ABORTED makes it call again, by the
+            // same name, and the backend then reports whether the snapshot is ready.
             if !snapshot.ready_to_use && !work.offers(ControllerCapability::ListSnapshots) {
                 return Err(Error::SnapshotNotReady {
                     id: snapshot.id.into_string(),
@@ -79,7 +79,7 @@ impl Driver {
         .await
     }
 
-    /// ListSnapshots. By id it is a look-up: what does not exist is an empty list (CSI specification, ListSnapshots).
+    /// ListSnapshots. With an id it is a look-up: an unknown id gives an empty list (CSI specification, ListSnapshots).
     pub async fn list_snapshots(
         self: &Arc<Self>,
         incoming: Incoming,
@@ -236,7 +236,7 @@ impl Work {
         joined(self, "list-snapshots", page, bytes_of_snapshot, ask).await
     }
 
-    /// Whether snapshots have a place that clients are told of.
+    /// Whether clients receive a topology of snapshots.
     fn places_snapshots(&self) -> bool {
         let placed = PluginCapability::SnapshotAccessibilityConstraints;
         self.plugin()

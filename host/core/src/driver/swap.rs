@@ -1,4 +1,4 @@
-//! One version after another. A call begins with one plugin and keeps it, and a version that was replaced is gone when its last call has ended.
+//! The swap of versions. A call keeps the plugin with which it started, and a replaced version is dropped when its last call has ended.
 
 use super::calls::RunningCall;
 use super::plugin::{Entered, Plugin, Retired};
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 impl Driver {
-    /// From now on calls go to this backend; running ones keep theirs. Returns what it replaces.
+    /// Directs new calls to this backend; running ones keep theirs. Returns the replaced version.
     pub fn activate(&self, backend: Arc<dyn Backend>, policy: ServingPolicy) -> Option<Retired> {
         let capabilities = Capabilities::derive(
             backend.offer(),
@@ -27,7 +27,7 @@ impl Driver {
         let plugin = Arc::new(Plugin::new(backend, policy, capabilities));
         let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
         let replaced = self.plugin.swap(Some(Arc::clone(&plugin)));
-        // Pairs with the one in `enter`: a call that was not seen to be counted sees the swap.
+        // Pairs with the fence in `enter`: a call whose count was not visible here sees the swap.
         fence(Ordering::SeqCst);
         retired.retain(|version| version.calls_in_flight() > 0);
         let old = replaced.as_ref().map(|old| Retired {
@@ -44,18 +44,18 @@ impl Driver {
         old
     }
 
-    /// What the backend in use offers, now and after each change; none: there was never one.
+    /// The services and features of the backend in use, now and after each change; none before the first one.
     pub fn offers(&self) -> watch::Receiver<Option<ServiceSet>> {
         self.offered.subscribe()
     }
 
-    /// How often a version advertised what the one before did not: sidecars read capabilities once, so their connections are to be closed,
-    /// which has them look again.
+    /// How often a version advertised more than the one before. Sidecars read capabilities once, so their connections must be closed to make them
+    /// read again.
     pub fn capabilities_grown(&self) -> watch::Receiver<u64> {
         self.grown.subscribe()
     }
 
-    /// Calls that ask a plugin now, whichever version.
+    /// Calls that run in a plugin now, in any version.
     pub fn calls_in_flight(&self) -> usize {
         let retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
         let old: usize = retired.iter().map(Retired::calls_in_flight).sum();
@@ -74,19 +74,19 @@ impl Driver {
         running
     }
 
-    /// Calls that the version in use has ended by itself, without a fault of its own.
+    /// Calls that the version in use has ended without being stopped and without a fault of its own.
     pub fn calls_answered(&self) -> u64 {
         let plugin = self.plugin.load();
         let answered = |plugin: &Arc<Plugin>| plugin.answered.load(Ordering::Relaxed);
         plugin.as_ref().map_or(0, answered)
     }
 
-    /// How long a call that begins now may take.
+    /// The time budget of a call that starts now.
     pub(super) fn time_budget(&self) -> Duration {
         self.policy_now(|policy| policy.time_budget)
     }
 
-    /// What is hidden now.
+    /// The capabilities that are hidden now.
     pub(super) fn hidden(&self) -> Hidden {
         self.policy_now(|policy| policy.hidden.clone())
     }
@@ -108,7 +108,7 @@ impl Driver {
         all
     }
 
-    /// The plugin for a call. While calls are held it waits for that to end, until `until`.
+    /// The plugin for a call. While calls are held it waits for their release, until `until`.
     pub(super) async fn enter(&self, rpc: Rpc, until: Instant) -> Result<Entered, Error> {
         loop {
             let Some(plugin) = self.plugin_for(rpc)? else {
@@ -142,7 +142,7 @@ impl Driver {
     }
 }
 
-/// Whether a call may ask the plugin; the others are the kernel's and the journal's.
+/// Whether a call may use the plugin; kernel and journal answer the others.
 fn asks_plugin(rpc: Rpc, offer: &ServiceSet) -> bool {
     match rpc {
         Rpc::NodeUnpublishVolume | Rpc::NodeExpandVolume => false,

@@ -1,7 +1,7 @@
-//! How a call runs: served, claimed, and then in a task of its own that outlives its caller.
+//! How a call runs: admitted, claimed, and then in its own task, which outlives its client.
 //!
-//! A client that hangs up drops the future of [`Driver::run`]; the task of a change goes on under its claims, so that the retry finds the work done.
-//! Claims end with the last job that was begun for the call, not with its answer. A read that nobody waits for is told to stop.
+//! A client that disconnects drops the future of [`Driver::run`]; the task of a change continues under its claims, so that the retry finds the work
+//! done. Claims end with the last job that was started for the call, not with its answer. A read whose client disconnects is cancelled.
 
 use super::plugin::{Entered, Plugin};
 use super::{Driver, ServingPolicy};
@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
-/// A call at work.
+/// A running call.
 pub(super) struct Work {
     pub(super) driver: Arc<Driver>,
     pub(super) call: Call,
@@ -29,7 +29,7 @@ pub(super) struct Work {
     incoming: Incoming,
 }
 
-/// Logs a panic of a call's task, which may have nobody left to tell.
+/// Logs a panic of a call's task, whose client may be gone.
 struct PanicLogGuard(Rpc);
 
 impl Drop for PanicLogGuard {
@@ -41,7 +41,7 @@ impl Drop for PanicLogGuard {
 }
 
 impl Driver {
-    /// Serves, claims, spawns, waits. `body` is the decision and the effects.
+    /// Admits, claims, spawns, waits. `body` contains the decisions and the effects.
     pub(super) async fn run<T, F>(
         self: &Arc<Self>,
         rpc: Rpc,
@@ -58,11 +58,11 @@ impl Driver {
         self.may_begin(rpc)?;
         // Taken before `closing` is read: shutdown sets it first and then waits for all tokens, so no change slips in between.
         let tracked = changes(rpc).then(|| self.tasks.token());
-        // Reads are answered until the sockets go: a probe that fails while the last change ends would have the process killed.
+        // Reads are answered until the sockets close: a failing probe during the last change would make kubelet kill the process.
         if tracked.is_some() && self.closing.load(Ordering::SeqCst) {
             return Err(Error::ShuttingDown);
         }
-        // Reads too: what another host has done since is not known here.
+        // Reads are rejected too: this host does not know the changes of the serving host.
         if self.stands_by() {
             return Err(Error::StandingBy);
         }
@@ -89,13 +89,13 @@ impl Driver {
             });
             work.tell(&answer);
             let jobs = work.call.jobs.clone();
-            // The version may go: no job asks it anything.
+            // The version may be dropped: no job uses it.
             drop(work);
             jobs.close();
             let held = (claimed, tracked);
-            // Where all has ended, the claims end before the answer: the retry must not meet them.
+            // If all jobs have ended, the claims end before the answer: the retry must not conflict with them.
             let held = (!jobs.is_empty()).then_some(held);
-            // A read is told to stop when its client goes: how it ends is nobody's concern.
+            // A read is cancelled when its client disconnects: its result is not needed.
             if let (Err(Err(error)), true) = (tell.send(answer), changes(rpc)) {
                 tracing::warn!(%error, "a call failed after its client had gone");
             }
@@ -124,17 +124,17 @@ impl Driver {
 }
 
 impl Work {
-    /// The plugin that this call began with, for calls that can do without.
+    /// The plugin of this call, for calls that do not need one.
     pub(super) fn plugin(&self) -> Option<&Plugin> {
         self.entered.plugin.as_deref()
     }
 
-    /// The terms that this call began with.
+    /// The policy with which this call started.
     pub(super) fn policy(&self) -> &ServingPolicy {
         self.entered.policy(&self.driver)
     }
 
-    /// Counts how the call ended, for the driver and for the version that it asked.
+    /// Counts the result of the call, for the driver and for the version that it used.
     fn tell<T>(&self, answer: &Result<T, Error>) {
         let rpc = self.call.rpc;
         let Incoming {
@@ -143,7 +143,7 @@ impl Work {
         let noted = |error| self.driver.noted(rpc, error, origin, self.asked());
         match (self.plugin(), answer.as_ref().err().and_then(noted)) {
             (Some(plugin), Some(kind)) => plugin.has_failed(rpc, subject.as_deref(), kind),
-            // That it ended when it was told to stop says nothing: its client had gone, or its time was up.
+            // The end of a cancelled call says nothing about the plugin: its client had gone, or its time was up.
             (Some(plugin), None) if self.entered.asks() && !self.call.cancelled.is_cancelled() => {
                 plugin.has_answered(rpc, subject.as_deref());
             }
@@ -151,7 +151,7 @@ impl Work {
         }
     }
 
-    /// What the request says, for telling its faults from the plugin's.
+    /// The content of the request, to distinguish its faults from the plugin's.
     fn asked(&self) -> Asked<'_> {
         Asked {
             words: &self.incoming.words,
@@ -159,7 +159,7 @@ impl Work {
         }
     }
 
-    /// The backend that this call began with.
+    /// The backend of this call.
     pub(super) fn backend(&self) -> Result<&dyn Backend, Error> {
         match self.plugin() {
             Some(plugin) => Ok(plugin.backend.as_ref()),
@@ -167,13 +167,13 @@ impl Work {
         }
     }
 
-    /// Whether the controller offers something, and it is not hidden.
+    /// Whether the controller offers a capability, and it is not hidden.
     pub(super) fn offers(&self, capability: ControllerCapability) -> bool {
         self.plugin()
             .is_some_and(|plugin| plugin.capabilities.controller.contains(&capability))
     }
 
-    /// This call with less time: for questions that must not hold up what they belong to.
+    /// This call with a shorter deadline: for queries that must not delay the surrounding call.
     pub(super) fn limited(&self, until: Instant) -> Call {
         let deadline = self.call.deadline.min(until);
         Call {
@@ -186,7 +186,7 @@ impl Work {
         }
     }
 
-    /// What the plugin answered breaks a rule that only the driver can see.
+    /// The plugin's answer breaks a rule that only the driver can check.
     pub(super) fn bad_answer(&self, function: &'static str, reason: &str) -> Error {
         match self.plugin() {
             Some(plugin) => Error::Backend(BackendError::BadAnswer {
@@ -199,7 +199,7 @@ impl Work {
         }
     }
 
-    /// Refuses to go on when the time is up, for who asks the plugin over and over.
+    /// Fails when the time is up, for loops that call the plugin.
     pub(super) fn in_time(&self, function: &'static str) -> Result<(), Error> {
         match self.plugin() {
             Some(plugin) if Instant::now() >= self.call.deadline => {
@@ -209,7 +209,7 @@ impl Work {
         }
     }
 
-    /// A plan was refused: it says whose, unless the request is at fault.
+    /// A rejected plan: names the plugin, unless the request is at fault.
     pub(super) fn of_plan(&self, error: MountError) -> Error {
         match (&error, self.plugin()) {
             (MountError::Invalid { .. } | MountError::NotGranted { .. }, Some(plugin))
@@ -224,7 +224,7 @@ impl Work {
         }
     }
 
-    /// Tells the backend to stop when the budget is spent, and still waits for it: what it began must end before its claims do.
+    /// Cancels the backend's work when the budget is spent, and still waits for it: jobs that it started must end before its claims do.
     async fn within_budget<T>(
         &self,
         body: impl Future<Output = Result<T, Error>>,
@@ -236,7 +236,7 @@ impl Work {
             () = sleep_until(self.call.deadline) => self.call.cancelled.cancel(),
         }
         match (body.await, self.plugin()) {
-            // It stopped because its time was up, not because the host goes down.
+            // It stopped because its time was up, not because the host shuts down.
             (Err(Error::Backend(BackendError::Cancelled)), Some(plugin))
                 if !self.driver.cancelled.is_cancelled() =>
             {

@@ -1,4 +1,4 @@
-//! Who has to mend each error: one table over all of them. Only what is the plugin's own counts against its version.
+//! Who is responsible for each error: one table over all of them. Only errors of the plugin count against its version.
 
 use super::FaultKind;
 use crate::backend::BackendError;
@@ -7,25 +7,25 @@ use crate::error::Error;
 use crate::mounter::MountError;
 
 impl Error {
-    /// Whose fault it is, if this was asked.
+    /// Who is responsible, given the request.
     pub fn owner(&self, asked: Asked<'_>) -> Owner {
         match self {
-            // The client broke a rule of CSI, or asked for what is not there or not offered.
+            // The client broke a rule of CSI, or requested an object or a feature that does not exist.
             Error::Invalid(_)
             | Error::NotServed { .. }
             | Error::NotOffered { .. }
             | Error::Precondition(_) => Owner::Request,
-            // What failed it is at fault, not that something was changed before.
+            // The cause of the failure is responsible, not the earlier change.
             Error::AfterEffect { source } => source.owner(asked),
             Error::Backend(error) => error.owner(asked),
             Error::Mount(error) | Error::Plan { source: error, .. } => error.owner(asked),
             // A full or failing disk.
             Error::State(_) => Owner::Storage,
-            // Work goes on, and the retry finds it done.
+            // Work continues, and the retry finds it done.
             Error::InFlight { .. }
             | Error::SnapshotNotReady { .. }
             | Error::StillUnderWay { .. } => Owner::Storage,
-            // No version that could be at fault served the call.
+            // The call was served by no version that could be responsible.
             Error::NoPlugin { .. } | Error::NoNewWork { .. } | Error::Held => Owner::Administrator,
             Error::ShuttingDown | Error::StandingBy | Error::Lost { .. } => Owner::Host,
         }
@@ -33,20 +33,20 @@ impl Error {
 }
 
 impl BackendError {
-    /// Whose fault it is, if this was asked.
+    /// Who is responsible, given the request.
     pub fn owner(&self, asked: Asked<'_>) -> Owner {
         match self {
-            // Whatever a request says, a plugin answers it: that data made it trap or swell is a fault of its code. That one request alone
-            // does not speak for many is the rollback's rule, not this one's.
+            // A plugin must answer any request: if data makes it trap or exceed its memory, its code is at fault. The rollback decides that a single
+            // request is not enough evidence, not this table.
             BackendError::Trapped { .. }
             | BackendError::OverLimit { .. }
             | BackendError::OutOfTime { .. } => Owner::Plugin,
             BackendError::BadAnswer { blame, .. } | BackendError::Refused { blame, .. } => {
                 blame.owner(asked)
             }
-            // A plugin that says no has done its work.
+            // A plugin that returns an error has done its work.
             BackendError::Answered { .. } | BackendError::NotOffered { .. } => Owner::Request,
-            // So many calls at a time are the clients', or the limit is too low for them.
+            // The clients cause that many concurrent calls, or the limit is too low for them.
             BackendError::Busy { .. } | BackendError::MemoryBusy { .. } => Owner::Administrator,
             BackendError::HostFailed { .. } => Owner::Storage,
             BackendError::Cancelled => Owner::Host,
@@ -55,13 +55,13 @@ impl BackendError {
 }
 
 impl MountError {
-    /// Whose fault it is, if this was asked.
+    /// Who is responsible, given the request.
     pub fn owner(&self, asked: Asked<'_>) -> Owner {
         match self {
             MountError::Invalid { blame, .. } | MountError::NotGranted { blame, .. } => {
                 blame.owner(asked)
             }
-            // Paths, their order and what is wanted twice are the client's.
+            // The client is responsible for paths, their order and duplicate requests.
             MountError::OutsideRoots { .. }
             | MountError::NotStaged { .. }
             | MountError::Precondition { .. }
@@ -69,7 +69,7 @@ impl MountError {
             | MountError::InUse { .. }
             | MountError::OutOfRange { .. }
             | MountError::Unsupported { .. } => Owner::Request,
-            // A pod has written it, or somebody has taken it away.
+            // A pod has written it, or it was removed.
             MountError::NotFound { .. }
             | MountError::Unusable { .. }
             | MountError::Damaged { .. } => Owner::Content,
@@ -86,7 +86,7 @@ impl MountError {
 }
 
 impl FaultKind {
-    /// Whose fault it is.
+    /// Who is responsible.
     pub fn owner(self) -> Owner {
         match self {
             Self::Trapped
@@ -95,7 +95,7 @@ impl FaultKind {
             | Self::BadAnswer
             | Self::Refused
             | Self::NotGranted => Owner::Plugin,
-            // Its clients', or no version's.
+            // Its clients are responsible, or no version is.
             Self::Busy | Self::NotLoaded => Owner::Administrator,
         }
     }

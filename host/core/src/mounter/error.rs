@@ -3,24 +3,24 @@
 use crate::blame::Blame;
 use serde::{Deserialize, Serialize};
 
-/// Why the mounter refused or failed. Crosses the process boundary, so it is plain data; what each means to a client stands in
-/// [`crate::code`]. No variant holds a secret or a file's content.
+/// Why the mounter rejected a request or failed. Crosses the process boundary, so it is plain data; [`crate::code`] maps each variant to a code. No
+/// variant contains a secret or a file's content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum MountError {
-    /// The path is not strictly below a root that the administrator named, or leads through a symbolic link.
+    /// The path is not strictly below a root that the administrator configured, or contains a symbolic link.
     #[error("{path} is refused: {reason}; paths must lie below {roots}")]
     OutsideRoots {
-        /// As the client spelled it, escaped and shortened.
+        /// The client's spelling, escaped and shortened.
         path: String,
-        /// What is wrong with it.
+        /// The violated rule.
         reason: String,
         /// The roots, for the administrator.
         roots: String,
     },
-    /// Nothing is there.
+    /// An object does not exist.
     #[error("{what} does not exist")]
     NotFound {
-        /// What was looked for.
+        /// The object.
         what: String,
     },
     /// Publish before stage.
@@ -32,61 +32,61 @@ pub enum MountError {
     /// The client did not make what it must make.
     #[error("{path} is missing: {what}")]
     Precondition {
-        /// Which path.
+        /// The path.
         path: String,
-        /// What was expected.
+        /// The expected object.
         what: String,
     },
-    /// There already, in another form.
+    /// The object exists already, in another form.
     #[error("{what} already exists: {difference}")]
     AlreadyExists {
-        /// What.
+        /// The object.
         what: String,
-        /// How it differs from what is wanted.
+        /// The difference to the request.
         difference: String,
     },
     /// In use, so it cannot be removed, replaced or published once more.
     #[error("{what} is in use: {by}")]
     InUse {
-        /// What.
+        /// The object.
         what: String,
-        /// By whom, as far as known.
+        /// The user, as far as known.
         by: String,
     },
-    /// The plan wants what the administrator did not grant.
+    /// The plan needs a grant that the administrator did not give.
     #[error("step `{step}` is not granted: {reason}")]
     NotGranted {
         /// The step's name in the contract.
         step: String,
-        /// Which grant is missing, and where it is given.
+        /// The missing grant, and where it is configured.
         reason: String,
-        /// Whose fault that is.
+        /// Who is responsible.
         blame: Blame,
     },
-    /// The plan or pool call makes no sense.
+    /// The plan or pool call is not valid.
     #[error("{what} is not valid: {reason}")]
     Invalid {
-        /// Which argument.
+        /// The argument.
         what: String,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// Whose fault that is.
+        /// Who is responsible.
         blame: Blame,
     },
-    /// What the storage holds, or the state it is in, forbids it. A person must look at it; a retry will not help before.
+    /// The content or the state of the storage forbids the operation. An administrator must inspect it; a retry does not help before.
     #[error("{what} cannot be used: {reason}")]
     Unusable {
-        /// What.
+        /// The object.
         what: String,
-        /// Why, what to do.
+        /// The reason and what to do.
         reason: String,
     },
-    /// The file system is damaged beyond what may be mended without a person.
+    /// The file system is damaged beyond automatic repair.
     #[error("{what} is damaged: {reason}")]
     Damaged {
-        /// What.
+        /// The object.
         what: String,
-        /// What was found, what to do.
+        /// The damage and what to do.
         reason: String,
     },
     /// A program that the host runs failed, or is not installed.
@@ -94,81 +94,81 @@ pub enum MountError {
     Tool {
         /// The program.
         tool: String,
-        /// On what.
+        /// The object of the program.
         object: String,
-        /// The end of what it said, with what to do where that is known.
+        /// The end of its output, with what to do where that is known.
         text: String,
     },
-    /// A size that the volume cannot have, or an offset that it has not.
+    /// A size that the volume cannot have, or an offset outside of it.
     #[error("{what} is out of range: {reason}")]
     OutOfRange {
-        /// What.
+        /// The object.
         what: String,
-        /// Figures.
+        /// The figures.
         reason: String,
     },
     /// This host, kernel or file system cannot do it.
     #[error("{what} is not supported here: {reason}")]
     Unsupported {
-        /// What.
+        /// The object.
         what: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// No space, inodes or quota left, or none that is not promised.
+    /// No space, inodes or quota left, or all free space is promised.
     #[error("no space for {what}: {reason}")]
     NoSpace {
-        /// For what.
+        /// The consumer.
         what: String,
-        /// Figures.
+        /// The figures.
         reason: String,
     },
-    /// Every thread of the driver's budget waits for storage that does not answer. Nothing was begun.
+    /// Every thread of the driver's budget waits for storage that does not answer. No work was started.
     #[error("no thread is free for {what}: {reason}")]
     OutOfThreads {
-        /// Whose budget.
+        /// The owner of the budget.
         what: String,
-        /// Since when, what to do.
+        /// Since when, and what to do.
         reason: String,
     },
-    /// The host or its node is out of file descriptors or memory. A retry may find some.
+    /// The host or its node has run out of file descriptors or memory. A retry may succeed.
     #[error("{what} failed for want of resources: {reason}")]
     OutOfResources {
-        /// System call or step, and on what.
+        /// System call or step, and its object.
         what: String,
-        /// Which resource, what to do.
+        /// The resource and what to do.
         reason: String,
     },
     /// Storage does not answer.
     #[error("{what} is not answering: {reason}")]
     Hung {
-        /// What.
+        /// The object.
         what: String,
-        /// Since when, what to do.
+        /// Since when, and what to do.
         reason: String,
     },
-    /// The same long work is under way; the retry finds it done.
+    /// The same long work is still running; a retry finds it done.
     #[error("{what} is still under way")]
     UnderWay {
-        /// Which work.
+        /// The work.
         what: String,
     },
-    /// The kernel refused.
+    /// The kernel returned an error.
     #[error("{operation} on {object} failed: {text}")]
     Kernel {
         /// System call or step.
         operation: String,
-        /// On what.
+        /// The object.
         object: String,
-        /// The error number, for the code.
+        /// The error number, which determines the code.
         errno: i32,
-        /// The error in words, with what to do where that is known.
+        /// The error as text, with what to do where that is known.
         text: String,
     },
     /// The mounter cannot be reached.
     #[error("the mounter does not answer: {reason}")]
     Unreachable {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

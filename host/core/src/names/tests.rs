@@ -1,4 +1,4 @@
-//! Names, identifiers and paths as they may come.
+//! Names, identifiers and paths as received.
 
 use super::*;
 
@@ -47,7 +47,7 @@ fn all_spellings_of_an_absolute_path_are_one() {
     ] {
         let taken = NodePath::parse("target_path", spelled).unwrap();
         assert_eq!(taken.as_str(), path);
-        // Nor does one that crosses the process boundary keep its own.
+        // A path that crosses the process boundary is normalised too.
         assert_eq!(NodePath::try_from(spelled.to_owned()).unwrap(), taken);
     }
 }

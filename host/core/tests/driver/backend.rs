@@ -1,4 +1,4 @@
-//! A backend in native code: it remembers volumes, says what a test put into it, and records what it was asked.
+//! A backend in native code: it remembers volumes, returns scripted answers, and records its calls.
 
 use crate::script::{Script, label};
 use crate::words::{snapshot_id, volume_id};
@@ -27,20 +27,20 @@ pub(crate) struct FakeBackend {
     pub(crate) script: Script,
     /// Entries of listings and look-ups.
     pub(crate) entries: Mutex<Vec<VolumeEntry>>,
-    /// What every snapshot call answers.
+    /// The answer to every snapshot call.
     pub(crate) snapshot: Mutex<Snapshot>,
     pub(crate) health: Mutex<Vec<Health>>,
-    /// What single volumes say in place of that. One whose name begins with `hangs` never answers.
+    /// Scripted health of single volumes. One whose name begins with `hangs` never answers.
     pub(crate) health_of: Mutex<BTreeMap<&'static str, Result<Vec<Health>>>>,
-    /// Most entries of a page, whatever is asked.
+    /// Most entries of a page, whatever the request.
     pub(crate) page_entries: Mutex<usize>,
-    /// The token that every page has, in place of one that leads on.
+    /// The token of every page, instead of one that advances.
     pub(crate) same_token: Mutex<Option<String>>,
-    /// Pages of the volumes without an entry that come first.
+    /// Number of empty pages of volumes that are returned first.
     pub(crate) empty_pages: Mutex<usize>,
-    /// Members of every group, which always says that it is ready.
+    /// Members of every group, which always reports ready.
     pub(crate) members: Mutex<Vec<Snapshot>>,
-    /// Where the last snapshot was to be usable.
+    /// The requested topology of the last snapshot.
     pub(crate) asked_place: Mutex<Option<TopologyRequirement>>,
     pub(crate) node: Mutex<NodeDescription>,
     /// Each call changes something before it answers.
@@ -156,7 +156,7 @@ impl Backend for FakeBackend {
     }
     async fn create_volume(&self, call: &Call, args: CreateVolume) -> Result<Volume> {
         let name = args.name.as_str();
-        // Only the work itself is scripted: what was made before is answered at once, as idempotence has it.
+        // Only the first creation is scripted: an existing volume is returned at once, for idempotence.
         if let Some(made) = self.volumes.lock().unwrap().get(name) {
             return Ok(made.clone());
         }
@@ -200,7 +200,7 @@ impl Backend for FakeBackend {
     async fn modify_volume(&self, call: &Call, id: VolumeId, _: Attributes) -> Result<()> {
         self.at("modify_volume", id.as_str(), call).await
     }
-    /// Tokens are numbers of entries.
+    /// Tokens are entry numbers.
     async fn list_volumes(&self, call: &Call, page: PageRequest) -> Result<Page<VolumeEntry>> {
         let asked = page.max_entries.unwrap();
         self.at("list_volumes", &asked.to_string(), call).await?;
@@ -220,7 +220,7 @@ impl Backend for FakeBackend {
             *empty -= 1;
             return Ok(Page {
                 entries: Vec::new(),
-                // The same place, spelled otherwise.
+                // The same position in another spelling.
                 next_token: Some(format!("{}{first}", "0".repeat(*empty + 1))),
             });
         }

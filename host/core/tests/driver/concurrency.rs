@@ -1,4 +1,4 @@
-//! What runs beside what, and what outlives its caller.
+//! Which calls run concurrently, and which outlive their client.
 
 use crate::script::{Act, PATIENCE};
 use crate::words::*;
@@ -74,7 +74,7 @@ async fn an_abandoned_call_completes_and_its_retry_finds_it() {
     assert_eq!(bench.backend.script.count("create_volume"), 1);
 }
 
-/// A deletion of `id-of-x` that has failed, and whose job ends with a permit.
+/// A deletion of `id-of-x` that has failed, and whose job ends when it gets a permit.
 async fn late_deletion(bench: &Bench) -> Arc<Semaphore> {
     let gate = Arc::new(Semaphore::new(0));
     let script = &bench.backend.script;
@@ -91,7 +91,7 @@ async fn claims_of_a_failed_call_hold_until_its_last_job_ends() {
     let driver = &bench.driver;
     let gate = late_deletion(&bench).await;
 
-    // Neither deleted again, nor made anew, nor staged, while the first deletion goes on.
+    // The volume can be neither deleted, created nor staged while the first deletion continues.
     assert!(in_flight(
         &driver.delete_volume(incoming(), volume_id("id-of-x")).await
     ));

@@ -1,4 +1,4 @@
-//! What CSI lets no backend decide.
+//! Decisions that CSI leaves to no backend.
 
 use crate::backend::{entry, snapshot};
 use crate::script::{Act, answered, trapped};
@@ -185,7 +185,7 @@ async fn listed_volumes_carry_what_is_advertised_and_no_more() {
     }
 }
 
-/// After a final code external-provisioner forgets the claim, and after RESOURCE_EXHAUSTED another node makes the volume a second time.
+/// After a final code external-provisioner drops the claim, and after RESOURCE_EXHAUSTED another node creates the volume a second time.
 #[tokio::test]
 async fn a_failure_after_an_effect_is_answered_to_be_retried() {
     for (failure, code, after_effect) in [
@@ -220,7 +220,7 @@ async fn a_failure_after_an_effect_is_answered_to_be_retried() {
     }
 }
 
-/// What the driver finds wrong comes after the effect too.
+/// Errors that the driver detects also follow the effect.
 #[tokio::test]
 async fn an_answer_that_the_driver_refuses_is_retried_after_an_effect() {
     let bench = full(&[Feature::CloneVolume]);

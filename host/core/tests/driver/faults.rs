@@ -1,4 +1,4 @@
-//! Faults of the plugin: counted and told, whoever still listens to the call.
+//! Faults of the plugin: counted and reported, even if the client has gone.
 
 use crate::script::{Act, label};
 use crate::words::{bench_without_plugin, create, full, incoming};

@@ -1,4 +1,4 @@
-//! Health: who is asked, for how long, and what is told when somebody cannot answer.
+//! Health: which views are requested, for how long, and the answer when one is missing.
 
 use crate::backend::entry;
 use crate::script::{Act, answered};
@@ -98,7 +98,7 @@ async fn volume_health_is_the_cached_answer_of_the_backend() {
     assert_eq!(bench.backend.script.count("volume_health"), 1);
 }
 
-/// On a node a backend has no records, so it may have nothing to say there.
+/// On a node a backend has no records, so it may have no view of its own.
 #[tokio::test]
 async fn node_health_differs_from_controller_health() {
     let bench = full_in_1_13(&[]);

@@ -1,4 +1,4 @@
-//! `before-unstage`: told of every unstage, and never able to stop one.
+//! `before-unstage`: called for every unstage, and never able to block one.
 
 use crate::script::{Act, answered, trapped};
 use crate::words::*;
@@ -45,7 +45,7 @@ async fn a_hook_that_says_no_is_asked_three_times() {
     unstage(&bench).await.unwrap();
     assert_eq!(bench.backend.script.count("before_unstage"), 3);
     assert_eq!(bench.mounter.script.count("unstage"), 1);
-    // Staged and unstaged once more, it is asked anew.
+    // After another stage and unstage the hook is called again.
     assert!(unstage(&bench).await.is_err());
 }
 

@@ -11,7 +11,7 @@ use wasmount_core::code::Code;
 use wasmount_core::driver::Role;
 use wasmount_core::error::Error;
 
-/// Longer than any test waits for a call that is let go.
+/// Longer than any test waits for a cancelled call.
 const GRACE: Duration = Duration::from_secs(10);
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn a_standby_driver_identifies_itself_and_does_nothing() {
     assert!(driver.probe(incoming()).await.unwrap());
     driver.create_volume(incoming(), create("x")).await.unwrap();
 
-    // Nobody has told the driver that another's turn has begun.
+    // The driver is not notified that another host's turn has begun.
     lasts.store(false, Ordering::SeqCst);
     assert!(!driver.probe(incoming()).await.unwrap(), "it is not ready");
     let refused = driver.create_volume(incoming(), create("y")).await;

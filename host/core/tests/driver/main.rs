@@ -1,4 +1,4 @@
-//! The driver over native fakes of backend, mount room and store: what runs beside what, what outlives whom, who is asked and who is not.
+//! The driver over native fakes of backend, mounter and store: concurrency, calls that outlive their client, and which components are called.
 
 #![forbid(unsafe_code)]
 #![allow(

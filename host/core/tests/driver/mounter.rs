@@ -1,4 +1,4 @@
-//! A mounter without mounts: it remembers what is staged and records what it was asked.
+//! A mounter without mounts: it remembers staged volumes and records its requests.
 
 use crate::script::Script;
 use async_trait::async_trait;
@@ -20,7 +20,7 @@ pub(crate) struct FakeMounter {
     pub(crate) notes: Mutex<BTreeMap<String, String>>,
     pub(crate) unsettled: Mutex<Vec<VolumeId>>,
     pub(crate) published: Mutex<Vec<PublishVolume>>,
-    /// What every volume suffers from here; absent: no volume is here.
+    /// The health conditions of every volume on this node; absent: no volume is on this node.
     pub(crate) health: Mutex<Option<Vec<Health>>>,
     pub(crate) pools: Mutex<Vec<String>>,
 }
@@ -114,7 +114,7 @@ impl Mounter for FakeMounter {
                 return Ok(MounterResponse::UnsharedRoots(Vec::new()));
             }
             MounterRequest::Recover(key) => self.at("recover", &key).await?,
-            // A pool hangs or fails as the script says under its own name.
+            // A pool hangs or fails as scripted under its name.
             MounterRequest::Pool(_, PoolCall::Capacity { pool }) => {
                 let name = if pool == "slow" { "slow" } else { "pool" };
                 let done = self.script.call(name, &pool, None).await;

@@ -1,4 +1,4 @@
-//! The node's calls: who is asked, and who is not.
+//! Calls of the Node service: when the plugin is called, and when not.
 
 use crate::backend::plan;
 use crate::mounter::USAGE;

@@ -1,4 +1,4 @@
-//! NodeGetInfo: what was said first stands.
+//! NodeGetInfo: the first answer remains in force.
 
 use crate::backend::FakeBackend;
 use crate::script::{Act, trapped};
@@ -133,7 +133,7 @@ async fn a_changed_volume_limit_is_answered_and_watched() {
     let first = answers.borrow_and_update().clone();
     assert_eq!(first, Some(info("storage-1", "a", 5)));
 
-    // Id and topology are frozen, also for a plugin that changes its mind while it runs.
+    // Id and topology are frozen, even if a plugin changes them at run time.
     *backend.node.lock().unwrap() = description("storage-2", "b", 7);
     let answer = bench.driver.node_get_info(incoming()).await.unwrap();
     assert_eq!(answer, info("storage-1", "a", 5));
@@ -185,7 +185,7 @@ async fn recorded_services_are_served_until_a_plugin_answers() {
         assert_eq!(told, Some(info("storage-1", "a", limit)));
     }
 
-    // An upgraded host is asked before its plugin is there, and by nobody after.
+    // kubelet calls an upgraded host before its plugin is loaded, and never again.
     let upgraded = bench.restarted();
     let _task = follow(&upgraded, None);
     let mut answers = upgraded.node_info_answers();

@@ -1,4 +1,4 @@
-//! Lists: the backend's pages as one answer, up to what a client takes.
+//! Lists: the backend's pages joined into one answer, up to the client's limit.
 
 use crate::backend::entry;
 use crate::script::Act;
@@ -26,7 +26,7 @@ async fn list(
     bench.driver.list_volumes(incoming(), page).await
 }
 
-/// How many entries each page was asked for.
+/// The requested number of entries of each page.
 fn asked(bench: &Bench) -> Vec<String> {
     let calls = bench.backend.script.calls();
     let listed = calls
@@ -73,7 +73,7 @@ async fn entries_above_the_answer_size_follow_once_in_the_next() {
     let (mut seen, mut token) = (Vec::new(), None);
     loop {
         let page = list(&bench, None, token).await.unwrap();
-        // 4 kB each: below the 4 MiB that clients take.
+        // 4 kB each: below the 4 MiB limit of clients.
         assert!((1..=1000).contains(&page.entries.len()));
         seen.extend(
             page.entries
@@ -89,13 +89,13 @@ async fn entries_above_the_answer_size_follow_once_in_the_next() {
     assert_eq!(seen, all);
 }
 
-/// As Go's clients take it, in bytes (`defaultClientMaxReceiveMessageSize` of grpc-go).
+/// The limit of Go's clients, in bytes (`defaultClientMaxReceiveMessageSize` of grpc-go).
 const CLIENT_BYTES: usize = 4 << 20;
 
 #[tokio::test]
 async fn a_first_page_that_no_client_takes_is_asked_for_in_halves() {
     let bench = full_in_1_13(&[]);
-    // The largest that a plugin may answer: 4 KiB each.
+    // The largest entry that a plugin may return: 4 KiB each.
     let note = "n".repeat(4096 - "note".len());
     let context = attributes(&[("note", &note)]);
     let volumes = (0..1500).map(|number| {

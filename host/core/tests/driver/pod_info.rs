@@ -1,4 +1,4 @@
-//! What kubelet must tell of a pod: refused where it is missing and the plugin needs it, and nowhere else.
+//! The pod info that kubelet must pass: a request without it is rejected if the plugin needs it, and only then.
 
 use crate::words::*;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const ALL: PodInfo = PodInfo {
     tokens: true,
 };
 
-/// A driver that wants this, and whose backend offers these.
+/// A driver with these pod info requirements and services.
 fn wanting(pod_info: PodInfo, services: &[Service]) -> Bench {
     let config = DriverConfig {
         policy: ServingPolicy {
@@ -27,7 +27,7 @@ fn wanting(pod_info: PodInfo, services: &[Service]) -> Bench {
     with_backend(without_plugin(config), services, &[])
 }
 
-/// A publish without a stage. `ephemeral`: what the context says, if it does.
+/// A publish without a stage. `ephemeral`: the value in the volume context, if any.
 fn unstaged(ephemeral: Option<&str>) -> NodePublishRequest {
     let said = ephemeral.map(|it| (EPHEMERAL, it));
     NodePublishRequest {
@@ -107,11 +107,11 @@ async fn a_publish_that_has_it_or_needs_it_not_is_served() {
     let unstaging = &[Service::NodePublish][..];
     for (services, wanted, incoming, request) in [
         (unstaging, ALL, with_tokens(), unstaged(Some("true"))),
-        // Of a claim, without a stage step.
+        // A volume of a claim, without a stage step.
         (unstaging, ALL, with_tokens(), unstaged(Some("false"))),
         (Service::ALL, ALL, with_tokens(), unstaged(Some("true"))),
         (unstaging, PodInfo::default(), incoming(), unstaged(None)),
-        // What is staged is shown as it is.
+        // A staged volume is published as it is.
         (Service::ALL, ALL, incoming(), publish("v", "/t")),
     ] {
         let bench = wanting(wanted, services);

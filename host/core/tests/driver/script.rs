@@ -1,4 +1,4 @@
-//! What a fake does and what it was asked: calls are recorded by name, and a name can be told to wait, to fail or to panic.
+//! The script of a fake and its recorded calls: a call can be made to wait, to fail or to panic, by name.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -14,15 +14,15 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// What happens when a call arrives.
 #[derive(Clone)]
 pub(crate) enum Act {
-    /// It waits for a permit, whatever it is told.
+    /// It waits for a permit, even if it is cancelled.
     Wait(Arc<Semaphore>),
-    /// It waits until it is told to stop.
+    /// It waits until it is cancelled.
     UntilCancelled,
-    /// It takes so long.
+    /// It takes this long.
     After(Duration),
     /// It never ends.
     Hang,
-    /// It fails, and what it began for the call ends with a permit.
+    /// It fails, and the job that it started ends when it gets a permit.
     LeaveJob(Arc<Semaphore>),
     /// It fails.
     Fail(BackendError),
@@ -45,7 +45,7 @@ impl Script {
         self.acts.lock().unwrap().remove(name);
     }
 
-    /// Makes a call wait; each permit that is added lets one go on.
+    /// Makes a call wait; each added permit lets one continue.
     pub(crate) fn hold(&self, name: &'static str) -> Arc<Semaphore> {
         let gate = Arc::new(Semaphore::new(0));
         self.on(name, Act::Wait(gate.clone()));

@@ -1,4 +1,4 @@
-//! What is served in which role, with what hidden, and with no plugin.
+//! Which calls are served in which role, with which hidden capabilities, and without a plugin.
 
 use crate::words::*;
 use wasmount_core::code::Code;
@@ -41,7 +41,7 @@ fn a_role_serves_its_own_services() {
         for rpc in Rpc::ALL {
             let expected = match rpc.service() {
                 "Identity" => None,
-                // external-resizer asks it of the controller.
+                // external-resizer calls it on the controller.
                 "Node" if *rpc == Rpc::NodeGetCapabilities => None,
                 "Node" => node,
                 _ => controller,
@@ -114,7 +114,7 @@ async fn what_is_hidden_is_not_served() {
     let staged = bench.driver.node_stage_volume(incoming(), stage("v")).await;
     assert_eq!(staged.unwrap_err().code(), Code::Unimplemented);
     assert_eq!(bench.backend.script.calls(), Vec::<String>::new());
-    // What an earlier configuration staged is torn down all the same.
+    // A volume that an earlier configuration staged can be torn down.
     let unstage = bench
         .driver
         .node_unstage_volume(incoming(), volume_id("v"), path("/staging"));

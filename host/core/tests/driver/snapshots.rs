@@ -1,4 +1,4 @@
-//! Where snapshots can be used, and when groups of them are ready.
+//! The topology of snapshots, and when groups of them are ready.
 
 use crate::backend::snapshot;
 use crate::words::*;
@@ -25,7 +25,7 @@ fn somewhere() -> CreateSnapshot {
     }
 }
 
-/// Everything that tells snapshots tells those of `made`, which have a place.
+/// Every RPC that returns snapshots returns those of `made`, which have a topology.
 async fn told_places(bench: &Bench) -> Vec<usize> {
     let placed = Snapshot {
         accessible_topology: vec![place()],

@@ -1,4 +1,4 @@
-//! A store in memory that knows what is durable.
+//! A store in memory that tracks which records are durable.
 
 use async_trait::async_trait;
 use std::collections::BTreeMap;

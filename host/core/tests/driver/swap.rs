@@ -1,4 +1,4 @@
-//! One version after another while calls run: who begins with which, who waits, and what goes with the old one.
+//! Swaps while calls run: which version a call uses, which calls wait, and what is dropped with the old version.
 
 use crate::backend::FakeBackend;
 use crate::script::{Act, trapped};
@@ -19,7 +19,7 @@ use wasmount_core::services::{Service, ServiceSet};
 /// Calls at a time.
 const AT_ONCE: usize = 8;
 const SWAPS: usize = 1000;
-/// Far longer than anything here takes.
+/// Far longer than any step of these tests takes.
 const SOON: Duration = Duration::from_secs(10);
 
 fn offering(services: &[Service]) -> Arc<FakeBackend> {
@@ -38,7 +38,7 @@ fn swapped(bench: &Bench, backend: &Arc<FakeBackend>) -> Retired {
     retired.unwrap()
 }
 
-/// A call that the version of `bench` has begun and does not end.
+/// A call that runs in the version of `bench` and does not end.
 async fn begun(bench: &Bench) -> (JoinSet<Result<(), Error>>, Arc<tokio::sync::Semaphore>) {
     let gate = bench.backend.script.hold("delete_volume");
     let driver = bench.driver.clone();
@@ -81,7 +81,7 @@ async fn a_version_is_gone_with_its_last_call() {
     gate.add_permits(1);
     calls.join_next().await.unwrap().unwrap().unwrap();
     timeout(SOON, retired.ended()).await.unwrap();
-    // The task of the call lets go of it right after it has answered.
+    // The task of the call drops it right after it has answered.
     timeout(SOON, async {
         while old.upgrade().is_some() {
             tokio::task::yield_now().await;
@@ -280,7 +280,7 @@ async fn a_leaving_backend_takes_no_new_work_and_a_drain_outlasts_it() {
     assert_eq!(refused("x").await, leaving);
     drop(one);
     assert_eq!(refused("x").await, leaving);
-    // What is decided meanwhile holds afterwards.
+    // Settings that are made meanwhile apply afterwards.
     driver.set_drained(Some("new disks".to_owned()));
     assert_eq!(refused("x").await, leaving, "it is said first");
     drop(other);
@@ -348,7 +348,7 @@ async fn faults_are_told_to_whoever_follows_their_version() {
     );
     let last = bench.driver.last_fault().unwrap();
     assert_eq!(last.fault.kind, FaultKind::Trapped);
-    // Nobody follows the version that came; the channel of the other went with it.
+    // The new version has no listener; the channel of the old one was closed with it.
     assert!(told.recv().await.is_none());
 }
 
@@ -361,7 +361,7 @@ async fn calls_that_ask_the_plugin_are_named_until_they_end() {
     assert_eq!(calls.len(), bench.driver.calls_in_flight());
     assert_eq!(calls[0].rpc, Rpc::DeleteVolume);
     assert!(calls[0].since >= Duration::from_millis(20));
-    // Those of a version that was replaced too.
+    // Including those of a version that was replaced.
     swapped(&bench, &whole());
     assert_eq!(bench.driver.running_calls().len(), calls.len());
     gate.add_permits(1);

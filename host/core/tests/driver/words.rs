@@ -1,4 +1,4 @@
-//! Words that the tests speak in, and a driver with its three fakes.
+//! Shared values of the tests, and a driver with its three fakes.
 
 use crate::backend::FakeBackend;
 use crate::mounter::FakeMounter;
@@ -31,7 +31,7 @@ pub(crate) struct Bench {
     pub(crate) policy: ServingPolicy,
 }
 
-/// A driver whose backend offers these.
+/// A driver whose backend offers these services and features.
 pub(crate) fn bench(services: &[Service], features: &[Feature]) -> Bench {
     with_backend(bench_without_plugin(Role::All, &[]), services, features)
 }
@@ -48,19 +48,19 @@ pub(crate) fn full(features: &[Feature]) -> Bench {
     bench(Service::ALL, features)
 }
 
-/// The same, which speaks CSI 1.13.
+/// The same driver with CSI 1.13.
 pub(crate) fn full_in_1_13(features: &[Feature]) -> Bench {
     bench_in_1_13(Service::ALL, features)
 }
 
-/// A driver that speaks CSI 1.13, and whose backend offers these.
+/// A driver with CSI 1.13, whose backend offers these services and features.
 pub(crate) fn bench_in_1_13(services: &[Service], features: &[Feature]) -> Bench {
     let bench = without_plugin(in_1_13(config(Role::All, &[])));
     with_backend(bench, services, features)
 }
 
 impl Bench {
-    /// The driver as a new process has it: same node and store, no plugin yet.
+    /// The driver in a new process: same node and store, no plugin yet.
     pub(crate) fn restarted(&self) -> Arc<Driver> {
         Driver::new(
             config(self.driver.role(), &[]),
@@ -88,7 +88,7 @@ pub(crate) fn config(role: Role, hidden: &[&str]) -> DriverConfig {
     }
 }
 
-/// The terms of a document that hides these.
+/// The policy of a document that hides these capabilities.
 pub(crate) fn policy(hidden: &[&str]) -> ServingPolicy {
     ServingPolicy {
         time_budget: BUDGET,
@@ -97,7 +97,7 @@ pub(crate) fn policy(hidden: &[&str]) -> ServingPolicy {
     }
 }
 
-/// A driver that has no plugin; its backend is not put to use.
+/// A driver without a plugin; its backend is not activated.
 pub(crate) fn bench_without_plugin(role: Role, hidden: &[&str]) -> Bench {
     without_plugin(config(role, hidden))
 }
@@ -117,7 +117,7 @@ pub(crate) fn without_plugin(config: DriverConfig) -> Bench {
     }
 }
 
-/// Calls again while another call holds the claims, as a client does.
+/// Retries while another call holds the claims, as a client does.
 pub(crate) async fn retried<T, F>(mut call: impl FnMut() -> F) -> T
 where
     F: Future<Output = Result<T, Error>>,

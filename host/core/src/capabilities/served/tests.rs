@@ -1,4 +1,4 @@
-//! Which exports bring which calls.
+//! Which exports enable which RPCs.
 
 use super::*;
 use crate::capabilities::{Hidden, Profile, Role};

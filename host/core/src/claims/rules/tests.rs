@@ -1,4 +1,4 @@
-//! The table of the design (§4.2), written out: every call, with all that its request can name.
+//! The table of the design (§4.2), written out: every RPC, with all subjects that its request can name.
 
 use super::*;
 use Mode::{Exclusive, Shared};

@@ -49,7 +49,7 @@ fn pool_grant(key: &KeyPath, pool: raw::Pool) -> Checked<PoolGrant> {
     let path = file_path(&path_key, path)?;
     let leads_up = path.components().any(|part| part == Component::ParentDir);
     path_key.ensure(!leads_up, "must not contain `..`")?;
-    // The host's own folder would come beside the node's, or the data directory into a plugin's reach.
+    // Otherwise the host's own directory could lie beside the node's, or the data directory within a plugin's reach.
     let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
     path_key.ensure(
         path.components().any(is_name),
@@ -100,7 +100,7 @@ fn filesystem_grant(key: &KeyPath, filesystem: raw::Filesystem) -> Checked<Files
     })
 }
 
-/// Text that may end in `*`; what stands before that.
+/// Text that may end in `*`; returns the part before it.
 fn pattern<'p>(key: &KeyPath, pattern: &'p str) -> Checked<Option<&'p str>> {
     let start = pattern.strip_suffix('*');
     key.ensure(
@@ -110,7 +110,7 @@ fn pattern<'p>(key: &KeyPath, pattern: &'p str) -> Checked<Option<&'p str>> {
     Ok(start)
 }
 
-/// At least one fact must tell devices apart: anything else would hand out every disk of the node, that of the system among them.
+/// At least one fact must distinguish devices: otherwise the grant would cover every disk of the node, including the system disk.
 fn device_grant(key: &KeyPath, device: raw::Device) -> Checked<DeviceGrant> {
     let raw::Device {
         facts,
@@ -140,7 +140,7 @@ fn device_grant(key: &KeyPath, device: raw::Device) -> Checked<DeviceGrant> {
     })
 }
 
-/// Mount options, one each: a comma would smuggle in a second one.
+/// Mount options, one in each string: a comma would add a second one.
 fn options(key: &KeyPath, options: Vec<String>) -> Checked<Vec<String>> {
     key.each(options, |key, option| {
         non_empty(key, &option)?;

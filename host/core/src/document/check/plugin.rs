@@ -1,4 +1,4 @@
-//! `spec.plugin`: one place, and what must be true of what lies there.
+//! `spec.plugin`: exactly one source, and the requirements for its content.
 
 use super::{Checked, file_path, secret_source};
 use crate::document::{
@@ -6,12 +6,12 @@ use crate::document::{
     is_digest, raw,
 };
 
-/// How a public key begins that is meant, whatever is before it (RFC 7468).
+/// Start of a public key in PEM, whatever text precedes it (RFC 7468).
 const PEM_BEGINS: &str = "-----BEGIN PUBLIC KEY-----";
-/// Most keys of a list: as many are compared with every signature.
+/// Most keys of a list: every signature is compared with each of them.
 const KEYS_MAX: usize = 16;
 
-/// Where the plugin comes from.
+/// The source of the plugin.
 pub(super) fn source(key: &KeyPath, plugin: raw::Plugin) -> Checked<PluginSource> {
     let raw::Plugin {
         path,

@@ -1,4 +1,4 @@
-//! Names of artifacts, and places of components, as documents have them.
+//! Names of artifacts and locations of components, as written in documents.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! `spec.limits` and `spec.versions` on disk: amounts as they were written.
+//! `spec.limits` and `spec.versions` on disk: amounts as written.
 
 #[cfg(feature = "schema")]
 use super::rules;
@@ -66,7 +66,7 @@ pub struct Rollback {
     pub window: Option<String>,
 }
 
-/// A quantity as it was written: `64Mi`, or a plain number, which YAML does not call a string.
+/// A quantity as written: `64Mi`, or a plain number, which is not a string in YAML.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Amount(pub String);
 

@@ -1,12 +1,12 @@
-//! Rules of the schema that are more than a type: CEL expressions and patterns, as the API server takes them. Each repeats a rule of `check`, by
-//! which a file is read; the host checks an object by `check` as well, so that what cannot be said here is found all the same.
+//! Rules of the schema beyond a type: CEL expressions and patterns for the API server. Each repeats a rule of `check`, which validates files. The
+//! host validates objects by `check` as well, which covers rules that a schema cannot express.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 /// `sha256:` and its digits.
 pub(super) const DIGEST: &str = "^sha256:[0-9a-f]{64}$";
-/// A full path: an object lies in no folder from which another could begin.
+/// A full path: an object has no directory to which a path could be relative.
 pub(super) const FULL_PATH: &str = "^/[^\\x00]*$";
 /// Text without a NUL byte, and not empty.
 pub(super) const TEXT: &str = "^[^\\x00]+$";
@@ -30,14 +30,14 @@ pub(super) const REFERENCE: &str = concat!(
     "(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}(@sha256:[0-9a-f]{64})?|@sha256:[0-9a-f]{64})$"
 );
 
-/// Validation rules: CEL, and what is said where it does not hold.
+/// Validation rules: a CEL expression and the message if it is false.
 pub(super) fn rules<const N: usize>(rules: [(&str, &str); N]) -> Value {
     rules
         .map(|(rule, message)| json!({ "rule": rule, "message": message }))
         .into()
 }
 
-/// Text that is a time between nothing and `most`.
+/// A duration above 0, and at most `most`.
 pub(super) fn time(most: &str) -> Schema {
     let rule = format!("duration(self) > duration('0s') && duration(self) <= duration('{most}')");
     let message =

@@ -1,7 +1,7 @@
-//! The walk of ControllerListVolumeHealth: all volumes of the backend, one after the other, and those that are not well are told.
+//! The walk of ControllerListVolumeHealth: all volumes of the backend, one after the other; unhealthy ones are returned.
 //!
-//! CSI wants volumes without a known adverse condition left out. One whose health could not be learnt is left out too, and logged: neither word would
-//! be true of it. Where nothing could be learnt of any volume, the call fails, since an empty list would say that all are well.
+//! CSI requires volumes without a known adverse condition to be left out. A volume with unknown health is left out too, and logged: neither answer
+//! would be true. If the health of every volume is unknown, the call fails, since an empty list would mean that all are healthy.
 
 use super::in_time;
 use crate::code::Code;
@@ -14,24 +14,24 @@ use crate::names::VolumeId;
 use crate::volume::{PageRequest, VolumeEntry};
 use tokio::time::Instant;
 
-/// Volumes that the backend is asked to list at a time. 256: few enough that a page which time cut short is soon read again. Always the same
-/// number, so that the page is then the same too.
+/// Volumes that the backend lists at a time. 256: few enough that a page which the deadline interrupted is quickly read again. The number is
+/// constant, so that the page is then the same.
 const VOLUMES_AT_A_TIME: u32 = 256;
 
-/// What was learnt so far.
+/// The results so far.
 #[derive(Default)]
 struct Learnt {
     unhealthy: Vec<VolumeHealth>,
-    /// By our count.
+    /// An estimate of the answer's size.
     bytes: usize,
     /// Volumes whose health is known.
     known: usize,
-    /// The first error about one whose health is not, and how many there are.
+    /// The first error about a volume with unknown health, and the number of such volumes.
     unknown: Option<(Error, usize)>,
 }
 
 impl Work {
-    /// Unhealthy volumes from the client's place on, as many as time, message and client allow.
+    /// Unhealthy volumes from the client's position on, as many as time, message size and client allow.
     pub(super) async fn unhealthy_volumes(
         &self,
         request: ListVolumeHealthRequest,
@@ -44,7 +44,7 @@ impl Work {
         let backend = self.backend()?;
         let mut learnt = Learnt::default();
         let mut progress = Progress::default();
-        // Begins when there is a volume to ask about, so that each call comes further by one at least.
+        // Starts with the first volume, so that each call advances by at least one.
         let mut until = None;
         loop {
             progress.goes_on(self, "list-volumes", from.page.as_ref())?;
@@ -78,7 +78,7 @@ impl Work {
 }
 
 impl Learnt {
-    /// For one answer. Never before anything was learnt.
+    /// Whether the answer is complete. Never before the first result.
     fn is_enough(&self, most: usize, until: Instant) -> bool {
         let begun = self.known > 0 || self.unknown.is_some();
         let is_full = self.unhealthy.len() >= most || self.bytes >= ANSWER_BYTES;
@@ -95,7 +95,7 @@ impl Learnt {
                     self.unhealthy.push(VolumeHealth { id, findings });
                 }
             }
-            // It was deleted since it was listed.
+            // It was deleted after it was listed.
             Err(error) if error.code() == Code::NotFound => self.known += 1,
             Err(error) => {
                 let (_, count) = self.unknown.get_or_insert((error, 0));
@@ -119,7 +119,7 @@ impl Learnt {
     }
 }
 
-/// The volumes of a page that were not looked at yet; all of them where the last one is gone.
+/// The volumes of a page after the last one that was checked; all of them if that one was deleted.
 fn behind(page: Vec<VolumeEntry>, last: Option<&VolumeId>) -> Vec<VolumeId> {
     let ids = page.into_iter().map(|entry| entry.volume.id);
     let mut ids: Vec<_> = ids.collect();

@@ -1,4 +1,4 @@
-//! What a backend says of a volume's health, and for how long that holds.
+//! The backend's answers about the health of volumes, and how long they are cached.
 
 use super::HEALTH_TIME;
 use crate::backend::BackendError;
@@ -13,27 +13,27 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// How long an answer counts as known. 30 s: kubelet and health-monitor ask once a minute.
+/// How long an answer is cached. 30 s: kubelet and health-monitor ask once a minute.
 const ANSWER_KEPT: Duration = Duration::from_secs(30);
-/// Most bytes of all kept answers. 4 MiB: a thousand volumes with a finding of ordinary length take a few hundred kB. Where there are more,
-/// the old ones are forgotten, and if that is not enough all: they are asked for again.
+/// Most bytes of all cached answers. 4 MiB: a thousand volumes with a finding of ordinary length take a few hundred kB. Above the limit the expired
+/// answers are dropped, and if that is not enough all of them: they are requested again.
 const ANSWERS_BYTES: usize = 4 << 20;
 
-/// One answer, errors too: a backend that hangs or traps is not asked again at once.
+/// One answer, including errors: a backend that hangs or traps is not asked again at once.
 type Answer = Result<Vec<Health>, BackendError>;
 
 /// The last answer about each volume, in each service.
 #[derive(Default)]
 pub(in crate::driver) struct Said(Mutex<Kept>);
 
-/// A volume as one service sees it: what a backend finds on the node, where it has no records, is not what it says as a controller.
+/// A volume as one service sees it: a backend's findings on the node, where it has no records, differ from those as a controller.
 type View = (&'static str, VolumeId);
 
 #[derive(Default)]
 struct Kept {
-    /// With the moment when it was given.
+    /// Each answer with its time.
     answers: HashMap<View, (Instant, Answer)>,
-    /// Of all of them, by our count.
+    /// An estimate of the size of all answers.
     bytes: usize,
 }
 
@@ -73,7 +73,7 @@ fn bytes_of((_, id): &View, answer: &Answer) -> usize {
 }
 
 impl Said {
-    /// The answer, if it is not too old.
+    /// The cached answer, if it has not expired.
     pub(super) fn known(&self, view: &View) -> Option<Answer> {
         self.kept()
             .answers
@@ -96,7 +96,7 @@ impl Said {
         kept.answers.insert(view, (Instant::now(), answer));
     }
 
-    /// A volume is gone.
+    /// Drops the answers about a deleted volume.
     pub(in crate::driver) fn forget(&self, id: &VolumeId) {
         let mut kept = self.kept();
         for rpc in [Rpc::ControllerGetVolumeHealth, Rpc::NodeGetVolumeHealth] {
@@ -104,7 +104,7 @@ impl Said {
         }
     }
 
-    /// Another backend says it from now on.
+    /// Drops all answers, since another backend gives them from now on.
     pub(in crate::driver) fn forget_all(&self) {
         *self.kept() = Kept::default();
     }
@@ -120,7 +120,7 @@ impl Work {
         (self.call.rpc.service(), id.clone())
     }
 
-    /// What the backend says, now or a little earlier.
+    /// The backend's answer, current or cached.
     pub(super) async fn health_said(
         &self,
         id: &VolumeId,
@@ -141,7 +141,7 @@ impl Work {
             })
         });
         let answer = answer.map(merged);
-        // A volume of that id may come any moment.
+        // A volume of that id may be created at any moment.
         let is_there = !matches!(&answer, Err(error) if error.code() == Code::NotFound);
         if is_there {
             self.driver.health.keep(view, answer.clone());
@@ -176,7 +176,7 @@ mod tests {
             assert!(said.known(&view(number)).is_some(), "{number}");
             assert!(said.kept().bytes <= ANSWERS_BYTES, "{number}");
         }
-        // The same volume again takes its place.
+        // The new answer about the same volume replaces the old one.
         for _ in 0..100 {
             said.keep(view(0), of_bytes(1000));
         }

@@ -1,4 +1,4 @@
-//! The storage that a node reaches, as the host sees it: the pools of the driver.
+//! The storage that a node uses, as the host sees it: the pools of the driver.
 
 use super::in_time;
 use crate::driver::{Driver, StorageHealth};
@@ -10,13 +10,13 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio::time::timeout_at;
 
-/// A pool gives no answer.
+/// A pool does not answer.
 const NOT_ANSWERING: &str = "PoolNotAnswering";
-/// A pool gives an error.
+/// A pool returns an error.
 const NOT_USABLE: &str = "PoolNotUsable";
 
 impl Driver {
-    /// Pools that cannot be used on this node, by what is wrong with them.
+    /// Pools that cannot be used on this node, grouped by health condition.
     pub async fn sick_storage(&self) -> Result<Vec<StorageHealth>, Error> {
         let name = &self.config.name;
         let until = in_time();
@@ -28,7 +28,7 @@ impl Driver {
             },
             Err(_) => return Err(not_in_time("the list of pools").into()),
         };
-        // All at once: one that hangs must not use up the time of the others.
+        // All at once: a pool that hangs must not use up the time of the others.
         let mut asked = JoinSet::new();
         for pool in pools {
             let (mounter, name) = (Arc::clone(&self.mounter), name.clone());
@@ -43,7 +43,7 @@ impl Driver {
         }
         let mut answers = BTreeMap::new();
         while let Some(answer) = asked.join_next().await {
-            // A task that panicked says so itself.
+            // A panic of a task is logged elsewhere.
             answers.extend(answer);
         }
         Ok(sick(answers)?)
@@ -57,7 +57,7 @@ fn not_in_time(what: &str) -> MountError {
     }
 }
 
-/// What is wrong, each reason once. That the mount room itself cannot be asked tells nothing about storage, and fails the call.
+/// The health conditions, each reason once. If the mounter itself cannot be reached, nothing is known about storage, and the call fails.
 fn sick(
     answers: BTreeMap<String, Result<(), MountError>>,
 ) -> Result<Vec<StorageHealth>, MountError> {

@@ -1,4 +1,4 @@
-//! Each source of failures with its owner: what counts against a version, and beside it what looks alike and does not.
+//! Each source of failures with its owner: errors that count against a version, and similar ones that do not.
 
 use super::*;
 use crate::attributes::Attributes;
@@ -15,7 +15,7 @@ fn owner(error: impl Into<Error>, words: &RequestWords, secrets: &Secrets) -> Ow
     error.into().owner(Asked { words, secrets })
 }
 
-/// Nothing was asked but for a volume of this id.
+/// The owner for a request that contains only this volume id.
 fn alone(error: impl Into<Error>) -> Owner {
     owner(
         error,
@@ -316,7 +316,7 @@ fn a_refused_word_that_the_request_says_is_the_requests() {
         ("no/type", Owner::Request),
         ("suid", Owner::Request),
         ("wheel", Owner::Request),
-        // Made of the request's word, and taken out of one.
+        // A string built from one of the request, and a part of one.
         ("filer.evil:/export", Owner::Request),
         ("dev", Owner::Request),
         ("volumes/../pvc-1", Owner::Request),
@@ -325,7 +325,7 @@ fn a_refused_word_that_the_request_says_is_the_requests() {
         ("prefix-line-two", Owner::Secret),
         ("line-one", Owner::Secret),
         ("password=x", Owner::Secret),
-        // A key that no author of a request chose.
+        // A key that the author of a request did not choose.
         ("storage.k8s", Owner::Plugin),
         ("filer.good:/export", Owner::Plugin),
         ("ext9", Owner::Plugin),
