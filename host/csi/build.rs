@@ -1,11 +1,11 @@
-//! Turns `proto/` into Rust, without `protoc`. Messages with a field marked `csi_secret` lose their derived `Debug`, found by that mark and
-//! not by a list, so that a new secret cannot be forgotten, and get one that prints the name only.
+//! Generates Rust from `proto/`, without `protoc`. Messages with a field marked `csi_secret` get a `Debug` that prints only the name instead of the
+//! derived one. They are found by that mark and not by a list, so that a new secret cannot be forgotten.
 
 use protox::prost_reflect::{DescriptorPool, MessageDescriptor};
 use std::error::Error;
 use std::path::PathBuf;
 
-/// Without a secret mark, but the specification lets its `mount_flags` hold sensitive data.
+/// Has no secret mark, but the specification allows sensitive data in its `mount_flags`.
 const SENSITIVE_WITHOUT_MARK: &str = "csi.v1.VolumeCapability.MountVolume";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let debug: String = unformattable.iter().map(|it| name_only(it)).collect();
     std::fs::write(out.join("debug.rs"), debug)?;
     tonic_prost_build::configure()
-        // Key order is the order of the wire in tests and of the core's own maps.
+        // Maps in key order, as on the wire in tests and in the core's own maps.
         .btree_map(".")
         .build_server(false)
         .skip_debug(unformattable)
@@ -51,7 +51,7 @@ fn with_secrets(pool: &DescriptorPool) -> Result<Vec<String>, Box<dyn Error>> {
         .collect())
 }
 
-/// `Debug` of a message that prints its name. A message within another one is in a module of that one's name.
+/// A `Debug` of a message that prints its name. A nested message is in a module named after the outer one.
 fn name_only(full_name: &str) -> String {
     let path = full_name
         .trim_start_matches("csi.v1.")

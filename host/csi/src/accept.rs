@@ -1,4 +1,4 @@
-//! Connections as they come in: how many at a time, and what is said when none can be taken.
+//! Accepts connections: their limit, and the log messages when none can be accepted.
 
 use crate::authority::Rewriter;
 use crate::inbound::Budget;
@@ -13,10 +13,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 use tonic::transport::server::Connected;
 
-/// How long not to accept after accepting failed: it fails for want of descriptors or memory, and at once again if asked at once.
+/// Pause after a failed accept: it fails for lack of descriptors or memory, and an immediate retry would fail again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A connection with its place among those that a driver may have.
+/// A connection with its permit, of which a driver has a limited number.
 pub(crate) struct Connection {
     stream: UnixStream,
     authority: Rewriter,
@@ -24,19 +24,19 @@ pub(crate) struct Connection {
     _place: OwnedSemaphorePermit,
 }
 
-/// A listener, and what it knows from one connection to the next.
+/// A listener with its state between connections.
 pub(crate) struct Accepting {
     listener: UnixListener,
     most: usize,
     places: Arc<Semaphore>,
     budget: Budget,
-    /// Said once: it would be said for every attempt, and nothing changes in between.
+    /// Logged once: it would otherwise be logged for every attempt without any new information.
     failing: bool,
     full: bool,
 }
 
 impl Accepting {
-    /// Accepts, at most `most` at a time; further clients wait in the backlog until one of them closes.
+    /// Accepts connections, at most `most` at a time; further clients wait in the backlog until one of them closes.
     pub(crate) fn new(listener: UnixListener, most: usize) -> Self {
         let most = most.clamp(1, Semaphore::MAX_PERMITS);
         Self {
@@ -49,12 +49,12 @@ impl Accepting {
         }
     }
 
-    /// The next connection. Dropped before it is there, nothing is lost.
+    /// The next connection. Cancel-safe: if the future is dropped early, no connection is lost.
     pub(crate) async fn next(&mut self) -> Option<Connection> {
         let free = Arc::clone(&self.places).try_acquire_owned();
         let place = match free {
             Ok(place) => {
-                // Over when a good part is free again, not at each one that comes and goes.
+                // The state ends when half of the permits are free again, not with each connection that closes.
                 self.full &= self.places.available_permits() < self.most / 2;
                 place
             }
@@ -67,7 +67,7 @@ impl Accepting {
                     );
                 }
                 self.full = true;
-                // Fails only if the semaphore is closed, which nobody does.
+                // Fails only if the semaphore is closed, which never happens.
                 Arc::clone(&self.places).acquire_owned().await.ok()?
             }
         };

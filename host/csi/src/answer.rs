@@ -1,4 +1,5 @@
-//! From the core's types to the wire: volumes and snapshots. Every struct is destructured without `..`, so that a new field is not forgotten.
+//! Converts the core's types to wire messages: volumes and snapshots. Every struct is destructured without `..`, so that a new field is not
+//! forgotten.
 
 mod capabilities;
 mod node;
@@ -23,7 +24,7 @@ use wire::volume_content_source::{SnapshotSource, Type as WireSource, VolumeSour
 /// Nanoseconds in a second.
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// The wire's numbers are signed; no storage holds the 8 EiB that end there.
+/// The numbers on the wire are signed; no storage holds the 8 EiB of their limit.
 fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
@@ -91,7 +92,7 @@ fn capability(capability: VolumeCapability) -> wire::VolumeCapability {
                 mount_flags,
                 volume_mount_group: volume_mount_group.unwrap_or_default(),
             })),
-            // Not in these messages.
+            // Does not occur in these messages.
             AccessType::Other(_) => None,
         },
         access_mode: Some(wire::volume_capability::AccessMode {
@@ -142,7 +143,7 @@ fn timestamp(nanoseconds: u64) -> prost_types::Timestamp {
     }
 }
 
-/// A confirmation repeats what was asked (CSI specification, `ValidateVolumeCapabilitiesResponse.Confirmed`).
+/// A confirmation repeats the request (CSI specification, `ValidateVolumeCapabilitiesResponse.Confirmed`).
 pub(crate) fn validation(
     asked: ValidateVolume,
     validation: Validation,
@@ -200,7 +201,7 @@ pub(crate) fn volumes(page: Page<VolumeEntry>, tokens: &PageTokens) -> wire::Lis
     }
 }
 
-/// Empty: the end.
+/// Empty: the list is complete.
 fn sealed(token: Option<String>, tokens: &PageTokens) -> String {
     token.map(|token| tokens.seal(&token)).unwrap_or_default()
 }
@@ -295,13 +296,13 @@ pub(crate) fn delta(page: MetadataPage) -> wire::GetMetadataDeltaResponse {
     }
 }
 
-/// The parts that both streams have.
+/// The fields that both streams share.
 fn portion(page: MetadataPage) -> (wire::BlockMetadataType, i64, Vec<wire::BlockMetadata>) {
     let MetadataPage {
         block_type,
         volume_capacity_bytes,
         extents,
-        // The stream's own business.
+        // Only the stream itself uses it.
         next_offset: _,
     } = page;
     let block_type = match block_type {

@@ -1,73 +1,73 @@
-//! Replaces the `:authority` of requests, as their bytes come in.
+//! Replaces the `:authority` of requests while their bytes arrive.
 //!
 //! gRPC clients on the C core (Python, C++, Ruby, PHP) name a Unix socket by its percent-encoded path, others by the path itself; the grammar of URIs
-//! allows neither, and h2 refuses such a request with PROTOCOL_ERROR, without an option (hyperium/h2#442, #487; grpc/grpc#38142). Nobody reads that
-//! field here. So each of its bytes becomes a letter, and lengths stay as they are: no frame has to be made anew, and both sides' tables of fields
-//! (RFC 7541, 2.3.2) still agree, since a value never gets longer.
+//! allows neither, and h2 rejects such a request with PROTOCOL_ERROR, without an option (hyperium/h2#442, #487; grpc/grpc#38142). This server does
+//! not use the field. So each of its bytes is replaced by a letter, and lengths stay the same: no frame has to be rebuilt, and the field tables of
+//! both sides (RFC 7541, 2.3.2) still agree, since a value never gets longer.
 //!
-//! Left as they are: a name that is spelt in Huffman code, one by its number in the dynamic table with a new value, and an empty value, which h2
-//! refuses. No client that is known sends them. Bytes that are no HTTP/2 are passed on for h2 to refuse.
+//! Not replaced: a name in Huffman code, a name by its number in the dynamic table with a new value, and an empty value, which h2 rejects. No known
+//! client sends them. Bytes that are not HTTP/2 are passed on, and h2 rejects them.
 
-/// Before the first frame, in bytes (RFC 9113, 3.4).
+/// Length of the connection preface before the first frame (RFC 9113, 3.4).
 const PREFACE_BYTES: usize = 24;
-/// Of the header of a frame (RFC 9113, 4.1).
+/// Length of a frame's header (RFC 9113, 4.1).
 const FRAME_HEADER_BYTES: usize = 9;
-/// Types of frames that carry header fields, and flags of the first (RFC 9113, 6.2 and 6.10).
+/// Types of frames that carry header fields, and flags of HEADERS (RFC 9113, 6.2 and 6.10).
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
-/// What PRIORITY puts before the fields.
+/// Bytes that the PRIORITY flag adds before the fields.
 const PRIORITY_BYTES: usize = 5;
 
 const NAME: &[u8] = b":authority";
-/// Its number in the static table (RFC 7541, A).
+/// The index of `:authority` in the static table (RFC 7541, A).
 const NAME_INDEX: u8 = 1;
-/// The bit before the length of a string that is in Huffman code (RFC 7541, 5.2).
+/// The Huffman bit before the length of a string (RFC 7541, 5.2).
 const HUFFMAN: u8 = 0x80;
-/// What stands in place of each byte of a value.
+/// The replacement of each byte of a value.
 const LETTER: u8 = b'x';
 
-/// What has to be known from one read to the next.
+/// The state between two reads.
 #[derive(Debug)]
 pub(crate) struct Rewriter {
-    /// Bytes that come before the part, of no interest.
+    /// Bytes to skip before the part.
     skipped: usize,
     part: Part,
     field: Field,
 }
 
-/// Of a frame.
+/// The current part of a frame.
 #[derive(Debug, Clone, Copy)]
 enum Part {
-    /// Its header, as far as it is here.
+    /// The header, as far as it has arrived.
     Header {
         bytes: [u8; FRAME_HEADER_BYTES],
         filled: usize,
     },
-    /// One byte with the length of the padding, before so many others.
+    /// One byte with the length of the padding, followed by this many bytes before the fields.
     PadLength { payload: usize, before: usize },
-    /// Fields, before so much padding.
+    /// Fields, followed by this much padding.
     Fields { left: usize, padding: usize },
 }
 
-/// Where in the list of fields (RFC 7541, 6).
+/// The position in the field list (RFC 7541, 6).
 #[derive(Debug, Clone, Copy)]
 enum Field {
-    /// The next byte begins one.
+    /// The next byte starts a field.
     Begin,
-    /// In a number that goes on, behind which comes a value, or the next field.
+    /// Within an integer of several bytes, followed by a value or by the next field.
     Number {
         value_follows: bool,
     },
-    /// The next byte begins the length of a name.
+    /// The next byte starts the length of a name.
     NameLength,
     Name {
         length: Length,
         at: usize,
         matches: bool,
     },
-    /// The next byte begins the length of a value.
+    /// The next byte starts the length of a value.
     ValueLength {
         is_authority: bool,
     },
@@ -77,11 +77,11 @@ enum Field {
     },
 }
 
-/// The length of a string, while it is read and while its bytes pass (RFC 7541, 5.1).
+/// The length of a string, both while it is decoded and while the bytes of the string pass (RFC 7541, 5.1).
 #[derive(Debug, Clone, Copy)]
 struct Length {
     left: usize,
-    /// By how much the bits of the next byte are shifted. None: the length is whole.
+    /// The shift for the bits of the next byte. None: the length is complete.
     shift: Option<u32>,
 }
 
@@ -101,7 +101,7 @@ impl Default for Rewriter {
 }
 
 impl Rewriter {
-    /// The next bytes of a connection, in pieces of any length.
+    /// Processes the next bytes of a connection, in pieces of any length.
     pub(crate) fn pass(&mut self, mut bytes: &mut [u8]) {
         loop {
             let skipped = self.skipped.min(bytes.len());
@@ -223,7 +223,7 @@ impl Field {
         let (prefix, value_follows) = match byte {
             0x80.. => (0x7f, false),
             0x40.. => (0x3f, true),
-            // A new size of the table.
+            // A change of the table's size.
             0x20.. => (0x1f, false),
             _ => (0x0f, true),
         };
@@ -269,7 +269,7 @@ impl Length {
         }
     }
 
-    /// With one byte more, of the length or of the string.
+    /// The state after one more byte, of the length or of the string.
     fn after(self, byte: u8) -> Self {
         let Some(shift) = self.shift else {
             let left = self.left.saturating_sub(1);

@@ -1,11 +1,11 @@
-//! One call by its name, its request as JSON: for a person who tries a plugin, and for nobody's sidecar. Apart because it comes without a
-//! socket; from there on it is the same call, through the same services, with the same refusals.
+//! Makes one call by its name, with its request as JSON: for a person who tests a plugin, not for a sidecar. It is a separate module because the call
+//! does not arrive by a socket; after that it is handled as any call, by the same services, with the same errors.
 //!
 //! ```text
 //! name, JSON ─▶ request ─▶ a message of CSI ─▶ the services (codec) ─▶ messages of CSI ─▶ JSON
 //! ```
 //!
-//! It knows CSI by its descriptors alone: no call has code of its own here. It never shows a request, which may hold secrets.
+//! It knows CSI by its descriptors alone: no RPC has its own code here. It never shows a request, which may contain secrets.
 
 mod request;
 
@@ -29,7 +29,7 @@ use tower::service_fn;
 use wasmount_core::driver::Driver;
 use wasmount_core::rpc::Rpc;
 
-/// A well-formed call that was not made yet.
+/// A valid call that was not made yet.
 pub struct NamedCall {
     rpc: Rpc,
     path: PathAndQuery,
@@ -37,21 +37,21 @@ pub struct NamedCall {
     message: DynamicMessage,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedAnswer {
     /// gRPC's number of the code; 0 is OK.
     pub code: i32,
     /// Its name as the CSI specification writes it, such as `NOT_FOUND`.
     pub code_name: &'static str,
-    /// What a client is told; empty with OK.
+    /// The message of the error; empty with OK.
     pub message: String,
-    /// The messages of the answer as JSON: one of most calls, several of a stream, none of a call that failed at once.
+    /// The answer's messages as JSON: one for most calls, several for a stream, none for a call that failed at once.
     pub responses: Vec<Value>,
 }
 
 impl NamedCall {
-    /// Takes a call such as `CreateVolume`, or `csi.v1.Controller/CreateVolume`, and its request in protobuf's JSON: fields as `volumeId` or
+    /// Parses a call such as `CreateVolume`, or `csi.v1.Controller/CreateVolume`, and its request in protobuf's JSON: fields as `volumeId` or
     /// `volume_id`.
     pub fn parse(name: &str, request: &Value) -> Result<Self, RequestError> {
         let pool = DescriptorPool::decode(DESCRIPTOR_SET).map_err(|_| RequestError::Descriptors)?;
@@ -69,12 +69,12 @@ impl NamedCall {
         })
     }
 
-    /// Which call it is.
+    /// The RPC.
     pub fn rpc(&self) -> Rpc {
         self.rpc
     }
 
-    /// Makes it, as a client without a deadline would.
+    /// Makes the call, as a client without a deadline would.
     pub async fn make(self, driver: Arc<Driver>) -> NamedAnswer {
         let mut responses = Vec::new();
         match self.answers(driver, &mut responses).await {
@@ -89,7 +89,7 @@ impl NamedCall {
         let mut client = Grpc::new(service);
         let codec = MessageCodec(self.method.output());
         let Ok(()) = client.ready().await;
-        // A call with one answer is a stream that ends after one message.
+        // A unary call is handled as a stream that ends after one message.
         let answers = client.server_streaming(Request::new(self.message), self.path, codec);
         let mut answers = answers.await?.into_inner();
         while let Some(answer) = answers.message().await? {
@@ -110,7 +110,7 @@ impl NamedAnswer {
     }
 }
 
-/// Sends any message, reads those of one descriptor.
+/// Sends any message, receives messages of one descriptor.
 #[derive(Clone)]
 struct MessageCodec(MessageDescriptor);
 
@@ -150,7 +150,7 @@ impl Decoder for MessageCodec {
     }
 }
 
-/// Fields by the names of the specification, and all of them that are set.
+/// Fields by their names in the specification; only fields that are set.
 fn to_json(message: &DynamicMessage) -> Result<Value, Status> {
     let options = SerializeOptions::new().use_proto_field_name(true);
     message
@@ -158,7 +158,7 @@ fn to_json(message: &DynamicMessage) -> Result<Value, Status> {
         .map_err(|error| Status::internal(format!("an answer cannot be shown as JSON: {error}")))
 }
 
-/// As the specification of gRPC writes codes.
+/// The code's name as in the gRPC specification.
 fn code_name(code: Code) -> &'static str {
     let mut all = wasmount_core::code::Code::ALL.iter();
     let named = all.find(|each| each.number() == code as i32);

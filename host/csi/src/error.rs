@@ -1,4 +1,4 @@
-//! Why a call was not served: the words of the request, or what the driver says. No variant holds a value of the request.
+//! Why a call was not served: an error in the request, or an error of the driver. No variant contains a value of the request.
 
 use wasmount_core::code::Code;
 use wasmount_core::names::InvalidWord;
@@ -10,39 +10,39 @@ pub(crate) enum Error {
     /// A field is missing or malformed.
     #[error(transparent)]
     Invalid(#[from] InvalidWord),
-    /// The specification has a code of its own for this one field.
+    /// The specification defines a separate code for this field.
     #[error("starting_offset is negative: begin at 0, or where the last extent that arrived ended")]
     NegativeOffset,
-    /// Of another list, of another driver, or not ours at all.
+    /// The token belongs to another list or another driver, or is not the host's.
     #[error(
         "starting_token is none that this driver gave for this list: begin anew, without a token"
     )]
     UnknownToken,
-    /// The stream would never end.
+    /// The stream would not end.
     #[error(
         "the backend's page of snapshot metadata at offset {offset} goes on at {next}, which is not further: this is a fault of the plugin"
     )]
     NoProgress {
-        /// Where the page began.
+        /// The offset of the page.
         offset: u64,
-        /// Where it says the next one begins.
+        /// The offset of the next page, as the backend returned it.
         next: u64,
     },
-    /// Of a stream, which goes on for nobody.
+    /// The deadline of a stream passed; the stream does not continue without its client.
     #[error(
         "the client's deadline passed before the end of {rpc}: begin again where the last extent that arrived ended"
     )]
     CutOff {
-        /// Which call.
+        /// The RPC.
         rpc: Rpc,
     },
-    /// The driver.
+    /// An error of the driver.
     #[error(transparent)]
     Driver(#[from] wasmount_core::error::Error),
 }
 
 impl Error {
-    /// What the client is told.
+    /// The code that the client receives.
     pub(crate) fn code(&self) -> Code {
         match self {
             // "Missing required field", "Invalid or unsupported field": both 3 (CSI specification, "Error Scheme").

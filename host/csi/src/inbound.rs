@@ -1,7 +1,7 @@
-//! Requests on their way in: each is held back until it is whole, within a time, and what all of them hold is bounded.
+//! Incoming requests: each is held back until it is complete, within a time limit, and the memory of all of them is bounded.
 //!
-//! tonic takes a message's memory when its first bytes are here, and waits for the others as long as the client likes. What a request holds is
-//! counted until it is answered.
+//! tonic allocates a message's memory when its first bytes arrive, and waits for the rest without a limit. The memory of a request is counted until
+//! it is answered.
 
 use crate::rpc::Arrival;
 use http_body_util::{BodyExt, Full};
@@ -17,36 +17,36 @@ use tonic::body::Body;
 use tonic::codegen::Bytes;
 use tonic::codegen::http::{HeaderMap, Request, Response};
 
-/// Largest request in bytes: gRPC's own default, which every CSI client is built with.
+/// Largest request in bytes: gRPC's own default, which every CSI client uses.
 pub(crate) const MESSAGE_BYTES: usize = 4 << 20;
-/// Before a message: whether it is compressed, and its length (gRPC over HTTP/2, "Length-Prefixed-Message").
+/// Bytes before a message: the compression flag and the length (gRPC over HTTP/2, "Length-Prefixed-Message").
 const PREFIX_BYTES: usize = 5;
-/// What the requests of all connections of a socket may hold, in bytes: eight of the largest, or thousands of those that clients send.
-/// A buffer that grows takes up to twice its bytes.
+/// Memory for the requests of all connections of a socket, in bytes: eight of the largest, or thousands of ordinary ones. A growing buffer takes up
+/// to twice its bytes.
 const SOCKET_BYTES: usize = 32 << 20;
-/// The same for one connection, so that another one has room beside it.
+/// The limit for one connection, which leaves memory for another one.
 const CONNECTION_BYTES: usize = 16 << 20;
-/// What a request holds beside its message and its header fields, in bytes: its stream, its task.
+/// Memory of a request beside its message and its header fields, in bytes: its stream, its task.
 const REQUEST_BYTES: usize = 4 << 10;
-/// How long a request may take to arrive once its header fields are here. Clients on the same machine have sent it by then; the shortest
-/// deadline of a sidecar is as long.
+/// How long a request may take to arrive after its header fields. Clients on the same machine have sent it by then; the shortest deadline of a
+/// sidecar is as long.
 const ARRIVING: Duration = Duration::from_secs(10);
 
-/// What the requests of a connection may hold, and those of its socket.
+/// The memory budget of a connection's requests, and that of its socket.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget {
     socket: Arc<Semaphore>,
     connection: Arc<Semaphore>,
 }
 
-/// What one request holds; given back when dropped.
+/// The share of one request; released when dropped.
 struct Share {
     budget: Budget,
     bytes: u32,
 }
 
 impl Default for Budget {
-    /// Of a socket without connections.
+    /// The budget of a socket without connections.
     fn default() -> Self {
         Self {
             socket: Arc::new(Semaphore::new(SOCKET_BYTES)),
@@ -56,7 +56,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Of a new connection of the same socket.
+    /// The budget of a new connection of the same socket.
     pub(crate) fn of_connection(&self) -> Self {
         Self {
             socket: Arc::clone(&self.socket),
@@ -66,7 +66,7 @@ impl Budget {
 }
 
 impl Share {
-    /// Of the connection first: one that has too much takes nothing from the others.
+    /// Takes from the connection's budget first: a connection above its limit takes nothing from the others.
     fn grow(&mut self, bytes: usize) -> Result<(), Status> {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let full = |whose| {
@@ -85,7 +85,7 @@ impl Share {
         Ok(())
     }
 
-    /// The whole body, or of one that is too large as much as shows it.
+    /// The whole body; of one that is too large, only enough bytes to detect that.
     async fn whole(&mut self, mut body: Body) -> Result<Bytes, Status> {
         let mut whole = Vec::new();
         while let Some(frame) = body.frame().await {
@@ -110,7 +110,7 @@ impl Drop for Share {
     }
 }
 
-/// Serves a request once it is whole. It is in flight until the last byte of its answer is sent.
+/// Serves a request once it is complete. It is in flight until the last byte of its answer is sent.
 pub(crate) async fn serve<F>(
     mut request: Request<Body>,
     in_flight: TaskTrackerToken,

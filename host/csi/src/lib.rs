@@ -1,7 +1,7 @@
-//! The CSI face of the host: gRPC over a Unix socket.
+//! The CSI services of the host: gRPC over a Unix socket.
 //!
-//! It decodes a request, checks every word of it, calls `core::driver`, and turns the answer or the error back into CSI's words. It is apart
-//! so that tonic and protobuf stay in one crate; it must not know mounts, guests or stores, and decides nothing about volumes.
+//! The crate decodes a request, checks all of its fields, calls `core::driver`, and converts the answer or the error to CSI. It is a separate crate
+//! so that tonic and protobuf stay in one place; it must not know mounts, guests or stores, and makes no decision about volumes.
 //!
 //! ```text
 //! socket ─▶ server ─▶ service (the table) ─▶ rpc ─▶ parse ─▶ core::driver

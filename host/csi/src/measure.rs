@@ -1,6 +1,6 @@
-//! What is measured of every call: how long it took and how it ended, and how many are under way.
+//! Metrics of every call: its duration and code, and the number of running calls.
 //!
-//! It knows no volume and no error; who serves `/metrics` registers what is here.
+//! This module knows no volume and no error; the server of `/metrics` registers the metrics.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
@@ -13,12 +13,12 @@ use tonic::Code;
 use wasmount_core::names::DriverName;
 use wasmount_core::rpc::Rpc;
 
-/// Upper bounds in seconds. From 100 us, which the fastest answers take, to 60 s, which a backend has by default (`limits.time`).
+/// Upper bounds in seconds. From 100 us, the duration of the fastest answers, to 60 s, a backend's default time limit (`limits.time`).
 const BUCKETS: [f64; 12] = [
     0.0001, 0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0,
 ];
 
-/// Of all drivers of a host. Clones are the same.
+/// The metrics of all drivers of a host. Clones share them.
 #[derive(Debug, Clone)]
 pub struct CallMetrics {
     durations: Family<Ended, Histogram, fn() -> Histogram>,
@@ -37,7 +37,7 @@ struct Ended {
     code: String,
 }
 
-/// One call under way; measured when it is dropped.
+/// One running call; measured when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Measured {
     metrics: CallMetrics,
@@ -57,7 +57,7 @@ impl Default for CallMetrics {
 }
 
 impl CallMetrics {
-    /// Has the metrics shown.
+    /// Adds the metrics to a registry.
     pub fn register(&self, registry: &mut Registry) {
         registry.register_with_unit(
             "csi_call_duration",
@@ -72,14 +72,14 @@ impl CallMetrics {
         );
     }
 
-    /// A call has come.
+    /// Counts a call that arrived.
     pub(crate) fn began(&self, driver: &DriverName, rpc: Rpc) -> Measured {
         let measured = Measured {
             metrics: self.clone(),
             driver: driver.to_string(),
             rpc,
             began: Instant::now(),
-            // Unless it is answered: a client that goes away is no longer told anything.
+            // Unless it is answered: a client that disconnects receives no answer.
             code: AtomicU8::new(Code::Cancelled as u8),
         };
         measured.in_flight().inc();
@@ -88,7 +88,7 @@ impl CallMetrics {
 }
 
 impl Measured {
-    /// How it was answered.
+    /// Sets the code of the answer.
     pub(crate) fn answered(&self, code: Code) {
         self.code.store(code as u8, Ordering::Relaxed);
     }
@@ -114,7 +114,7 @@ impl Drop for Measured {
     }
 }
 
-/// As grpc-go writes codes, and with it the metrics of the sidecars.
+/// The code's name as in grpc-go, and therefore in the metrics of the sidecars.
 fn name(code: Code) -> String {
     match code {
         Code::Ok => "OK".to_owned(),

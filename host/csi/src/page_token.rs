@@ -1,9 +1,9 @@
-//! The tokens of lists as clients see them. A token is taken only for the list that it was given for, by this driver name, with the same filter; any
-//! other is ABORTED before the backend hears of it.
+//! The page tokens of lists, as clients see them. A token is valid only for its own list: the same driver name, the same RPC and the same filter. Any
+//! other is ABORTED before the backend is called.
 //!
-//! A token holds the backend's own and a checksum over it and its list; nothing is remembered, so it outlives restarts and swaps and holds in every
-//! replica of a controller. The checksum has no key: it is there against accidents. Whoever can call this socket may list anyway, and the backend
-//! checks its own tokens as it would without us. Tokens are never logged.
+//! A token contains the backend's token and a checksum over it and its list; the host stores nothing, so it outlives restarts and swaps and is valid
+//! in every replica of a controller. The checksum has no key: it detects accidents only. A client of this socket may list anyway, and the backend
+//! checks its own tokens as it would without the host. Tokens are never logged.
 
 use crate::error::Error;
 use base64::Engine;
@@ -13,10 +13,10 @@ use wasmount_core::driver::HealthPosition;
 use wasmount_core::names::{DriverName, INCOMING_IDENTIFIER_BYTES, VolumeId};
 use wasmount_core::rpc::Rpc;
 
-/// First of what the checksum covers: a later form of token is another list's.
+/// Prefix of the checksum's input: a later token format counts as another list.
 const FORM: &str = "wasmount page token 1";
 
-/// Bytes of the checksum. 8: one in 2^64 slips is not seen.
+/// Bytes of the checksum. 8: one in 2^64 mistakes is not detected.
 const CHECKSUM_BYTES: usize = 8;
 
 /// Longest content, in bytes: the backend's token, a mark, and the id of a volume.
@@ -25,7 +25,7 @@ const CONTENT_BYTES: usize = 2 * INCOMING_IDENTIFIER_BYTES + 1;
 /// Longest token, in bytes: four characters for three bytes.
 const TOKEN_BYTES: usize = (CHECKSUM_BYTES + CONTENT_BYTES).div_ceil(3) * 4;
 
-/// Between the backend's token and a volume id, neither of which can hold it.
+/// Separates the backend's token from a volume id; neither can contain it.
 const MARK: char = '\0';
 
 /// The tokens of one list.
@@ -33,7 +33,7 @@ const MARK: char = '\0';
 pub(crate) struct PageTokens(Sha256);
 
 impl PageTokens {
-    /// Those of a call of a driver.
+    /// The tokens of an RPC of a driver.
     pub(crate) fn of(driver: &DriverName, rpc: Rpc) -> Self {
         let list = Self(Sha256::new());
         list.bound_to(FORM)
@@ -41,7 +41,7 @@ impl PageTokens {
             .bound_to(rpc.name())
     }
 
-    /// Those of the same call with a filter: a place in one list is none in another.
+    /// The tokens of the same RPC with a filter: a position in one list is not valid in another.
     pub(crate) fn of_source(self, source: Option<&VolumeId>) -> Self {
         // An id is never empty.
         self.bound_to(source.map_or("", VolumeId::as_str))
@@ -58,7 +58,7 @@ impl PageTokens {
         whole.into_iter().take(CHECKSUM_BYTES)
     }
 
-    /// What the client gets for the backend's token.
+    /// The client's token for the backend's token.
     pub(crate) fn seal(&self, token: &str) -> String {
         let content = token.as_bytes();
         let bytes: Vec<u8> = self
@@ -83,7 +83,7 @@ impl PageTokens {
         is_ours.then(|| String::from_utf8(content.to_vec()).ok())?
     }
 
-    /// The same for a walk through volumes, which can stop within a page.
+    /// The client's token for a walk through volumes, which can stop within a page.
     pub(crate) fn seal_position(&self, position: &HealthPosition) -> String {
         let HealthPosition { page, after } = position;
         let page = page.as_deref().unwrap_or_default();
@@ -91,7 +91,7 @@ impl PageTokens {
         self.seal(&format!("{page}{MARK}{after}"))
     }
 
-    /// Where the walk stopped.
+    /// The position where the walk stopped.
     pub(crate) fn open_position(&self, token: &str) -> Result<HealthPosition, Error> {
         let content = self.open(token)?;
         let (page, after) = content.split_once(MARK).ok_or(Error::UnknownToken)?;

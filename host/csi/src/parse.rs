@@ -1,7 +1,7 @@
-//! From the wire to the core's words, one file a service; this one has what they share.
+//! Converts wire messages to the core's types, one file for each service; this file has the shared part.
 //!
-//! Fields are checked in the order of the specification, a missing one before anything that needs a look at the world. Every message is destructured
-//! without `..`: a new field does not compile until somebody has decided what to do with it. Messages name the field, never its content.
+//! Fields are checked in the order of the specification, a missing one before any check that depends on external state. Every message is destructured
+//! without `..`: a new field does not compile until a developer has handled it. Error messages name the field, never its content.
 
 mod controller;
 mod group_controller;
@@ -26,32 +26,32 @@ use wasmount_core::call::Origin;
 use wasmount_core::names::{RequestedName, VolumeId};
 use wasmount_core::secrets::Secrets;
 
-/// A well-formed request.
+/// A valid request.
 #[derive(Debug)]
 pub(crate) struct Parsed<T> {
-    /// For the span.
+    /// The subject, for the span.
     pub(crate) subject: Subject,
-    /// For whom the call is made, where the orchestrator says it.
+    /// The objects for which the orchestrator makes the call, if it names them.
     pub(crate) origin: Origin,
-    /// What its author wrote.
+    /// The strings of the request's author.
     pub(crate) words: RequestWords,
-    /// Taken out of the request, so that nothing else holds them.
+    /// Moved out of the request, so that no other value holds them.
     pub(crate) secrets: Secrets,
-    /// What the driver takes.
+    /// The driver's arguments.
     pub(crate) arguments: T,
 }
 
-/// What a call is about, by the client's own word for it: an id, or the name of what is to be made.
+/// The subject of a call, in the client's spelling: an id, or the name of the object to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// All of them, or the driver itself.
+    /// All volumes, or the driver itself.
     Driver,
     Volume(String),
     Snapshot(String),
     Group(String),
 }
 
-/// What every parser answers.
+/// The result of every parser.
 pub(crate) type Result<T> = std::result::Result<Parsed<T>, Error>;
 
 impl<T> Parsed<T> {
@@ -72,12 +72,12 @@ impl<T> Parsed<T> {
         }
     }
 
-    /// Made for somebody.
+    /// Sets the origin.
     fn made_for(self, origin: Origin) -> Self {
         Self { origin, ..self }
     }
 
-    /// With what the author wrote besides the subject.
+    /// Adds the author's strings beside the subject.
     fn saying(self, add: impl FnOnce(RequestWords, &T) -> RequestWords) -> Self {
         let words = add(self.words, &self.arguments);
         Self { words, ..self }
@@ -85,7 +85,7 @@ impl<T> Parsed<T> {
 }
 
 impl Subject {
-    /// The client's word.
+    /// The client's string.
     pub(crate) fn word(&self) -> Option<&str> {
         match self {
             Self::Driver => None,
@@ -98,7 +98,7 @@ fn volume(id: &VolumeId) -> Subject {
     Subject::Volume(id.as_str().to_owned())
 }
 
-/// Whom a request names beside what it asks; `name` is that of what is to be made.
+/// The objects that a request names beside its arguments; `name` is that of the object to create.
 fn origin(name: Option<&RequestedName>, words: &Attributes) -> Origin {
     let said = words.iter().filter(|(key, _)| is_added_by_kubernetes(key));
     Origin {
@@ -109,7 +109,7 @@ fn origin(name: Option<&RequestedName>, words: &Attributes) -> Origin {
     }
 }
 
-/// A request without fields, which a later CSI may have.
+/// A request without fields. A later CSI may add some.
 pub(crate) fn nothing() -> Result<()> {
     Ok(Parsed::new(Subject::Driver, [], ()))
 }

@@ -1,7 +1,7 @@
-//! The frame of every call: its span, its id, the client's deadline; parse, work, status.
+//! The handler of every RPC: its span, its request id, the client's deadline; parse, work, status.
 //!
-//! It never looks at a body, and does not keep work alive: `core::driver` runs a call in a task of its own, so that a client which goes away, or
-//! whose deadline passes, takes nothing with it.
+//! It never looks at a body, and does not keep work alive: `core::driver` runs a call in its own task, so that the work continues when the client
+//! disconnects or its deadline passes.
 
 use crate::error::Error;
 use crate::measure::{CallMetrics, Measured};
@@ -21,17 +21,17 @@ use wasmount_core::call::Origin;
 use wasmount_core::driver::Driver;
 use wasmount_core::rpc::Rpc;
 
-/// How much earlier than the client's deadline the answer is given, at most: a client's clock began before its request was here, and a client
-/// whose own timer is first says CANCELLED where it should hear DEADLINE_EXCEEDED. 20 ms: what a call and its answer take on a busy machine.
+/// Most time by which the answer precedes the client's deadline. The client's clock started before its request arrived, and a client whose own timer
+/// fires first reports CANCELLED instead of DEADLINE_EXCEEDED. 20 ms: the duration of a call and its answer on a busy machine.
 const DEADLINE_MARGIN: Duration = Duration::from_millis(20);
 
-/// Of a short deadline, no more than one part in so many.
+/// For a short deadline, the margin is at most one part in this many.
 const DEADLINE_MARGIN_PART: u32 = 10;
 
-/// The header with the client's patience, as the gRPC protocol names it.
+/// The header with the client's deadline, as the gRPC protocol names it.
 const TIMEOUT_HEADER: &str = "grpc-timeout";
 
-/// When a request's headers came in; put there by the server, before the body is read.
+/// When a request's headers arrived; the server adds it before the body is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival(pub(crate) Instant);
 
@@ -43,19 +43,19 @@ pub(crate) struct RpcHandler {
     next_request: Arc<AtomicU64>,
 }
 
-/// One call that came in.
+/// One incoming call.
 pub(crate) struct IncomingCall {
     rpc: Rpc,
     request_id: String,
     pub(crate) span: Span,
-    /// When the client gives up.
+    /// The client's deadline.
     pub(crate) deadline: Option<Instant>,
     pub(crate) measured: Measured,
 }
 
 impl RpcHandler {
     pub(crate) fn new(driver: Arc<Driver>, metrics: CallMetrics) -> Self {
-        // The upper half is random enough to tell two runs apart in a log, without a source that can fail.
+        // The upper half is random enough to distinguish two runs in a log, and its source cannot fail.
         let run = std::hash::RandomState::new().hash_one(0_u8) << 32;
         Self {
             driver,
@@ -98,7 +98,7 @@ impl RpcHandler {
     pub(crate) fn call<W>(&self, rpc: Rpc, request: &Request<W>) -> IncomingCall {
         let number = self.next_request.fetch_add(1, Ordering::Relaxed);
         let request_id = request_id(number);
-        // At error level, so that it is there whatever the level of the events in it.
+        // At error level, so that the span exists whatever the level of its events.
         let span = tracing::error_span!(
             "rpc",
             %rpc,
@@ -117,7 +117,7 @@ impl RpcHandler {
         }
     }
 
-    /// Refuses what is not served, then what is not well-formed. Within the call's span.
+    /// Rejects RPCs that are not served, then invalid requests. Within the call's span.
     pub(crate) fn open<W, P>(
         &self,
         call: &IncomingCall,
@@ -154,7 +154,7 @@ impl RpcHandler {
 }
 
 impl IncomingCall {
-    /// The result, or, when the client's patience ends first, that the work is still under way.
+    /// The result, or the error that the work is still under way if the client's deadline passes first.
     pub(crate) async fn before_deadline<T>(
         &self,
         work: impl Future<Output = Result<T, Error>>,
@@ -164,7 +164,7 @@ impl IncomingCall {
         })
     }
 
-    /// What comes of it, unless the client's patience ends first.
+    /// The result of the future, unless the client's deadline passes first.
     pub(crate) async fn in_time<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         match self.deadline {
             None => Some(work.await),
@@ -190,7 +190,7 @@ impl IncomingCall {
     }
 }
 
-/// The run of the host, and the number of the request in it.
+/// The run of the host, and the number of the request in that run.
 fn request_id(number: u64) -> String {
     format!("{:08x}-{}", number >> 32, number as u32)
 }

@@ -1,7 +1,7 @@
 //! Serves one driver on one socket.
 //!
-//! Clients are sidecars and kubelet on the same machine, let in by the socket's mode. kubelet opens a connection for every call, so accepting must be
-//! cheap and a connection owns nothing but its descriptor. A client that is slow, silent, or sends what is not gRPC costs its own connection only.
+//! Clients are sidecars and kubelet on the same machine; the socket's mode controls access. kubelet opens a connection for every call, so accepting
+//! must be cheap, and a connection owns only its descriptor. A client that is slow, silent, or does not send gRPC affects only its own connection.
 
 use crate::accept::{Accepting, Connection};
 use crate::measure::CallMetrics;
@@ -24,17 +24,17 @@ use tower::service_fn;
 use wasmount_core::driver::Driver;
 use wasmount_socket::BoundSocket;
 
-/// Calls at a time on one connection. external-provisioner has 200 workers on one; beyond this a client waits, it is not refused.
+/// Calls at a time on one connection. external-provisioner has 200 workers on one; above the limit a client waits, it is not rejected.
 const STREAMS_OF_A_CONNECTION: u32 = 1024;
 
-/// How long calls may take to be answered after the end was called. They have ended before; only answers have to leave.
+/// How long the answers of calls may take after shutdown was requested. The calls have ended before; only answers remain to be sent.
 const ANSWERING: Duration = Duration::from_secs(5);
 
-/// How long connections without a call may take to close: the last bytes are on their way. Many clients answer a GOAWAY only when they next
-/// call (gRPC's Python does), so nobody waits for them.
+/// How long connections without a call may take to close: the last bytes are being sent. Many clients answer a GOAWAY only with their next call
+/// (gRPC's Python does), so the server does not wait for them.
 const CLOSING: Duration = Duration::from_millis(250);
 
-/// Why serving could not go on.
+/// Why serving stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The runtime cannot watch the socket.
@@ -42,26 +42,26 @@ pub enum ServeError {
     Watch {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
-    /// It ended by itself.
+    /// The server ended without a shutdown.
     #[error("serving on {path} ended")]
     Ended {
         /// The socket.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: tonic::transport::Error,
     },
 }
 
 /// Serves until `shutdown` is cancelled, at most `most_connections` at a time; removes the socket when it returns. To be cancelled after
-/// [`Driver::shutdown`], so that calls that may finish are answered.
+/// [`Driver::shutdown`], so that the remaining calls are answered.
 ///
-/// Sidecars ask for capabilities when they connect, and end when a connection does. So when a version brings new ones, the connections that
-/// there are are closed, each when its calls have ended; the socket stays, and who connects again is served at once.
+/// Sidecars read the capabilities when they connect, and exit when their connection closes. So when a version adds capabilities, the existing
+/// connections are closed, each when its calls have ended; the socket stays, and a client that reconnects is served at once.
 pub async fn serve(
     socket: BoundSocket,
     driver: Arc<Driver>,
@@ -71,7 +71,7 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let mut grown = driver.capabilities_grown();
     let handler = RpcHandler::new(driver, metrics);
-    // The file is removed when this function ends in whatever way, being dropped included.
+    // The file is removed when this function ends in any way, including when its future is dropped.
     let (listener, file) = socket.into_parts();
     let path = file.path();
     let watch = |source| ServeError::Watch {
@@ -99,18 +99,18 @@ pub async fn serve(
     let mut accepting = Accepting::new(listener, most_connections);
     let mut generations = JoinSet::new();
     while !shutdown.is_cancelled() {
-        // Its connections are closed when the sender is dropped.
+        // The generation's connections are closed when the sender is dropped.
         let (connections, incoming) = mpsc::unbounded_channel();
         generations.spawn(generation(handler.clone(), incoming, shutdown.clone()));
         loop {
             tokio::select! {
                 () = shutdown.cancelled() => break,
                 Some(connection) = accepting.next() => {
-                    // It fails when the generation has ended, which the next branch reports.
+                    // Fails when the generation has ended, which the next branch reports.
                     let _ = connections.send(Ok(connection));
                 }
                 Some(generation) = generations.join_next() => ended(generation)?,
-                // Its sender is the driver's own.
+                // The sender lives in the driver, so this cannot fail.
                 _ = grown.changed() => {
                     tracing::info!(
                         socket = %path.display(),
@@ -127,7 +127,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Serves connections until there are no more to come, and then until they have ended. Whether every call was answered.
+/// Serves connections until the sender is dropped, and then until they have closed. Returns whether every call was answered.
 async fn generation(
     handler: RpcHandler,
     incoming: mpsc::UnboundedReceiver<io::Result<Connection>>,
@@ -140,13 +140,13 @@ async fn generation(
         let serve = |request| service::route(handler, request);
         Box::pin(inbound::serve(request, counted.token(), serve))
     });
-    // No HTTP/2 pings: over a Unix socket a peer that dies closes, and one that is merely stopped must not be cut off.
+    // No HTTP/2 pings: a peer that dies closes its Unix socket, and one that is only suspended must not be disconnected.
     let server = Server::builder()
         .max_concurrent_streams(STREAMS_OF_A_CONNECTION)
         .serve_with_incoming_shutdown(
             service,
             UnboundedReceiverStream::new(incoming),
-            // With a signal connections are closed in order at the end of `incoming`.
+            // With a shutdown signal, connections are closed in order at the end of `incoming`.
             pending(),
         );
     tokio::select! {
@@ -155,7 +155,7 @@ async fn generation(
     }
 }
 
-/// Returns when nobody needs to be waited for any more; whether every call was answered.
+/// Returns when no call needs to be waited for; whether every call was answered.
 async fn ended(shutdown: &CancellationToken, calls: &TaskTracker) -> bool {
     shutdown.cancelled().await;
     calls.close();

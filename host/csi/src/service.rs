@@ -26,7 +26,7 @@ use wasmount_core::snapshot::MetadataPage;
 type HttpRequest = http::Request<Body>;
 type HttpResponse = http::Response<Body>;
 
-/// Before the service in a path.
+/// The prefix of a service in a path.
 const PACKAGE: &str = "/csi.v1.";
 
 /// A request whose message is not decoded yet.
@@ -36,7 +36,7 @@ struct Undecoded {
     request: HttpRequest,
 }
 
-/// Where an RPC is called.
+/// The path of an RPC.
 pub(crate) fn path(rpc: Rpc) -> String {
     format!("{PACKAGE}{}/{}", rpc.service(), rpc.name())
 }
@@ -62,7 +62,7 @@ pub(crate) async fn route(
         rpc,
         request,
     };
-    // The parser and the method of the driver have one name; the parser's arguments, and what becomes the answer.
+    // Parser and driver method have the same name; the macro takes the parser's extra arguments and the conversion of the answer.
     macro_rules! unary {
         ($method:ident($($argument:ident),*), $answer:expr) => {
             call.unary(parse::$method, |driver, incoming, ($($argument),*)| async move {
@@ -71,7 +71,7 @@ pub(crate) async fn route(
             .await
         };
     }
-    // The same for what is answered from memory.
+    // The same for RPCs that are answered from memory.
     macro_rules! known {
         ($request:ident, $answer:expr) => {
             call.unary(

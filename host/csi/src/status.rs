@@ -1,6 +1,6 @@
-//! From errors to gRPC statuses; the one place where a failed call is logged.
+//! Converts errors to gRPC statuses; the only place where a failed call is logged.
 //!
-//! It does not choose codes (`core::code` does) and redacts nothing: errors hold no secrets. Called inside of the call's span, which names the rpc,
+//! It does not choose codes (`core::code` does) and redacts nothing: errors contain no secrets. Called within the call's span, which names the RPC,
 //! the driver and the request.
 
 use crate::error::Error;
@@ -13,11 +13,11 @@ use wasmount_core::mounter::MountError;
 use wasmount_core::state::StateError;
 use wasmount_core::text::shortened;
 
-/// Longest message that goes to a client, in bytes. It travels in a header, percent-encoded up to three times as long, and HTTP/2 clients
-/// commonly take 16 KiB of headers.
+/// Longest message to a client, in bytes. It is sent in a header, percent-encoded up to three times as long, and HTTP/2 clients commonly accept 16
+/// KiB of headers.
 const MESSAGE_BYTES: usize = 4096;
 
-/// Logs a failed call and tells the client.
+/// Logs a failed call and returns the client's status.
 pub(crate) fn status(error: &Error) -> Status {
     let code = tonic::Code::from_i32(error.code().number());
     let causes = causes(error);
@@ -29,7 +29,7 @@ pub(crate) fn status(error: &Error) -> Status {
     Status::new(code, shortened(causes, MESSAGE_BYTES))
 }
 
-/// Whether somebody has to mend something: the plugin, the store, the node or the host. All else is an ordinary answer.
+/// Whether the plugin, the store, the node or the host must be repaired. All other errors are ordinary answers.
 fn is_fault(error: &Error) -> bool {
     match error {
         Error::NoProgress { .. } => true,
@@ -61,13 +61,13 @@ fn is_fault_of_driver(error: &DriverError) -> bool {
                 | MountError::Unreachable { .. }
         ),
         DriverError::State(error) => matches!(error, StateError::Full | StateError::Failed { .. }),
-        // A plan for which the request is at fault comes without the plugin's name.
+        // If the request is at fault, the error of a plan does not name the plugin.
         DriverError::Plan { .. } | DriverError::Lost { .. } => true,
         _ => false,
     }
 }
 
-/// The error and what caused it, in one line.
+/// The error and its causes, in one line.
 fn causes(error: &Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

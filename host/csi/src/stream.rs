@@ -1,7 +1,7 @@
-//! The streams of the SnapshotMetadata service, made of the driver's pages.
+//! The streams of the SnapshotMetadata service, built from the driver's pages.
 //!
-//! The next page is fetched when the client has taken all but the last message of the one before (a channel of one), and nothing is fetched any more
-//! when the client has gone.
+//! The next page is fetched when the client has received all but the last message of the previous one (a channel of one), and no page is fetched
+//! after the client has disconnected.
 
 use crate::error::Error;
 use crate::parse::{self, ExtentsOf, WantedExtents};
@@ -16,12 +16,12 @@ use wasmount_core::driver::Driver;
 use wasmount_core::rpc::Rpc;
 use wasmount_core::snapshot::MetadataPage;
 
-/// Extents that the backend is asked for at a time, and the most of one answer, whatever the client allows ("always free to send less"). At
-/// 22 bytes each on the wire that is 220 kB, well under the 4 MiB that a Go client takes. A client that wants less in an answer gets a page
-/// in several: a call into the backend for each would take it longer than all else.
+/// Extents that the backend is asked for at a time, and the most of one answer, whatever the client allows ("always free to send less"). At 22 bytes
+/// each on the wire that is 220 kB, well under the 4 MiB limit of a Go client. A client with a lower limit receives a page in several messages: a
+/// call of the backend for each would take more time than everything else.
 const EXTENTS_OF_A_PAGE: u32 = 10_000;
 
-/// Answers that wait for the client. One: a slow client must not make the host hold a whole volume's extents.
+/// Answers that wait for the client. One: with a slow client the host must not hold the extents of a whole volume.
 const ANSWERS_AHEAD: usize = 1;
 
 pub(crate) type Answers<A> = ReceiverStream<Result<A, Status>>;
@@ -49,7 +49,7 @@ pub(crate) fn answers<W, A: Send + 'static>(
         match sent.unwrap_or(Err(Error::CutOff { rpc })) {
             Ok(()) => call.measured.answered(tonic::Code::Ok),
             Err(error) => {
-                // It fails when the client has gone, who then needs no answer.
+                // Fails when the client has disconnected, and then needs no answer.
                 let _ = answers.send(Err(call.refused(&error))).await;
             }
         }
@@ -58,7 +58,7 @@ pub(crate) fn answers<W, A: Send + 'static>(
     Ok(Response::new(ReceiverStream::new(stream)))
 }
 
-/// Page after page, each as soon as there is room for its first message.
+/// Sends page after page, each as soon as the channel has room for its first message.
 async fn send_all<A>(
     driver: &Arc<Driver>,
     incoming: Incoming,
@@ -108,7 +108,7 @@ async fn send_all<A>(
     Ok(())
 }
 
-/// A page in messages of at most so many extents; without extents it is one message.
+/// Splits a page into messages of at most this many extents; a page without extents is one message.
 fn portions(page: &MetadataPage, most: u32) -> impl Iterator<Item = MetadataPage> {
     let MetadataPage {
         block_type,

@@ -1,8 +1,8 @@
 //! The messages and clients of `proto/`, as generated.
 //!
-//! What can carry a secret cannot be formatted: `{request:?}` prints a name.
+//! A message that can contain a secret cannot be formatted: `{request:?}` prints its name.
 
-/// The descriptors of CSI and its imports, with CSI's marks: a `google.protobuf.FileDescriptorSet`.
+/// The descriptors of CSI and its imports, with CSI's field marks: a `google.protobuf.FileDescriptorSet`.
 pub const DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
 /// CSI 1.12 and 1.13.

@@ -1,7 +1,7 @@
-//! The guest's words as the host's: answers on their way out, each checked against the rules of CSI (specification v1.12) and the contract.
+//! Converts a guest's answers to the host's types and checks each against the rules of CSI (specification v1.12) and the contract.
 //!
-//! A text for people is redacted; a word that comes back to the guest is refused if it holds a secret. Every structure is taken apart by name: a
-//! field that is added on one side only does not compile.
+//! A text for people is redacted; a string that is passed back to the guest is rejected if it contains a secret. Every structure is destructured by
+//! name: a field that is added on one side only does not compile.
 
 mod migration;
 mod snapshot;
@@ -30,7 +30,7 @@ const LABEL_PREFIX_BYTES: usize = 253;
 /// Most topologies of one volume: far above any cluster's zones, far below what one call can carry.
 const TOPOLOGIES: usize = 1024;
 
-/// Longest version, in bytes: it stands in every error that is the plugin's fault.
+/// Longest version, in bytes: every error that is the plugin's fault contains it.
 const VERSION_BYTES: usize = 64;
 /// Most features and warnings.
 const LIST_ENTRIES: usize = 64;
@@ -40,13 +40,13 @@ const CSI_VOLUMES: u64 = i64::MAX as u64;
 /// Why an answer is not valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Invalid {
-    /// As the end of a sentence.
+    /// The reason, as the end of a sentence.
     pub(crate) reason: String,
     pub(crate) blame: Blame,
 }
 
 impl Invalid {
-    /// Whatever was asked.
+    /// The plugin is responsible, whatever the request.
     fn of_plugin(reason: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
@@ -54,7 +54,7 @@ impl Invalid {
         }
     }
 
-    /// The word may be one that the request says.
+    /// The request is responsible if it contains the string.
     fn of_word(self, word: &str) -> Self {
         let blame = Blame::word(word);
         Self { blame, ..self }
@@ -75,12 +75,12 @@ pub(crate) struct Checker {
 }
 
 impl Checker {
-    /// `long_ids`: the administrator takes ids above CSI's 128 bytes.
+    /// `long_ids`: the administrator allows ids above CSI's 128 bytes.
     pub(crate) fn new(redactor: Redactor, long_ids: bool) -> Self {
         Self { redactor, long_ids }
     }
 
-    /// A text for people.
+    /// A text for people, redacted.
     pub(crate) fn text(&self, text: &str) -> String {
         self.redactor.text(text)
     }
@@ -93,7 +93,7 @@ impl Checker {
             features,
         } = info;
         self.without_secret("name", &name)?;
-        // The message of the rule speaks of the document's key, which has the same rule.
+        // The error's own message names the document's key, which has the same rule.
         let name = DriverName::parse(name)
             .map_err(|error| Invalid::of_plugin(format!("name is no driver name ({error})")))?;
         check_identifier("version", &version, VERSION_BYTES)?;
@@ -159,7 +159,7 @@ impl Checker {
         Ok(NodeId::parse("node_id", id)?)
     }
 
-    /// A context or another map that CSI bounds.
+    /// A context or another map with CSI's size limit.
     pub(crate) fn attributes(
         &self,
         what: &'static str,
@@ -210,7 +210,7 @@ impl Checker {
         Ok(Topology { segments })
     }
 
-    /// The token of a next page; the client gives it back as it is.
+    /// The token of the next page; the client passes it back unchanged.
     pub(crate) fn token(&self, token: Option<String>) -> Result<Option<String>, Invalid> {
         if let Some(token) = &token {
             check_identifier("next_token", token, INCOMING_IDENTIFIER_BYTES)?;
@@ -219,7 +219,7 @@ impl Checker {
         Ok(token)
     }
 
-    /// A page of a list: at most as many entries as asked, each within the rules.
+    /// A page of a list: at most as many entries as requested, each valid.
     fn page<G, T>(
         &self,
         entries: Vec<G>,
@@ -269,7 +269,7 @@ pub(crate) fn bytes(what: &str, bytes: u64) -> Result<u64, Invalid> {
     Ok(bytes)
 }
 
-/// What must be the same as asked.
+/// A value that must equal the requested one.
 pub(crate) fn same<T: PartialEq>(what: &str, answered: &T, asked: &T) -> Result<(), Invalid> {
     if answered != asked {
         return Err(Invalid::of_plugin(format!(
@@ -279,7 +279,7 @@ pub(crate) fn same<T: PartialEq>(what: &str, answered: &T, asked: &T) -> Result<
     Ok(())
 }
 
-/// A page has at most as many entries as asked; 0 means no limit in CSI.
+/// A page has at most as many entries as requested; 0 means no limit in CSI.
 pub(crate) fn page_length(entries: usize, max_entries: Option<u32>) -> Result<(), Invalid> {
     match max_entries.filter(|max| *max > 0) {
         Some(max) if u32::try_from(entries).map_or(true, |entries| entries > max) => {

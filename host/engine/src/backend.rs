@@ -23,7 +23,7 @@ use wasmount_core::volume::{Page, PageRequest, Volume, VolumeEntry};
 
 type Result<T> = std::result::Result<T, BackendError>;
 
-/// One admitted version of one backend. Each call runs in an instance of its own.
+/// One admitted version of one backend. Each call runs in its own instance.
 pub struct WasmBackend {
     program: Program,
     offer: ServiceSet,
@@ -39,13 +39,13 @@ impl WasmBackend {
         }
     }
 
-    /// Whether it says anything about records of other versions.
+    /// Whether it exports the migration interface.
     pub fn has_migration(&self) -> bool {
         self.program.exports.state_migration.is_some()
     }
 
-    /// What it makes of the records of another version, which is the `version` of that one's plugin info. Unneeded where it says nothing of
-    /// migrations. It is no CSI service and advertises nothing; who pages, writes and swaps is decided in `versions`.
+    /// How it changes the records of another version, given by the `version` of that one's plugin info. Unneeded without the export. Migration is no
+    /// CSI service and not advertised; `versions` decides about pages, writes and swaps.
     pub async fn plan_migration(&self, call: &Call, from: &str) -> Result<Migration> {
         if !self.has_migration() {
             return Ok(Migration::Unneeded);
@@ -54,9 +54,8 @@ impl WasmBackend {
             .check(|checker, migration| checker.migration(migration))
     }
 
-    /// What becomes of a page of another version's records: checked, not written. Each key stands in it once. A page holds at most
-    /// [`wasmount_core::migration::MIGRATION_PAGE_ENTRIES`] records of together [`wasmount_core::migration::MIGRATION_PAGE_BYTES`], as the
-    /// contract promises.
+    /// Converts a page of another version's records; the result is checked, not written. Each key occurs once in it. As the contract promises, a page
+    /// holds at most [`wasmount_core::migration::MIGRATION_PAGE_ENTRIES`] records of together [`wasmount_core::migration::MIGRATION_PAGE_BYTES`].
     pub async fn migrate(
         &self,
         call: &Call,

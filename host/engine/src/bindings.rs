@@ -1,6 +1,6 @@
-//! The contract as Rust types, generated from the one copy of the WIT files that also ships with the guest SDK.
+//! The contract as Rust types, generated from the only copy of the WIT files, which also ships with the guest SDK.
 //!
-//! Cheap imports stay synchronous: they only read memory. Everything that can wait is `async`, so that a waiting guest holds no thread.
+//! Cheap imports are synchronous: they only read memory. Every import that can wait is `async`, so that a waiting guest holds no thread.
 
 use crate::host_error::HostError;
 

@@ -1,10 +1,10 @@
-//! The cache of compiled components: a directory that only the host can read or write, in which it finds its own machine code again.
+//! The cache of compiled components: a directory that only the host can read or write, with machine code that the host compiled earlier.
 //!
-//! An entry is two files. The code is named by its own checksum and never changes; a pointer named by the key says which code counts and is
-//! renamed into place last. So any number of writers may meet, a torn write is never seen, and a file that is mapped is never written. A
-//! damaged entry is removed and compiled again; a full disk costs only the cache. Nothing is ever taken from outside.
+//! An entry is two files. The code's name is its own checksum, and the file never changes; a pointer, named by the key, contains the checksum of the
+//! current code and is renamed into place last. So any number of writers may run concurrently, a torn write is never visible, and a mapped file is
+//! never written. A damaged entry is removed and compiled again; a full disk only disables the cache. The host never accepts an entry from outside.
 //!
-//! Everything here blocks: it is called from `load` alone.
+//! All functions here block: only `load` calls them.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -21,27 +21,27 @@ use wasmount_sys::component::{Checksum, MapError, map_component};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-/// What digests begin with.
+/// Prefix of digests.
 pub(crate) const DIGEST_PREFIX: &str = "sha256:";
 
 /// Permissions of the directory: no access for other users.
 const DIRECTORY_MODE: u32 = 0o700;
 /// Permission bits that a group or others must not have.
 const FOREIGN_BITS: u32 = 0o077;
-/// Kind of a file that is being written.
+/// Extension of a file that is being written.
 const UNFINISHED: &str = "new";
 
-/// A directory that is the host's alone.
+/// A directory that only the host can access.
 #[derive(Debug)]
 pub(crate) struct Cache {
     directory: PathBuf,
     compatibility: String,
-    /// Random at each start: the number of a process returns, in a container at every start.
+    /// Random at each start: process ids repeat, in a container at every start.
     start: u64,
     written: AtomicU64,
 }
 
-/// Feeds wasmtime's compatibility hash into SHA-256: a standard hasher may differ from one build of Rust to the next.
+/// Feeds wasmtime's compatibility hash into SHA-256: a standard hasher may differ between builds of Rust.
 struct Sha256Hasher(Sha256);
 
 impl Hasher for Sha256Hasher {
@@ -57,8 +57,8 @@ impl Hasher for Sha256Hasher {
 }
 
 impl Cache {
-    /// Makes the directory if it is missing. One that others can use is rejected: machine code in it could come from any user. What a killed host
-    /// left half written is removed: the directory belongs to one host at a time, by the lock of its data directory.
+    /// Creates the directory if it is missing. A directory that other users can access is rejected: its machine code could come from any user.
+    /// Unfinished files of a killed host are removed: the directory belongs to one host at a time, by the lock of its data directory.
     pub(crate) fn open(directory: &Path, engine: &Engine) -> io::Result<Self> {
         DirBuilder::new()
             .recursive(true)
@@ -82,7 +82,7 @@ impl Cache {
         })
     }
 
-    /// The compiled form of a component, if it is here and whole.
+    /// The compiled code of a component, if it is in the cache and intact.
     pub(crate) fn get(&self, engine: &Engine, wasm: &Checksum) -> Option<Component> {
         let pointer = self.pointer(wasm);
         let checksum = match read_pointer(&pointer) {
@@ -98,7 +98,7 @@ impl Cache {
             },
         };
         tracing::warn!(entry = %pointer.display(), reason, "a damaged entry of the cache is thrown away and compiled again");
-        // The pointer alone: another process may be about to map the code.
+        // Only the pointer: another process may be about to map the code.
         let _ = fs::remove_file(&pointer);
         None
     }
@@ -115,8 +115,7 @@ impl Cache {
         map_component(engine, &mut File::from(file), checksum)
     }
 
-    /// Keeps the compiled form of a component. The one that it replaces, if any, is removed. `code` must be what this host's own compiler
-    /// made of it just now.
+    /// Stores the compiled code of a component. The code that it replaces, if any, is removed. `code` must be the output of this host's own compiler.
     pub(crate) fn put(&self, wasm: &Checksum, code: &[u8]) -> io::Result<()> {
         let checksum: Checksum = Sha256::digest(code).into();
         let pointer = self.pointer(wasm);
@@ -129,7 +128,7 @@ impl Cache {
         }
     }
 
-    /// Forgets the compiled form of a component; what is mapped of it stays mapped.
+    /// Removes the compiled code of a component; existing mappings stay valid.
     pub(crate) fn remove(&self, wasm: &Checksum) -> io::Result<()> {
         let pointer = self.pointer(wasm);
         let code = match read_pointer(&pointer) {
@@ -141,8 +140,8 @@ impl Cache {
         code.map_or(Ok(()), fs::remove_file)
     }
 
-    /// Forgets the compiled forms of all other components than these, those that another engine made, and code that no pointer leads to. How
-    /// many files went. Nothing may be put meanwhile.
+    /// Removes the compiled code of all other components, code of another engine, and code without a pointer. Returns the number of removed files. No
+    /// `put` may run meanwhile.
     pub(crate) fn retain(&self, wanted: &HashSet<Checksum>) -> io::Result<usize> {
         let keep: HashSet<PathBuf> = wanted.iter().flat_map(|wasm| self.files_of(wasm)).collect();
         let mut removed = 0;
@@ -156,7 +155,7 @@ impl Cache {
         Ok(removed)
     }
 
-    /// Pointer and code of a component, if it is here.
+    /// Pointer and code of a component, if present.
     fn files_of(&self, wasm: &Checksum) -> Vec<PathBuf> {
         let pointer = self.pointer(wasm);
         match read_pointer(&pointer) {
@@ -165,7 +164,7 @@ impl Cache {
         }
     }
 
-    /// Written aside, made durable, renamed: there is either all of it or nothing.
+    /// Writes a temporary file, makes it durable and renames it: the file is complete or absent.
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let number = self.written.fetch_add(1, Ordering::Relaxed);
         let mut aside = OsString::from(path);
@@ -181,7 +180,7 @@ impl Cache {
             })
             .and_then(|()| fs::rename(&aside, path));
         if written.is_err() {
-            // Half a file on a full disk is of no use.
+            // Half a file on a full disk is useless.
             let _ = fs::remove_file(&aside);
         }
         written
@@ -200,7 +199,7 @@ impl Cache {
     }
 }
 
-/// Whether a file is named as a pointer or as code: `<digest>-<compatibility>` and perhaps more.
+/// Whether a file has the name of a pointer or of code: `<digest>-<compatibility>` with an optional suffix.
 fn is_entry(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let digest = name.and_then(|name| Some(name.split_once('-')?.0));
@@ -217,14 +216,14 @@ fn remove_unfinished(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The checksum of the code that counts; none in a damaged pointer.
+/// The checksum of the current code; none in a damaged pointer.
 fn read_pointer(pointer: &Path) -> io::Result<Option<Checksum>> {
     Ok(parse_hex(fs::read_to_string(pointer)?.trim()))
 }
 
 fn random() -> io::Result<u64> {
     let mut bytes = [0; 8];
-    // Up to 256 bytes come whole (getrandom(2)).
+    // Up to 256 bytes are returned at once (getrandom(2)).
     getrandom(&mut bytes, GetRandomFlags::empty())?;
     Ok(u64::from_ne_bytes(bytes))
 }

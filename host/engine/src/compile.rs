@@ -1,22 +1,22 @@
-//! From a component to machine code: the pure step, and the trait behind which it may run in another process. A host that serves uses a confined
-//! process (`wasmount_child`).
+//! Compiles a component to machine code: the pure function, and the trait by which it may run in another process. A serving host uses a confined
+//! child process (`wasmount_child`).
 //!
-//! What comes back is machine code that the host will run, so it must come from this very program and go only to the host: see
-//! `cache` and `wasmount_sys::component`.
+//! The host executes the resulting machine code, so it must come from this same program and be passed only to the host: see `cache` and
+//! `wasmount_sys::component`.
 
 use crate::error::{EngineError, words};
 use crate::settings::{self, Target};
 use async_trait::async_trait;
 use std::fmt;
 
-/// Makes machine code of components.
+/// Compiles components to machine code.
 #[async_trait]
 pub trait Compile: fmt::Debug + Send + Sync + 'static {
-    /// What [`compile`] makes of these bytes. It is not called for two components at a time more often than the engine allows.
+    /// The result of [`compile`] for these bytes. Concurrent calls are limited by the engine.
     async fn compile(&self, target: Target, wasm: &[u8]) -> Result<Vec<u8>, EngineError>;
 }
 
-/// Compiles in this process, on a blocking thread: for tests and tools, where nothing else is lost if the compiler dies.
+/// Compiles in this process, on a blocking thread: for tests and tools, where a crash of the compiler loses nothing else.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct InProcess;
 
@@ -30,7 +30,7 @@ impl Compile for InProcess {
     }
 }
 
-/// Compiles a component. It blocks, and takes seconds for a large one. Only WebAssembly is taken: machine code is refused by wasmtime's parser.
+/// Compiles a component. It blocks, for seconds with a large one. Only WebAssembly is accepted: wasmtime's parser rejects machine code.
 pub fn compile(target: Target, wasm: &[u8]) -> Result<Vec<u8>, EngineError> {
     settings::compiler(target)?
         .precompile_component(wasm)

@@ -1,4 +1,4 @@
-//! A component on its way to become a backend: loaded, then linked and proved, then admitted.
+//! The steps from a component to a backend: load, link with a trial load, admit.
 
 use crate::backend::WasmBackend;
 use crate::engine::Engine;
@@ -18,10 +18,10 @@ use wasmount_core::call::Call;
 use wasmount_core::document::Wasi;
 use wasmount_core::services::{Feature, Service, ServiceSet};
 
-/// A version that is not known yet, in errors of a plugin that has not said it.
+/// The version in errors of a plugin that has not returned its own yet.
 const UNKNOWN_VERSION: &str = "of unknown version";
 
-/// Compiled, not linked: what it imports and exports can be looked at.
+/// Compiled, not linked: its imports and exports can be inspected.
 pub struct LoadedComponent {
     engine: Arc<Engine>,
     resident: Arc<Resident>,
@@ -29,13 +29,13 @@ pub struct LoadedComponent {
     wasi: Wasi,
 }
 
-/// Linked and proved: its identity can be asked.
+/// Linked and trial-loaded: it can be called for its identity.
 pub struct Candidate {
     program: Program,
 }
 
 impl Engine {
-    /// Compiles a component, or finds its compiled form. `wasm` is WebAssembly, never machine code.
+    /// Compiles a component, or finds its compiled code. `wasm` is WebAssembly, never machine code.
     pub async fn load(self: &Arc<Self>, wasm: Vec<u8>) -> Result<LoadedComponent, EngineError> {
         let hashed = tokio::task::spawn_blocking(move || (key(&wasm), wasm));
         let (key, wasm) = hashed.await.map_err(|_| EngineError::Lost)?;
@@ -43,8 +43,8 @@ impl Engine {
         Ok(LoadedComponent::new(Arc::clone(self), resident, from_cache))
     }
 
-    /// The component of a digest that was compiled before, without its bytes: one that is loaded is found in microseconds, one of the cache is
-    /// mapped again. None: its bytes are needed. It was admitted once; the caller must know that it may serve.
+    /// The component of a digest that was compiled before, without its bytes: a loaded one is found in microseconds, one of the cache is mapped
+    /// again. None: its bytes are needed. It was admitted earlier; the caller must ensure that it may serve.
     pub async fn load_compiled(self: &Arc<Self>, digest: &str) -> Option<LoadedComponent> {
         let key = key_of_digest(digest)?;
         let resident = self.loader.find(key).await.ok().flatten()?;
@@ -62,7 +62,7 @@ impl LoadedComponent {
         }
     }
 
-    /// To be linked with this much of WASI.
+    /// Selects the part of WASI that it is linked with.
     pub fn with_wasi(self, wasi: Wasi) -> Self {
         Self { wasi, ..self }
     }
@@ -72,7 +72,7 @@ impl LoadedComponent {
         &self.resident.digest
     }
 
-    /// Whether it was found compiled.
+    /// Whether its compiled code was found.
     pub fn is_from_cache(&self) -> bool {
         self.from_cache
     }
@@ -87,7 +87,7 @@ impl LoadedComponent {
         &self.resident.exports
     }
 
-    /// Links it, starts one instance, and loads every known export: what it exports has the shape of the contract.
+    /// Links it, starts one instance, and loads every known export: this verifies that its exports have the types of the contract.
     pub async fn prepare(
         &self,
         parts: BackendParts,
@@ -126,7 +126,7 @@ impl LoadedComponent {
         Ok(Candidate { program })
     }
 
-    /// The pool's slots have one size, fixed when the host started.
+    /// The slots of the pool have one size, fixed at the start of the host.
     fn check_room_for(&self, parts: &BackendParts) -> Result<(), EngineError> {
         let Some(slot) = self.engine.slot else {
             return Ok(());
@@ -158,7 +158,7 @@ impl Candidate {
         self.program.exports.services()
     }
 
-    /// Who it is, as far as it was asked.
+    /// Its name, version and digest, as far as known.
     pub fn label(&self) -> &PluginLabel {
         &self.program.label
     }
@@ -178,7 +178,7 @@ impl Candidate {
             }
             Err(error) => Err(Stop::Failed(error)),
         };
-        // The one export that cannot fail.
+        // The only export that cannot return an error.
         let closed = session.close(outcome.map(Ok)).await?;
         closed.check(|checker, info| checker.plugin_info(info))
     }
@@ -194,7 +194,7 @@ impl Candidate {
         call_guest!(self, call, PROBE => identity.call_probe())?.check(|_, ready| Ok(ready))
     }
 
-    /// Names it by what it said of itself, so that its faults are reported under that name.
+    /// Sets its name and version from its answer, so that its faults are reported under that name.
     pub fn named(mut self, info: &PluginInfo) -> Self {
         let PluginLabel { name, version, .. } = &mut self.program.label;
         *name = info.name.to_string();
@@ -202,7 +202,7 @@ impl Candidate {
         self
     }
 
-    /// Makes it a backend. `features` are those of `info`, as far as this host knows them.
+    /// Converts it into a backend. `features` are those of `info` that this host knows.
     pub fn into_backend(
         self,
         info: PluginInfo,

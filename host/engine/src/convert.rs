@@ -1,7 +1,7 @@
-//! Requests in the types of the contract. Nothing can fail here, since requests were checked when they were parsed; answers come back through
-//! [`crate::answer`], where everything can.
+//! Converts requests to the types of the contract. The conversion cannot fail, since requests were checked when they were parsed; [`crate::answer`]
+//! checks the answers.
 //!
-//! Every structure is taken apart by name: a field that is added on one side only does not compile.
+//! Every structure is destructured by name: a field that is added on one side only does not compile.
 
 use crate::bindings::exported::state_migration::StoredRecord;
 use crate::bindings::exported::{
@@ -25,12 +25,12 @@ use wasmount_core::volume::{
 
 macro_rules! codes {
     ($($name:ident),+ $(,)?) => {
-        /// A gRPC code as the guest knows it.
+        /// Converts a gRPC code to the contract's type.
         pub(crate) fn code_to_guest(code: Code) -> types::Code {
             match code { $(Code::$name => types::Code::$name),+ }
         }
 
-        /// A guest's code as the host knows it.
+        /// Converts the contract's code to a gRPC code.
         pub(crate) fn code_of_guest(code: types::Code) -> Code {
             match code { $(types::Code::$name => Code::$name),+ }
         }

@@ -1,7 +1,7 @@
-//! What a call has made or changed and not removed again: what a final answer would leave behind, since no client comes back for it.
+//! The effects of a call that were not undone: a final answer would leave them behind, since no client retries after it.
 //!
-//! A removal leaves nothing behind, and callers repeat deletions whatever the code. That something was there already is no reason to leave it out: an
-//! earlier try of the same call may have made it.
+//! A removal leaves nothing behind, and callers retry deletions after every code. An object that existed already still counts as an effect: an
+//! earlier attempt of the same call may have created it.
 
 use std::collections::BTreeSet;
 use wasmount_core::call::{Call, EffectMark};
@@ -10,19 +10,19 @@ use wasmount_core::mounter::MountError;
 use wasmount_core::pool::PoolCall;
 use wasmount_core::state::{Outcome, StateError};
 
-/// Most places that are told apart, 1 MiB of keys: a call that changes more than them does not take all of it back.
+/// Most places that are tracked, 1 MiB of keys: a call that changes more of them cannot undo all of it.
 const PLACES: usize = 1024;
 
-/// Something that a call can change.
+/// A place that a call can change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     /// A record of the state, by its key.
     Record(String),
-    /// What lies in a pool at a path.
+    /// The entry of a pool at a path.
     Entry { pool: String, path: String },
 }
 
-/// What one call has changed. When it ends, however it does, the call is marked if anything is left of that.
+/// The changes of one call. However the call ends, it is marked if any of them remains.
 #[derive(Debug)]
 pub(crate) struct Effects {
     mark: EffectMark,
@@ -61,7 +61,7 @@ impl Effects {
         }
     }
 
-    /// A pool was to be changed; without an error it was.
+    /// A pool call with changes was made; it succeeded if there is no error.
     pub(crate) fn of_pool(&mut self, call: PoolCall, error: Option<&MountError>) {
         if error.is_some_and(|error| !may_have_happened(error.code())) {
             return;
@@ -121,7 +121,7 @@ impl Effects {
         }
     }
 
-    /// With everything in it.
+    /// Removes a directory with its content.
     fn remove(&mut self, from: &str, removed: &str) {
         self.left.retain(|place| match place {
             Place::Entry { pool, path } if pool == from => {
@@ -133,7 +133,7 @@ impl Effects {
     }
 }
 
-/// Whether what failed with this code may be there all the same, in part or soon. The other codes are refusals.
+/// Whether an operation that failed with this code may have taken effect, in part or later. The other codes are rejections.
 fn may_have_happened(code: Code) -> bool {
     code.is_retried() || matches!(code, Code::Internal | Code::Unknown | Code::DataLoss)
 }
@@ -144,7 +144,7 @@ mod tests {
     use std::time::Duration;
     use wasmount_core::rpc::Rpc;
 
-    /// Whether anything is left of these changes.
+    /// Whether any of these changes remains.
     fn leave(change: impl FnOnce(&mut Effects)) -> bool {
         let call = Call::within(Rpc::CreateVolume, "request-1", Duration::ZERO);
         let mut effects = Effects::of(&call);
@@ -239,7 +239,7 @@ mod tests {
         assert!(!failed(MountError::NotFound {
             what: "a".to_owned()
         }));
-        // What was perhaps not removed is still there.
+        // An object whose removal is uncertain still counts.
         assert!(leave(|it| {
             it.of_pool(made("a"), None);
             let what = "a copy".to_owned();

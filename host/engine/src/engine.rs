@@ -1,4 +1,4 @@
-//! The engine: one per process, shared by all backends. It turns bytes into a component; what becomes of that is [`crate::component`]'s.
+//! The engine: one for each process, shared by all backends. It compiles bytes to a component, which [`crate::component`] processes further.
 
 use crate::cache::Cache;
 use crate::compile::{Compile, InProcess};
@@ -13,27 +13,27 @@ use std::sync::Arc;
 use wasmount_core::document::Limits;
 use wasmount_core::names::DriverName;
 
-/// Versions of one backend that may serve at a time: the one that drains and the one that came.
+/// Versions of one backend that may serve at a time: the draining one and the new one.
 const VERSIONS: u32 = 2;
-/// Instances beyond those of calls: for admissions.
+/// Instances in addition to those of calls: for admissions.
 const SPARE_INSTANCES: u32 = 4;
 
-/// Instances that there is room for, if the address space allows: backends come, and documents change, while the host runs. A thousand
-/// reserve 4 TiB of the 128 that a process has, and cost 3 ms at the start, no memory, and 2,000 mappings, which make a fork 1.5 ms slower.
+/// Instances to reserve if the address space allows: backends are added, and documents change, while the host runs. A thousand reserve 4 TiB of the
+/// 128 that a process has, and cost 3 ms at the start, no memory, and 2,000 mappings, which make a fork 1.5 ms slower.
 const ROOMY_INSTANCES: u32 = 1000;
-/// Largest memory of a backend that may come: all that WebAssembly of 32 bits can address, and a slot is that large anyway.
+/// Largest memory of a later backend: the address space of 32-bit WebAssembly, and a slot is that large anyway.
 const ROOMY_MEMORY_BYTES: u64 = 4 << 30;
-/// Largest table of a backend that may come: ten times the default.
+/// Largest table of a later backend: ten times the default.
 const ROOMY_TABLE_ELEMENTS: usize = 1_000_000;
 
-/// What an engine is made for.
+/// The options of an engine.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// Where compiled components are kept; the host's own directory. Absent: each start compiles.
+    /// Directory of compiled components, owned by the host. Absent: each start compiles.
     pub cache_directory: Option<PathBuf>,
-    /// Who compiles.
+    /// The compiler.
     pub compiler: Arc<dyn Compile>,
-    /// Instances at a time, of all backends together, that there must be room for.
+    /// Instances of all backends at a time for which the pool must have room.
     pub instances: u32,
     /// Largest `limits.memory` of a backend, in bytes.
     pub memory_bytes: u64,
@@ -42,8 +42,8 @@ pub struct EngineOptions {
 }
 
 impl EngineOptions {
-    /// Room for backends with these limits, also while each is swapped for a new version; this process compiles. Others may come later: see
-    /// [`Engine::new`].
+    /// Options for backends with these limits, also while each is swapped for a new version; this process compiles. Other backends may be added
+    /// later: see [`Engine::new`].
     pub fn for_backends<'a>(
         cache_directory: Option<PathBuf>,
         limits: impl IntoIterator<Item = &'a Limits>,
@@ -65,7 +65,7 @@ impl EngineOptions {
         options
     }
 
-    /// What must fit.
+    /// The required size.
     fn least(&self) -> PoolSize {
         PoolSize {
             instances: self.instances,
@@ -74,7 +74,7 @@ impl EngineOptions {
         }
     }
 
-    /// What should fit, so that no document that comes later needs a restart.
+    /// The preferred size, so that no later document needs a restart.
     fn roomy(&self) -> PoolSize {
         let least = self.least();
         let memory_bytes = usize::try_from(ROOMY_MEMORY_BYTES).unwrap_or(usize::MAX);
@@ -86,10 +86,10 @@ impl EngineOptions {
     }
 }
 
-/// wasmtime, set up once.
+/// wasmtime and its configuration.
 pub struct Engine {
     pub(crate) linkers: Linkers,
-    /// What fits into one slot of the pool; none: there is no pool, and each call takes what its backend may.
+    /// The size of one slot of the pool; none: there is no pool, and each call allocates up to its backend's limit.
     pub(crate) slot: Option<PoolSize>,
     pub(crate) slices: Slices,
     pub(crate) usage: UsageWatch,
@@ -97,8 +97,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts the engine and its clock, with room for far more than the options ask for where the address space has it. Without a usable cache
-    /// directory it warns and goes on.
+    /// Starts the engine and its ticker, with room for far more than the options require if the address space allows. Without a usable cache
+    /// directory it logs a warning and continues.
     pub fn new(options: EngineOptions) -> Result<Arc<Self>, EngineError> {
         let (wasmtime, slot) = settings::engine([options.roomy(), options.least()])?;
         settings::start_ticker(&wasmtime)?;
@@ -120,13 +120,14 @@ impl Engine {
         }))
     }
 
-    /// Calls `tell` with what each call into a guest used, on the call's own thread. Set once: false, and nothing changes, if it was set before.
+    /// Calls `tell` with the usage of each call into a guest, on the call's own thread. Can be set once: false, without a change, if it was set
+    /// before.
     pub fn tell_usage(&self, tell: impl Fn(Usage) + Send + Sync + 'static) -> bool {
         self.usage.set(Box::new(tell)).is_ok()
     }
 
-    /// Says which digests a backend wants to go back to without compiling; what it wanted before, and neither it nor another wants any more,
-    /// goes from memory and from disk. What serves goes on: it is in use. No digests: the backend is gone.
+    /// Sets the digests to which a backend may return without compiling. Earlier ones that no backend retains any more are removed from memory and
+    /// from disk. A serving version is in use and not affected. No digests: the backend is gone.
     pub async fn retain_compiled(&self, owner: &DriverName, digests: &[String]) {
         let keys = digests.iter().filter_map(|digest| key_of_digest(digest));
         let unwanted = self.loader.residents.retain(owner, keys.collect());
@@ -135,8 +136,8 @@ impl Engine {
         }
     }
 
-    /// Removes from disk what is not compiled from one of these digests: what backends left that were removed while the host was down, and
-    /// what another version of the host compiled. For the start, before anything is loaded.
+    /// Removes compiled code of all other digests from disk: code of backends that were removed while the host was down, and code of another version
+    /// of the host. For the start, before a component is loaded.
     pub async fn sweep_compiled(&self, claimed: &[String]) {
         let claimed = claimed.iter().filter_map(|digest| key_of_digest(digest));
         self.loader.retain(claimed.collect()).await;

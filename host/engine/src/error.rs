@@ -1,51 +1,51 @@
-//! Why a component could not be made ready.
+//! Why a component could not be prepared.
 
 use crate::redact::printable;
 use wasmount_core::text::shortened;
 
-/// Longest text of the engine's that stands in an error, in bytes: it may repeat names of the component, of up to 100 kB each.
+/// Longest text of the engine in an error, in bytes: it may repeat names of the component, of up to 100 kB each.
 const TEXT_BYTES: usize = 1024;
 
-/// A component that cannot be put to use, or an engine that cannot start.
+/// A component that cannot be used, or an engine that cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// wasmtime refused its settings, or a thread could not be started.
+    /// wasmtime rejected its settings, or a thread could not be started.
     #[error("the WebAssembly engine cannot start: {0}")]
     Start(String),
-    /// Not a component, or one that this engine does not take.
+    /// Not a component, or one that this engine does not support.
     #[error("the component does not compile: {0}")]
     Compile(String),
-    /// Compiling failed for a reason that is not the component's, or not surely: the same may succeed a moment later.
+    /// Compiling failed for a reason that is not, or not certainly, the component's: a retry may succeed.
     #[error("the component was not compiled: {0}; it is tried again")]
     NotCompiled(String),
-    /// It imports something that the host does not have, or has in another shape.
+    /// It imports an interface that the host does not have, or has with other types.
     #[error("the component does not link: {0}")]
     Link(String),
-    /// It lacks the one interface that every backend must have.
+    /// It lacks the only interface that every backend must have.
     #[error(
         "the component does not export `wasmount:csi/identity`: is it a Wasmount plugin, built with `wasmount_guest::export!`?"
     )]
     NoIdentity,
-    /// It has an interface, in another shape than the contract's.
+    /// It has an interface with types that differ from the contract's.
     #[error(
         "the export `{interface}` does not have the shape of the contract: {reason}; rebuild the plugin with the SDK of this host"
     )]
     Shape {
-        /// Which interface.
+        /// The interface.
         interface: &'static str,
-        /// What differs.
+        /// The difference.
         reason: String,
     },
-    /// Its limits are larger than what the host was started with.
+    /// Its limits exceed those with which the host was started.
     #[error(
         "limits.{key} is {wanted}, this host was started with room for {most}; lower it, or restart the host"
     )]
     LimitTooHigh {
-        /// Which limit.
+        /// The limit.
         key: &'static str,
-        /// As the document says.
+        /// The value in the document.
         wanted: u64,
-        /// What there is.
+        /// The value of the host.
         most: u64,
     },
     /// Starting one instance failed.
@@ -56,7 +56,7 @@ pub enum EngineError {
     Lost,
 }
 
-/// What the engine says of a component, in one line of bounded length.
+/// The engine's message about a component, in one line of bounded length.
 pub(crate) fn words(error: &wasmtime::Error) -> String {
     shortened(printable(&format!("{error:#}")), TEXT_BYTES)
 }

@@ -1,7 +1,7 @@
-//! Which services a component exports, and where.
+//! Finds the services that a component exports.
 //!
-//! That an interface is found by name says little: a record that changed shows only when its functions are loaded from a live instance, and a missing
-//! function looks like a missing interface. So what is there must load, or the component is refused.
+//! The name of an interface proves little: a changed record only shows when its functions are loaded from a live instance, and a missing function
+//! looks like a missing interface. So every exported interface must load, or the component is rejected.
 
 use crate::bindings::exported;
 use crate::error::{EngineError, words};
@@ -15,14 +15,14 @@ macro_rules! exports {
     ($($field:ident = $interface:literal: $($service:ident)?),+ $(,)?) => {
         const INTERFACES: &[&str] = &[$($interface),+];
 
-        /// Where the functions of each exported interface are.
+        /// The functions of each exported interface.
         #[derive(Clone)]
         pub(crate) struct Exports {
             $(pub(crate) $field: Option<exported::$field::GuestIndices>),+
         }
 
         impl Exports {
-            /// Finds what is exported under the names of the contract.
+            /// Finds the exports with names of the contract.
             pub(crate) fn find(
                 pre: &InstancePre<Invocation>,
                 names: &[String],
@@ -37,7 +37,7 @@ macro_rules! exports {
                 })
             }
 
-            /// Loads every function of every interface from a live instance: the proof that their types are the contract's.
+            /// Loads every function of every interface from a live instance, which verifies that their types are the contract's.
             pub(crate) fn prove(
                 &self,
                 store: &mut Store<Invocation>,
@@ -84,7 +84,7 @@ exports! {
     state_migration = "state-migration":,
 }
 
-/// Whether an interface of the contract is one that this host asks for something, service or not.
+/// Whether this host calls an interface of the contract, service or not.
 pub fn is_known_export(interface: &str) -> bool {
     INTERFACES.contains(&interface)
 }

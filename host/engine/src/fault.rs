@@ -1,4 +1,4 @@
-//! What it means when wasmtime stops a guest: a limit of the document, or a fault of the plugin.
+//! The meaning of wasmtime's errors when it stops a guest: a limit of the document, or a fault of the plugin.
 
 use crate::function::Function;
 use crate::host_error::Unanswered;
@@ -11,12 +11,12 @@ use wasmtime::component::ResourceTableError;
 use wasmtime::{PoolConcurrencyLimitError, Trap};
 use wasmtime_wasi::I32Exit;
 
-/// How wasmtime 48 says that a host call carries more than `Store::set_hostcall_fuel`; the error has no public type. A test holds it.
+/// wasmtime 48's message for a host call that carries more than `Store::set_hostcall_fuel`; the error has no public type. A test checks it.
 const FUEL_WORDS: &str = "fuel allocated for hostcalls has been exhausted";
-/// The same for `Store::set_max_component_handles`.
+/// The message for `Store::set_max_component_handles`.
 const HANDLE_WORDS: &str = "store handle limit exceeded";
 
-/// What stopped a call.
+/// The error for a stopped call.
 pub(crate) fn of(
     program: &Program,
     function: Function,
@@ -37,7 +37,7 @@ pub(crate) fn of(
         let reason = redactor.text(&failed.to_string());
         return host_failed(program, function, failed.code, reason);
     }
-    // No guest makes one: the host could not map memory or start a fiber.
+    // A guest cannot cause such an error: the host could not map memory or start a fiber.
     if let Some(failed) = error.downcast_ref::<std::io::Error>() {
         return host_failed(program, function, Code::Unavailable, failed.to_string());
     }
@@ -61,7 +61,7 @@ pub(crate) fn of(
     }
 }
 
-/// What a panic said helps more than how it ended, so it comes first.
+/// A panic's message helps more than the trap's, so it comes first.
 fn reason(error: &wasmtime::Error, last_words: Option<String>) -> String {
     let end = if let Some(trap) = error.downcast_ref::<Trap>() {
         trap.to_string()

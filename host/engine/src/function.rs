@@ -1,19 +1,19 @@
-//! The functions of the contract that the host calls: by which share of the calls, and what they may change.
+//! The contract's functions that the host calls: their share of the calls, and the changes that they may make.
 
 use crate::gate::Share;
 
-/// What a call may change. It follows from what the call is for: until a version serves it changes nothing, and reading changes nothing later.
+/// The changes that a call may make. They follow from its purpose: before a version serves it changes nothing, and later read calls change nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Records and pools.
+    /// May change records and pools.
     ReadWrite,
-    /// Nothing; records and pools can be read.
+    /// May change nothing; records and pools can be read.
     ReadOnly,
-    /// Nothing; pools can be read, and records come with the call.
+    /// May change nothing; pools can be read, and records are passed with the call.
     Migration,
 }
 
-/// An export and how it is called.
+/// An export and the way it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Function {
     /// The interface that it belongs to.
@@ -27,7 +27,7 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// One that makes or reads things.
+    /// A function that creates or reads objects.
     const fn ordinary(interface: &'static str, name: &'static str) -> Self {
         Self {
             interface,
@@ -38,7 +38,7 @@ impl Function {
         }
     }
 
-    /// One that takes things down, or that a node or a health check waits for.
+    /// A function for teardown, or for which a node or a health check waits.
     const fn reserved(interface: &'static str, name: &'static str) -> Self {
         Self {
             share: Share::Reserved,
@@ -46,7 +46,7 @@ impl Function {
         }
     }
 
-    /// The same with another access.
+    /// The function with another access.
     const fn with(self, access: Access) -> Self {
         Self { access, ..self }
     }
@@ -72,7 +72,7 @@ pub(crate) const GET_HEALTH: Function = reading("volume-health", "get-volume-hea
 
 pub(crate) const CREATE_SNAPSHOT: Function = Function::ordinary("snapshots", "create-snapshot");
 pub(crate) const DELETE_SNAPSHOT: Function = Function::reserved("snapshots", "delete-snapshot");
-/// It may write, as look-ups of groups and of metadata may: the client may find that a copy has ended, or begin a lost one again
+/// It may write, as look-ups of groups and of metadata may: the guest may detect that a copy has ended, or restart a lost one
 /// (`pool::Snapshots` of the SDK).
 pub(crate) const GET_SNAPSHOT: Function = Function::ordinary("snapshots", "get-snapshot");
 pub(crate) const LIST_SNAPSHOTS: Function = reading("snapshot-listing", "list-snapshots");
@@ -93,7 +93,7 @@ pub(crate) const BEFORE_UNSTAGE: Function = Function::reserved("node-hooks", "be
 pub(crate) const PLAN_MIGRATION: Function = migrating("plan-migration");
 pub(crate) const MIGRATE: Function = migrating("migrate-records");
 
-/// A version that is asked may be rejected, and another one may serve meanwhile, here or on another host.
+/// A candidate may be rejected, and another version may serve meanwhile, on this host or another.
 const fn asked_at_admission(name: &'static str) -> Function {
     Function::reserved("identity", name).with(Access::ReadOnly)
 }
@@ -102,7 +102,7 @@ const fn reading(interface: &'static str, name: &'static str) -> Function {
     Function::ordinary(interface, name).with(Access::ReadOnly)
 }
 
-/// One that says by a plan what a volume is.
+/// A function that records a plan.
 const fn planning(interface: &'static str, name: &'static str) -> Function {
     Function {
         records: true,

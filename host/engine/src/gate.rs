@@ -1,28 +1,28 @@
-//! How many calls of one backend run at a time.
+//! Limits the concurrent calls of one backend.
 //!
-//! A share is reserved for calls that take things down or that a node waits for: a burst of creations, or creations that hang in a slow remote
-//! system, must not keep a pod from starting or stopping.
+//! A share is reserved for teardown and for calls that a node waits for: a burst of creations, or creations that hang in a slow remote system, must
+//! not keep a pod from starting or stopping.
 //!
-//! A full backend makes a call wait for a bounded time before it is refused. Sidecars come in bursts (the provisioner with 100 workers) of calls that
-//! take milliseconds: refused at once, each would come back after its back-off, seconds later. Without a bound, calls would pile up behind a backend
-//! that hangs, and hold the claims of their volumes for nothing.
+//! With a busy backend, a call waits for a bounded time before it is rejected. Sidecars send bursts (the provisioner with 100 workers) of calls that
+//! take milliseconds: a call that is rejected at once would be retried after its back-off, seconds later. Without a bound, calls would pile up behind
+//! a backend that hangs, and hold the claims of their volumes for nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long a call waits for its turn: several times what the slowest burst that was measured takes, and less than the shortest deadline of
-/// the sidecars (10 s).
+/// How long a call waits for a place: several times the duration of the slowest burst that was measured, and less than the shortest deadline of the
+/// sidecars (10 s).
 const PATIENCE: Duration = Duration::from_secs(5);
-/// One in this many places is reserved, and of the memory as much.
+/// One in this many places is reserved, and the same part of the memory.
 pub(crate) const RESERVED_ONE_IN: usize = 4;
 
-/// Who may use the reserved share.
+/// Which calls may use the reserved share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Share {
-    /// Calls that make or read things.
+    /// Calls that create or read objects.
     Ordinary,
-    /// Calls that take things down, and those of a node.
+    /// Teardown calls, and those of a node.
     Reserved,
 }
 
@@ -35,14 +35,14 @@ pub(crate) struct Gate {
     ordinary: Arc<Semaphore>,
 }
 
-/// A place, given back when dropped.
+/// A place, released when dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     _ordinary: Option<OwnedSemaphorePermit>,
     _any: OwnedSemaphorePermit,
 }
 
-/// As many calls as allowed are running, and none ended in time.
+/// The maximum number of calls is running, and none ended in time.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Full {
     pub(crate) limit: usize,
@@ -69,7 +69,7 @@ impl Gate {
         }
     }
 
-    /// Waits for a place; cheap when there is one.
+    /// Waits for a place; cheap when one is free.
     pub(crate) async fn enter(&self, share: Share) -> Result<Place, Full> {
         let places = async {
             let ordinary = match share {

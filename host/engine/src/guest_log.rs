@@ -1,4 +1,4 @@
-//! What a guest says: `call.log`, standard output and standard error become lines of the host's log, within bounds.
+//! Output of a guest: `call.log`, standard output and standard error become bounded lines of the host's log.
 
 use crate::redact::{Redactor, printable};
 use bytes::Bytes;
@@ -12,16 +12,16 @@ use wasmount_core::names::DriverName;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
-/// Bytes that one call may say: a panic with a long backtrace and some more. So many are kept of a line that has not ended yet: what is
-/// looked at in pieces would let a secret pass that lies across two.
+/// Output bytes of one call: a panic with a long backtrace and some more. An unfinished line is kept up to the same size: redaction in pieces would
+/// miss a secret across two of them.
 const CALL_BYTES: usize = 64 << 10;
-/// Lines a second of one backend, over all calls.
+/// Lines per second of one backend, over all calls.
 const LINES_PER_SECOND: u32 = 200;
-/// What the rate is counted over.
+/// The window of the rate.
 const RATE_WINDOW: Duration = Duration::from_secs(1);
-/// Last lines of standard error that are kept to explain a trap: a panic of Rust says where on one and what on the next.
+/// Last lines of standard error that are kept to explain a trap: a panic of Rust has its location on one line and its message on the next.
 const LAST_WORDS: usize = 2;
-/// How Rust ends what it says of a panic: how to see more of it, which is impossible for a guest.
+/// The end of Rust's panic message: how to show more of it, which is impossible for a guest.
 const BACKTRACE_NOTE: &str = "note: run with `RUST_BACKTRACE=1`";
 
 /// Bytes that a guest may write at a time, as WASI's own pipes allow.
@@ -38,14 +38,14 @@ struct Window {
     dropped: u64,
 }
 
-/// One of the ways.
+/// The stream of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stream {
     Stdout,
     Stderr,
 }
 
-/// What one call says.
+/// The output of one call.
 pub(crate) struct GuestLog {
     driver: DriverName,
     request_id: String,
@@ -59,12 +59,12 @@ struct Spoken {
     bytes: usize,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
-    /// As they came: they are wanted only if the call fails.
+    /// As written: they are only needed if the call fails.
     last_words: VecDeque<String>,
 }
 
 impl LogRate {
-    /// Whether one more line is within the rate, and how many were not since the last that was.
+    /// Whether one more line is within the rate, and how many were dropped since the last one that was.
     fn admit(&self, now: Instant) -> Option<u64> {
         let mut window = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = window
@@ -107,14 +107,14 @@ impl GuestLog {
         }
         let mut line = self.redactor.text(message);
         for (key, value) in fields {
-            // First redacted, then quoted: in quotes a value may look otherwise. Writing to a string cannot fail.
+            // Redacted before it is quoted: quoting may change the spelling of a value. Writing to a string cannot fail.
             let value = self.redactor.text(value);
             let _ = write!(line, " {key}={value:?}");
         }
         self.emit(level, &self.redactor.text(&line));
     }
 
-    /// Bytes of a stream; whole lines leave at once.
+    /// Bytes of a stream; complete lines are logged at once.
     pub(crate) fn write(&self, stream: Stream, bytes: &[u8]) {
         if !self.take_budget(bytes.len()) {
             return;
@@ -134,10 +134,10 @@ impl GuestLog {
         }
     }
 
-    /// At the end of a call: what has no line end yet leaves as well. Gives the last words on standard error.
+    /// At the end of a call: logs unfinished lines as well. Returns the last lines of standard error.
     pub(crate) fn close(&self) -> Option<String> {
         for stream in [Stream::Stdout, Stream::Stderr] {
-            // The guest may have been stopped, or its budget spent, in the middle of a character.
+            // The guest may have been stopped, or its budget spent, within a character.
             let rest = std::mem::take(self.spoken().pending(stream));
             let rest = String::from_utf8_lossy(&rest);
             let rest = rest.trim_end_matches(char::REPLACEMENT_CHARACTER);
@@ -148,8 +148,7 @@ impl GuestLog {
         Some(words.collect::<Vec<_>>().join(" ")).filter(|words| !words.is_empty())
     }
 
-    /// The guest may have been stopped, or its budget spent, in the middle of a secret; and a panic begins a new line wherever the last one
-    /// ended.
+    /// The guest may have been stopped, or its budget spent, within a secret; and a panic starts a new line wherever the previous one ended.
     fn line(&self, stream: Stream, line: &str) {
         let line = printable(line);
         if line.trim().is_empty() {
@@ -171,7 +170,7 @@ impl GuestLog {
         }
     }
 
-    /// Whether so many bytes are left of the call's budget. Says once that they are not.
+    /// Whether the call's budget has this many bytes left. Logs once that it does not.
     fn take_budget(&self, bytes: usize) -> bool {
         let (before, after) = {
             let mut spoken = self.spoken();
@@ -188,7 +187,7 @@ impl GuestLog {
         after <= CALL_BYTES
     }
 
-    /// Whether one more line is within the rate. Asked before a line is redacted: a flood must not cost more than it has to.
+    /// Whether one more line is within the rate. Checked before a line is redacted: a flood must cost as little as possible.
     fn is_admitted(&self) -> bool {
         let Some(dropped) = self.rate.admit(Instant::now()) else {
             return false;
@@ -231,7 +230,7 @@ impl Spoken {
     }
 }
 
-/// A stream of one call, as WASI wants it. Writing never waits and never fails: what is too much is dropped by the log.
+/// A stream of one call for WASI. Writing never waits and never fails: the log drops what exceeds the limits.
 #[derive(Clone)]
 pub(crate) struct Pipe {
     log: Arc<GuestLog>,

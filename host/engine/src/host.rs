@@ -1,6 +1,6 @@
-//! The imports of a guest: `call` and `secrets` here, `node-plan`, `pool` and `state` in files of their own.
+//! The imports of a guest: `call` and `secrets` here, `node-plan`, `pool` and `state` in separate files.
 //!
-//! An error is a value that the guest may handle. Only a limit stops it.
+//! An error is a value that the guest may handle. Only an exceeded limit stops it.
 
 mod node_plan;
 mod pool;
@@ -20,7 +20,7 @@ use wasmount_core::secrets::Secrets;
 type Answer<T> = Result<T, HostError>;
 
 impl Invocation {
-    /// The one gate before anything is changed, whichever interface asks. `what` begins the sentence.
+    /// The only check before any change, for all interfaces. `what` starts the sentence.
     fn may_change(&self, what: &str) -> Answer<()> {
         let reason = match self.access {
             Access::ReadWrite => return Ok(()),
@@ -96,7 +96,7 @@ impl Invocation {
     }
 }
 
-/// The two scopes are two maps, so that a request can never shadow what the administrator set. Names of uses are traced, values never.
+/// The two scopes are two maps, so that a request can never shadow the administrator's secrets. Names of used secrets are traced, values never.
 impl secrets::Host for Invocation {
     fn names(&mut self, scope: secrets::Scope) -> wasmtime::Result<Vec<String>> {
         Ok(self.secrets_of(scope).names().map(str::to_owned).collect())

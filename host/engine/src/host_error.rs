@@ -1,20 +1,20 @@
-//! Errors of the functions that the host offers to a guest, and what of them outlives the function.
+//! Errors of the functions that the host offers to a guest, and the part of them that is kept after the function returns.
 
 use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::code::Code;
 use wasmount_core::mounter::MountError;
 use wasmount_core::state::StateError;
 
-/// Why a function of the host fails; the guest is told, and may handle it.
+/// Why a function of the host fails; the guest receives it, and may handle it.
 #[derive(Debug)]
 pub(crate) struct HostError {
     code: Code,
     message: String,
-    /// An argument is refused: what the client is told if the guest does not handle it, and whose fault that is.
+    /// For a rejected argument: the code for the client if the guest does not handle the error, and who is responsible.
     fault: Option<(Code, Blame)>,
 }
 
-/// A refusal of an argument. A client that is told of it in the guest's words would look for a fault of its own.
+/// The rejection of an argument. If the client received it as the guest's own error, it would search for a mistake of its own.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     told: (Code, String),
@@ -22,7 +22,7 @@ pub(crate) struct Refusal {
     blame: Blame,
 }
 
-/// What failed a function of the contract that can answer no error. The guest is stopped, which is not its fault.
+/// The failure of a function for which the contract defines no error. The guest is stopped, which is not its fault.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Unanswered {
@@ -39,13 +39,13 @@ impl HostError {
         }
     }
 
-    /// An argument is refused, for which a client has this code.
+    /// Marks the error as a rejected argument, with the client's code.
     pub(crate) fn blaming(self, code: Code, blame: Blame) -> Self {
         let fault = Some((code, blame));
         Self { fault, ..self }
     }
 
-    /// For a function that has no error.
+    /// For a function without an error in the contract.
     pub(crate) fn into_stop(self) -> wasmtime::Error {
         wasmtime::Error::new(Unanswered {
             code: self.code,
@@ -53,7 +53,7 @@ impl HostError {
         })
     }
 
-    /// What the guest is told, and what is remembered of a refused argument.
+    /// The guest's error, and the refusal to keep for a rejected argument.
     pub(crate) fn into_parts(self) -> (Code, String, Option<Refusal>) {
         let refusal = self.fault.map(|(code, blame)| Refusal {
             told: (self.code, self.message.clone()),
@@ -65,7 +65,7 @@ impl HostError {
 }
 
 impl Refusal {
-    /// What a client is told of a guest's answer, and whose fault it is, if the answer is this refusal, handed on as it was.
+    /// The client's code and who is responsible, if the guest's answer is this rejection, passed on unchanged.
     pub(crate) fn handed_on(&self, code: Code, message: &str) -> Option<(Code, Blame)> {
         let is_handed_on = self.told.0 == code && self.told.1 == message;
         is_handed_on.then(|| (self.code, self.blame.clone()))
@@ -77,7 +77,7 @@ impl From<StateError> for HostError {
         let told = Self::told(error.code(), error.to_string());
         match error {
             StateError::TooLarge { limit, .. } => told.blaming(Code::Internal, Blame::Size(limit)),
-            // So many volumes are its clients'; the limit is the administrator's.
+            // The clients cause the number of volumes; the administrator sets the limit.
             StateError::OverLimit { .. } => {
                 let blame = Blame::Of(Owner::Administrator);
                 told.blaming(Code::ResourceExhausted, blame)
@@ -92,7 +92,7 @@ impl From<MountError> for HostError {
         let code = error.code();
         let told = Self::told(code, error.to_string());
         match error {
-            // The code stays, as it does of a plan that is not valid.
+            // The code stays the same, as for an invalid plan.
             MountError::Invalid { blame, .. } => told.blaming(code, blame),
             _ => told,
         }

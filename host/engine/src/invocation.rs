@@ -1,5 +1,5 @@
-//! One call as the functions of the host see it: whose it is, what it may use, what it has recorded so far. It is the data of the call's store and
-//! ends with it.
+//! One call as the functions of the host see it: its backend, its rights, its recorded results. It is the data of the call's store and is dropped
+//! with it.
 
 use crate::effects::Effects;
 use crate::function::{Access, Function};
@@ -23,23 +23,23 @@ use wasmtime::component::ResourceTable;
 use wasmtime::{Store, UpdateDeadline};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
-/// Random bytes that a guest may ask for at a time: key material, not a data set.
+/// Random bytes that a guest may request at a time: key material, not a data set.
 const RANDOM_BYTES: u64 = 64 << 10;
 
-/// Ticks until a new call is interrupted first. Two: with one, every call that happens to cross a tick would pay for a sleep.
+/// Ticks until a new call is interrupted first. Two: with one, every call that happens to cross a tick would sleep.
 const FIRST_DEADLINE_TICKS: u64 = 2;
 
-/// What the host gives a backend.
+/// The data that the host gives a backend.
 pub struct BackendParts {
-    /// The driver that it serves: names its keys and its pools.
+    /// The driver that it serves; names its keys and its pools.
     pub driver: DriverName,
-    /// How much it may use.
+    /// Its limits.
     pub limits: Limits,
     /// `call.settings`.
     pub settings: Attributes,
     /// Secrets of the backend's document.
     pub secrets: Arc<Secrets>,
-    /// Where this host runs; absent when it is a controller outside of the nodes.
+    /// The node of this host; absent for a controller outside of the nodes.
     pub node_name: Option<String>,
     /// Its durable keys.
     pub state: Arc<dyn StateStore>,
@@ -59,11 +59,11 @@ pub(crate) struct Invocation {
     pub(crate) recorder: Recorder,
     pub(crate) access: Access,
     pub(crate) effects: Effects,
-    /// The last of an argument.
+    /// The last rejection of an argument.
     pub(crate) refusal: Option<Refusal>,
-    /// Waits for a pool at this moment: what time that takes is not its own.
+    /// It waits for a pool now: that time does not count as its own.
     pub(crate) waits_for_storage: bool,
-    /// Set before a write begins: a write that was cut off may have happened.
+    /// Set before a write starts: an interrupted write may have taken effect.
     pub(crate) unsynced: bool,
     /// Calls of the contract's functions so far.
     pub(crate) host_calls: u64,
@@ -85,7 +85,7 @@ impl Invocation {
         wasi.stdout(Pipe::new(Arc::clone(&log), Stream::Stdout))
             .stderr(Pipe::new(Arc::clone(&log), Stream::Stderr))
             .max_random_size(RANDOM_BYTES)
-            // There are no directories, arguments and variables unless they are added; sockets there are, unless they are denied.
+            // Directories, arguments and variables are absent unless they are added; sockets are present unless they are denied.
             .allow_tcp(false)
             .allow_udp(false)
             .allow_ip_name_lookup(false);
@@ -107,13 +107,13 @@ impl Invocation {
         }
     }
 
-    /// What the linker reaches a function of the contract by: once a call.
+    /// The linker's access to the data for a function of the contract: once for each call of one.
     pub(crate) fn counted(&mut self) -> &mut Self {
         self.host_calls = self.host_calls.saturating_add(1);
         self
     }
 
-    /// Where this backend's keys are.
+    /// The keyspace of this backend.
     pub(crate) fn keyspace(&self) -> Keyspace {
         Keyspace {
             driver: self.parts.driver.clone(),
@@ -121,7 +121,7 @@ impl Invocation {
         }
     }
 
-    /// Makes what the guest wrote durable; free of cost when it wrote nothing.
+    /// Makes the guest's writes durable; free of cost without writes.
     pub(crate) async fn sync(&mut self) -> Result<(), StateError> {
         if self.unsynced {
             self.parts.state.sync().await?;
@@ -140,8 +140,8 @@ impl WasiView for Invocation {
     }
 }
 
-/// A store for one call, with the limits of its backend; `before`: what earlier calls of the same RPC have used of the CPU. Who goes on
-/// computing does so by turns; waiting for one is no use of CPU, and no way around the wall time.
+/// A store for one call, with the limits of its backend; `before`: CPU time of earlier calls of the same RPC. A guest that computes for long does so
+/// in turns; waiting for one uses no CPU, and does not extend the wall time.
 pub(crate) fn store(
     engine: &wasmtime::Engine,
     invocation: Invocation,

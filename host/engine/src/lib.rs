@@ -1,7 +1,7 @@
-//! Runs a backend component. Each call gets a store and an instance of its own, within limits, and leaves nothing behind; what the guest asks
-//! of the host goes through the imports here, what it answers is checked here.
+//! Runs a backend component. Each call has its own store and instance, within limits, and leaves nothing behind; the imports in this crate serve the
+//! guest's host calls, and its answers are checked here.
 //!
-//! This is the only crate that knows wasmtime. It must not know gRPC, mounts or Kubernetes: pools and plans go through the traits of `core`.
+//! Only this crate knows wasmtime. It must not know gRPC, mounts or Kubernetes: pools and plans are handled by the traits of `core`.
 //!
 //! ```text
 //! Engine ── load ──▶ LoadedComponent ── prepare ──▶ Candidate ── into_backend ──▶ WasmBackend (trait Backend)

@@ -1,7 +1,7 @@
-//! What one call may use of memory and CPU.
+//! The memory and CPU limits of a call.
 //!
-//! Over a limit the guest is stopped: an allocation that merely fails would come back as an obscure panic of the guest. Wall time and the number of
-//! calls are not here: a guest that waits runs no code that could ask.
+//! A guest above a limit is stopped: a failed allocation would show up as an obscure panic of the guest. Wall time and the number of calls are
+//! enforced elsewhere: a waiting guest runs no code that could check them.
 
 use crate::gate::{RESERVED_ONE_IN, Share};
 
@@ -11,8 +11,8 @@ use std::time::Duration;
 use wasmount_core::document::Limits;
 use wasmtime::ResourceLimiter;
 
-/// Calls of one backend that may take all of `limits.memory` at a time. Of the Rust, C and Go guests that were measured, which need under
-/// 20 MiB, 25 fit beside each other by default; 32 that took all they could made a host of 1.2 GiB.
+/// Calls of one backend that may use all of `limits.memory` at a time. Of the Rust, C and Go guests that were measured, which need under 20 MiB, 25
+/// fit concurrently by default; 32 that used the maximum made the host use 1.2 GiB.
 const WHOLE_SHARES: usize = 8;
 /// Instances of a store: one component with its core instances.
 const STORE_INSTANCES: usize = 64;
@@ -20,19 +20,19 @@ const STORE_INSTANCES: usize = 64;
 const STORE_TABLES: usize = 8;
 /// Memories of a store, as many as the pool has for a component.
 const STORE_MEMORIES: usize = 1;
-/// A limit that a guest ran into, by its key in the backend document.
+/// An exceeded limit, by its key in the backend document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("over {0}")]
 pub(crate) struct OverLimit(pub(crate) String);
 
-/// The calls of the backend have all the memory that they may have together: the client tries again.
+/// The calls of the backend use all of their shared memory: the client retries.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the calls of the backend take {most} bytes together, which is what they may")]
 pub(crate) struct NoMemoryLeft {
     pub(crate) most: usize,
 }
 
-/// Memory of all calls of one backend together.
+/// The memory of all calls of one backend.
 #[derive(Debug)]
 pub(crate) struct SharedMemory {
     most: usize,
@@ -85,13 +85,13 @@ impl MemoryLimiter {
         }
     }
 
-    /// Of all memories together.
+    /// The sum of all memories.
     pub(crate) fn bytes(&self) -> u64 {
         u64::try_from(self.memory_bytes).unwrap_or(u64::MAX)
     }
 }
 
-/// Gives back what the call had: its store is dropped as a whole.
+/// Releases the call's memory: its store is dropped as a whole.
 impl Drop for MemoryLimiter {
     fn drop(&mut self) {
         self.shared
@@ -101,7 +101,7 @@ impl Drop for MemoryLimiter {
 }
 
 impl ResourceLimiter for MemoryLimiter {
-    /// The sum over all memories counts: two of half the size are no way around.
+    /// The sum over all memories counts: two of half the size do not bypass the limit.
     fn memory_growing(
         &mut self,
         current: usize,
@@ -146,7 +146,7 @@ impl ResourceLimiter for MemoryLimiter {
     }
 }
 
-/// CPU time that is within its limit.
+/// Checks the CPU time against its limit.
 pub(crate) fn within_cpu(most: Duration, used: Duration) -> Result<(), OverLimit> {
     if used > most {
         return Err(OverLimit(format!("limits.cpu ({} s)", most.as_secs_f32())));
@@ -192,11 +192,11 @@ mod tests {
         let mut calls: Vec<_> = (0..6).map(|_| grow(Share::Ordinary).unwrap()).collect();
         let error = grow(Share::Ordinary).unwrap_err();
         assert_eq!(error.downcast_ref(), Some(&NoMemoryLeft { most: 600 }));
-        // What takes things down finds memory beside what makes them.
+        // Teardown calls have memory in addition to creations.
         calls.extend((0..2).map(|_| grow(Share::Reserved).unwrap()));
         let error = grow(Share::Reserved).unwrap_err();
         assert_eq!(error.downcast_ref(), Some(&NoMemoryLeft { most: 800 }));
-        // Over its own limit: that is its fault, whatever is left.
+        // Above its own limit the call is at fault, whatever memory is free.
         let error = grown(Share::Reserved, 101).unwrap_err();
         assert!(error.is::<OverLimit>(), "{error}");
         calls.pop();

@@ -1,5 +1,5 @@
-//! What a component can import: the interfaces of the contract and the harmless part of WASI. Where the document asks for all of WASI they are, for
-//! runtimes that insist; what denies them then is the context of each call, in [`crate::invocation`].
+//! The imports of a component: the interfaces of the contract and the harmless part of WASI. If the document requests all of WASI, the rest is linked
+//! too, for runtimes that require it; the context of each call, in [`crate::invocation`], then denies its use.
 
 use crate::bindings::{imported, types};
 use crate::error::EngineError;
@@ -33,7 +33,7 @@ const WASI: &[&str] = &[
     "random/insecure-seed",
     "random/random",
 ];
-/// What [`Wasi::Full`] adds.
+/// The additional interfaces of [`Wasi::Full`].
 const WASI_DENIED: &[&str] = &[
     "filesystem/preopens",
     "filesystem/types",
@@ -46,15 +46,14 @@ const WASI_DENIED: &[&str] = &[
     "sockets/udp-create-socket",
 ];
 
-/// The package of the contract, as it stands in the names of imports and exports.
+/// The package of the contract, as in the names of imports and exports.
 pub const CONTRACT_PACKAGE: &str = "wasmount:csi/";
-/// The line of the contract that this host speaks.
+/// The contract version that this host supports.
 pub const CONTRACT_LINE: &str = "0.1";
 const WASI_PACKAGE: &str = "wasi:";
 const WASI_LINE: &str = "0.2";
 
-/// Whether an import, such as `wasi:io/poll@0.2.6`, is one of an interface that the host has. Whether each function of it is there shows when
-/// the component is linked.
+/// Whether the host has the interface of an import, such as `wasi:io/poll@0.2.6`. Linking the component shows whether each function of it exists.
 pub fn is_linked(import: &str, wasi: Wasi) -> bool {
     let (name, version) = import.split_once('@').unwrap_or((import, ""));
     if let Some(interface) = name.strip_prefix(CONTRACT_PACKAGE) {
@@ -93,7 +92,7 @@ impl Linkers {
         })
     }
 
-    /// The one with as much of WASI as the document says.
+    /// The linker with the part of WASI that the document selects.
     pub(crate) fn with(&self, wasi: Wasi) -> &Linker<Invocation> {
         match wasi {
             Wasi::Minimal => &self.minimal,
@@ -121,7 +120,7 @@ fn add_harmless_wasi(linker: &mut Linker<Invocation>) -> wasmtime::Result<()> {
     cli::terminal_stdin::add_to_linker::<_, WasiCli>(linker, WasiCliView::cli)?;
     cli::terminal_stdout::add_to_linker::<_, WasiCli>(linker, WasiCliView::cli)?;
     cli::terminal_stderr::add_to_linker::<_, WasiCli>(linker, WasiCliView::cli)?;
-    // Rust's hash maps take their keys from here.
+    // Rust's hash maps take their keys from this interface.
     random::insecure::add_to_linker::<_, WasiRandom>(linker, WasiRandomView::random)?;
     random::insecure_seed::add_to_linker::<_, WasiRandom>(linker, WasiRandomView::random)
 }

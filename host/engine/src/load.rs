@@ -1,4 +1,4 @@
-//! From bytes to machine code that is mapped: found in the cache, or compiled and mapped from there.
+//! Loads components: from the cache, or compiled and mapped from the cache.
 
 use crate::cache::{Cache, DIGEST_PREFIX, parse_hex};
 use crate::compile::Compile;
@@ -17,17 +17,17 @@ use wasmount_sys::component::{Checksum, map_component};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-/// One compiler at a time for as many processors: what it takes, calls do not have.
+/// One compiler at a time for this many processors: compilers take CPU time from calls.
 const PROCESSORS_OF_A_COMPILER: usize = 2;
-/// At least as many: a component that takes minutes must not keep all others waiting.
+/// At least this many: a component that takes minutes must not block all others.
 const COMPILERS_MIN: usize = 2;
-/// At most as many, for what they take of memory.
+/// At most this many, because of their memory.
 const COMPILERS_MAX: usize = 4;
 
-/// How many are remembered: more than any host has backends, few enough to look through.
+/// Number of remembered failures: more than any host has backends, and few enough for a linear search.
 const REMEMBERED: usize = 64;
 
-/// Makes code available.
+/// Loads compiled code.
 pub(crate) struct Loader {
     pub(crate) engine: Engine,
     pub(crate) target: Target,
@@ -58,7 +58,7 @@ impl Loader {
         }
     }
 
-    /// Finds or compiles a component of this digest; whether it was found.
+    /// Finds or compiles a component of this digest; returns whether it was found.
     pub(crate) async fn load(
         self: &Arc<Self>,
         key: Checksum,
@@ -68,12 +68,12 @@ impl Loader {
             return Ok((resident, true));
         }
         let _turn = self.compilers.acquire().await;
-        // The call that had a turn before may have compiled the same, or tried.
+        // The previous holder of the permit may have compiled the same component, or tried.
         if let Some(resident) = self.find(key).await? {
             return Ok((resident, true));
         }
         let code = self.compile(key, wasm).await?;
-        // As one: what is on disk is known, so that it is removed if the caller has gone meanwhile.
+        // In one blocking step: code on disk is registered, so that it is removed even if the caller has gone meanwhile.
         let resident = self
             .blocking(move |loader| {
                 let component = loader.keep_and_map(&key, &code)?;
@@ -94,7 +94,7 @@ impl Loader {
         compiled
     }
 
-    /// What is loaded of it, or in the cache.
+    /// The loaded component, or its code in the cache.
     pub(crate) async fn find(
         self: &Arc<Self>,
         key: Checksum,
@@ -111,7 +111,7 @@ impl Loader {
         found.await?.transpose()
     }
 
-    /// From now on it is found, and is removed when no backend wants it. One whose names break a bound leaves nothing.
+    /// Registers a component, so that it is found, and removed when no backend retains it. One whose names exceed a limit is removed.
     fn reside(&self, key: Checksum, component: Component) -> Result<Arc<Resident>, EngineError> {
         match Resident::new(&self.engine, &key, component) {
             Ok(resident) => {
@@ -132,7 +132,7 @@ impl Loader {
         }
     }
 
-    /// Takes components out of the cache. One that cannot be removed only takes room.
+    /// Removes components from the cache. A component that cannot be removed only occupies disk space.
     pub(crate) async fn forget(self: &Arc<Self>, keys: Vec<Checksum>) {
         let forgotten = self.blocking(move |loader| {
             for key in &keys {
@@ -142,7 +142,7 @@ impl Loader {
         let _ = forgotten.await;
     }
 
-    /// Takes all but these components out of the cache.
+    /// Removes all other components from the cache.
     pub(crate) async fn retain(self: &Arc<Self>, wanted: HashSet<Checksum>) {
         let retained = self.blocking(move |loader| {
             match loader.cache.as_ref().map(|cache| cache.retain(&wanted)) {
@@ -185,7 +185,7 @@ impl Loader {
     }
 }
 
-/// Components that did not compile, each with its reason: a compiler that is asked again fails in the same way, after the same minutes.
+/// Components that did not compile, each with its reason: another attempt would fail in the same way, after the same minutes.
 #[derive(Debug, Default)]
 struct Refused {
     last: Mutex<VecDeque<(Checksum, String)>>,
@@ -199,7 +199,7 @@ impl Refused {
         found.map(|(_, reason)| reason.clone())
     }
 
-    /// The oldest is forgotten where there are too many.
+    /// Drops the oldest entry above the limit.
     fn remember(&self, key: Checksum, reason: &str) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.push_back((key, reason.to_owned()));
@@ -219,7 +219,7 @@ pub(crate) fn key_of_digest(digest: &str) -> Option<Checksum> {
     parse_hex(digest.strip_prefix(DIGEST_PREFIX)?)
 }
 
-/// Else the first call would pay for it.
+/// Otherwise the first call would bear the cost.
 fn share_images(component: &Component) {
     if let Err(error) = component.initialize_copy_on_write_image() {
         tracing::warn!(
@@ -229,7 +229,7 @@ fn share_images(component: &Component) {
     }
 }
 
-/// Maps code without a cache: from a file in memory that is sealed against writes.
+/// Maps code without a cache: from a memory file that is sealed against writes.
 fn map_unkept(engine: &Engine, code: &[u8]) -> Result<Component, EngineError> {
     let not_mapped = |error: &dyn std::fmt::Display| {
         EngineError::NotCompiled(format!("its code cannot be mapped: {error}"))

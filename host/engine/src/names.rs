@@ -1,13 +1,13 @@
-//! Names that a component gives to its imports and exports, bounded where they enter the host.
+//! Names of a component's imports and exports, bounded where they enter the host.
 
 use crate::error::EngineError;
 
-/// Most imports, and most exports. All of the contract and of WASI together are some sixty.
+/// Most imports, and most exports. The contract and WASI together have some sixty.
 const NAMES: usize = 512;
 /// Longest name, in bytes. The longest of the contract and of WASI has 41.
 const NAME_BYTES: usize = 256;
 
-/// The names, or why there are too many, or too long ones.
+/// The names, or the error that there are too many or too long ones.
 pub fn bounded<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<String>, EngineError> {
     let mut bounded = Vec::new();
     for name in names {

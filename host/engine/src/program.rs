@@ -1,4 +1,4 @@
-//! One linked version of one backend: what all its calls have in common. It never changes.
+//! One linked version of one backend: the immutable data that all its calls share.
 
 use crate::exports::Exports;
 use crate::gate::Gate;
@@ -14,7 +14,7 @@ use wasmount_core::backend::PluginLabel;
 use wasmount_core::names::DriverName;
 use wasmtime::component::InstancePre;
 
-/// What a plugin says of itself, checked.
+/// The checked plugin info.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginInfo {
     /// Its own name; the document may give another one.
@@ -23,13 +23,13 @@ pub struct PluginInfo {
     pub version: String,
     /// For people.
     pub manifest: Attributes,
-    /// As it spells them.
+    /// In its own spelling.
     pub features: Vec<String>,
 }
 
-/// A linked component with what it was given.
+/// A linked component with the data of its backend.
 pub(crate) struct Program {
-    /// While it is here, its compiled code is not removed as that of a rejected component.
+    /// While this is held, its compiled code is not removed like that of a rejected component.
     pub(crate) _in_use: Arc<Resident>,
     pub(crate) pre: InstancePre<Invocation>,
     pub(crate) exports: Exports,

@@ -1,6 +1,6 @@
 //! Records the plan of one call.
 //!
-//! A refused step is remembered: it fails the call even if the guest ignores the error. Whether a step is *granted* is checked by the mounter.
+//! A rejected step is remembered: it fails the call even if the guest ignores the error. The mounter checks whether a step is *granted*.
 
 use crate::host_error::HostError;
 use crate::redact::Redactor;
@@ -24,17 +24,17 @@ pub(crate) struct Recorder {
     refused: Option<StepRefusal>,
 }
 
-/// Why a step was refused.
+/// Why a step was rejected.
 #[derive(Debug)]
 pub(crate) struct StepRefusal {
-    /// What the client is told where the request must change; absent: that of an answer that is not valid.
+    /// The client's code if the request must change; absent: that of an invalid answer.
     pub(crate) code: Option<Code>,
     pub(crate) text: String,
     pub(crate) blame: Blame,
 }
 
 impl Recorder {
-    /// `open`: this call may record.
+    /// `open`: this call may record a plan.
     pub(crate) fn new(open: bool, redactor: Redactor) -> Self {
         Self {
             open,
@@ -49,7 +49,7 @@ impl Recorder {
         }
     }
 
-    /// What the volume is.
+    /// Records the source of the volume.
     pub(crate) fn source(&mut self, source: Source) -> Result<(), HostError> {
         let step = source.step();
         self.check(step, &source.words())?;
@@ -65,14 +65,14 @@ impl Recorder {
         Ok(())
     }
 
-    /// The file system, where the request names none.
+    /// Records the file system that is used if the request names none.
     pub(crate) fn default_fs_type(&mut self, fs_type: String) -> Result<(), HostError> {
         self.check("default-fs-type", &[&fs_type])?;
         self.default_fs_type = Some(fs_type);
         Ok(())
     }
 
-    /// In addition to those of the request.
+    /// Records options in addition to those of the request.
     pub(crate) fn mount_options(&mut self, options: Vec<String>) -> Result<(), HostError> {
         let words: Vec<&str> = options.iter().map(String::as_str).collect();
         self.check("mount-options", &words)?;
@@ -80,7 +80,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// For the journal.
+    /// Records a note for the journal.
     pub(crate) fn note(&mut self, key: String, value: String) -> Result<(), HostError> {
         self.check("note", &[&key, &value])?;
         self.notes.insert(key, value);
@@ -95,13 +95,13 @@ impl Recorder {
         Ok(())
     }
 
-    /// Refuses a step for good, since the request does not bring what it needs.
+    /// Rejects a step for good, since the request lacks a value that it needs.
     pub(crate) fn refuse_request(&mut self, step: &str, reason: &str) -> HostError {
         let code = Some(Code::InvalidArgument);
         self.refuse_with(step, reason, code, Blame::Of(Owner::Request))
     }
 
-    /// Refuses a step for good.
+    /// Rejects a step for good.
     fn refuse(&mut self, step: &str, reason: &str, blame: Blame) -> HostError {
         self.refuse_with(step, reason, None, blame)
     }
@@ -122,12 +122,12 @@ impl Recorder {
         HostError::told(Code::InvalidArgument, text)
     }
 
-    /// Why the call must fail whatever the guest answered.
+    /// Why the call must fail, whatever the guest answered.
     pub(crate) fn refusal(&self) -> Option<&StepRefusal> {
         self.refused.as_ref()
     }
 
-    /// What was recorded; without a source it is no plan.
+    /// The recorded plan; none without a source.
     pub(crate) fn into_plan(self) -> Option<Plan> {
         let Self {
             source,
@@ -158,7 +158,7 @@ impl Recorder {
         let bytes = words.iter().map(|word| word.len()).sum();
         self.bytes = self.bytes.saturating_add(bytes);
         if self.words > PLAN_WORDS || self.bytes > PLAN_BYTES {
-            // A byte of a request makes a word at most.
+            // Each byte of a request adds at most one string.
             let limit = if self.words > PLAN_WORDS {
                 PLAN_WORDS
             } else {

@@ -1,7 +1,7 @@
-//! Keeps the values of secrets out of what a guest says.
+//! Redacts the values of secrets in the output of a guest.
 //!
-//! A text for people (an error, a log line) has the values replaced. A word that the guest will get back (an id, a context) is refused instead:
-//! replaced, it would no longer mean what the guest means.
+//! In a text for people (an error, a log line) the values are replaced. A string that is passed back to the guest (an id, a context) is rejected
+//! instead: after a replacement it would no longer have its meaning for the guest.
 
 mod patterns;
 
@@ -12,16 +12,16 @@ use tokio::task::spawn_blocking;
 use wasmount_core::secrets::Secrets;
 use wasmount_core::text::shortened;
 
-/// Stands for a value.
+/// Replaces a value.
 const REDACTED: &str = "[redacted]";
-/// Stands for a whole text where not every secret can be looked for.
+/// Replaces a whole text if not every secret can be searched for.
 const WITHHELD: &str = "[redacted: the call has more secrets than are looked for]";
-/// Longest text of a guest that leaves the host, in bytes: twice what Kubernetes keeps of an event's message.
+/// Longest text of a guest that leaves the host, in bytes: twice Kubernetes' limit of an event's message.
 pub(crate) const TEXT_BYTES: usize = 2048;
-/// So much of a text is looked at, in bytes: what is replaced gets shorter, and a text of 4 MiB costs no more than this.
+/// Part of a text that is searched, in bytes: replacements shorten it, and a text of 4 MiB costs no more than this.
 const SEARCHED_BYTES: usize = 4 * TEXT_BYTES;
-/// Secrets whose patterns are made where they are needed, in bytes: keys and tokens, in well under a millisecond. Of larger ones they are made
-/// beside the threads that serve.
+/// Size of secrets whose patterns are built on the calling thread, in bytes: keys and tokens, in well under a millisecond. Those of larger ones are
+/// built outside of the serving threads.
 const SMALL_BYTES: usize = 8 << 10;
 
 /// The secrets of one call: those of the request and those of the backend's document.
@@ -31,7 +31,7 @@ pub(crate) struct Redactor(Arc<Values>);
 struct Values {
     request: Arc<Secrets>,
     backend: Arc<Secrets>,
-    /// Made when the guest first says something: most calls say nothing.
+    /// Built with the first output of the guest: most calls have none.
     patterns: OnceLock<Patterns>,
 }
 
@@ -44,32 +44,32 @@ impl Redactor {
         }))
     }
 
-    /// Before the guest runs: makes the patterns of large secrets where no other call waits for it.
+    /// Before the guest runs: builds the patterns of large secrets on a thread where no other call waits.
     pub(crate) async fn prepare(&self) {
         let bytes: usize = self.0.all().map(str::len).sum();
         if bytes > SMALL_BYTES {
             let values = Arc::clone(&self.0);
-            // If that fails, they are made when they are needed.
+            // If that fails, they are built on first use.
             let _ = spawn_blocking(move || values.patterns().are_complete).await;
         }
     }
 
-    /// A text that may leave the host: one line, without control characters (a terminal could obey them) and values, and of bounded length.
+    /// A text that may leave the host: one line, without control characters (which a terminal could interpret) and values, and of bounded length.
     pub(crate) fn text(&self, text: &str) -> String {
         self.shown(text, text.len() > SEARCHED_BYTES)
     }
 
-    /// The same for a text whose end may be missing: the beginning of a value in last place is one as well.
+    /// The same for a text that may be truncated: the beginning of a value at its end counts as well.
     pub(crate) fn beginning(&self, text: &str) -> String {
         self.shown(text, true)
     }
 
-    /// Whether a word holds the value of a secret.
+    /// Whether a string contains the value of a secret.
     pub(crate) fn finds_secret_in(&self, word: impl AsRef<[u8]>) -> bool {
         self.0.patterns().are_in_word(word.as_ref())
     }
 
-    /// Cut before it is searched, and again when values have gone.
+    /// Truncated before the search, and again after the replacements.
     fn shown(&self, text: &str, is_cut: bool) -> String {
         let patterns = self.0.patterns();
         if !patterns.are_complete && !text.is_empty() {
@@ -97,7 +97,7 @@ impl Redactor {
     }
 }
 
-/// Shows no value, so that whatever holds one can be formatted.
+/// Shows no value, so that a type that contains it can be formatted.
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redactor").finish_non_exhaustive()
@@ -114,7 +114,7 @@ impl Values {
     }
 }
 
-/// Without ANSI sequences and with spaces for all other control characters.
+/// Removes ANSI sequences and replaces all other control characters by spaces.
 pub(crate) fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut characters = text.trim_end().chars().peekable();

@@ -1,4 +1,4 @@
-//! Components that are loaded now, by digest, and who wants them kept: so that going back to a version costs a look into a table.
+//! The loaded components, by digest, and the backends that retain them: so that a rollback to a version costs only a table look-up.
 
 use crate::cache::DIGEST_PREFIX;
 use crate::error::EngineError;
@@ -12,25 +12,25 @@ use wasmount_core::names::DriverName;
 use wasmount_sys::component::Checksum;
 use wasmtime::component::{Component, InstancePre};
 
-/// A component, what can be seen of it without linking it, and how it is linked once it was.
+/// A component, its imports and exports, and its linked form once it was linked.
 pub(crate) struct Resident {
     pub(crate) component: Component,
-    /// `sha256:..` of the bytes that it was made from.
+    /// `sha256:..` of its source bytes.
     pub(crate) digest: String,
     pub(crate) imports: Vec<String>,
     pub(crate) exports: Vec<String>,
-    /// Without and with all of WASI, as [`Wasi`] counts.
+    /// Without and with all of WASI, in the order of [`Wasi`].
     linked: [OnceLock<Linked>; 2],
 }
 
-/// A component with what it imports; the same for every version that is made of it.
+/// A component linked with its imports; shared by every version that is built from it.
 #[derive(Clone)]
 pub(crate) struct Linked {
     pub(crate) pre: InstancePre<Invocation>,
     pub(crate) exports: Exports,
 }
 
-/// All of them.
+/// All loaded components.
 #[derive(Default)]
 pub(crate) struct Residents {
     tables: Mutex<Tables<Arc<Resident>>>,
@@ -68,7 +68,7 @@ impl Resident {
         })
     }
 
-    /// Links it, if that was not done before.
+    /// Links it, unless it was linked before.
     pub(crate) fn linked(
         &self,
         wasi: Wasi,
@@ -96,7 +96,7 @@ impl Residents {
         self.tables().loaded.insert(key, Arc::clone(resident));
     }
 
-    /// Sets what `owner` wants kept from now on; returns what no backend wants any more, which is no longer loaded.
+    /// Sets the components that `owner` retains; returns those that no backend retains any more, and unloads them.
     pub(crate) fn retain(&self, owner: &DriverName, keys: HashSet<Checksum>) -> Vec<Checksum> {
         let is_idle = |resident: &Arc<Resident>| Arc::strong_count(resident) == 1;
         self.tables().retain(owner, keys, is_idle)
@@ -108,8 +108,8 @@ impl Residents {
 }
 
 impl<T> Tables<T> {
-    /// What this owner wanted before can go, and what was loaded and is idle: it was refused. What another has just loaded, it may want in a
-    /// moment.
+    /// Candidates for removal are the components that this owner retained before, and loaded ones that are idle: those were rejected. Another backend
+    /// may be about to retain a component that it has just loaded.
     fn retain(
         &mut self,
         owner: &DriverName,
@@ -144,7 +144,7 @@ mod tests {
         numbers.iter().map(|number| [*number; 32]).collect()
     }
 
-    /// What is loaded, and whether it is idle.
+    /// The loaded components, and whether they are idle.
     fn of(loaded: &[u8], idle: bool) -> Tables<bool> {
         let loaded = keys(loaded).into_iter().map(|key| (key, idle));
         Tables {

@@ -1,5 +1,5 @@
-//! One call into a guest, from its place at the gate to the last durable write: a fresh store and instance, the call within its time, and then
-//! nothing is left of either.
+//! One call into a guest, from its place at the gate to the last durable write: a fresh store and instance, the call within its time; both are
+//! dropped afterwards.
 
 use crate::answer::{Checker, Invalid};
 use crate::bindings::types;
@@ -29,19 +29,19 @@ use wasmount_core::plan::Plan;
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
-/// How long a guest may go on after its call was cancelled: `call.is-cancelled` is of use only if it can act on it.
+/// How long a guest may continue after its call was cancelled: `call.is-cancelled` is useful only if the guest can react to it.
 const CANCEL_GRACE: Duration = Duration::from_millis(500);
-/// How long the last write may take to become durable, beyond the call's own time. A disk that is slower than that is broken.
+/// How long the last write may take to become durable, beyond the call's own time. A slower disk is considered broken.
 const SYNC_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why a call into a guest did not end by itself.
+/// Why a call into a guest was stopped.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// It trapped, or broke a limit.
+    /// It trapped, or exceeded a limit.
     Failed(wasmtime::Error),
     /// It used up its time.
     OutOfTime,
-    /// The host is going down.
+    /// The host is shutting down.
     Cancelled,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Session<'a> {
     _place: Place,
 }
 
-/// The time that a call has.
+/// The time budget of a call.
 #[derive(Debug, Clone)]
 pub(crate) struct Time {
     began: Instant,
@@ -63,23 +63,23 @@ pub(crate) struct Time {
     cancelled: CancellationToken,
     turn: Turn,
     used: CpuTime,
-    /// Of the whole RPC.
+    /// The budget of the whole RPC.
     seconds: u64,
     cpu: CpuUsed,
 }
 
-/// What is left of a call: its answer and the rules for it.
+/// The result of a call: its answer and the rules for it.
 pub(crate) struct Closed<'a, T> {
     program: &'a Program,
     function: Function,
     checker: Checker,
     recorder: Recorder,
     value: T,
-    /// An answer is the call's memory until it is checked: as many are held as calls may run.
+    /// An answer uses the call's memory until it is checked, so it counts as a running call.
     _place: Place,
 }
 
-/// Calls one export of what has a `program`, and gives a [`Closed`] answer. A macro because each export's loader is a type of its own.
+/// Calls one export of a type with a `program`, and returns a [`Closed`] answer. It is a macro because each export's loader has its own type.
 macro_rules! call_guest {
     ($asked:expr, $call:expr, $function:expr => $export:ident.$method:ident($($argument:expr),* $(,)?)) => {{
         let Some(indices) = &$asked.program.exports.$export else {
@@ -110,7 +110,7 @@ impl Time {
         }
     }
 
-    /// Runs a call into the guest until it ends or its time does. Dropping the future stops the guest where it is: its store is dropped too.
+    /// Runs a call into the guest until it ends or its time is up. Dropping the future stops the guest: its store is dropped too.
     pub(crate) async fn limit<T>(
         &self,
         call: impl Future<Output = wasmtime::Result<T>>,
@@ -129,12 +129,12 @@ impl Time {
             biased;
             done = work => Ok(done),
             () = tokio::time::sleep_until(self.deadline) => Err(Stop::OutOfTime),
-            // The budget cancels as well when it is spent.
+            // The end of the budget cancels as well.
             () = cancelled => Err(if Instant::now() < self.deadline { Stop::Cancelled } else { Stop::OutOfTime }),
         }
     }
 
-    /// What it came to.
+    /// Reports the usage.
     fn tell(&self, program: &Program, function: Function, invocation: &Invocation) {
         let cpu = self.used.so_far();
         self.cpu.add(cpu);
@@ -152,7 +152,7 @@ impl Time {
 }
 
 impl<'a> Session<'a> {
-    /// Waits for a place and makes an instance.
+    /// Waits for a place and creates an instance.
     pub(crate) async fn open(
         program: &'a Program,
         call: &Call,
@@ -161,11 +161,11 @@ impl<'a> Session<'a> {
         let time = Time::of(program, call);
         let cpu_before = call.cpu.so_far();
         let parts = &program.parts;
-        // A call that is shorter than a tick is never asked while it runs.
+        // A call that is shorter than a tick is never checked while it runs.
         limits::within_cpu(parts.limits.cpu, cpu_before)
             .map_err(|OverLimit(limit)| fault::over_limit(program, function, limit))?;
         let redactor = Redactor::new(Arc::clone(&call.secrets), Arc::clone(&parts.secrets));
-        // Within the backend's places and the call's time, and before the guest's: what secrets cost is no fault of the plugin.
+        // Within the backend's places and the call's time, and before the guest's CPU time: the cost of secrets is not the plugin's fault.
         let place = async {
             let place = program.gate.enter(function.share).await?;
             redactor.prepare().await;
@@ -210,12 +210,12 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The time that is left, apart from the session: a call borrows that whole.
+    /// The remaining time, separate from the session: a call borrows the whole session.
     pub(crate) fn time(&self) -> Time {
         self.time.clone()
     }
 
-    /// Ends the call. What the guest wrote is durable when this returns, whatever it answered.
+    /// Ends the call. The guest's writes are durable when this returns, whatever it answered.
     pub(crate) async fn close<T>(
         mut self,
         outcome: Result<Result<T, types::Error>, Stop>,
@@ -233,7 +233,7 @@ impl<'a> Session<'a> {
         let invocation = self.store.into_data();
         invocation.log.close();
         let checker = Checker::new(invocation.redactor, program.parts.limits.long_ids);
-        // Whatever it answered, the fault is the plugin's: a client told of the guest's own words would look for its own.
+        // Whatever the guest answered, the plugin is at fault: with the guest's own message the client would search for a mistake of its own.
         if let Some(StepRefusal { code, text, blame }) = invocation.recorder.refusal() {
             let (text, blame) = (text.clone(), blame.clone());
             return Err(match code {
@@ -274,7 +274,7 @@ impl<'a> Session<'a> {
 }
 
 impl<T> Closed<'_, T> {
-    /// The answer, checked.
+    /// The checked answer.
     pub(crate) fn check<U>(
         self,
         check: impl FnOnce(&Checker, T) -> Result<U, Invalid>,
@@ -291,7 +291,7 @@ impl<T> Closed<'_, T> {
             .map_err(|Invalid { reason, blame }| bad_answer(program, function, reason, blame))
     }
 
-    /// What was recorded.
+    /// The recorded plan.
     pub(crate) fn plan(self) -> Result<Plan, BackendError> {
         let (program, function) = (self.program, self.function);
         self.recorder.into_plan().ok_or_else(|| {
@@ -314,8 +314,8 @@ fn answered_error(checker: &Checker, error: types::Error) -> BackendError {
     }
 }
 
-/// The guest said yes, but what it wrote may be lost: the client has to ask again. Never in the store's own code: the work is done, and after
-/// `resource-exhausted` external-provisioner may have another node make the volume a second time.
+/// The guest succeeded, but its writes may be lost: the client must retry. The store's own code is never used: the work is done, and after
+/// `resource-exhausted` external-provisioner may have another node create the volume a second time.
 fn not_durable(program: &Program, function: Function, why: &impl Display) -> BackendError {
     let reason = format!("what it wrote is not durable: {why}; retry");
     host_failed(program, function, Code::Unavailable, reason)

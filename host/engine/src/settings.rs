@@ -1,6 +1,6 @@
-//! How wasmtime is set up.
+//! The configuration of wasmtime.
 //!
-//! With these a fresh instance per call costs about 20 us in a release build, with wasmtime's defaults three times that.
+//! With it a fresh instance per call costs about 20 us in a release build, with wasmtime's defaults three times that.
 
 use crate::error::EngineError;
 use std::fmt;
@@ -8,9 +8,9 @@ use std::str::FromStr;
 use std::time::Duration;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-/// Wasm stack of one call, in bytes. wasmtime's own default; no guest that was measured comes near.
+/// Wasm stack of one call, in bytes. wasmtime's own default; no measured guest comes close to it.
 const WASM_STACK_BYTES: usize = 512 << 10;
-/// Stack of the fiber that a call runs on, in bytes: the Wasm stack and as much again for the host functions that it calls.
+/// Stack of the fiber that a call runs on, in bytes: the Wasm stack and the same size for the host functions that it calls.
 const FIBER_STACK_BYTES: usize = 1 << 20;
 /// Core instances of one component: Python needs 14, Rust 3.
 const CORE_INSTANCES: u32 = 16;
@@ -18,31 +18,31 @@ const CORE_INSTANCES: u32 = 16;
 const TABLES: u32 = 8;
 /// Tables in the pool for each instance: Rust, C, Go and Python have at most two, the rest is for components with adapters.
 const POOLED_TABLES: u32 = 4;
-/// Linear memories of one component: every guest that was measured has one.
+/// Linear memories of one component: every measured guest has one.
 const MEMORIES: u32 = 1;
 /// Metadata of one instance, in bytes: ten times wasmtime's default, which large JavaScript guests exceed; untouched bytes cost nothing.
 const INSTANCE_BYTES: usize = 10 << 20;
-/// Memory that a pool slot keeps between calls, in bytes. With `pagemap_scan` more is of use to Go alone, without it more is slower.
+/// Memory that a pool slot keeps between calls, in bytes. With `pagemap_scan` a larger value helps Go only, without it a larger value is slower.
 const MEMORY_KEPT_BYTES: usize = 64 << 10;
 /// Table that a pool slot keeps between calls, in bytes.
 const TABLE_KEPT_BYTES: usize = 16 << 10;
-/// Address space before and after each memory where it is short, in bytes: one page of Wasm. Accesses are then checked in code.
+/// Address space before and after each memory if address space is scarce, in bytes: one page of Wasm. The compiled code then checks accesses.
 const SHORT_GUARD_BYTES: u64 = 64 << 10;
 
-/// Time between two ticks: how long a guest may hold a thread before it yields, and how closely its CPU time is watched. 10 ms costs nothing that
-/// could be measured, and with two guests spinning on two cores others are late by less than that.
+/// Time between two ticks: how long a guest may hold a thread before it yields, and the precision of its CPU limit. 10 ms has no measurable cost, and
+/// with two guests spinning on two cores other calls are delayed by less than that.
 const TICK: Duration = Duration::from_millis(10);
 
-/// For which engine code is made: wasmtime takes only what fits its settings.
+/// The engine for which code is compiled: wasmtime accepts only code that matches its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// Memories in slots of 4 GiB of address space, the usual case: their bounds are the kernel's to watch.
+    /// Memories in slots of 4 GiB of address space, the usual case: the kernel enforces their bounds.
     Pooled,
-    /// Memories of their own size, where address space is short: each access is checked in code.
+    /// Memories of their own size, if address space is scarce: the code checks each access.
     Unpooled,
 }
 
-/// What the pool must hold.
+/// The required size of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PoolSize {
     /// Instances at a time, of all backends.
@@ -73,9 +73,9 @@ impl FromStr for Target {
     }
 }
 
-/// Makes an engine with a pool of the first of these sizes that there is room for. Pooled slots reserve 4 GiB of address space each; where
-/// there is room for none (`RLIMIT_AS`, a 39-bit machine), each call allocates its own memory instead: slower, otherwise the same, and then
-/// there is no size: none.
+/// Creates an engine with a pool of the first of these sizes that the address space allows. Pooled slots reserve 4 GiB of address space each. If
+/// there is room for none (`RLIMIT_AS`, a 39-bit machine), each call allocates its own memory instead, which is slower but otherwise the same, and no
+/// size is returned.
 pub(crate) fn engine(
     sizes: impl IntoIterator<Item = PoolSize>,
 ) -> Result<(Engine, Option<PoolSize>), EngineError> {
@@ -93,7 +93,7 @@ pub(crate) fn engine(
     Ok((made(&unpooled())?, None))
 }
 
-/// Starts the clock that interrupts guests. It ends by itself within a tick of the engine. An operating system thread and not a task: a spinning
+/// Starts the ticker that interrupts guests. It ends within a tick after the engine is dropped. An operating system thread and not a task: a spinning
 /// guest can hold every thread of the runtime, and then no task would run that could stop it.
 pub(crate) fn start_ticker(engine: &Engine) -> Result<(), EngineError> {
     let engine = engine.weak();
@@ -110,8 +110,8 @@ pub(crate) fn start_ticker(engine: &Engine) -> Result<(), EngineError> {
         .map_err(|error| EngineError::Start(format!("no thread for the clock: {error}")))
 }
 
-/// Makes an engine that compiles for [`engine`]'s, and runs nothing: it reserves no address space, so that it fits into a confined process.
-/// How instances are allocated is no part of the code; how memories lie is.
+/// Creates an engine that compiles for [`engine`]'s, and runs nothing: it reserves no address space, so that it fits into a confined child process.
+/// The allocation of instances does not affect the code; the layout of memories does.
 pub(crate) fn compiler(target: Target) -> Result<Engine, EngineError> {
     made(&match target {
         Target::Pooled => common(),
@@ -144,7 +144,7 @@ fn pooled(size: PoolSize) -> Config {
         .max_core_instance_size(INSTANCE_BYTES)
         .linear_memory_keep_resident(MEMORY_KEPT_BYTES)
         .table_keep_resident(TABLE_KEPT_BYTES)
-        // Resets only the pages that a call dirtied; kernels before 6.7 do without. The largest single win that was measured.
+        // Resets only the pages that a call dirtied; kernels before 6.7 lack it. The largest improvement that was measured.
         .pagemap_scan(Enabled::Auto);
     let mut config = common();
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
@@ -160,12 +160,13 @@ fn unpooled() -> Config {
     config
 }
 
-/// What holds for both: only what the contract needs is compiled in or switched on.
+/// The common settings: only what the contract needs is compiled in or enabled.
 fn common() -> Config {
     let mut config = Config::new();
     config
         .wasm_component_model(true)
-        // The contract is synchronous: without this, calls are three times cheaper, and the code of Wasm's own concurrency is unreachable.
+        // The contract is synchronous: without concurrency support, calls are three times cheaper, and the code of Wasm's own concurrency is
+        // unreachable.
         .concurrency_support(false)
         .gc_support(false)
         .wasm_memory64(false)
@@ -189,7 +190,7 @@ mod tests {
         table_elements: 100,
     };
 
-    /// A million slots of 4 GiB are more than the 47 bits that a process has.
+    /// A million slots of 4 GiB exceed the 47-bit address space of a process.
     const HUGE: PoolSize = PoolSize {
         instances: 1_000_000,
         ..SMALL

@@ -1,7 +1,7 @@
 //! Turns of guests that compute for long.
 //!
-//! Only half of the cores ever run such guests, so a thread stays free for everybody else however many there are. A turn is held while the guest runs
-//! and no longer: a guest that waits for the host, for its next turn or for nothing at all must not keep others from theirs.
+//! Only half of the cores ever run such guests, so that a thread stays free for other work, however many there are. A turn is held only while the
+//! guest runs: a guest that waits for the host, for its next turn or for nothing at all must not block others.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -10,15 +10,15 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long no guest runs before each turn. Without it, where there is one core, no thread ever parks, and then timers and sockets are looked
-/// at every 61 polls only (tokio's `event_interval`).
+/// How long no guest runs before each turn. Without it, on a single core, no thread ever parks, and then timers and sockets are polled only every 61
+/// polls (tokio's `event_interval`).
 const BREATHER: Duration = Duration::from_millis(1);
 
 /// The turns of one engine.
 #[derive(Debug, Clone)]
 pub(crate) struct Slices(Arc<Semaphore>);
 
-/// What one call has of them: a turn or none.
+/// The state of one call: it holds a turn or none.
 #[derive(Debug, Clone)]
 pub(crate) struct Turn {
     slices: Arc<Semaphore>,
@@ -26,7 +26,7 @@ pub(crate) struct Turn {
 }
 
 impl Slices {
-    /// As many at a time as half of the cores, but one at least.
+    /// As many turns at a time as half of the cores, but at least one.
     pub(crate) fn for_this_machine() -> Self {
         let cores = available_parallelism().map_or(1, usize::from);
         Self::at_a_time((cores / 2).max(1))
@@ -49,14 +49,14 @@ impl Turn {
     pub(crate) fn next(&self) -> impl Future<Output = ()> + Send + use<> {
         let turn = self.clone();
         async move {
-            // Never closed, so this never fails.
+            // The semaphore is never closed, so this never fails.
             let permit = turn.slices.acquire_owned().await.ok();
             tokio::time::sleep(BREATHER).await;
             *turn.held.lock().unwrap_or_else(PoisonError::into_inner) = permit;
         }
     }
 
-    /// Runs a guest. Whenever it stops, be it for good, for the next turn or for the host, its turn is over.
+    /// Runs a guest. Its turn ends whenever it stops: for good, for the next turn, or for the host.
     pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|context| {

@@ -1,7 +1,7 @@
-//! What one call into a guest used.
+//! The usage of one call into a guest.
 //!
-//! Its CPU time is that of the thread (clock_gettime(2), `CLOCK_THREAD_CPUTIME_ID`), read when a poll begins and when it ends: a guest that waits, and
-//! one that is kept from running by others, uses nothing.
+//! Its CPU time is that of the thread (clock_gettime(2), `CLOCK_THREAD_CPUTIME_ID`), read at the start and the end of a poll: a guest that waits, or
+//! is preempted by others, uses none.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::future::{Future, poll_fn};
@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// What one call into a guest used, however it ended. One call of CSI may be several of these, or none.
+/// The usage of one call into a guest, however it ended. One RPC of CSI may make several of these, or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {
     /// The interface of the contract, such as `controller`.
@@ -18,15 +18,15 @@ pub struct Usage {
     pub function: &'static str,
     /// From its place at the gate to its last durable write.
     pub wall: Duration,
-    /// Of that, computing.
+    /// The part of it that was computing.
     pub cpu: Duration,
-    /// Linear memory at the end, which is the most that there was: it never shrinks.
+    /// Linear memory at the end, which is also its maximum: it never shrinks.
     pub memory_bytes: u64,
-    /// Calls of the contract's own functions; those of WASI are not among them.
+    /// Calls of the contract's own functions, without those of WASI.
     pub host_calls: u64,
 }
 
-/// Receives the use of each call of an engine; empty unless a command looks inside a plugin.
+/// Receives the usage of each call of an engine; empty unless a command inspects a plugin.
 pub(crate) type UsageWatch = Arc<OnceLock<Box<dyn Fn(Usage) + Send + Sync>>>;
 
 /// Counts the CPU time of one call.
@@ -36,12 +36,12 @@ pub(crate) struct CpuTime(Arc<Mutex<Spent>>);
 #[derive(Debug, Default)]
 struct Spent {
     before: Duration,
-    /// What this thread's clock showed when the poll at hand began.
+    /// The thread's clock at the start of the current poll.
     since: Option<Duration>,
 }
 
 impl CpuTime {
-    /// Counts a piece of work.
+    /// Counts the CPU time of a future.
     pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|context| {
@@ -57,7 +57,7 @@ impl CpuTime {
         .await
     }
 
-    /// To be asked on the thread that polls.
+    /// To be called on the polling thread.
     pub(crate) fn so_far(&self) -> Duration {
         let spent = self.spent();
         let now = spent

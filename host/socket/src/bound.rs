@@ -1,4 +1,4 @@
-//! A socket that listens under its name.
+//! A bound and listening socket.
 
 use crate::error::system;
 use crate::file::{SocketFile, remove_stale, unix_socket};
@@ -15,16 +15,16 @@ use std::path::{Path, PathBuf};
 /// Connections that may wait to be accepted. kubelet opens one for every call; the kernel lowers this to its own `somaxconn`.
 const BACKLOG: i32 = 1024;
 
-/// How a socket carries what is said on it (unix(7)).
+/// The type of a socket (unix(7)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Connections {
-    /// Bytes in order: gRPC.
+    /// A byte stream: gRPC.
     Stream,
-    /// Whole messages in order.
+    /// Messages with boundaries, in order.
     SequencedPackets,
 }
 
-/// A socket that listens under its name, mode 0600. Removed when dropped.
+/// A socket that listens at its path, mode 0600. Removed when dropped.
 #[derive(Debug)]
 pub struct BoundSocket {
     listener: OwnedFd,
@@ -32,13 +32,13 @@ pub struct BoundSocket {
 }
 
 impl BoundSocket {
-    /// Binds for this user's processes. A stale socket of that name is removed; a live one, and whatever is no socket, is an error. The
-    /// directory must exist.
+    /// Binds a socket for processes of this user. A stale socket at the path is removed; a live one, and a file that is not a socket, is an error.
+    /// The directory must exist.
     pub fn bind(path: &Path, connections: Connections) -> Result<Self, SocketError> {
         Self::bind_for(path, connections, rustix::process::geteuid().as_raw())
     }
 
-    /// The same, for the processes of another user.
+    /// Binds a socket for processes of another user.
     pub fn bind_for(
         path: &Path,
         connections: Connections,
@@ -54,7 +54,7 @@ impl BoundSocket {
         }
         renameat_with(CWD, &hidden, CWD, path, RenameFlags::NOREPLACE).map_err(
             |error| match error {
-                // Between the look and now.
+                // Created between the check and now.
                 Errno::EXIST => SocketError::Live {
                     path: path.to_owned(),
                 },
@@ -65,34 +65,33 @@ impl BoundSocket {
         Ok(Self { listener, file })
     }
 
-    /// Binds under its name at once: whoever watches the directory sees that name and no other. It listens the moment after, so a client that
-    /// does not retry must not be told of the name by the watch alone.
+    /// Binds at the final name at once: a process that watches the directory sees this name and no other. The socket listens a moment later, so a
+    /// client that does not retry must not rely on the watch alone.
     pub fn bind_in_place(path: &Path, connections: Connections) -> Result<Self, SocketError> {
         fits(path)?;
         remove_stale(path)?;
         listening(path, connections)
     }
 
-    /// The descriptor, which does not wait, for the runtime; and the file, to be held as long as it is served.
+    /// The non-blocking descriptor, for the runtime; and the file, to be held while the socket is served.
     pub fn into_parts(self) -> (OwnedFd, SocketFile) {
         (self.listener, self.file)
     }
 }
 
-/// A socket that listens under a name that is free.
+/// A socket that listens at an unused name.
 fn listening(path: &Path, connections: Connections) -> Result<BoundSocket, SocketError> {
     let kind = match connections {
         Connections::Stream => SocketType::STREAM,
         Connections::SequencedPackets => SocketType::SEQPACKET,
     };
     let listener = unix_socket(kind).map_err(system("make a socket for", path))?;
-    // Linux gives the file the mode of the descriptor (unix_bind), so it is private without a moment of wider access and without
-    // touching the process's umask.
+    // Linux gives the file the mode of the descriptor (unix_bind), so it is private from its first moment, without a change of the process's umask.
     fchmod(&listener, Mode::RUSR | Mode::WUSR)
         .map_err(system("make private the socket for", path))?;
     let address = SocketAddrUnix::new(path).map_err(system("name the socket", path))?;
     bind(&listener, &address).map_err(|error| match error {
-        // Between the look and now.
+        // Created between the check and now.
         Errno::ADDRINUSE => SocketError::Live {
             path: path.to_owned(),
         },
@@ -103,7 +102,7 @@ fn listening(path: &Path, connections: Connections) -> Result<BoundSocket, Socke
     Ok(BoundSocket { listener, file })
 }
 
-/// Before anything is touched: the kernel's own word for it (EINVAL) says nothing.
+/// Checked before any change: the kernel's own error (EINVAL) does not explain it.
 fn fits(path: &Path) -> Result<(), SocketError> {
     let length = path.as_os_str().len();
     if length > SOCKET_PATH_BYTES {
@@ -115,8 +114,8 @@ fn fits(path: &Path) -> Result<(), SocketError> {
     Ok(())
 }
 
-/// A name beside the final one that clients do not look for, and not longer, so that it can be bound
-/// whenever the final one can: `csi.sock` becomes `.csi.soc`.
+/// A temporary name beside the final one, for which clients do not look. It is not longer, so that it can be bound whenever the final one can:
+/// `csi.sock` becomes `.csi.soc`.
 fn hidden_name(path: &Path) -> Result<PathBuf, SocketError> {
     let no_name = || SocketError::NoFileName {
         path: path.to_owned(),

@@ -1,13 +1,13 @@
-//! Why a socket could not be had. One enum for the crate; every message names the path and, where a person can act, what to do.
+//! Why a socket could not be created. One enum for the crate; every message names the path and, if a person can act, what to do.
 
 use crate::SOCKET_PATH_BYTES;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a socket could not be had.
+/// Why a socket could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// Refused before anything is touched.
+    /// The path is too long; rejected before any change.
     #[error(
         "socket path {path} is {length} bytes long, the system takes {SOCKET_PATH_BYTES}: choose a shorter directory"
     )]
@@ -17,32 +17,32 @@ pub enum SocketError {
         /// Its length in bytes.
         length: usize,
     },
-    /// Has no name at its end.
+    /// The path does not end in a file name.
     #[error("{path} cannot be the path of a socket: it does not end in a file name")]
     NoFileName {
         /// The path.
         path: PathBuf,
     },
-    /// Something else lies there; it is left alone.
+    /// Another kind of file exists at the path; it is left alone.
     #[error("{path} is not a socket: remove it, or choose another path")]
     NotASocket {
         /// The path.
         path: PathBuf,
     },
-    /// Somebody accepts connections there.
+    /// Another process accepts connections at the path.
     #[error("another process serves on {path}: stop it first")]
     Live {
         /// The path.
         path: PathBuf,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("could not {operation} {path}")]
     System {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// On what.
+        /// Its path.
         path: PathBuf,
-        /// What it said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },

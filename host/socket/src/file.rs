@@ -1,6 +1,7 @@
-//! The name of a socket in the file system: whether it still leads to us, and what a killed process left there.
+//! The file of a socket: whether it is still the one that this process created, and whether a killed process left it.
 //!
-//! Only a connection tells the latter: the kernel refuses it (ECONNREFUSED) when no process has the socket open any more, and for no other reason.
+//! Only a connection attempt detects the latter: the kernel refuses it (ECONNREFUSED) when no process has the socket open any more, and for no other
+//! reason.
 
 use crate::SocketError;
 use crate::error::system;
@@ -10,7 +11,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// The file of a socket that was made here. Removed when dropped, if it still is that one.
+/// The file of a socket that this process created. Removed when dropped, if it is still that file.
 #[derive(Debug)]
 pub struct SocketFile {
     pub(crate) path: PathBuf,
@@ -18,12 +19,12 @@ pub struct SocketFile {
     inode: u64,
 }
 
-/// What lies under the name of a socket.
+/// The file at the path of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketState {
-    /// The file that was made here.
+    /// The file that this process created.
     Ours,
-    /// Nothing: somebody removed it, or its directory.
+    /// None: the file or its directory was removed.
     Gone,
     /// Another file.
     Anothers,
@@ -44,8 +45,8 @@ impl SocketFile {
         &self.path
     }
 
-    /// What lies under its name now. The inode of a socket that is still open is not used again (unix(7) binds to it), so two that are equal
-    /// are one.
+    /// The file at its path now. The kernel does not reuse the inode of a socket that is still open (unix(7) binds to it), so equal inodes mean the
+    /// same file.
     pub fn standing(&self) -> std::io::Result<SocketState> {
         match look(&self.path) {
             Ok(stat) if (stat.st_dev, stat.st_ino) == (self.device, self.inode) => {
@@ -73,7 +74,8 @@ fn look(path: &Path) -> rustix::io::Result<Stat> {
     statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// Removes what a killed process left, and only that; whether there was something. A live socket, and whatever is no socket, is an error.
+/// Removes the socket of a killed process, and nothing else; returns whether there was one. A live socket, and a file that is not a socket, is an
+/// error.
 pub fn remove_stale(path: &Path) -> Result<bool, SocketError> {
     let stat = match look(path) {
         Ok(stat) => stat,
@@ -86,7 +88,7 @@ pub fn remove_stale(path: &Path) -> Result<bool, SocketError> {
         });
     }
     match try_connect(path) {
-        // Full backlog: somebody is there, only slow. Another type of socket: somebody else is.
+        // Full backlog: a slow process serves it. Another type of socket: another process serves it.
         Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => Err(SocketError::Live {
             path: path.to_owned(),
         }),
@@ -100,7 +102,7 @@ pub fn remove_stale(path: &Path) -> Result<bool, SocketError> {
     }
 }
 
-/// Of either type: a wrong guess is answered as such (EPROTOTYPE), and only where somebody is.
+/// Works for both types: a wrong type gives an error (EPROTOTYPE), but only if a process serves the socket.
 fn try_connect(path: &Path) -> rustix::io::Result<()> {
     connect(
         unix_socket(SocketType::STREAM)?,
@@ -108,7 +110,7 @@ fn try_connect(path: &Path) -> rustix::io::Result<()> {
     )
 }
 
-/// A socket that does not wait, and that no child inherits.
+/// A non-blocking socket that child processes do not inherit.
 pub(crate) fn unix_socket(kind: SocketType) -> rustix::io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     socket_with(AddressFamily::UNIX, kind, flags, None)

@@ -1,9 +1,9 @@
-//! Unix sockets in the file system: how one comes into being, whether it still is ours, and how it goes.
+//! Unix sockets in the file system: creating them, checking that they are still ours, and removing them.
 //!
-//! A socket appears under its name whole: its owner's alone from its first moment, and already listening. It never takes another process's place, and
-//! at the end only the very file that was made is removed (a successor may have taken the name: its socket must stay).
+//! A socket appears at its path complete: accessible to its owner only from the first moment, and already listening. It never replaces another
+//! process's socket, and at the end only the file that was created is removed (a successor may use the path: its socket must stay).
 //!
-//! Everything here is a few system calls on a local directory. It knows no protocol and no runtime.
+//! All operations are a few system calls on a local directory. This crate knows no protocol and no runtime.
 
 #![forbid(unsafe_code)]
 

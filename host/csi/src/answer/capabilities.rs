@@ -1,5 +1,5 @@
-//! What a driver is and can do, on the wire. Capabilities have the same names there, so the generated enums are looked up by name; a test goes
-//! through all of them.
+//! Identity and capabilities of a driver, as wire messages. Capabilities have the same names on the wire, so the generated enums are looked up by
+//! name; a test covers all of them.
 
 use crate::wire::csi::v1 as wire;
 use wasmount_core::capabilities::{
@@ -45,7 +45,7 @@ pub(crate) fn plugin_capabilities(
     }
 }
 
-/// The list of one service, whose messages differ by name only.
+/// The capability list of one service. The messages of the services differ only by name.
 macro_rules! list {
     ($list:ident: $capability:ty, $module:ident, $message:ident, $response:ident) => {
         pub(crate) fn $list(capabilities: Vec<$capability>) -> wire::$response {

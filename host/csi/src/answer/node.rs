@@ -1,4 +1,4 @@
-//! From the core's types to the wire: a node, and health.
+//! Converts the core's types to wire messages: node and health.
 
 use super::{condition, signed, topology};
 use crate::page_token::PageTokens;
@@ -38,7 +38,7 @@ fn usage(unit: Unit, usage: Usage) -> wire::VolumeUsage {
     }
 }
 
-/// 0: the size is not known.
+/// 0: the size is unknown.
 pub(crate) fn node_expanded(capacity_bytes: u64) -> wire::NodeExpandVolumeResponse {
     wire::NodeExpandVolumeResponse {
         capacity_bytes: signed(capacity_bytes),
@@ -70,7 +70,7 @@ pub(crate) fn unhealthy_volumes(
     }
 }
 
-/// The host tells storage that it does not reach, and no more.
+/// The host reports only storage that it cannot reach.
 pub(crate) fn storage_health(storage: Vec<StorageHealth>) -> wire::NodeGetStorageHealthResponse {
     use wire::node_get_storage_health_response::StorageBackendHealth;
     let one = |StorageHealth { reason, message }| StorageBackendHealth {
@@ -103,7 +103,7 @@ fn finding(finding: Health) -> wire::volume_health::VolumeHealthEntry {
             HealthStatus::Degraded => Type::Degraded.into(),
             HealthStatus::Inaccessible => Type::Inaccessible.into(),
             HealthStatus::DataLoss => Type::DataLoss.into(),
-            // Of a later CSI: the client may know it.
+            // A status of a later CSI: the client may know it.
             HealthStatus::Other(number) => number.cast_signed(),
         },
         reason,

@@ -1,4 +1,4 @@
-//! What becomes of the bytes of a connection, in pieces of any length.
+//! How the bytes of a connection are rewritten, in pieces of any length.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
     [&[0, 0, length, kind, flags, 0, 0, 0, 1][..], payload].concat()
 }
 
-/// What a connection of these frames becomes, in pieces of any length.
+/// The output for a connection of these frames, in pieces of any length.
 fn passed(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let whole = [vec![b'-'; PREFACE_BYTES], frames.concat()].concat();
     let mut outcomes = (1..=whole.len()).map(|length| {
@@ -33,14 +33,14 @@ fn literal(name: &[u8], value: &[u8]) -> Vec<u8> {
 
 #[test]
 fn the_authority_is_replaced_in_each_form_of_a_field() {
-    // POST, http, and what comes behind: a path, which stays.
+    // POST, http, and after the field a path, which stays.
     let around = |field: &[u8]| [&[0x83, 0x86], field, &[0x44, 2, b'/', b'p']].concat();
     for (sent, expected) in [
         (literal(NAME, b"%2Ftmp"), literal(NAME, b"xxxxxx")),
         (b"\x41\x06%2Ftmp".to_vec(), b"\x41\x06xxxxxx".to_vec()),
         (b"\x01\x02%2".to_vec(), b"\x01\x02xx".to_vec()),
         (b"\x11\x02%2".to_vec(), b"\x11\x02xx".to_vec()),
-        // In Huffman code: from now on plain.
+        // In Huffman code: replaced by plain letters.
         (b"\x41\x82\xff\x01".to_vec(), b"\x41\x02xx".to_vec()),
         (b"\x41\x00".to_vec(), b"\x41\x00".to_vec()),
     ] {
@@ -51,7 +51,7 @@ fn the_authority_is_replaced_in_each_form_of_a_field() {
 
 #[test]
 fn an_authority_may_lie_across_frames() {
-    // 255 bytes, which is 127 and 128.
+    // 255 bytes, encoded as 127 and 128.
     let length = b"\x41\x7f\x80\x01";
     let frames = |byte: u8| {
         [
@@ -68,7 +68,7 @@ fn all_other_bytes_stay() {
         literal(b":authoritx", b"%2F"),
         literal(b":authorit", b"%2F"),
         literal(b"grpc-accept-encoding", b":authority"),
-        // By number, static and dynamic, small and large; a new size of the table.
+        // By index, static and dynamic, small and large; a change of the table's size.
         b"\xbe\xff\x01\x7f\x01\x01v\x0f\x02\x01v\x3f\xe1\x1f".to_vec(),
     ]
     .concat();

@@ -1,56 +1,56 @@
-//! From the words of a person to a message of CSI.
+//! Converts JSON that a person wrote into a message of CSI.
 
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MessageDescriptor};
 use serde::de::DeserializeSeed;
 use serde_json::{Map, Value};
 use wasmount_core::rpc::Rpc;
 
-/// Likeness from which a known word is offered in place of an unknown one (Jaro-Winkler; 1 is the same word).
+/// Similarity from which a known name is suggested for an unknown one (Jaro-Winkler; 1 means equal).
 const ALIKE: f64 = 0.8;
-/// Messages that protobuf's JSON writes as one value.
+/// Prefix of messages that protobuf's JSON writes as one value.
 const WELL_KNOWN: &str = "google.protobuf.";
 
-/// A call that cannot be made. No variant holds a value of the request.
+/// A call that cannot be made. No variant contains a value of the request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// No call has this name.
+    /// No RPC has this name.
     #[error("no call of CSI is named `{name}`{}", meant(.nearest.as_deref()))]
     UnknownCall {
-        /// As it was given.
+        /// The given name.
         name: String,
-        /// The known one that is most like it.
+        /// The most similar known name.
         nearest: Option<String>,
     },
     /// No field has this name.
     #[error("the request has no field `{field}`{}", hint(.nearest.as_deref(), known))]
     UnknownField {
-        /// With those that it lies in.
+        /// The path of the field.
         field: String,
-        /// The known one that is most like it.
+        /// The most similar known name.
         nearest: Option<String>,
-        /// All known ones.
+        /// All known names.
         known: Vec<String>,
     },
-    /// A field holds what it cannot hold.
+    /// A field's value has the wrong type or format.
     #[error("{field} must be {wanted}")]
     WrongValue {
-        /// With those that it lies in.
+        /// The path of the field.
         field: String,
-        /// In words.
+        /// The expected value, as text.
         wanted: String,
     },
-    /// Each field by itself is right.
+    /// Each field is valid by itself.
     #[error("{message} is not right: two of its fields exclude one another")]
     Contradiction {
-        /// Where.
+        /// The message.
         message: String,
     },
-    /// The host was built without what it needs: a bug of the host.
+    /// The host was built without the descriptors: a bug of the host.
     #[error("the descriptors of CSI are not readable: this is a bug of the host")]
     Descriptors,
 }
 
-/// The call of a name, with or without its service before it.
+/// The RPC of a name, with or without its service as a prefix.
 pub(super) fn rpc(name: &str) -> Result<Rpc, RequestError> {
     let method = name.rsplit(['/', '.']).next().unwrap_or(name);
     let found = Rpc::ALL.iter().find(|rpc| rpc.name() == method);
@@ -60,20 +60,20 @@ pub(super) fn rpc(name: &str) -> Result<Rpc, RequestError> {
     })
 }
 
-/// The message that the words mean. Nothing at all is an empty request.
+/// Converts the JSON into the message. No JSON is an empty request.
 pub(super) fn message(
     of: MessageDescriptor,
     words: &Value,
 ) -> Result<DynamicMessage, RequestError> {
     let empty = Value::Object(Map::new());
     let words = if words.is_null() { &empty } else { words };
-    // What the library says of a failure may quote the value.
+    // The library's error message may quote the value.
     of.clone()
         .deserialize(words)
         .map_err(|_| refusal(&of, words, "the request"))
 }
 
-/// Which field is to blame, found by trying each alone.
+/// Finds the invalid field by trying each alone.
 fn refusal(of: &MessageDescriptor, words: &Value, place: &str) -> RequestError {
     let Value::Object(fields) = words else {
         return RequestError::WrongValue {
@@ -127,7 +127,7 @@ fn wrong_field(field: &FieldDescriptor, value: &Value, place: &str) -> RequestEr
     }
 }
 
-/// What a field holds, in words.
+/// The valid values of a field, as text.
 fn wanted(field: &FieldDescriptor) -> String {
     let kind = field.kind();
     if field.is_map() {

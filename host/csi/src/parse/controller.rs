@@ -1,4 +1,4 @@
-//! Requests of the Controller service about volumes; those about snapshots are beside it.
+//! Requests of the Controller service about volumes; `snapshots` has those about snapshots.
 
 use super::words::{
     any_capabilities, attributes, capabilities, capability, capacity, content_source, optional,
@@ -214,7 +214,7 @@ pub(crate) fn controller_modify_volume(
         mutable_parameters,
     } = request;
     let id = VolumeId::parse("volume_id", volume_id)?;
-    // May be empty: whether that asks for anything is the backend's to say.
+    // May be empty: the backend decides whether that requests any change.
     let mutable = attributes("mutable_parameters", mutable_parameters)?;
     Ok(Parsed::new(volume(&id), secrets, (id, mutable))
         .saying(|words, (_, mutable)| words.with_map(mutable)))

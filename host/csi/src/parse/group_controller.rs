@@ -66,7 +66,7 @@ pub(crate) fn get_volume_group_snapshot(
     group_and_members(group_snapshot_id, snapshot_ids, secrets)
 }
 
-/// No members are taken too: csi-sanity asks so, and a client that lost its list must be able to delete.
+/// An empty member list is valid: csi-sanity sends it, and a client that lost its list must be able to delete.
 fn group_and_members(
     group: String,
     members: Vec<String>,

@@ -1,5 +1,5 @@
-//! Requests of the Node service. Paths are only words here: whether one lies below a root, or is there at all, is the mount room's question
-//! (csi-sanity asks with a relative path and wants NOT_FOUND).
+//! Requests of the Node service. Paths are only strings here: the mounter checks whether a path lies below a path root and exists (csi-sanity sends a
+//! relative path and expects NOT_FOUND).
 
 use super::words::{attributes, capability, capacity, optional, required};
 use super::{Parsed, Result, origin, volume};
@@ -33,7 +33,7 @@ pub(crate) fn node_stage_volume(request: wire::NodeStageVolumeRequest) -> Result
             volume_context: attributes("volume_context", volume_context)?,
         },
     )
-    // Not the publish context: the plugin's own controller wrote it.
+    // Not the publish context: the plugin's own controller created it.
     .saying(|words, it| {
         words
             .with_map(&it.volume_context)
@@ -70,14 +70,14 @@ pub(crate) fn node_publish_volume(
     let target_path = NodePath::parse("target_path", target_path)?;
     let wanted = required("volume_capability", volume_capability)?;
     if let Some(tokens) = volume_context.remove(SERVICE_ACCOUNT_TOKENS) {
-        // Where both are set the context's may be the PersistentVolume author's, the secret is kubelet's.
+        // If both are set, the context's value may come from the PersistentVolume's author, the secret from kubelet.
         secrets
             .entry(SERVICE_ACCOUNT_TOKENS.to_owned())
             .or_insert(tokens);
     }
     let volume_context = attributes("volume_context", volume_context)?;
     let staging_path = staging(staging_target_path)?;
-    // One mounted in the other could not be unmounted while that is.
+    // If one path lay in the other, the outer one could not be unmounted while the inner one is mounted.
     if staging_path
         .as_ref()
         .is_some_and(|staging| staging.overlaps(&target_path))
@@ -158,7 +158,7 @@ pub(crate) fn node_expand_volume(
     } = request;
     let id = VolumeId::parse("volume_id", volume_id)?;
     let volume_path = NodePath::parse("volume_path", volume_path)?;
-    // Kernel and journal know the staging path and the capability; malformed ones are refused all the same.
+    // Kernel and journal know the staging path and the capability; malformed values are still rejected.
     staging(staging_target_path)?;
     let capacity = capacity(capacity_range)?;
     volume_capability

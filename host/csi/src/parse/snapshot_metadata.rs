@@ -6,22 +6,22 @@ use crate::error::Error;
 use crate::wire::csi::v1 as wire;
 use wasmount_core::names::SnapshotId;
 
-/// Which extents are wanted, from where, in which portions.
+/// The requested extents, their start and their number in one answer.
 #[derive(Debug)]
 pub(crate) struct WantedExtents {
     pub(crate) of: ExtentsOf,
     /// In bytes.
     pub(crate) starting_offset: u64,
-    /// Most extents of one answer; absent: ours to choose.
+    /// Most extents of one answer; absent: the host chooses.
     pub(crate) max_results: Option<u32>,
 }
 
-/// Of what.
+/// The subject of the request.
 #[derive(Debug, Clone)]
 pub(crate) enum ExtentsOf {
-    /// What a snapshot holds.
+    /// The allocated extents of a snapshot.
     Allocated(SnapshotId),
-    /// What changed between two.
+    /// The changed extents between two snapshots.
     Delta {
         base: SnapshotId,
         target: SnapshotId,

@@ -1,4 +1,4 @@
-//! What is taken and what is refused, message by message. `anything` throws arbitrary bytes at every parser.
+//! Valid and invalid requests, message by message. `anything` passes arbitrary bytes to every parser.
 
 mod anything;
 mod controller;
@@ -26,7 +26,7 @@ fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Those of a driver's list of that kind.
+/// The tokens of such a list of a driver.
 fn tokens(rpc: Rpc) -> PageTokens {
     PageTokens::of(&DriverName::parse("a.example.com").unwrap(), rpc)
 }
@@ -49,7 +49,7 @@ fn block_capability(mode: i32) -> wire::VolumeCapability {
     capability(Some(AccessType::Block(BlockVolume {})), mode)
 }
 
-/// The words with which a request is refused; all of these are INVALID_ARGUMENT.
+/// The message of a rejected request; the code is always INVALID_ARGUMENT.
 #[track_caller]
 fn refusal<T: Debug>(parsed: super::Result<T>) -> String {
     let error = parsed.unwrap_err();

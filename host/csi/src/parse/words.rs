@@ -1,4 +1,4 @@
-//! The words that several requests share: capabilities, capacities, places, pages, maps. It knows no request.
+//! Fields that several requests share: capabilities, capacities, topologies, pages, maps. This module knows no request.
 
 use crate::error::Error;
 use crate::page_token::PageTokens;
@@ -34,8 +34,8 @@ pub(super) fn optional<T>(
     }
 }
 
-/// At most 4 KiB (CSI specification, "Size Limits"). What kubelet and the sidecars add is counted apart: a volume whose context a plugin has
-/// filled to the limit must still be usable.
+/// At most 4 KiB (CSI specification, "Size Limits"). Keys that kubelet and the sidecars add are counted separately: a volume whose context a plugin
+/// has filled to the limit must still be usable.
 pub(super) fn attributes(
     what: &'static str,
     mut map: BTreeMap<String, String>,
@@ -48,7 +48,7 @@ pub(super) fn attributes(
     Ok(whole.into())
 }
 
-/// At least one.
+/// A list of at least one capability.
 pub(super) fn capabilities(
     capabilities: Vec<wire::VolumeCapability>,
 ) -> Checked<Vec<VolumeCapability>> {
@@ -59,7 +59,7 @@ pub(super) fn capabilities(
     any_capabilities(capabilities)
 }
 
-/// Also none: GetCapacity may ask without.
+/// A list that may be empty: GetCapacity may be called without capabilities.
 pub(super) fn any_capabilities(
     capabilities: Vec<wire::VolumeCapability>,
 ) -> Checked<Vec<VolumeCapability>> {
@@ -78,7 +78,7 @@ pub(super) fn capability(
         access_type,
     } = capability;
     let access_type = match access_type {
-        // A type of a later CSI arrives as none too: protobuf drops what it does not know.
+        // An unset type may also be one of a later CSI: protobuf drops unknown fields.
         None => {
             return Err(InvalidWord::rule(what, "has no access_type"));
         }
@@ -114,15 +114,15 @@ fn access_mode(what: &'static str, mode: i32) -> Checked<AccessMode> {
         Ok(Mode::MultiNodeMultiWriter) => Ok(AccessMode::MultiNodeMultiWriter),
         Ok(Mode::SingleNodeSingleWriter) => Ok(AccessMode::SingleNodeSingleWriter),
         Ok(Mode::SingleNodeMultiWriter) => Ok(AccessMode::SingleNodeMultiWriter),
-        // Of a later CSI: the backend may know it.
+        // A mode of a later CSI: the backend may know it.
         Err(_) => u32::try_from(mode)
             .map(AccessMode::Other)
             .map_err(|_| InvalidWord::rule(what, "has a negative access_mode")),
     }
 }
 
-/// An absent range, and one that says nothing, are unbounded. Negative or contradictory bounds are INVALID_ARGUMENT and not OUT_OF_RANGE:
-/// the latter is for a range "not allowed by the Plugin" (CSI specification, "CreateVolume Errors"), these no plugin could allow.
+/// An absent or empty range is unbounded. Negative or contradictory bounds are INVALID_ARGUMENT and not OUT_OF_RANGE: the latter is for a range "not
+/// allowed by the Plugin" (CSI specification, "CreateVolume Errors"), but no plugin could allow these.
 pub(super) fn capacity(range: Option<wire::CapacityRange>) -> Checked<CapacityRange> {
     let Some(wire::CapacityRange {
         required_bytes,
@@ -137,7 +137,7 @@ pub(super) fn capacity(range: Option<wire::CapacityRange>) -> Checked<CapacityRa
     )
 }
 
-/// A range that says something: what growing cannot do without.
+/// A range with at least one bound, which expansion requires.
 pub(super) fn required_capacity(range: Option<wire::CapacityRange>) -> Checked<CapacityRange> {
     let what = "capacity_range";
     let range = capacity(Some(required(what, range)?))?;
@@ -199,7 +199,7 @@ pub(super) fn topology_requirement(
     })
 }
 
-/// With the backend's own token, which may have become too old since: that is the backend's to say.
+/// A page with the backend's own token. The backend decides whether it has expired.
 pub(super) fn page(
     max_entries: i32,
     starting_token: String,

@@ -1,4 +1,4 @@
-//! Codes over their whole space, and what a client is told.
+//! The codes of all errors, and the messages to clients.
 
 use super::*;
 use wasmount_core::backend::PluginLabel;

@@ -1,5 +1,5 @@
-//! What the descriptors say, and that nothing with a secret can be formatted. That they equal the specification's is shown elsewhere,
-//! against the official module; here the lists stand so that a change is seen where it is made.
+//! The content of the descriptors, and that no message with a secret can be formatted. Another test compares them with the specification's, by the
+//! official module; the lists here show a change where it is made.
 
 use super::*;
 use csi::v1 as wire;

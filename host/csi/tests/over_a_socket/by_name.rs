@@ -1,4 +1,4 @@
-//! Calls by their names, without a socket: the same answers, the same refusals.
+//! Calls by name, without a socket: the same answers, the same errors.
 
 use crate::support::Served;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The Controller service, about volumes: each call right and wrong.
+//! The Controller service, about volumes: each RPC with valid and invalid requests.
 
 use crate::support::{Served, mounted, refused, volume_named};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What CSI 1.13 changes, on the wire: health calls in the place of conditions, and the place of snapshots.
+//! The changes of CSI 1.13, on the wire: health calls instead of conditions, and the topology of snapshots.
 
 use crate::support::{Served, mounted, refused, volume_named};
 use tonic::Code;
@@ -6,7 +6,7 @@ use wasmount_core::health::{Health, HealthStatus};
 use wasmount_csi::wire::csi::v1 as wire;
 use wire::volume_health::VolumeHealthEntry;
 
-/// As the backend in memory says of every volume but `v-well`.
+/// The answer of the backend in memory for every volume except `v-well`.
 fn slow() -> VolumeHealthEntry {
     VolumeHealthEntry {
         status: 1,

@@ -1,4 +1,4 @@
-//! Clients that are slow, silent, many, or do not speak gRPC: none harms another.
+//! Clients that are slow, silent, many, or do not speak gRPC: none affects another.
 
 use crate::limits::MESSAGE_BYTES;
 use crate::support::{PATIENCE, Served};
@@ -13,10 +13,10 @@ use tonic::codegen::http::Request;
 use wasmount_core::driver::Role;
 use wasmount_core::services::ServiceSet;
 
-/// How every HTTP/2 connection begins, with an empty SETTINGS frame behind it (RFC 9113, 3.4 and 6.5).
+/// The first bytes of every HTTP/2 connection, with an empty SETTINGS frame (RFC 9113, 3.4 and 6.5).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// A call without an argument from a client on gRPC's C core: POST, http, the authority with the index that follows, its path, its kind, an
+/// A call without an argument from a client on gRPC's C core: POST, http, the authority with the index that follows, its path, its content type, an
 /// empty message.
 fn probe_with_authority(authority: &str) -> Vec<u8> {
     let field = |name: &str, value: &str| {
@@ -41,7 +41,7 @@ fn probe_with_authority(authority: &str) -> Vec<u8> {
     .concat()
 }
 
-/// What kind the first frame of stream 1 is.
+/// The type of the first frame of stream 1.
 async fn answered_by(connection: &mut UnixStream) -> u8 {
     loop {
         let mut header = [0; 9];
@@ -55,7 +55,7 @@ async fn answered_by(connection: &mut UnixStream) -> u8 {
     }
 }
 
-/// Begins a call and sends so much of a message of 4 MiB.
+/// Starts a call and sends this much of a message of 4 MiB.
 async fn begin(
     client: &mut SendRequest<Bytes>,
     bytes: usize,
@@ -78,10 +78,10 @@ async fn code(answer: ResponseFuture) -> Code {
     Code::from_bytes(status.as_bytes())
 }
 
-/// Connections that do nothing.
+/// Connections that send nothing.
 const IDLE: usize = 2000;
 
-/// Two descriptors a connection, both ends being here, and some for the rest of the tests.
+/// Two descriptors for each connection, since both ends are in this process, and some for the rest of the tests.
 const DESCRIPTORS: u64 = 2 * IDLE as u64 + 1000;
 
 fn allow_descriptors() {
@@ -103,11 +103,11 @@ fn allow_descriptors() {
     .unwrap();
 }
 
-/// Reads until the server closes.
+/// Reads until the server closes the connection.
 async fn closed_by_server(mut connection: UnixStream) {
     let mut rest = Vec::new();
     let read = tokio::time::timeout(PATIENCE, connection.read_to_end(&mut rest)).await;
-    // That reading itself failed is a close as well: bytes of ours were left unread.
+    // A read error also counts as closed: the server left unread bytes.
     assert!(read.is_ok(), "the server did not close");
 }
 
@@ -118,7 +118,7 @@ async fn a_call_is_answered_beside_two_thousand_idle_connections() {
     let mut idle = Vec::with_capacity(IDLE);
     for number in 0..IDLE {
         let mut connection = UnixStream::connect(&served.socket).await.unwrap();
-        // Every second one has spoken, the others are silent from the start.
+        // Every second connection sends data, the others are silent from the start.
         if number % 2 == 0 {
             connection.write_all(PREFACE).await.unwrap();
         }
@@ -138,7 +138,7 @@ async fn connections_above_the_limit_wait() {
     for _ in 0..3 {
         let mut connection = connect().await.unwrap();
         connection.write_all(PREFACE).await.unwrap();
-        // The server's SETTINGS: it was taken.
+        // The server's SETTINGS: the connection was accepted.
         connection.read_u8().await.unwrap();
         idle.push(connection);
     }
@@ -158,14 +158,14 @@ async fn half_a_frame_holds_up_nobody_else() {
     let served = Served::whole();
     let mut slow = UnixStream::connect(&served.socket).await.unwrap();
     slow.write_all(PREFACE).await.unwrap();
-    // A HEADERS frame of stream 1 that announces 100 bytes and brings 3.
+    // A HEADERS frame of stream 1 that announces 100 bytes and contains 3.
     slow.write_all(b"\0\0\x64\x01\x04\0\0\0\x01\x82\x86\x84")
         .await
         .unwrap();
     for _ in 0..3 {
         served.answers().await;
     }
-    // It was not cut off for being slow: the server still reads.
+    // The slow client was not disconnected: the server still reads.
     slow.write_all(&[0]).await.unwrap();
 }
 
@@ -212,7 +212,7 @@ async fn any_authority_is_taken() {
         let call = probe_with_authority(authority);
         connection.write_all(&call).await.unwrap();
         let answered = tokio::time::timeout(PATIENCE, answered_by(&mut connection)).await;
-        // HEADERS; a refusal would be RST_STREAM, which is 3.
+        // HEADERS; an error would be RST_STREAM, which is 3.
         assert_eq!(answered.unwrap(), 1, "{authority}");
     }
 }
@@ -229,7 +229,7 @@ async fn half_sent_requests_hold_a_bounded_share_and_end() {
     for _ in 0..STREAMS {
         calls.push(begin(&mut client, SENT).await);
     }
-    // Another connection has its own share, for a request of the largest size too.
+    // Another connection has its own share, even for a request of the largest size.
     served.answers().await;
     let mut controller = served.controller().await;
     let request = crate::limits::request_of(MESSAGE_BYTES);
@@ -239,12 +239,12 @@ async fn half_sent_requests_hold_a_bounded_share_and_end() {
     let of = |code| codes.iter().filter(|it| **it == code).count();
     let (refused, stalled) = (of(Code::Unavailable), of(Code::DeadlineExceeded));
     assert_eq!(refused + stalled, STREAMS, "{codes:?}");
-    // 16 MiB of a connection, by 256 KiB and a little more.
+    // 16 MiB of a connection, divided by 256 KiB and a little more.
     assert!((32..64).contains(&stalled), "{stalled}");
-    // What they held is free again.
+    // The memory of the ended requests is free again.
     let (answer, mut body) = begin(&mut client, MESSAGE_BYTES).await;
     body.send_data(Bytes::new(), true).unwrap();
-    // Zeros are no message: it was read whole.
+    // Zeros are not a valid message: it was read completely.
     assert_eq!(code(answer).await, Code::Internal);
     connection.abort();
     served.answers().await;
@@ -260,7 +260,7 @@ async fn half_sent_requests_of_all_connections_hold_a_bounded_share() {
         let (mut client, connection) = h2::client::handshake(connection).await.unwrap();
         connections.spawn(connection);
         for _ in 0..4 {
-            // A quarter of what a connection may hold, but for what a request holds beside its message.
+            // A quarter of a connection's limit, less the memory of a request beside its message.
             calls.push(begin(&mut client, MESSAGE_BYTES - (64 << 10)).await);
         }
     }
@@ -269,7 +269,7 @@ async fn half_sent_requests_of_all_connections_hold_a_bounded_share() {
     let stalled = codes.iter().filter(|it| **it == Code::DeadlineExceeded);
     // 32 MiB of the socket.
     assert!((1..=8).contains(&stalled.count()), "{codes:?}");
-    // Ended connections hold nothing.
+    // Closed connections hold no memory.
     connections.shutdown().await;
     served.answers().await;
 }

@@ -1,4 +1,4 @@
-//! Who the driver is, what it can do, and that it refuses what it cannot.
+//! The driver's identity and capabilities, and the rejection of RPCs that it does not advertise.
 
 use crate::support::{CONNECTIONS, Served, config, in_1_13, refused};
 use prost::Message;
@@ -11,7 +11,7 @@ use wasmount_core::rpc::Rpc;
 use wasmount_core::services::{Service, ServiceSet};
 use wasmount_csi::wire::csi::v1 as wire;
 
-/// Calls any method with an empty message and looks at the status only.
+/// Calls any method with an empty message and returns only the status.
 async fn bare_call(channel: Channel, path: &str) -> Result<(), Status> {
     let mut client = tonic::client::Grpc::new(channel);
     client.ready().await.unwrap();
@@ -23,7 +23,7 @@ async fn bare_call(channel: Channel, path: &str) -> Result<(), Status> {
         .map(drop)
 }
 
-/// Decodes from every message.
+/// Decodes from any message.
 #[derive(Clone, PartialEq, Message)]
 struct Anything {}
 
@@ -172,7 +172,7 @@ async fn services_not_exported_are_unimplemented() {
     for (rpc, code) in codes(&Served::offering(ServiceSet::default())).await {
         let expected = match rpc {
             Rpc::GetPluginInfo | Rpc::GetPluginCapabilities | Rpc::Probe => Code::Ok,
-            // Served, and refused for its missing fields: an earlier version may have staged.
+            // Served, and rejected for missing fields: an earlier version may have staged.
             Rpc::NodeUnstageVolume | Rpc::NodeUnpublishVolume => Code::InvalidArgument,
             _ => Code::Unimplemented,
         };

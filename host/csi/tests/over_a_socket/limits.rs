@@ -1,4 +1,4 @@
-//! How large a request may be.
+//! The size limit of a request.
 
 use crate::support::{Served, refused};
 use prost::Message;
@@ -8,7 +8,7 @@ use wasmount_csi::wire::csi::v1 as wire;
 
 pub(crate) const MESSAGE_BYTES: usize = 4 << 20;
 
-/// A request of exactly so many bytes; secrets have no limit of their own.
+/// A request of exactly this many bytes; secrets have no separate limit.
 pub(crate) fn request_of(bytes: usize) -> wire::DeleteVolumeRequest {
     let with = |length: usize| wire::DeleteVolumeRequest {
         volume_id: "v".to_owned(),

@@ -1,4 +1,4 @@
-//! What a call leaves in the log: its failure once, with its name; a request never.
+//! The log of a call: its failure once, with its RPC; never a request.
 
 use crate::support::{Served, refused, volume_named};
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use wasmount_csi::wire::csi::v1 as wire;
 
 const SECRET: &str = "hunter2-hunter2";
 
-/// While there is one subscriber alone, tracing asks the thread that comes to a line of the log first, and if that has none the line is off for
-/// all threads (tracing-core, `callsite::Dispatchers::rebuilder`): so there are two.
+/// With a single subscriber, tracing asks the thread that first reaches a log line, and if that thread has no subscriber the line is disabled for all
+/// threads (tracing-core, `callsite::Dispatchers::rebuilder`): so there are two.
 static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
 /// Everything that is logged, as text.
@@ -40,7 +40,7 @@ impl io::Write for Log {
     }
 }
 
-/// Catches what this test logs: its runtime has one thread.
+/// Captures the log of this test, whose runtime has one thread.
 fn caught(level: Level) -> (Log, tracing::subscriber::DefaultGuard) {
     LazyLock::force(&ANOTHER);
     let log = Log::default();

@@ -1,4 +1,4 @@
-//! The CSI face as clients see it: a real Unix socket, real gRPC, a driver over a native backend and stores in memory.
+//! The CSI services as clients see them: a real Unix socket, real gRPC, a driver over a native backend and stores in memory.
 
 #![forbid(unsafe_code)]
 #![allow(

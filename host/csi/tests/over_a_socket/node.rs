@@ -1,4 +1,4 @@
-//! The Node service: a life on the node, and each call wrong.
+//! The Node service: a full volume lifecycle on the node, and each RPC with an invalid request.
 
 use crate::support::{Served, mounted, refused, volume_named};
 use tonic::Code;

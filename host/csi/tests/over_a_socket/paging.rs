@@ -1,4 +1,4 @@
-//! Tokens of lists: they lead on, in their own list only, and the backend hears of no other.
+//! Page tokens: they continue a list, only in their own list, and the backend receives no other token.
 
 use crate::support::{CONNECTIONS, Served, config, refused, volume_named};
 use std::sync::atomic::Ordering;
@@ -38,7 +38,7 @@ fn snapshots(source: &str, token: &str) -> wire::ListSnapshotsRequest {
     }
 }
 
-/// The token behind the first volume.
+/// The token after the first volume.
 async fn token(served: &Served) -> String {
     let mut controller = served.controller().await;
     let page = controller.list_volumes(volumes(1, "")).await.unwrap();

@@ -1,4 +1,4 @@
-//! Clients that do not wait: the work goes on, and a retry finds it.
+//! Clients that do not wait: the work continues, and a retry finds it.
 
 use crate::support::{PATIENCE, Served, refused, until, volume_named};
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ async fn a_deadline_passes_the_work_goes_on_and_the_retry_finds_it() {
     let closed = served.backend.gate.write().await;
     let mut hurried = Request::new(volume_named("a"));
     hurried.set_timeout(Duration::from_millis(50));
-    // Whoever notices first: DEADLINE_EXCEEDED is the server's word, CANCELLED that of tonic's client. The server's is pinned in `rpc`.
+    // It depends on which timer fires first: the server returns DEADLINE_EXCEEDED, tonic's client CANCELLED. A test in `rpc` fixes the server's code.
     let (late, words) = refused(controller.create_volume(hurried).await);
     assert!(
         matches!(late, Code::DeadlineExceeded | Code::Cancelled),
@@ -61,7 +61,7 @@ async fn a_client_hangs_up_the_work_goes_on_and_the_retry_finds_it() {
     created_by_retry(&served, "v-a").await;
 }
 
-/// Retries as a sidecar does: ABORTED may be answered until the first call has let go.
+/// Retries as a sidecar does: ABORTED is possible until the first call has released its claims.
 async fn created_by_retry(served: &Served, id: &str) {
     let mut controller = served.controller().await;
     let retried = tokio::time::timeout(PATIENCE, async {
@@ -103,10 +103,10 @@ async fn a_shutdown_removes_the_socket_and_ends() {
     assert!(!served.socket.exists());
 }
 
-/// A stop takes less than this when nobody waits for an answer, on a busy machine; well below the time that answers are given.
+/// A stop without pending answers takes less than this, on a busy machine; well below the time limit of answers.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
-/// How every HTTP/2 connection begins, with an empty SETTINGS frame behind it (RFC 9113, 3.4 and 6.5).
+/// The first bytes of every HTTP/2 connection, with an empty SETTINGS frame (RFC 9113, 3.4 and 6.5).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn a_shutdown_does_not_wait_for_idle_clients() {
     let served = Served::whole();
     let connect = || tokio::net::UnixStream::connect(&served.socket);
     let _silent = connect().await.unwrap();
-    // It speaks, and never answers the server's GOAWAY.
+    // It speaks HTTP/2, and never answers the server's GOAWAY.
     let mut deaf = connect().await.unwrap();
     deaf.write_all(PREFACE).await.unwrap();
     served.answers().await;

@@ -1,4 +1,4 @@
-//! Streams of extents: whole, in portions, at the client's pace.
+//! Streams of extents: complete, in portions, at the client's pace.
 
 use crate::support::backend::EXTENT_BYTES;
 use crate::support::{Served, refused, until};
@@ -42,7 +42,7 @@ async fn offsets(
 async fn all_extents_arrive_in_portions_of_the_size_that_was_asked() {
     let served = Served::whole();
     let mut metadata = served.metadata().await;
-    // Five extents, each with a gap behind it.
+    // Five extents, each followed by a gap.
     let snapshot = (10 * EXTENT_BYTES).to_string();
     let stream = metadata
         .get_metadata_allocated(allocated(&snapshot, 0, 2))
@@ -53,7 +53,7 @@ async fn all_extents_arrive_in_portions_of_the_size_that_was_asked() {
         offsets(stream).await.unwrap(),
         [vec![0, 8192], vec![16384, 24576], vec![32768]]
     );
-    // However small the portions are.
+    // Whatever the size of the portions.
     assert_eq!(served.backend.pages.load(Ordering::SeqCst), 1);
     let stream = metadata
         .get_metadata_allocated(allocated(&snapshot, 16384, 0))
@@ -154,7 +154,7 @@ async fn pages_are_fetched_at_the_pace_of_the_client() {
         .unwrap()
         .into_inner();
     stream.message().await.unwrap().unwrap();
-    // As long as it takes until nothing more is fetched: the windows of HTTP/2 are full.
+    // Waits until no further page is fetched: the windows of HTTP/2 are full.
     let mut before = 0;
     while before != fetched() {
         before = fetched();
@@ -232,7 +232,7 @@ async fn from_the_end_of_the_volume_on_there_is_nothing() {
     assert_eq!(offsets(stream).await.unwrap(), [Vec::<i64>::new()]);
 }
 
-/// A stream whose second page never comes, after its first.
+/// A stream after its first page, whose second page never arrives.
 async fn waiting(
     served: &Served,
     timeout: Option<Duration>,

@@ -1,4 +1,4 @@
-//! Snapshots and groups of them: each call right and wrong.
+//! Snapshots and groups of them: each RPC with valid and invalid requests.
 
 use crate::support::{Served, refused, volume_named};
 use tonic::Code;

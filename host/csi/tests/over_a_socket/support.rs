@@ -1,4 +1,4 @@
-//! Serves a driver for the length of a test, and calls it.
+//! Serves a driver for the duration of a test, and calls it.
 
 pub(crate) mod backend;
 pub(crate) mod memory;
@@ -27,13 +27,13 @@ use wasmount_csi::wire::csi::v1::volume_capability::{AccessMode, AccessType, Mou
 use wasmount_csi::wire::csi::v1::{self as wire};
 use wasmount_socket::{BoundSocket, Connections};
 
-/// Longer than anything here takes on a busy machine; a test that hangs ends.
+/// Longer than any step takes on a busy machine; ends a test that hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// More than any test opens that does not say otherwise.
+/// More than any test opens without its own limit.
 pub(crate) const CONNECTIONS: usize = 4096;
 
-/// What a driver is served with that speaks CSI 1.12.
+/// The configuration of a driver with CSI 1.12.
 pub(crate) fn config(role: Role) -> DriverConfig {
     DriverConfig {
         name: DriverName::parse("memory.wasmount.io").unwrap(),
@@ -55,7 +55,7 @@ pub(crate) fn in_1_13(config: DriverConfig) -> DriverConfig {
     }
 }
 
-/// A driver that is being served.
+/// A driver that is served.
 pub(crate) struct Served {
     pub(crate) backend: Arc<MemoryBackend>,
     pub(crate) mounter: Arc<MemoryMounter>,
@@ -67,7 +67,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Everything that a backend can offer.
+    /// A driver with all services and features.
     pub(crate) fn whole() -> Self {
         let features = [
             Feature::CloneVolume,
@@ -129,7 +129,7 @@ impl Served {
         }
     }
 
-    /// A connection of its own.
+    /// A separate connection.
     pub(crate) async fn channel(&self) -> Channel {
         let uri = format!("unix://{}", self.socket.display());
         Endpoint::from_shared(uri).unwrap().connect().await.unwrap()
@@ -155,7 +155,7 @@ impl Served {
         NodeClient::new(self.channel().await)
     }
 
-    /// The plainest of calls, over a new connection, as kubelet makes it.
+    /// A minimal call over a new connection, as kubelet makes it.
     pub(crate) async fn answers(&self) {
         let mut identity = self.identity().await;
         let answer = tokio::time::timeout(
@@ -170,7 +170,7 @@ impl Served {
     }
 }
 
-/// Code and words of a refusal.
+/// Code and message of an error.
 #[track_caller]
 pub(crate) fn refused<T: std::fmt::Debug>(answer: Result<Response<T>, Status>) -> (Code, String) {
     let status = answer.unwrap_err();
@@ -198,7 +198,7 @@ pub(crate) fn volume_named(name: &str) -> wire::CreateVolumeRequest {
     }
 }
 
-/// Waits until something is so; fails when it never is.
+/// Waits until a condition holds; panics if it never does.
 pub(crate) async fn until(what: &str, so: impl Fn() -> bool) {
     let waited = tokio::time::timeout(PATIENCE, async {
         while !so() {

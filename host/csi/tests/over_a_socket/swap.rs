@@ -1,4 +1,4 @@
-//! A version that brings new capabilities: clients ask for those when they connect, so their connections are closed, and nothing else is.
+//! A version with new capabilities: clients read capabilities when they connect, so their connections are closed, and nothing else is.
 
 use crate::support::backend::MemoryBackend;
 use crate::support::*;
@@ -13,7 +13,7 @@ use wasmount_core::driver::{Role, ServingPolicy};
 use wasmount_core::services::{Service, ServiceSet};
 use wasmount_csi::wire::csi::v1 as wire;
 
-/// Far longer than a server takes to send a client away.
+/// Far longer than a server takes to send GOAWAY.
 const SOON: Duration = Duration::from_secs(2);
 
 const POOR: [Service; 2] = [Service::Controller, Service::NodeStage];
@@ -31,7 +31,7 @@ fn served() -> Served {
     Served::in_role(Role::All, ServiceSet::new(POOR, []))
 }
 
-/// A client that speaks HTTP/2 up to its first settings and then listens.
+/// A client that completes HTTP/2's first settings and then only reads.
 async fn listening(served: &Served) -> UnixStream {
     let mut client = UnixStream::connect(&served.socket).await.unwrap();
     client
@@ -43,7 +43,7 @@ async fn listening(served: &Served) -> UnixStream {
     client
 }
 
-/// Whether the server says that it will close (HTTP/2, frame type GOAWAY).
+/// Whether the server announces that it will close (HTTP/2, frame type GOAWAY).
 async fn is_sent_away(client: &mut UnixStream) -> bool {
     const GOAWAY: u8 = 7;
     let mut frames = Vec::new();
@@ -54,7 +54,7 @@ async fn is_sent_away(client: &mut UnixStream) -> bool {
             Ok(read) => read.unwrap(),
         };
         frames.extend_from_slice(&bytes[..read]);
-        // A frame's type is its fourth byte; the length is in the three before. The rest of the first settings frame may come first.
+        // A frame's type is its fourth byte, after three bytes of length. The rest of the first settings frame may arrive first.
         let found = frames
             .windows(9)
             .any(|head| head[3] == GOAWAY && head[..2] == [0, 0] && head[4..9] == [0; 5]);
@@ -94,7 +94,7 @@ async fn a_call_that_runs_while_its_client_is_sent_away_is_answered() {
     until("the call has come", || served.driver.calls_in_flight() == 1).await;
     let mut other = listening(&served).await;
     swap(&served, &RICH);
-    // Whoever connects before the clients are sent away is sent away too.
+    // A client that connects before the connections are closed receives GOAWAY too.
     assert!(is_sent_away(&mut other).await);
     served.answers().await;
     drop(closed);
@@ -108,7 +108,7 @@ async fn calls_over_one_channel_go_on_through_many_such_versions() {
     let mut identity = served.identity().await;
     for round in 0..20 {
         swap(&served, if round % 2 == 0 { &RICH } else { &POOR });
-        // The client of this test connects again by itself; a call that meets the end of a connection may have to be made again.
+        // The client of this test reconnects automatically; a call during the close of a connection may have to be retried.
         let mut answered = false;
         for _ in 0..3 {
             let request = wire::GetPluginInfoRequest {};

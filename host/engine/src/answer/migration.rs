@@ -1,4 +1,4 @@
-//! Records that a guest wants changed.
+//! Checks the record changes that a guest returns for a migration.
 
 use super::{Checker, Invalid};
 use crate::bindings::exported::state_migration as guest;

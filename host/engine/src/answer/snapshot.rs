@@ -1,4 +1,4 @@
-//! Answers that speak of snapshots: single ones, groups, and what is in one.
+//! Checks answers about snapshots: single ones, groups, and metadata.
 
 use super::{Checker, Invalid, bytes, page_length, same};
 use crate::bindings::exported::{group_snapshots, snapshot_listing, snapshot_metadata};
@@ -71,7 +71,7 @@ impl Checker {
         Ok(group)
     }
 
-    /// Extents in ascending order, inside of the volume, at most as many as asked.
+    /// Extents in ascending order, within the volume, at most as many as requested.
     pub(crate) fn metadata(
         &self,
         page: snapshot_metadata::MetadataPage,
@@ -134,7 +134,7 @@ impl Checker {
         self.without_secret("source_volume_id", &source_volume)?;
         Ok(Snapshot {
             id: self.snapshot_id(id)?,
-            // It came from the client once, whose ids may be longer than a plugin's.
+            // The client sent it, and its ids may be longer than a plugin's.
             source_volume: VolumeId::parse("source_volume_id", source_volume)?,
             size_bytes: bytes("size_bytes", size_bytes)?,
             created_at,

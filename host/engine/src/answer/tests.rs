@@ -1,4 +1,4 @@
-//! Tests of the rules for answers: tables of what is taken and what is not.
+//! Tests of the rules for answers: tables of valid and invalid ones.
 
 use super::*;
 use crate::bindings::exported::{

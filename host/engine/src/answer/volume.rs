@@ -1,4 +1,4 @@
-//! Answers that speak of volumes: what was made, what is listed, how it fares.
+//! Checks answers about volumes: created, listed, their health.
 
 use super::{Checker, Invalid, bytes, same};
 use crate::bindings::exported::{
@@ -14,11 +14,11 @@ use wasmount_core::volume::{
     VolumeStatus,
 };
 
-/// Most things that are wrong with one volume.
+/// Most health conditions of one volume.
 const HEALTHS: usize = 64;
 
 impl Checker {
-    /// The answer to create-volume: inside the range, from the source that was asked for.
+    /// The answer to create-volume: within the capacity range, from the requested source.
     pub(crate) fn created(
         &self,
         volume: types::Volume,
@@ -89,7 +89,7 @@ impl Checker {
         self.attributes("publish_context", pairs)
     }
 
-    /// The answer to expand-volume. CSI requires the size, so 0 does not stand for unknown here: Kubernetes would take it for the size.
+    /// The answer to expand-volume. CSI requires the size, so 0 does not mean unknown here: Kubernetes would use it as the size.
     pub(crate) fn expanded(
         &self,
         expanded: controller_expand::Expanded,
@@ -196,7 +196,7 @@ impl Checker {
         }
         match source {
             types::ContentSource::Snapshot(id) => Ok(ContentSource::Snapshot(
-                // It came from the client, whose ids may be longer than a plugin's.
+                // The client sent it, and its ids may be longer than a plugin's.
                 wasmount_core::names::SnapshotId::parse("snapshot_id", id)?,
             )),
             types::ContentSource::Volume(id) => {

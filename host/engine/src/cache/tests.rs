@@ -1,4 +1,4 @@
-//! Tests of the cache with the smallest component there is: found again, and never trusted beyond what was written.
+//! Tests of the cache with the smallest possible component: an entry is found again, and only intact entries are used.
 
 use super::*;
 use tempfile::TempDir;
@@ -27,7 +27,7 @@ impl Fixture {
         }
     }
 
-    /// With one entry.
+    /// A cache with one entry.
     fn filled() -> Self {
         let fixture = Self::empty();
         fixture.put();
@@ -158,7 +158,7 @@ fn two_starts_of_one_process_number_do_not_meet_in_a_name() {
     let fixture = Fixture::empty();
     let other = Cache::open(&fixture.directory, &fixture.engine).unwrap();
     assert_ne!(fixture.cache.start, other.start);
-    // What the other would write first, in the way.
+    // The first temporary file of the other cache's naming scheme already exists.
     let mut aside = OsString::from(fixture.cache.pointer(&KEY));
     aside.push(format!(".{}.1.{UNFINISHED}", std::process::id()));
     fs::write(fixture.directory.join(aside), b"half").unwrap();
@@ -204,7 +204,7 @@ fn what_nobody_claims_goes_and_what_somebody_claims_stays() {
     let fixture = Fixture::filled();
     let code = fixture.engine.precompile_component(COMPONENT).unwrap();
     fixture.cache.put(&[8; 32], &code).unwrap();
-    // Of another engine, code without a pointer, and what is not of the cache.
+    // Files of another engine, code without a pointer, and files that are not the cache's.
     let digest = hex::encode(KEY);
     for name in [
         format!("{digest}-0000000000000000"),

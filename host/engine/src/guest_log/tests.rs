@@ -1,4 +1,4 @@
-//! Tests of what is heard of a guest: within bounds, and without secrets however it cuts them.
+//! Tests of a guest's output: bounded, and without secrets wherever it is split.
 
 use super::*;
 use std::sync::LazyLock;
@@ -6,8 +6,8 @@ use tracing::Dispatch;
 use tracing::subscriber::NoSubscriber;
 use wasmount_core::secrets::Secrets;
 
-/// While there is one subscriber alone, tracing asks the thread that comes to a line of the log first, and if that has none the line is off for
-/// all threads (tracing-core, `callsite::Dispatchers::rebuilder`): so there are two.
+/// With a single subscriber, tracing asks the thread that first reaches a log line, and if that thread has no subscriber the line is disabled for all
+/// threads (tracing-core, `callsite::Dispatchers::rebuilder`): so there are two.
 static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
 fn log() -> GuestLog {
@@ -37,7 +37,7 @@ fn the_last_log_lines_are_whole_and_without_secrets() {
     assert_eq!(log.close(), None);
 }
 
-/// What the log holds after the guest spoke, and its last words.
+/// The content of the log after the guest's output, and its last lines.
 fn heard(speak: impl FnOnce(&GuestLog)) -> (String, Option<String>) {
     LazyLock::force(&ANOTHER);
     let lines = Lines::default();

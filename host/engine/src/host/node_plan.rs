@@ -1,4 +1,4 @@
-//! Import `node-plan`: what a volume is, step by step. Nothing happens here; the rules of recording are the recorder's.
+//! Import `node-plan`: the steps of a volume's plan. They are only recorded; the recorder has the rules.
 
 use super::Answer;
 use crate::bindings::imported::node_plan::{File, Host};

@@ -1,5 +1,5 @@
-//! Import `pool`: trees and images of the granted pools. Requests go to the mounter, which knows grants and paths; here is only their
-//! order: what a record describes is not destroyed before the record is durable.
+//! Import `pool`: trees and images of the granted pools. Requests go to the mounter, which knows grants and paths; this module only ensures their
+//! order: an object is not destroyed before the record that describes it is durable.
 
 use super::Answer;
 use crate::bindings::imported::pool::{Entry, Extents as GuestExtents, Host, Kind, Usage};
@@ -41,8 +41,8 @@ impl Invocation {
         let (driver, mounter) = (self.parts.driver.clone(), Arc::clone(&self.parts.mounter));
         self.waits_for_storage = true;
         let reply = if call.is_destructive() {
-            // Also for a guest that is stopped meanwhile: the claims of its call last until this has ended. Other calls may end late, and
-            // keep no volume from being torn down while their storage hangs.
+            // Also for a guest that is stopped meanwhile: the claims of its call last until this has ended. Other calls may end late, and must not
+            // block the teardown of a volume while their storage hangs.
             let work = async move { mounter.pool(driver, call).await };
             let job = self.call.jobs.spawn(work.in_current_span());
             job.await.unwrap_or_else(|_| {
@@ -75,7 +75,7 @@ impl Invocation {
 
 impl Host for Invocation {
     async fn names(&mut self) -> wasmtime::Result<Vec<String>> {
-        // The contract gives this function no error: without an answer the guest is stopped.
+        // The contract defines no error for this function: without an answer the guest is stopped.
         let error = match self.ask_pool(PoolCall::Names).await {
             Ok(PoolReply::Names(names)) => return Ok(names),
             Ok(_) => unexpected(),

@@ -1,5 +1,5 @@
 //! Import `state`: the durable keys of the backend. It belongs to the controller service: on a node, where the same plugin may run in another
-//! process with another store, every function is refused.
+//! process with another store, every function returns an error.
 
 use super::Answer;
 use crate::bindings::imported::state::{Entry, Expect, Host, Outcome};
@@ -13,7 +13,7 @@ use wasmount_core::state::{
     record_bytes,
 };
 
-/// Entries that are read at a time: with values of the largest size they take 16 MiB.
+/// Entries that are read at a time: 16 MiB with values of the largest size.
 const SCAN_STEP: u32 = 16;
 
 impl Invocation {
@@ -40,7 +40,7 @@ impl Invocation {
         Ok(space)
     }
 
-    /// What is stored lies on the disk of a node in the clear: a value of a secret has no place there.
+    /// The store is not encrypted on the disk of a node: a secret must not be stored there.
     fn check_words(&self, key: &str, value: &[u8]) -> Answer<()> {
         check_key(key)?;
         check_length("the value", value.len(), STATE_VALUE_BYTES)?;
@@ -55,7 +55,7 @@ impl Invocation {
         Ok(())
     }
 
-    /// The records of one backend must not fill the disk of all. Calls at the same time may go over by what they write at that moment.
+    /// The records of one backend must not fill the disk for all. Concurrent calls may exceed the limit by what they write at that moment.
     async fn check_room(&mut self, space: &Keyspace, key: &str, value_bytes: usize) -> Answer<()> {
         let (store, limit) = (&self.parts.state, self.parts.limits.state_bytes);
         let added = record_bytes(key, value_bytes);
@@ -67,7 +67,7 @@ impl Invocation {
         if added <= replaced {
             return Ok(());
         }
-        // It may have counted too much: what is durable is counted exactly.
+        // The size may be too high: durable records are counted exactly.
         store.sync().await?;
         let others = store.size(space).await?.saturating_sub(replaced);
         if others.saturating_add(added) > limit {
@@ -106,8 +106,8 @@ impl Host for Invocation {
         Ok(outcome_to_guest(outcome))
     }
 
-    /// In steps, so that a thousand values of the largest size never lie in the host's memory: an answer ends where it would carry more than
-    /// one host call may, but has at least one entry if there is any.
+    /// In steps, so that a thousand values of the largest size are never in the host's memory at once. An answer ends before it exceeds the limit of
+    /// one host call, but has at least one entry if there is any.
     async fn scan(
         &mut self,
         prefix: String,

@@ -1,7 +1,7 @@
-//! What is looked for in a guest's texts: each spelling of a call's secrets, in one automaton. A tenant writes them, and a list of their lines that
-//! is searched one by one held a worker for minutes.
+//! The search patterns for a guest's texts: each spelling of a call's secrets, in one automaton. A tenant writes the secrets, and a search for their
+//! lines one by one blocked a worker for minutes.
 //!
-//! The automaton is not wiped when it goes, as spellings are: the library has no way to, and the memory of the guest holds the same.
+//! Unlike the spellings, the automaton is not wiped when dropped: the library cannot do that, and the guest's memory contains the same values.
 
 use super::printable;
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
@@ -9,49 +9,49 @@ use std::ops::Range;
 use wasmount_core::secrets::REDACTED_VALUE_BYTES;
 use zeroize::Zeroizing;
 
-/// Longest pattern, in bytes. Of a longer spelling the beginning is looked for, and all behind it counts as the value: a page of text
-/// that is equal by chance is not to be had.
+/// Longest pattern, in bytes. Of a longer spelling only the beginning is searched for, and all text after it counts as the value: a page of text is
+/// not equal by chance.
 const PATTERN_BYTES: usize = 1024;
-/// All patterns of a call together, in bytes: a bundle of all public certificate authorities has 220 KiB, and the automaton takes a dozen
-/// bytes for each of these.
+/// All patterns of a call together, in bytes: a bundle of all public certificate authorities has 220 KiB, and the automaton takes a dozen bytes for
+/// each byte of a pattern.
 const PATTERNS_BYTES: usize = 512 << 10;
-/// All values of a call together, in bytes: more than the one Secret of 1 MiB that Kubernetes allows, and one of the backend's.
+/// All values of a call together, in bytes: more than one Secret of 1 MiB, which is Kubernetes' limit, and one of the backend.
 const VALUES_BYTES: usize = 2 << 20;
-/// Shortest value that an id or a context must not hold, in bytes. Shorter ones are user names such as `admin`, which stand in paths by
-/// right, and no secret worth the name.
+/// Shortest value that an id or a context must not contain, in bytes. Shorter ones are user names such as `admin`, which paths may contain, and too
+/// short for a secret.
 const REFUSED_VALUE_BYTES: usize = 8;
-/// Shortest quoted string of a JSON document that counts as a secret itself, in bytes: service account tokens arrive as one document, and a
-/// guest will hold the token alone. Shorter ones are the names of its fields.
+/// Shortest quoted string of a JSON document that counts as a secret itself, in bytes: service account tokens arrive as one document, and a guest
+/// will use the token alone. Shorter strings are the names of its fields.
 const QUOTED_BYTES: usize = 20;
 
-/// All that is looked for.
+/// All patterns of a call.
 #[derive(Default)]
 pub(super) struct Patterns {
-    /// In order of their bytes, as the automaton numbers them.
+    /// Sorted by their bytes, which is the automaton's numbering.
     patterns: Vec<Pattern>,
-    /// None: there is nothing to look for.
+    /// None: there are no patterns.
     automaton: Option<AhoCorasick>,
-    /// Everything that should be looked for is.
+    /// Whether the patterns cover all secrets.
     pub(super) are_complete: bool,
 }
 
 struct Pattern {
     text: Zeroizing<String>,
-    /// Whether it must not stand in a word either.
+    /// Whether a string must not contain it either.
     refused: bool,
-    /// It is the beginning of a longer spelling.
+    /// Whether it is the beginning of a longer spelling.
     is_cut: bool,
 }
 
 /// A part of a value that counts as a secret itself.
 struct Part<'v> {
     text: &'v str,
-    /// It is the name of a field of a JSON document, such as the audience of a token: a file may be called so.
+    /// It is the name of a field of a JSON document, such as the audience of a token: a file may have the same name.
     is_name: bool,
 }
 
 impl Patterns {
-    /// Of values, the most important first: whole values, then what they are made of.
+    /// Patterns of values, the most important first: whole values, then their parts.
     pub(super) fn of<'v>(values: impl Iterator<Item = &'v str> + Clone) -> Self {
         let wholes = values.clone().map(|text| Part {
             text,
@@ -83,7 +83,7 @@ impl Patterns {
                 ..Self::default()
             };
         }
-        // The smallest kind: a deterministic automaton would take a hundred times the memory.
+        // The smallest kind: a deterministic automaton would need a hundred times the memory.
         let built = AhoCorasick::builder()
             .kind(Some(AhoCorasickKind::ContiguousNFA))
             .build(patterns.iter().map(|pattern| pattern.text.as_bytes()));
@@ -94,7 +94,7 @@ impl Patterns {
         }
     }
 
-    /// Where something stands, in order; what overlaps is one.
+    /// The ranges of all matches, in order; overlapping ones are joined.
     pub(super) fn find(&self, text: &str) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         let Some(automaton) = &self.automaton else {
@@ -111,8 +111,8 @@ impl Patterns {
         found
     }
 
-    /// The same for a text whose end may be missing: the beginning of something in last place counts as well. A few bytes do not: they are
-    /// like the end of any word.
+    /// The same for a text that may be truncated: the beginning of a pattern at its end counts as well. A few bytes do not: any word may end like
+    /// that.
     pub(super) fn find_with_begun(&self, text: &str) -> Vec<Range<usize>> {
         let mut found = self.find(text);
         let first = text.len().saturating_sub(PATTERN_BYTES);
@@ -127,7 +127,7 @@ impl Patterns {
         found
     }
 
-    /// Whether bytes hold something that no word may hold.
+    /// Whether bytes contain a pattern that no string may contain.
     pub(super) fn are_in_word(&self, word: &[u8]) -> bool {
         self.automaton.as_ref().is_some_and(|automaton| {
             let mut found = automaton.find_overlapping_iter(word);
@@ -147,7 +147,7 @@ impl Patterns {
     }
 }
 
-/// Each line of a value (a guest's output leaves line by line) and its long quoted strings.
+/// Each line of a value (a guest's output is logged line by line) and its long quoted strings.
 fn parts(value: &str) -> impl Iterator<Item = Part<'_>> {
     value.split(['\n', '\r']).flat_map(|line| {
         let behind = line.split('"').skip(1).chain([""]);
@@ -165,16 +165,17 @@ fn parts(value: &str) -> impl Iterator<Item = Part<'_>> {
     })
 }
 
-/// As it is, as it leaves the host, and as `{:?}` of Rust writes it in errors and panics of guests; each once, and none that is too short.
+/// A part as it is, as the host prints it, and as Rust's `{:?}` writes it in errors and panics of guests; each once, without those that are too
+/// short.
 fn patterns_of(part: Part<'_>) -> impl Iterator<Item = Pattern> {
     let Part { text, is_name } = part;
     let refused = text.len() >= REFUSED_VALUE_BYTES && !is_name;
-    // As many bytes, so that no more is spelt than is looked for.
+    // As many bytes as a pattern has, so that no unused text is converted.
     let begun = beginning(text, PATTERN_BYTES);
     let quoted = Zeroizing::new(format!("{begun:?}"));
     let escaped = quoted.get(1..quoted.len() - 1).unwrap_or_default();
     let printed = Zeroizing::new(printable(begun));
-    // Trimmed, as the end of a line is: a control character there leaves as a space, or not at all.
+    // Trimmed, like the end of a line: a control character there is printed as a space, or not at all.
     let spellings = [begun, printed.trim(), escaped].map(|spelt| {
         let pattern = beginning(spelt, PATTERN_BYTES);
         Pattern {
@@ -193,13 +194,13 @@ fn patterns_of(part: Part<'_>) -> impl Iterator<Item = Pattern> {
         .filter(|it| it.text.len() >= REDACTED_VALUE_BYTES && !it.text.trim().is_empty())
 }
 
-/// Up to so many bytes, whole characters.
+/// At most this many bytes, whole characters.
 pub(super) fn beginning(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes))
         .unwrap_or_default()
 }
 
-/// Adds one that ends where the last does, or later.
+/// Adds a range that ends where the last one does, or later.
 fn join(found: &mut Vec<Range<usize>>, mut range: Range<usize>) {
     while let Some(last) = found.pop_if(|last| range.start < last.end) {
         range.start = range.start.min(last.start);
@@ -258,7 +259,7 @@ mod tests {
             let lines = (0..count).map(|n| format!("{n:0>63}"));
             lines.collect::<Vec<_>>().join("\n")
         };
-        // Beside the lines there is the beginning of the whole, in three spellings.
+        // In addition to the lines there is the beginning of the whole value, in three spellings.
         let fits = lines((PATTERNS_BYTES - 3 * PATTERN_BYTES) / 63);
         assert!(Patterns::of([fits.as_str()].into_iter()).are_complete);
         let more = lines(PATTERNS_BYTES / 63);

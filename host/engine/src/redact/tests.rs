@@ -1,4 +1,4 @@
-//! Tests of redaction: what is replaced, what is refused, and what is left alone.
+//! Tests of redaction: replaced, rejected and unchanged texts.
 
 use super::*;
 
@@ -66,7 +66,7 @@ fn a_field_name_is_kept_in_identifiers_and_redacted_in_texts() {
         assert_eq!(redactor.text(name), "[redacted]");
         assert!(redactor.finds_secret_in(token));
     }
-    // What is a value anywhere is refused.
+    // A string that is a value anywhere is rejected.
     let both = format!(r#"{{"{token}":1,"token":"{token}"}}"#);
     assert!(redactor(&[&both], &[]).finds_secret_in(token));
 }
@@ -149,7 +149,7 @@ fn the_beginning_of_a_secret_at_a_cut_is_redacted() {
 fn a_text_is_cut_before_it_is_searched() {
     let long = "a".repeat(SEARCHED_BYTES - 4);
     let redactor = redactor(&["hunter22", &long[..900]], &[]);
-    // What is left of the second value at the cut is no way around.
+    // The rest of the second value at the cut does not bypass the redaction.
     let text = format!("{}hunter22 and more", "-".repeat(SEARCHED_BYTES - 4));
     assert_eq!(redactor.text(&text), format!("{}…", "-".repeat(TEXT_BYTES)));
     let text = format!("{long}hunter22 and more");
@@ -157,7 +157,7 @@ fn a_text_is_cut_before_it_is_searched() {
     let rest = "a".repeat((SEARCHED_BYTES - 4) % 900);
     let expected = format!("{}{rest}[redacted]…", REDACTED.repeat(values));
     assert!(expected.len() < TEXT_BYTES && rest.len() < 900);
-    // Each place of such a run is the beginning of a value.
+    // Each position of such a run is the beginning of a value.
     assert_eq!(redactor.text(&text), "[redacted][redacted]…");
 }
 
@@ -196,7 +196,7 @@ fn texts_are_withheld_beside_more_secrets_than_are_looked_for() {
     assert_eq!(redactor.text("anything"), WITHHELD);
     assert_eq!(redactor.beginning("anything"), WITHHELD);
     assert_eq!(redactor.text(""), "");
-    // Whole values are among what is looked for first.
+    // Whole values are among the first patterns.
     assert!(redactor.finds_secret_in("volume-hunter22"));
     assert!(!redactor.finds_secret_in("volume-1"));
 }

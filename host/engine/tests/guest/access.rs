@@ -1,4 +1,4 @@
-//! What a call may change, by what it is for; and that it is told when something is left of that.
+//! The changes that a call may make, by its purpose; and the mark of a call with remaining changes.
 
 use crate::harness::{Fixture, attributes, call, create_volume, misbehave, parts, volume_id};
 use crate::memory::Memory;
@@ -34,7 +34,7 @@ async fn calls_of_admission_change_nothing() {
     let call = call(Rpc::GetPluginInfo, Duration::from_secs(60));
     for behaviour in ["destroy-as-another", "destroy-in-check", "destroy-in-probe"] {
         let (candidate, memory) = candidate(behaviour).await;
-        // Each goes on after it was refused, and ends as it wants to.
+        // Each call continues after the rejection, and ends as it chooses.
         let info = candidate.plugin_info(&call).await.unwrap();
         let is_other = info.name.as_str() == "another.wasmount.io";
         assert_eq!(is_other, behaviour == "destroy-as-another");
@@ -42,7 +42,7 @@ async fn calls_of_admission_change_nothing() {
         assert_eq!(checked.is_err(), behaviour == "destroy-in-check");
         let probed = candidate.probe(&call).await;
         assert_eq!(probed.is_err(), behaviour == "destroy-in-probe");
-        // The same once it serves.
+        // The same for a serving version.
         let backend = candidate.into_backend(info, []);
         let _ = backend.probe(&call).await;
         assert_unchanged(&memory, behaviour);

@@ -1,4 +1,4 @@
-//! Answers of a live guest: those within the rules arrive, those beyond do not. The rules one by one are unit tests of the checker.
+//! Answers of a live guest: valid ones are returned, invalid ones are rejected. The single rules are unit tests of the checker.
 
 use crate::harness::{Fixture, directory, volume_id};
 use wasmount_core::backend::{Backend, BackendError, ControllerExpand};

@@ -1,4 +1,4 @@
-//! What the tests share: one engine, one compiled form of each component, and a host in memory around them.
+//! Shared by the tests: one engine, one compiled form of each component, and a host in memory.
 
 use crate::memory::Memory;
 use std::path::PathBuf;
@@ -67,12 +67,12 @@ impl Fixture {
         }
     }
 
-    /// Creates a volume, with the behaviour that is named.
+    /// Creates a volume, with the named behaviour.
     pub(crate) async fn create(&self, behaviour: &str) -> Result<Volume, BackendError> {
         self.create_within(self.budget, behaviour).await
     }
 
-    /// The same with a budget of its own.
+    /// The same with another budget.
     pub(crate) async fn create_within(
         &self,
         budget: Duration,
@@ -88,7 +88,7 @@ impl Fixture {
             .await
     }
 
-    /// Stages a volume, with the behaviour that is named.
+    /// Stages a volume, with the named behaviour.
     pub(crate) async fn stage(&self, behaviour: &str) -> Result<Plan, BackendError> {
         let args = NodeStage {
             id: volume_id("volume-1"),

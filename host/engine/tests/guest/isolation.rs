@@ -1,4 +1,4 @@
-//! Calls do not disturb one another: nothing of one is left for the next, and one that computes without end keeps nobody waiting.
+//! Calls do not affect one another: no state of one remains for the next, and a call that computes without end does not block others.
 
 use crate::harness::{Fixture, volume_id};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Each limit of a backend, obeyed and violated.
+//! Each limit of a backend, respected and exceeded.
 
 use crate::harness::{Fixture, create_volume};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use wasmount_core::backend::{Backend, BackendError};
 use wasmount_core::document::Limits;
 use wasmount_core::rpc::Rpc;
 
-/// Which limit stopped the call.
+/// The limit that stopped the call.
 fn limit(answer: Result<impl std::fmt::Debug, BackendError>) -> String {
     match answer {
         Err(BackendError::OverLimit {
@@ -140,7 +140,7 @@ async fn concurrency_obeyed_and_violated() {
     let (first, second) = tokio::join!(fixture.create(""), fixture.create(""));
     assert!(first.is_ok() && second.is_ok());
 
-    // The one that waits must give up well before the other makes room.
+    // The waiting call must give up well before the other releases its memory.
     let (patience, time) = (Duration::from_millis(100), Duration::from_secs(1));
     let (running, waiting) = tokio::join!(
         fixture.create_within(time, "sleep"),

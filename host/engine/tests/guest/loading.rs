@@ -1,4 +1,4 @@
-//! From bytes to a candidate: what is no plugin is refused in words, what was compiled once is found again.
+//! From bytes to a candidate: invalid plugins are rejected with a reason, compiled code is found again.
 
 use crate::harness::{self, call, engine, parts, wasm};
 use crate::memory::Memory;
@@ -103,7 +103,7 @@ async fn limits_beyond_what_the_host_was_started_with_are_refused() {
         ),
         "{error}"
     );
-    // Far more than any document had when the host started, and within what a later one may ask for.
+    // Far more than any document had when the host started, and within the limits of a later one.
     let parts = parts(
         &Arc::new(Memory::default()),
         Limits {
@@ -167,7 +167,7 @@ async fn compiled_code_is_found_by_digest_until_unclaimed() {
     assert!(found.is_from_cache() && found.digest() == digest);
     assert!(engine.load_compiled("sha256:00").await.is_none());
 
-    // Another start finds it on disk.
+    // After another start it is found on disk.
     let engine = Engine::new(options()).unwrap();
     assert!(engine.load_compiled(&digest).await.is_some());
     let [one, other] = ["one", "other"].map(|name| DriverName::parse(name).unwrap());
@@ -202,13 +202,13 @@ async fn compiled_code_in_use_stays_without_a_claim() {
     let another = DriverName::parse("another").unwrap();
     engine.retain_compiled(&another, &[]).await;
     assert!(engine.load_compiled(&digest).await.is_some());
-    // It was refused.
+    // The candidate was rejected.
     drop(candidate);
     engine.retain_compiled(&another, &[]).await;
     assert!(engine.load_compiled(&digest).await.is_none());
 }
 
-/// Answers as a compiler that is away at first.
+/// A compiler that is unavailable at first.
 #[derive(Debug, Default)]
 struct Flaky {
     asked: AtomicUsize,
@@ -241,13 +241,13 @@ async fn a_failing_compiler_costs_one_rejection_each() {
             assert!(matches!(refused, Err(EngineError::NotCompiled(_))));
         }
         assert!(engine.load(EMPTY_COMPONENT.to_owned()).await.is_ok());
-        // It is loaded by now.
+        // It is loaded now.
         assert!(engine.load(EMPTY_COMPONENT.to_owned()).await.is_ok());
         assert_eq!(compiler.asked.load(Ordering::Relaxed), 3);
     }
 }
 
-/// Says no to everything, and counts.
+/// Rejects every component, and counts.
 #[derive(Debug, Default)]
 struct Refusing {
     asked: AtomicUsize,
@@ -310,7 +310,7 @@ async fn a_cache_that_cannot_be_used_costs_only_the_cache() {
     );
 }
 
-/// A component that imports a function by a name of this length.
+/// A component that imports a function with a name of this length.
 fn importing(name_bytes: u8) -> Vec<u8> {
     let mut wasm = EMPTY_COMPONENT.to_owned();
     // The type of a function, and an import of it; lengths are in LEB128.

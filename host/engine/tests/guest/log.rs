@@ -1,4 +1,4 @@
-//! What a guest says reaches the log of the host: with its driver and request, within bounds, without secrets and control characters.
+//! The output of a guest in the host's log: with its driver and request, bounded, without secrets and control characters.
 
 use crate::harness::{Fixture, secrets};
 use std::io;
@@ -7,11 +7,11 @@ use tracing::Dispatch;
 use tracing::subscriber::NoSubscriber;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Most lines that one call may leave: the rate of one second, its message about the rest, and the host's own.
+/// Most lines of one call: the rate of one second, the message about the dropped lines, and the host's own.
 const MOST_LINES: usize = 250;
 
-/// While there is one subscriber alone, tracing asks the thread that comes to a line of the log first, and if that has none the line is off for
-/// all threads (tracing-core, `callsite::Dispatchers::rebuilder`): so there are two.
+/// With a single subscriber, tracing asks the thread that first reaches a log line, and if that thread has no subscriber the line is disabled for all
+/// threads (tracing-core, `callsite::Dispatchers::rebuilder`): so there are two.
 static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
 #[derive(Clone, Default)]
@@ -36,7 +36,7 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-/// What the host logs while a volume is created.
+/// The host's log while a volume is created.
 async fn logged(fixture: &Fixture, behaviour: &str) -> String {
     LazyLock::force(&ANOTHER);
     let lines = Lines::default();

@@ -1,5 +1,5 @@
-//! Tests of the engine with real components: `plugins/directory`, which behaves, and `plugins/misbehave`, which does one bad thing at a time.
-//! The store and the pools behind them are in memory and remember the order of what was asked of them.
+//! Tests of the engine with real components: `plugins/directory`, which is correct, and `plugins/misbehave`, which makes one error at a time. The
+//! store and the pools behind them are in memory and remember the order of their requests.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,

@@ -1,5 +1,5 @@
-//! A host in memory: a store and pools that remember the order of what was asked of them. The rooms that do this for real have tests of their
-//! own; here the order is what counts.
+//! A host in memory: a store and pools that remember the order of their requests. The real store and mounter have their own tests; here the order
+//! matters.
 
 use async_trait::async_trait;
 use std::collections::BTreeMap;
@@ -13,17 +13,17 @@ use wasmount_core::state::{
     record_bytes,
 };
 
-/// A pool whose path leads nowhere.
+/// A pool whose directory does not exist.
 const MISSING_POOL: &str = "missing";
 
-/// A host in memory: what it was asked, in order, and what it keeps.
+/// A host in memory: its requests, in order, and its stored data.
 #[derive(Default)]
 pub(crate) struct Memory {
     events: Mutex<Vec<String>>,
     entries: Mutex<BTreeMap<(KeyspaceOwner, String), StateEntry>>,
     is_full: AtomicBool,
     is_simple: AtomicBool,
-    /// While somebody holds it for writing, writes wait.
+    /// While a test holds it for writing, writes wait.
     gate: Arc<RwLock<()>>,
 }
 
@@ -32,22 +32,22 @@ impl Memory {
         self.events.lock().unwrap().clone()
     }
 
-    /// From now on what is written does not reach the disk.
+    /// From now on writes do not reach the disk.
     pub(crate) fn fill_disk(&self) {
         self.is_full.store(true, Ordering::Relaxed);
     }
 
-    /// What is written reaches it again.
+    /// Writes reach the disk again.
     pub(crate) fn empty_disk(&self) {
         self.is_full.store(false, Ordering::Relaxed);
     }
 
-    /// From now on it writes one record at a time, as a store of Kubernetes objects does.
+    /// From now on the store writes one record at a time, as a store of Kubernetes objects does.
     pub(crate) fn lose_transactions(&self) {
         self.is_simple.store(true, Ordering::Relaxed);
     }
 
-    /// Writes wait for as long as this lives.
+    /// Writes wait during the lifetime of the guard.
     pub(crate) fn hold(&self) -> OwnedRwLockWriteGuard<()> {
         Arc::clone(&self.gate).try_write_owned().unwrap()
     }
@@ -149,7 +149,7 @@ impl StateStore for Memory {
     }
 }
 
-/// Pools alone: a guest reaches nothing else of a mounter.
+/// Only pools: a guest can use nothing else of a mounter.
 #[async_trait]
 impl Mounter for Memory {
     async fn perform(&self, request: MounterRequest) -> Result<MounterResponse, MountError> {

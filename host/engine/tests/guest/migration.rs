@@ -1,4 +1,4 @@
-//! Records on their way to another version: asked for and checked, written by nobody.
+//! Migration of records to another version: requested and checked, not written.
 
 use crate::harness::{attributes, call, engine, misbehave, parts, wasm};
 use crate::memory::Memory;
@@ -13,7 +13,7 @@ use wasmount_core::secrets::Secrets;
 use wasmount_core::state::StateEntry;
 use wasmount_engine::{BackendParts, LoadedComponent, WasmBackend};
 
-/// Of a version that was there before.
+/// The earlier version.
 const FROM: &str = "1.0.0";
 
 struct Scene {

@@ -1,5 +1,5 @@
-//! Plans of a live guest: recorded while a volume is staged, refused for good where a rule is broken. The rules one by one are unit tests of
-//! the recorder.
+//! Plans of a live guest: recorded while a volume is staged, rejected for good if a rule is violated. The single rules are unit tests of the
+//! recorder.
 
 use crate::harness::{Fixture, secrets, volume_id};
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ async fn rules_of_recording_violated() {
             "two-sources",
             "step `image` is refused: the plan has a source already",
         ),
-        // From here on the guest passes the refusal on, which makes it no less its fault.
+        // In the following cases the guest passes the error on; it is still responsible.
         (
             "secret-in-plan",
             "step `filesystem` is refused: a word holds the value of a secret",

@@ -1,4 +1,4 @@
-//! Secrets: a guest can read them in their scope, and cannot carry them out.
+//! Secrets: a guest can read them in their scope, and cannot output them.
 
 use crate::harness::{Fixture, attributes, misbehave, secrets};
 use wasmount_core::backend::BackendError;
@@ -81,7 +81,7 @@ async fn a_value_is_not_stored() {
     }
 }
 
-/// A panic ends the line in the middle of the value.
+/// A panic ends the line within the value.
 #[tokio::test]
 async fn the_beginning_of_a_value_does_not_leave_by_a_panic() {
     for fixture in fixtures().await {

@@ -1,6 +1,6 @@
-//! Components of other versions of the contract: what is compatible is taken, and what has another shape is refused before it serves.
+//! Components of other versions of the contract: compatible ones are accepted, others are rejected before they serve.
 //!
-//! They are made from a real one by writing one name over another of the same length, which leaves a valid component.
+//! They are built from a real one by overwriting one name with another of the same length, which leaves a valid component.
 
 use crate::harness::{call, engine, parts, wasm};
 use crate::memory::Memory;
@@ -12,7 +12,7 @@ use wasmount_core::secrets::Secrets;
 use wasmount_core::services::Service;
 use wasmount_engine::EngineError;
 
-/// The plugin with one name written over another, everywhere.
+/// The plugin with every occurrence of one name overwritten with another.
 fn renamed(old: &str, new: &str) -> Vec<u8> {
     assert_eq!(old.len(), new.len());
     let mut wasm = wasm("misbehave");
@@ -26,7 +26,7 @@ fn renamed(old: &str, new: &str) -> Vec<u8> {
     wasm
 }
 
-/// Its services, if it can be put to use.
+/// Its services, if it can be prepared.
 async fn prepared(old: &str, new: &str) -> Result<Vec<Service>, EngineError> {
     let component = engine().load(renamed(old, new)).await?;
     let parts = parts(
@@ -44,7 +44,7 @@ async fn a_compatible_contract_obeyed() {
         .await
         .unwrap();
     assert!(services.contains(&Service::VolumeListing));
-    // An export that this host does not know is not used.
+    // This host does not use an export that it does not know.
     let services = prepared("csi/volume-listing@", "csi/volume-telepor@")
         .await
         .unwrap();

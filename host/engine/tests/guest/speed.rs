@@ -1,5 +1,5 @@
-//! Prints what a fresh call costs, for a person: `cargo test -p wasmount-engine --test guest speed -- --nocapture`. Nothing is asserted
-//! about time; the project's benchmark does that side by side.
+//! Prints the cost of a fresh call, for a person: `cargo test -p wasmount-engine --test guest speed -- --nocapture`. It asserts nothing about time;
+//! the project's benchmark compares times.
 
 use crate::harness::{Fixture, create_volume, directory};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use wasmount_core::secrets::Secrets;
 const CALLS: usize = 2000;
 /// Calls beside spinning guests.
 const CALLS_BESIDE: usize = 200;
-/// Time from one of these to the next.
+/// Interval between two of these calls.
 const PAUSE: Duration = Duration::from_millis(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -41,7 +41,7 @@ async fn speed_of_fresh_calls() {
     );
 }
 
-/// The delay is counted from the moment for which a call was due: a timer that fires late counts as well.
+/// The delay is measured from the planned start of a call: a timer that fires late counts as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn delay_beside_spinning_guests() {
     for hogs in [0, 2, 8, 24] {

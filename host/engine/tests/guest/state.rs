@@ -1,4 +1,4 @@
-//! The durable keys of a guest: its own, bounded, not on a node, and on stable storage before anything rests on them.
+//! The durable keys of a guest: isolated, bounded, not on a node, and on stable storage before any other state depends on them.
 
 use crate::harness::{Fixture, volume_id};
 use wasmount_core::backend::{Backend, BackendError};
@@ -17,7 +17,7 @@ async fn a_write_is_durable_before_the_answer() {
     );
 }
 
-/// The work is done: an error that Kubernetes takes for the last word would lose it.
+/// The work is done: an error that Kubernetes treats as final would lose it.
 #[tokio::test]
 async fn a_write_that_does_not_become_durable_is_asked_for_again() {
     let fixture = Fixture::misbehave().await;
@@ -120,7 +120,7 @@ async fn as_many_bytes_as_the_limit_obeyed_and_violated() {
     };
     let fixture = Fixture::with(limits.clone()).await;
     fixture.create("write-state").await.unwrap();
-    // Written again it takes no more.
+    // Writing it again takes no more space.
     fixture.create("write-state").await.unwrap();
 
     limits.state_bytes -= 1;

@@ -1,4 +1,4 @@
-//! What a call is told to have used, when it went well and when it did not.
+//! The reported usage of a call, on success and on failure.
 
 use crate::harness::{attributes, call, create_volume, mounted, parts, volume_id, wasm};
 use crate::memory::Memory;
@@ -48,7 +48,7 @@ async fn each_call_is_told_once_with_what_it_used_however_it_ends() {
     let usages = usages.lock().unwrap();
     let names: Vec<_> = usages.iter().map(|usage| usage.function).collect();
     assert_eq!(names, ["node-stage", "create-volume", "create-volume"]);
-    // The settings, which say what every call does; then the pool, its type of file system, its options and a note.
+    // The settings, which determine the behaviour of every call; then the pool, its type of file system, its options and a note.
     let calls: Vec<_> = usages.iter().map(|usage| usage.host_calls).collect();
     assert_eq!(calls, [5, 1, 1]);
     let [_, spun, _] = usages.as_slice() else {

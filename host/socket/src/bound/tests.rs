@@ -51,7 +51,7 @@ fn a_socket_bound_in_place_shows_its_own_name_alone() {
     let taken = BoundSocket::bind_in_place(&path, Connections::Stream);
     assert!(matches!(taken, Err(SocketError::Live { .. })), "{taken:?}");
     drop(socket);
-    // What a killed process has left is replaced.
+    // The socket of a killed process is replaced.
     drop(StdListener::bind(&path).unwrap());
     BoundSocket::bind_in_place(&path, Connections::Stream).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Requests as people write them, right and wrong.
+//! Requests as people write them, valid and invalid.
 
 use super::*;
 use crate::wire::DESCRIPTOR_SET;

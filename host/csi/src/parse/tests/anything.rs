@@ -1,4 +1,4 @@
-//! Whatever arrives, no parser panics: plain bytes, and well-formed protobuf with any fields.
+//! No parser panics on any input: plain bytes, and well-formed protobuf with any fields.
 
 use super::tokens;
 use crate::parse::{self, *};
@@ -10,7 +10,7 @@ use wasmount_core::driver::{ListSnapshotsRequest, ListVolumeHealthRequest};
 use wasmount_core::rpc::Rpc;
 use wasmount_core::volume::PageRequest;
 
-/// A field as protobuf has it on the wire, whatever message it is in.
+/// A protobuf field in wire format, of any message.
 #[derive(Debug, Clone)]
 enum Field {
     Number(u32, u64),
@@ -66,12 +66,12 @@ fn length_delimited(tag: u32, content: &[u8], bytes: &mut Vec<u8>) {
 
 macro_rules! every_parser {
     ($($parse:ident: $message:ident),+ $(,)?) => {
-        /// Gives the bytes to every parser whose message they happen to be; how many that were.
+        /// Passes the bytes to every parser whose message they decode to; returns how many there were.
         fn parse_all(bytes: &[u8]) -> usize {
             let mut decoded = 0;
             $(if let Ok(message) = wire::$message::decode(bytes) {
                 decoded += 1;
-                // Taken or refused, both are fine.
+                // Either result is correct.
                 let _ = $parse(message);
             })+
             decoded
@@ -79,17 +79,17 @@ macro_rules! every_parser {
     };
 }
 
-/// As it is called, with the tokens of its own list.
+/// The parser with the tokens of its own list.
 fn list_volumes(request: wire::ListVolumesRequest) -> parse::Result<PageRequest> {
     parse::list_volumes(request, &tokens(Rpc::ListVolumes))
 }
 
-/// The same for snapshots.
+/// The parser with the tokens of its own list, for snapshots.
 fn list_snapshots(request: wire::ListSnapshotsRequest) -> parse::Result<ListSnapshotsRequest> {
     parse::list_snapshots(request, &tokens(Rpc::ListSnapshots))
 }
 
-/// The same for volumes that are not well.
+/// The parser with the tokens of its own list, for unhealthy volumes.
 fn controller_list_volume_health(
     request: wire::ControllerListVolumeHealthRequest,
 ) -> parse::Result<ListVolumeHealthRequest> {
@@ -141,7 +141,7 @@ proptest! {
         parse_all(&encoded(&fields));
     }
 
-    /// Of a message without a name or id none is taken: the first required field is missing.
+    /// A message without a name or id is rejected: its first required field is missing.
     #[test]
     fn a_volume_without_a_name_is_never_taken(mut fields in fields()) {
         fields.retain(|field| !matches!(field, Field::Text(1, _) | Field::Nested(1, _)));

@@ -59,7 +59,7 @@ fn a_health_list_continues_within_a_page_with_its_own_token() {
     assert_eq!(refusal(list(-1, String::new())), "max_entries is negative");
     for other in [
         tokens(Rpc::ListVolumes).seal("next"),
-        // With a checksum, and without a place.
+        // A token with a checksum, but without a position.
         tokens_of_health.seal("next"),
     ] {
         assert_eq!(list(0, other).unwrap_err().code(), Code::Aborted);

@@ -1,4 +1,4 @@
-//! Requests of the node: paths, and the two keys by which kubelet says more than CSI has fields for.
+//! Requests of the Node service: paths, and the two keys by which kubelet passes data for which CSI has no field.
 
 use super::*;
 use crate::parse;

@@ -1,4 +1,4 @@
-//! Requests about snapshots, groups of them, and what is in one.
+//! Requests about snapshots, groups of them, and their metadata.
 
 use super::*;
 use crate::parse::{self, ExtentsOf};

@@ -1,4 +1,4 @@
-//! The words that several requests share, seen through CreateVolume and ListVolumes: capabilities, capacities, sources, pages, maps.
+//! Fields that several requests share, tested with CreateVolume and ListVolumes: capabilities, capacities, sources, pages, maps.
 
 use super::*;
 use crate::parse;
@@ -213,7 +213,7 @@ fn a_map_over_4_kib_is_refused_but_for_what_kubernetes_adds() {
     assert_eq!(whole.iter().count(), 2);
     let refused = "parameters is 4097 bytes long, at most 4096 are allowed";
     assert_eq!(refusal(parameters(4097, 0)), refused);
-    // Nor is there a way around.
+    // The exemption of Kubernetes' keys does not bypass the limit.
     let name = "csi.storage.k8s.io/pvc/name".len();
     assert_eq!(refusal(parameters(1, 4097 - name)), refused);
 }

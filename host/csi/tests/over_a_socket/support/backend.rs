@@ -1,4 +1,4 @@
-//! A native backend whose volumes live in memory. It can be made to wait, and counts what it did.
+//! A native backend whose volumes live in memory. It can be made to wait, and counts its calls.
 
 mod calls;
 
@@ -16,13 +16,13 @@ use wasmount_core::snapshot::{BlockType, Extent, GroupSnapshot, MetadataPage, Sn
 use wasmount_core::topology::Topology;
 use wasmount_core::volume::{Volume, VolumeCondition, VolumeEntry, VolumeStatus};
 
-/// Extents of every snapshot: one of this many bytes each, with a gap of the same size behind it.
+/// Extents of every snapshot: this many bytes each, followed by a gap of the same size.
 pub(crate) const EXTENT_BYTES: u64 = 4096;
 
-/// Size of a volume whose size nobody said.
+/// Size of a volume without a requested size.
 const VOLUME_BYTES: u64 = 1 << 20;
 
-/// When every snapshot was made, in nanoseconds.
+/// The creation time of every snapshot, in nanoseconds.
 const MOMENT: u64 = 1_500_000_000;
 
 pub(crate) struct MemoryBackend {
@@ -32,18 +32,18 @@ pub(crate) struct MemoryBackend {
     volumes: Mutex<BTreeMap<String, Volume>>,
     snapshots: Mutex<BTreeMap<String, Snapshot>>,
     groups: Mutex<BTreeMap<String, GroupSnapshot>>,
-    /// While somebody holds it for writing, CreateVolume waits.
+    /// While a test holds it for writing, CreateVolume waits.
     pub(crate) gate: RwLock<()>,
-    /// CreateVolume calls that began, and that ended well.
+    /// CreateVolume calls that started, and that succeeded.
     pub(crate) begun: AtomicUsize,
     pub(crate) created: AtomicUsize,
-    /// Pages of volumes and of snapshots that were asked for.
+    /// Requested pages of volumes and of snapshots.
     pub(crate) lists: AtomicUsize,
-    /// Calls that were told to stop.
+    /// Calls that were cancelled.
     pub(crate) stopped: AtomicUsize,
-    /// Pages of snapshot metadata that were asked for.
+    /// Requested pages of snapshot metadata.
     pub(crate) pages: AtomicUsize,
-    /// The last secret that a call brought under the name `password`.
+    /// The last secret of a call with the name `password`.
     pub(crate) password: Mutex<Option<String>>,
 }
 
@@ -111,7 +111,7 @@ impl MemoryBackend {
         Ok(snapshot)
     }
 
-    /// As many extents as there is room for, up to the size of the volume that is said to be.
+    /// As many extents as fit, up to the given size of the volume.
     fn extents(&self, size: u64, offset: u64, max: u32) -> MetadataPage {
         self.pages.fetch_add(1, Ordering::SeqCst);
         let step = 2 * EXTENT_BYTES;

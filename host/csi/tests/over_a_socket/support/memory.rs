@@ -1,4 +1,4 @@
-//! A node and a store that live in memory: what is staged and published, keys and values.
+//! A node and a store in memory: staged and published volumes, keys and values.
 
 use async_trait::async_trait;
 use std::collections::BTreeMap;
@@ -9,14 +9,14 @@ use wasmount_core::pool::{PoolCall, PoolReply};
 use wasmount_core::state::*;
 use wasmount_core::volume::VolumeCapability;
 
-/// What is mounted, by path.
+/// The mounts, by path.
 #[derive(Default)]
 pub(crate) struct MemoryMounter {
     staged: Mutex<BTreeMap<String, VolumeCapability>>,
     published: Mutex<BTreeMap<String, bool>>,
-    /// What every volume suffers from here.
+    /// The health conditions of every volume on this node.
     pub(crate) health: Mutex<Vec<Health>>,
-    /// Pools of the driver, none of which can be used.
+    /// Pools of the driver that cannot be used.
     pub(crate) broken_pools: Mutex<Vec<String>>,
 }
 

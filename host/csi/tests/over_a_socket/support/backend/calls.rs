@@ -260,7 +260,7 @@ impl Backend for MemoryBackend {
             .ok_or_else(|| not_found(id))
     }
 
-    /// The number in the snapshot's name is its size; `stuck` never goes on, and the second page of `waits` never comes.
+    /// The number in the snapshot's name is its size; `stuck` never advances, and the second page of `waits` never arrives.
     async fn get_allocated(
         &self,
         call: &Call,
@@ -300,7 +300,7 @@ impl Backend for MemoryBackend {
         self.get_allocated(call, target, offset, max).await
     }
 
-    /// All are slow, but for `v-well`; one that does not exist is not found.
+    /// All volumes are slow, except `v-well`; one that does not exist is not found.
     async fn volume_health(&self, _: &Call, id: VolumeId) -> Result<Vec<Health>, BackendError> {
         self.volume(&id)?;
         if id.as_str() == "v-well" {
