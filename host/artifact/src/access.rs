@@ -1,29 +1,29 @@
-//! How a registry is reached: credentials, certificates, time limits, retries, and who is notified of progress.
+//! How a registry is accessed: credentials, certificates, time limits, retries, and the callback for progress.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// How a registry is reached.
+/// How a registry is accessed.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Access {
-    /// The user that asks.
+    /// Credentials for the registry.
     pub credentials: Credentials,
     /// The system's certificates, DER ([`system_certificates`](crate::system_certificates)).
     pub system_ca: Vec<Vec<u8>>,
-    /// Certificates, PEM, that are trusted beside the system's; each must be one.
+    /// Certificates, PEM, that are trusted in addition to the system's; each must be a valid certificate.
     pub extra_ca: Option<Vec<u8>>,
-    /// Speaks HTTP without TLS.
+    /// Use HTTP without TLS.
     pub plain_http: bool,
-    /// How long to wait.
+    /// Time limits and retries.
     pub limits: TransferLimits,
 }
 
-/// The user that asks.
+/// Credentials for a registry.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub enum Credentials {
-    /// No user.
+    /// Anonymous access.
     #[default]
     Anonymous,
     /// A user with a password.
@@ -39,7 +39,7 @@ pub struct Login {
 }
 
 impl Login {
-    /// `found` is where it was found: the entry of a file, for messages.
+    /// `found` is where the credentials were found: the entry of a file, for messages.
     pub fn new(user: String, password: Zeroizing<String>, found: String) -> Self {
         Self {
             user,
@@ -77,33 +77,33 @@ impl fmt::Display for Credentials {
     }
 }
 
-/// How long to wait for a registry, and how often to try.
+/// Time limits of a registry, and the number of attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransferLimits {
-    /// Until a connection is established.
+    /// Limit for establishing a connection.
     pub connect: Duration,
-    /// Until a request is answered, and between two pieces of an answer.
+    /// Limit until a request is answered, and between two pieces of a response.
     pub silence: Duration,
-    /// For everything that is asked of one registry.
+    /// Limit for all requests to one registry.
     pub total: Duration,
     /// Attempts at one request, the first one included.
     pub attempts: u32,
-    /// Before the second attempt; doubled after each.
+    /// Pause before the second attempt; doubled after each attempt.
     pub first_pause: Duration,
 }
 
 /// Whether another attempt can succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// It would end alike.
+    /// A retry would fail in the same way.
     Never,
-    /// It can.
+    /// A retry can succeed.
     Soon,
-    /// It can, and not before this: the registry said so (RFC 9110, "Retry-After").
+    /// A retry can succeed, but not before this time: the registry asked for it (RFC 9110, "Retry-After").
     After(Duration),
 }
 
-/// The longest pause that a registry may ask for: a longer one ends the attempts, so that the administrator learns of it.
+/// The longest pause that a registry may ask for. A longer one ends the attempts, so that the administrator sees the error.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 impl Default for TransferLimits {
@@ -121,7 +121,7 @@ impl Default for TransferLimits {
 }
 
 impl TransferLimits {
-    /// The pause before the next attempt, if there is to be one. `made` counts attempts, `left` is what remains of the total.
+    /// The pause before the next attempt, if another attempt is allowed. `made` counts attempts, `left` is what remains of the total.
     pub(crate) fn pause(&self, made: u32, retry: Retry, left: Duration) -> Option<Duration> {
         if made >= self.attempts {
             return None;
@@ -140,9 +140,9 @@ impl TransferLimits {
 /// A step of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// A transfer of so many bytes begins, or begins anew.
+    /// A transfer of this many bytes begins, or begins anew.
     Begins(u64),
-    /// So many bytes more were moved.
+    /// This many more bytes were transferred.
     Moved(u64),
 }
 

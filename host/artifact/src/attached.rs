@@ -1,8 +1,8 @@
-//! Signatures beside an artifact in its registry, as they were sent, one after the other. What they say is not read here.
+//! Signatures beside an artifact in its registry, read one after the other. Their content is not interpreted here.
 //!
-//! cosign's are at a tag named after the digest, Sigstore's bundles among the referrers. Anyone who may write to the registry can put something
-//! broken there, and a registry loses things: what cannot be read is skipped with a remark, and hides nothing that can. Nothing is held while the
-//! next is looked at, so that broken data costs time and no memory.
+//! cosign's signatures are at a tag named after the digest, Sigstore's bundles among the referrers. Anyone who may write to the registry can put
+//! broken data there, and a registry loses data: what cannot be read is skipped with a remark, and does not hide readable signatures. Nothing is kept
+//! in memory while the next is read, so broken data costs time and no memory.
 
 use crate::digest::Digest;
 use crate::error::RegistryError;
@@ -13,24 +13,24 @@ use crate::signature::is_bundle_type;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-/// Most blobs of one manifest that are looked at: releases have a handful of signatures.
+/// Most blobs of one manifest that are read: releases have a handful of signatures.
 pub(crate) const BLOBS: usize = 32;
 /// Largest blob, in bytes: a Sigstore bundle has about ten kilobytes.
 pub(crate) const BLOB_BYTES: u64 = 64 << 10;
-/// Largest manifest of a referrer, in bytes: one of a Sigstore bundle has less than two kilobytes. The one at cosign's tag may be as large as any
-/// manifest: it holds all signatures that were ever made, certificates with them, and there is only one.
+/// Largest manifest of a referrer, in bytes: one of a Sigstore bundle has less than two kilobytes. The manifest at cosign's tag may be as large as
+/// any manifest: it holds all signatures that were ever made, with their certificates, and there is only one.
 pub(crate) const REFERRER_BYTES: u64 = 64 << 10;
-/// Most referrers that are looked at, and most blobs of all of them that are requested. A release has a handful; the rest is for broken data, which
-/// takes no place from what is good until there is more of it than anyone would leave there.
+/// Most referrers that are read, and most blobs that are requested for all of them. A release has a handful; the rest is room for broken data, which
+/// does not displace valid signatures until there is more of it than anyone would leave there.
 const REFERRERS: usize = 256;
 const BLOBS_IN_ALL: usize = 1024;
 
-/// How much of what is attached is looked at.
+/// How much of the attached data is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// Layers that may be signatures, until the required ones are found.
     UntilSigned,
-    /// Everything: for a person who asks what there is, and to be copied. A lost part is worth a remark, though no signature needs it.
+    /// Everything: to list it for a user, or to copy it. A lost part is worth a remark, though no signature needs it.
     All,
 }
 
@@ -41,31 +41,32 @@ pub struct Attachment {
     pub(crate) tag: Option<String>,
     pub(crate) raw: RawManifest<Manifest>,
     config: Option<Vec<u8>>,
-    /// Of its layers, in their order; the first ones, of many.
+    /// Contents of its layers, in order; only the first ones if there are many.
     layers: Vec<Option<Vec<u8>>>,
 }
 
 /// A manifest beside an artifact, with all of its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachedManifest {
-    /// Whether it is at cosign's tag of the artifact; else it is a referrer. No other tag is kept: it could be one of another artifact.
+    /// Whether the manifest is at cosign's tag of the artifact; otherwise it is a referrer. No other tag is kept: it could belong to another
+    /// artifact.
     pub at_tag: bool,
-    /// It itself.
+    /// The manifest itself.
     pub raw: RawManifest<Manifest>,
     /// Its config.
     pub config: Vec<u8>,
-    /// Of its layers, in their order; the first ones, of many.
+    /// Contents of its layers, in order; only the first ones if there are many.
     pub layers: Vec<Vec<u8>>,
 }
 
-/// What could not be read, or was not looked at.
+/// What could not be read, or was skipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Missed {
     /// What could not be read, and why.
     pub(crate) unread: Vec<String>,
-    /// How many things were too many.
+    /// How many items exceeded the bounds.
     pub(crate) left_out: usize,
-    /// The error if all of it is needed: the registry has trouble of its own, and another time more may be seen.
+    /// The error to return if everything is needed: the registry has a fault of its own, and a later attempt may find more.
     pub(crate) trouble: Option<RegistryError>,
 }
 
@@ -75,7 +76,7 @@ pub fn cosign_tag(subject: &Digest) -> String {
 }
 
 impl Attachment {
-    /// Where it is, for messages.
+    /// The location of the manifest, for messages.
     pub(crate) fn place(&self) -> String {
         match &self.tag {
             Some(tag) => tag_place(tag),
@@ -89,7 +90,7 @@ impl Attachment {
         both.filter_map(|(layer, bytes)| Some((layer, bytes.as_deref()?)))
     }
 
-    /// It with all of its parts, if they were fetched.
+    /// The manifest with all of its parts, if they were fetched.
     pub fn whole(self) -> Option<AttachedManifest> {
         Some(AttachedManifest {
             at_tag: self.tag.is_some(),
@@ -101,7 +102,7 @@ impl Attachment {
 }
 
 impl Registry {
-    /// Shows all that is attached to a manifest and may be a signature, until `each` breaks.
+    /// Passes each manifest that is attached and may be a signature to `each`, until `each` breaks.
     pub(crate) async fn search(
         &self,
         subject: &Digest,
@@ -130,11 +131,11 @@ struct Search<'a> {
     registry: &'a Registry,
     subject: &'a Digest,
     extent: Extent,
-    /// Manifests that were looked at: the one at cosign's tag may be listed as a referrer too.
+    /// Manifests that were read: the one at cosign's tag may be listed as a referrer too.
     seen: BTreeSet<Digest>,
     /// How many blobs were requested.
     blobs: usize,
-    /// Enough was found, the registry does not answer any more, or the time is over.
+    /// Enough was found, the registry does not answer any more, or the time limit is reached.
     is_over: bool,
     missed: Missed,
 }
@@ -181,7 +182,7 @@ impl Search<'_> {
         }
     }
 
-    /// Shows a manifest with its parts, if it is one of signatures of the subject.
+    /// Passes a manifest with its parts on, if it holds signatures of the subject.
     async fn show(
         &mut self,
         raw: RawManifest,
@@ -192,7 +193,7 @@ impl Search<'_> {
             return;
         };
         self.seen.insert(raw.digest.clone());
-        // The list is the registry's word; what the manifest refers to is its own.
+        // The list is a claim of the registry; the subject is stated in the manifest itself.
         let subject = raw.document.subject.as_ref();
         if tag.is_none() && subject.is_none_or(|it| it.digest != *self.subject) {
             return;
@@ -252,7 +253,7 @@ impl Search<'_> {
             RegistryError::Down { .. } | RegistryError::Slow { .. }
         );
         self.is_over |= is_last;
-        // The registry, and not what was requested, is at fault.
+        // The registry is at fault, and not the requested blob.
         if is_last || matches!(error, RegistryError::Busy { .. }) {
             self.missed.trouble.get_or_insert(error);
         }
@@ -267,12 +268,12 @@ fn referrer_place(digest: &Digest) -> String {
     format!("the referrer {digest}")
 }
 
-/// Whether a layer of this type may be one.
+/// Whether a layer of this type may be a signature.
 fn is_signature(media_type: &str) -> bool {
     media_type == COSIGN_SIGNATURE || is_bundle_type(media_type)
 }
 
-/// Whether it is called a signature: lists of contents and the like are ignored.
+/// Whether the referrer is declared as a signature: SBOMs and the like are ignored.
 fn may_sign(referrer: &Descriptor) -> bool {
     let kind = referrer.artifact_type.as_deref().unwrap_or_default();
     kind.starts_with(SIGSTORE_BUNDLE_FAMILY) || kind.starts_with(COSIGN_ARTIFACT_FAMILY)

@@ -1,7 +1,7 @@
-//! An artifact with everything that belongs to it, as one file for where no registry is reached: a tar of an OCI image layout (OCI image
-//! specification 1.1, "Image Layout"), which other tools read too.
+//! An artifact with its attachments as one file, for use without a registry: a tar of an OCI image layout (OCI image specification 1.1, "Image
+//! Layout"), which other tools read too.
 //!
-//! It holds one component, its config and manifest, and signatures that lay beside it.
+//! It holds one component, its config and manifest, and the signatures that lay beside it.
 
 mod read;
 mod tar;
@@ -19,7 +19,7 @@ use crate::registry::{MANIFEST_BYTES, RawManifest, Registry};
 use crate::signature::{BUNDLE_TYPE, SignerKeys};
 use std::io;
 
-/// Largest config that is taken along, in bytes: a component's lists its imports and exports.
+/// Largest config that is included, in bytes: a component's config lists its imports and exports.
 pub(crate) const CONFIG_BYTES: u64 = 1 << 20;
 /// Largest of the small blobs of a bundle, in bytes.
 const SMALL_BYTES: u64 = if MANIFEST_BYTES > BLOB_BYTES {
@@ -28,16 +28,16 @@ const SMALL_BYTES: u64 = if MANIFEST_BYTES > BLOB_BYTES {
     BLOB_BYTES
 };
 
-/// The artifact type of a manifest that holds the signatures of a file: they are over the bytes of the component, so no registry has a use for
-/// them. Other tools ignore it.
+/// The artifact type of a manifest that holds the signatures of a file: they are over the bytes of the component, so no registry has a use for them.
+/// Other tools ignore it.
 const FILE_SIGNATURES: &str = "application/vnd.wasmount.file.signatures.v1+json";
-/// Its layer that is a `.sig` file.
+/// The layer that is a `.sig` file.
 const SIGNATURE: &str = "application/vnd.wasmount.file.signature.v1";
-/// A config that says nothing (OCI image specification 1.1, "Guidance for an Empty Descriptor"), and its bytes.
+/// An empty config (OCI image specification 1.1, "Guidance for an Empty Descriptor"), and its bytes.
 const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 const EMPTY_BYTES: &[u8] = b"{}";
 
-/// One artifact, whole.
+/// One artifact with its blobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
     pub(crate) raw: RawManifest<Manifest>,
@@ -46,41 +46,41 @@ pub struct Bundle {
     pub(crate) attached: Vec<AttachedManifest>,
 }
 
-/// Why a file is not a bundle, or is not written.
+/// Why a file is not a valid bundle, or could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    /// The system says no.
+    /// The system returned an error.
     #[error("it cannot be read or written: {0}")]
     Io(#[from] io::Error),
-    /// Not even a tar, or damaged.
+    /// Not a tar, or damaged.
     #[error("it is not a file of `wasmount save`: {0}")]
     NotATar(&'static str),
-    /// Something in it that no bundle has.
+    /// An entry that does not belong in a bundle.
     #[error("`{entry}` in it {reason}; it is no bundle of `wasmount save`, or was changed")]
     Entry {
-        /// Which.
+        /// Name of the entry.
         entry: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// Something that every bundle has.
+    /// A required entry is missing.
     #[error("it has no `{0}`; it is no bundle of `wasmount save`, or is not whole")]
     Missing(String),
-    /// More than any bundle has.
+    /// More than a bundle may hold.
     #[error("it has more than {most} {what}; it is no bundle of one component")]
     TooMuch {
         /// The bound.
         most: u64,
-        /// Of what.
+        /// What the bound limits.
         what: &'static str,
     },
-    /// A layout, and not of one component.
+    /// A layout, but not of one component.
     #[error("it is no bundle of one component: {0}")]
     NotOne(String),
 }
 
 impl Bundle {
-    /// A component that was in no registry yet.
+    /// Builds a bundle of a component that is not in a registry yet.
     pub fn of_component(component: Vec<u8>, facts: &ComponentFacts) -> Self {
         let layer = Descriptor::of(WASM_LAYER, &component);
         let config = json(&WasmConfig::new(layer.digest.clone(), facts));
@@ -94,7 +94,8 @@ impl Bundle {
         }
     }
 
-    /// One that is in a registry, with its signatures; and, in words, what of them could not be had: what is not whole is left out.
+    /// Pulls an artifact from a registry, with its signatures. Also returns a message for each signature that could not be fetched: an incomplete
+    /// signature is left out.
     pub async fn pull(registry: &Registry) -> Result<(Self, Vec<String>), RegistryError> {
         let found = Resolved::find(registry).await?;
         let raw = found.raw.clone();
@@ -139,17 +140,17 @@ impl Bundle {
         &self.raw.digest
     }
 
-    /// What is said of it.
+    /// Its manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.raw.document
     }
 
-    /// What lay beside it.
+    /// The manifests attached to it.
     pub fn attached(&self) -> &[AttachedManifest] {
         &self.attached
     }
 
-    /// It with what lies beside the file that it was made of.
+    /// Adds the signature files beside the component's file.
     pub fn with_beside(mut self, beside: Beside) -> Self {
         let Beside { signature, bundle } = beside;
         let kinds = [(SIGNATURE, signature), (BUNDLE_TYPE, bundle)];
@@ -173,7 +174,7 @@ impl Bundle {
         self
     }
 
-    /// What belongs beside a file of its component.
+    /// The signature files to write beside the component's file.
     pub fn beside(&self) -> Beside {
         let attached = self.attached.iter().filter(|it| is_of_file(it));
         let layers = || {
@@ -193,13 +194,13 @@ impl Bundle {
         }
     }
 
-    /// How many manifests are attached that a registry has a use for: signatures of the artifact.
+    /// The number of attached manifests that a registry has a use for: signatures of the artifact.
     pub fn of_registry(&self) -> usize {
         self.attached.iter().filter(|it| !is_of_file(it)).count()
     }
 }
 
-/// Whether it holds signatures of a file.
+/// Whether the manifest holds signatures of a file.
 pub(crate) fn is_of_file(attached: &AttachedManifest) -> bool {
     attached.raw.document.artifact_type.as_deref() == Some(FILE_SIGNATURES)
 }

@@ -1,4 +1,4 @@
-//! The digest of some bytes, as the OCI image specification writes it.
+//! The digest of bytes, in the format of the OCI image specification.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -10,36 +10,36 @@ use wasmount_core::document::{DIGEST_PREFIX, is_digest};
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(String);
 
-/// Not a digest of the kind that is used here.
+/// Not a digest of the supported kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not `sha256:` and 64 lower-case hexadecimal digits")]
 pub struct InvalidDigest(String);
 
 impl Digest {
-    /// Reads one.
+    /// Parses a digest.
     pub fn parse(text: &str) -> Result<Self, InvalidDigest> {
         if is_digest(text) {
             return Ok(Self(text.to_owned()));
         }
-        // Another's text may be long: what is quoted is enough to find it.
+        // Untrusted text may be long: this much is quoted to find it.
         const QUOTED_CHARACTERS: usize = 80;
         Err(InvalidDigest(
             text.chars().take(QUOTED_CHARACTERS).collect(),
         ))
     }
 
-    /// That of these bytes.
+    /// The digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self::finish(Sha256::new_with_prefix(bytes))
     }
 
-    /// That of the bytes that were hashed.
+    /// The digest of the bytes that were hashed.
     pub(crate) fn finish(hasher: Sha256) -> Self {
         let hex = hex::encode(hasher.finalize());
         Self(format!("{DIGEST_PREFIX}{hex}"))
     }
 
-    /// With its `sha256:`.
+    /// The digest with `sha256:`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -74,7 +74,7 @@ impl From<Digest> for String {
 mod tests {
     use super::*;
 
-    /// Of no bytes at all (FIPS 180-4).
+    /// The digest of no bytes (FIPS 180-4).
     const EMPTY: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
     #[test]

@@ -1,7 +1,7 @@
-//! Who we are to a registry, as docker's `config.json` has it. Docker, podman, skopeo and Kubernetes' Secrets of the type
+//! Credentials for a registry from docker's `config.json`. Docker, podman, skopeo and Kubernetes' Secrets of the type
 //! `kubernetes.io/dockerconfigjson` write it.
 //!
-//! Helpers that hold passwords are programs, and are not run: a node has none.
+//! Credential helpers are programs, and are not run: a node has none.
 
 use crate::access::{Credentials, Login};
 use base64::Engine;
@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 use wasmount_core::document::Reference;
 use zeroize::Zeroizing;
 
-/// How docker writes the entry of its own registry (moby, `registry.IndexServer`).
+/// Docker's name for its own registry in an entry (moby, `registry.IndexServer`).
 const DOCKER_HUB_ENTRY: &str = "index.docker.io";
 const DOCKER_HUB: &str = "docker.io";
 
-/// Why a file of credentials cannot be used. It never shows what is in it.
+/// Why a file of credentials cannot be used. The error never shows the file's content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DockerConfigError {
-    /// Not the form.
+    /// Not docker's format.
     #[error("{0} is not docker's config.json: line {1}, column {2}")]
     NotJson(String, usize, usize),
     /// An entry that cannot be used.
@@ -29,7 +29,7 @@ pub enum DockerConfigError {
 /// Why an entry cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
-    /// A program has the password: of which registry, and which program.
+    /// A credential helper has the password: the registry, and the helper.
     #[error(
         "the password for {0} is held by the credential helper `{1}`, which is not run here; log in without a helper \
          (`skopeo login --authfile FILE {0}` writes such a file) and name that file"
@@ -109,7 +109,7 @@ impl Config {
 }
 
 impl Entry {
-    /// User and password, which are absent where a helper keeps them: docker leaves an empty entry then. `None` if they cannot be read.
+    /// User and password; absent where a credential helper keeps them: docker leaves an empty entry then. `None` if they cannot be read.
     fn login(&self) -> Option<Option<(String, Zeroizing<String>)>> {
         if !self.username.is_empty() {
             return Some(Some((self.username.clone(), self.password.clone())));
@@ -125,14 +125,14 @@ impl Entry {
     }
 }
 
-/// What an entry is for: a host, perhaps with the beginning of a repository.
+/// What an entry applies to: a host, optionally with the beginning of a repository.
 fn place(key: &str) -> &str {
     let (full, plain) = ("https://", "http://");
     let bare = key
         .strip_prefix(full)
         .or_else(|| key.strip_prefix(plain))
         .unwrap_or(key);
-    // Docker's own way to write a registry is its address: `https://host/v1/`.
+    // Docker writes a registry as a URL: `https://host/v1/`.
     let is_address = bare.len() != key.len();
     let host = bare.split('/').next().unwrap_or_default();
     match is_address {
@@ -141,7 +141,7 @@ fn place(key: &str) -> &str {
     }
 }
 
-/// Whether an entry is for this `host/repository`.
+/// Whether an entry applies to this `host/repository`.
 fn covers(key: &str, wanted: &str) -> bool {
     let place = match place(key) {
         hub if hub == DOCKER_HUB_ENTRY || hub.starts_with("index.docker.io/") => DOCKER_HUB,

@@ -1,33 +1,33 @@
-//! Why an artifact was not moved, or a component not fetched.
+//! Errors of transfers from and to a registry, and of fetching a component.
 
 use crate::signature::SignatureError;
 use serde::{Deserialize, Serialize};
 
-/// Why an artifact was not moved.
+/// Why a transfer failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum RegistryError {
-    /// It does not answer.
+    /// The registry does not answer.
     #[error(
         "the registry {host} cannot be reached: {reason}; check that it runs, its name and its port, and that this machine may connect to it"
     )]
     Down {
-        /// Its host.
+        /// Host of the registry.
         host: String,
-        /// What the system said.
+        /// The error of the system.
         reason: String,
     },
-    /// It is not who it should be.
+    /// The registry's identity is not verified.
     #[error(
         "the registry {host} is not trusted: {reason}; name the certificate of its authority (`registry.caFile` in a document, --ca-file of a \
          command that has it), or `registry.plainHttp` and --plain-http for one without TLS"
     )]
     Untrusted {
-        /// Its host.
+        /// Host of the registry.
         host: String,
         /// What is wrong with its certificate, or with the handshake.
         reason: String,
     },
-    /// The certificates that are to be trusted.
+    /// The configured CA certificates cannot be used.
     #[error(
         "the certificates to trust cannot be used: {reason}; name a file of certificates in PEM"
     )]
@@ -35,179 +35,179 @@ pub enum RegistryError {
         /// What is wrong.
         reason: String,
     },
-    /// It took too long.
+    /// A time limit was reached.
     #[error(
         "{what}: the registry {host} was too slow: {reason}; try again when it is faster, or allow more time (--timeout of a command that has it)"
     )]
     Slow {
-        /// What was wanted.
+        /// What was requested.
         what: String,
-        /// Its host.
+        /// Host of the registry.
         host: String,
-        /// Which limit was met.
+        /// Which limit was reached.
         reason: String,
     },
-    /// It has no time for us, or is broken.
+    /// The registry is overloaded or broken.
     #[error(
         "{what}: the registry {host} answered {status} in {attempts} attempts{words}; look at its log, or wait until it is less busy"
     )]
     Busy {
-        /// What was wanted.
+        /// What was requested.
         what: String,
-        /// Its host.
+        /// Host of the registry.
         host: String,
-        /// The status of HTTP.
+        /// The HTTP status.
         status: u16,
-        /// How often was asked.
+        /// The number of attempts.
         attempts: u32,
-        /// What it said beside.
+        /// The registry's own error message.
         words: String,
     },
-    /// The bytes are others than were named.
+    /// The bytes do not match the digest.
     #[error(
         "{what}: the registry sent bytes with the digest {got} where {wanted} was asked for; it, or somebody on the way, changed them: do not \
          use them, and push the artifact again"
     )]
     WrongDigest {
-        /// What was wanted.
+        /// What was requested.
         what: String,
-        /// Its digest.
+        /// The expected digest.
         wanted: String,
-        /// That of what came.
+        /// The digest of the received bytes.
         got: String,
     },
-    /// It ended early.
+    /// The response ended early.
     #[error(
         "{what}: the answer of the registry {host} ended after {got} bytes, before its end{reason}; look at the registry, and at proxies before it"
     )]
     Truncated {
-        /// What was wanted.
+        /// What was requested.
         what: String,
-        /// Its host.
+        /// Host of the registry.
         host: String,
-        /// How many bytes came.
+        /// The number of received bytes.
         got: u64,
-        /// What the connection said.
+        /// The error of the connection.
         reason: String,
     },
-    /// The size is another than was named.
+    /// The size does not match the manifest.
     #[error("{what}: it has {got} bytes, and its manifest says {wanted}; push the artifact again")]
     WrongSize {
-        /// What was wanted.
+        /// What was requested.
         what: String,
-        /// Its size, in bytes.
+        /// The expected size, in bytes.
         wanted: u64,
-        /// How many bytes came, or would have come.
+        /// The number of bytes that were received, or announced.
         got: u64,
     },
-    /// More than is ever needed.
+    /// More bytes than the bound.
     #[error(
         "{what}: it is larger than {most} bytes, the most that is read of such a thing; it is no plugin"
     )]
     TooLarge {
-        /// What was wanted.
+        /// What was requested.
         what: String,
         /// The bound, in bytes.
         most: u64,
     },
-    /// Redirected too often.
+    /// Too many redirects.
     #[error(
         "{what}: the registry {host} sent us on more than {most} times; its redirects lead in a circle: mend its address, or that of its storage"
     )]
     RedirectLoop {
-        /// What was wanted.
+        /// What was requested.
         what: String,
-        /// The host that did so last.
+        /// The host of the last redirect.
         host: String,
-        /// How many are followed.
+        /// The number of redirects that are followed.
         most: u32,
     },
-    /// Redirected to where nothing may be sent.
+    /// A redirect to a location to which nothing may be sent.
     #[error(
         "{what}: {host} sends us on to `{location}`, {reason}; it is not followed: mend the registry's own address"
     )]
     BadRedirect {
-        /// What was wanted.
+        /// What was requested.
         what: String,
-        /// Who did so.
+        /// The host that redirected.
         host: String,
-        /// Where to.
+        /// The target of the redirect.
         location: String,
-        /// Why that is not followed.
+        /// Why the redirect is not followed.
         reason: String,
     },
-    /// It is not allowed.
+    /// Access is denied.
     #[error(
         "{what}: the registry {host} does not allow it ({status}); {credentials}{words}: give credentials that may (`registry.credentials` in a \
          document, --registry-config of a command that has it)"
     )]
     Unauthorised {
-        /// What was wanted.
+        /// What was requested.
         what: String,
-        /// Its host.
+        /// Host of the registry.
         host: String,
-        /// The status of HTTP.
+        /// The HTTP status.
         status: u16,
-        /// Who asked.
+        /// The credentials that were used.
         credentials: String,
-        /// What it said beside.
+        /// The registry's own error message.
         words: String,
     },
-    /// There is none.
+    /// Not found.
     #[error(
         "{what}: the registry {host} has no such thing; check name and tag, and that it was pushed there"
     )]
     NotFound {
-        /// What was wanted.
+        /// What was requested.
         what: String,
-        /// Its host.
+        /// Host of the registry.
         host: String,
     },
-    /// Any other answer.
+    /// Any other response.
     #[error(
         "{what}: the registry {host} answered {status}{words}; is it a registry of OCI artifacts?"
     )]
     Refused {
-        /// What was wanted.
+        /// What was requested.
         what: String,
-        /// Its host.
+        /// Host of the registry.
         host: String,
-        /// The status of HTTP.
+        /// The HTTP status.
         status: u16,
-        /// What it said beside.
+        /// The registry's own error message.
         words: String,
     },
-    /// There is something, and it is no plugin.
+    /// The artifact exists, but is not a plugin.
     #[error("{what} is not a Wasm artifact: {reason}")]
     NotWasm {
-        /// What was wanted.
+        /// What was requested.
         what: String,
-        /// What it is, and what to do.
+        /// What the artifact is, and what to do.
         reason: String,
     },
-    /// Not what the specification says.
+    /// The response violates the specification.
     #[error(
         "{what}: the answer of the registry {host} is not as the OCI distribution specification says: {reason}"
     )]
     Malformed {
-        /// What was wanted.
+        /// What was requested.
         what: String,
-        /// Its host.
+        /// Host of the registry.
         host: String,
         /// What is wrong.
         reason: String,
     },
-    /// Another client writes there too.
+    /// Another client writes to the same tag.
     #[error(
         "{what}: somebody else writes to that tag too, and what we wrote was gone {attempts} times; try again when they have ended"
     )]
     Contended {
         /// What was written.
         what: String,
-        /// How often.
+        /// The number of attempts.
         attempts: u32,
     },
-    /// There is no room.
+    /// The manifest is full.
     #[error(
         "{what}: there would be more than {most}, and more are read by nobody; delete that tag, and try again"
     )]
@@ -220,7 +220,7 @@ pub enum RegistryError {
 }
 
 impl RegistryError {
-    /// In few words, behind the name of what was requested: a rejection with several of them goes into logs and Events.
+    /// A short message, after the name of what was requested: a rejection with several of them goes into logs and Events.
     pub(crate) fn in_short(&self) -> String {
         match self {
             Self::NotFound { .. } => "is not there".to_owned(),
@@ -238,16 +238,16 @@ impl RegistryError {
     }
 }
 
-/// Why a component is not had.
+/// Why a component was not fetched.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum FetchError {
-    /// Something between the registry and us.
+    /// An error of the transfer.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// The signatures.
+    /// The signatures do not suffice.
     #[error(transparent)]
     Signature(#[from] SignatureError),
-    /// It is another one than was named.
+    /// The component has another digest than expected.
     #[error(
         "{what} has the digest {got}, and {wanted} is wanted (`plugin.digest`); write the new digest if the change is meant, or name the artifact \
          by the digest of its manifest"
@@ -255,9 +255,9 @@ pub enum FetchError {
     AnotherComponent {
         /// Where it was found.
         what: String,
-        /// The digest that was named.
+        /// The expected digest.
         wanted: String,
-        /// The digest that it has.
+        /// The actual digest.
         got: String,
     },
 }

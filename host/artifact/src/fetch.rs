@@ -1,5 +1,5 @@
-//! From a name to a component: resolved, signatures checked, fetched, digest compared. Request and answer are messages between two processes of this
-//! program.
+//! Fetches a component by name: resolves it, checks signatures, fetches, compares the digest. Request and answer are messages between two processes
+//! of this program.
 
 use crate::access::{Access, silent};
 use crate::attached::Extent;
@@ -14,28 +14,28 @@ use std::sync::Arc;
 use wasmount_core::document::Reference;
 use zeroize::Zeroizing;
 
-/// A component that is wanted, and what must be true of it.
+/// A request for a component, with the conditions that it must meet.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FetchRequest {
-    /// Which.
+    /// The component.
     pub wanted: Wanted,
-    /// The digest of the component itself, `sha256:..`, if it is known before.
+    /// The digest of the component itself, `sha256:..`, if it is known in advance.
     pub digest: Option<String>,
-    /// Who must have signed it.
+    /// The required signers.
     pub signers: SignerKeys,
 }
 
-/// Which component.
+/// The source of a component.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Wanted {
-    /// One in a registry.
+    /// An artifact in a registry.
     Artifact {
         /// Its name.
         reference: Reference,
-        /// How its registry is reached.
+        /// How its registry is accessed.
         access: Box<Access>,
     },
-    /// One that was read from a file, with what lay beside it.
+    /// A component that was read from a file, with the signature files beside it.
     File {
         /// What the file holds.
         #[serde(with = "serde_bytes")]
@@ -54,30 +54,30 @@ pub struct Beside {
     pub bundle: Option<Vec<u8>>,
 }
 
-/// A component that is what was wanted.
+/// A component that was fetched and meets the conditions of its request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fetched {
-    /// It itself.
+    /// Its bytes.
     #[serde(with = "serde_bytes")]
     pub wasm: Vec<u8>,
     /// Its digest.
     pub digest: Digest,
     /// The artifact by the digest of its manifest; absent for a file.
     pub reference: Option<String>,
-    /// The names of the keys by which it is signed, of those that were asked for.
+    /// The names of the requested keys that signed it.
     pub signed_by: Vec<String>,
-    /// What lay among its signatures and is none, or could not be read: in words.
+    /// Messages about attachments that are not signatures, or could not be read.
     pub remarks: Vec<String>,
 }
 
-/// An artifact that is signed by whom it must be.
+/// An artifact that is signed by the required signers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signed {
-    /// Its name by the digest of what is signed: the manifest, or the list that its name led to.
+    /// Its name by the digest of what is signed: the manifest, or the index that its name led to.
     pub reference: Reference,
-    /// The names of the keys, of those that were asked for.
+    /// The names of the requested keys that signed it.
     pub by: Vec<String>,
-    /// What lay among the signatures and is none, or could not be read: in words.
+    /// Messages about attachments that are not signatures, or could not be read.
     pub remarks: Vec<String>,
 }
 
@@ -87,24 +87,24 @@ pub struct Signed {
 pub struct BadMessage(#[from] postcard::Error);
 
 impl FetchRequest {
-    /// As bytes, which may hold a password.
+    /// Encodes the request, which may hold a password.
     pub fn encode(&self) -> Result<Zeroizing<Vec<u8>>, BadMessage> {
         Ok(postcard::to_stdvec(self).map(Zeroizing::new)?)
     }
 
-    /// From bytes.
+    /// Decodes a request.
     pub fn decode(bytes: &[u8]) -> Result<Self, BadMessage> {
         Ok(postcard::from_bytes(bytes)?)
     }
 }
 
 impl Fetched {
-    /// An answer as bytes.
+    /// Encodes an answer.
     pub fn encode(answer: &Result<Self, FetchError>) -> Result<Vec<u8>, BadMessage> {
         Ok(postcard::to_stdvec(answer)?)
     }
 
-    /// An answer from bytes. The digest is computed again: the process that wrote them may have been taken over.
+    /// Decodes an answer. The digest is computed again: the process that wrote it may have been compromised.
     pub fn decode(bytes: &[u8]) -> Result<Result<Self, FetchError>, BadMessage> {
         let answer: Result<Self, FetchError> = postcard::from_bytes(bytes)?;
         Ok(answer.map(|fetched| Self {
@@ -114,7 +114,7 @@ impl Fetched {
     }
 }
 
-/// Does all of it.
+/// Carries out a request.
 pub async fn fetch(request: FetchRequest) -> Result<Fetched, FetchError> {
     let FetchRequest {
         wanted,
@@ -130,10 +130,10 @@ pub async fn fetch(request: FetchRequest) -> Result<Fetched, FetchError> {
     }
 }
 
-/// Who signed what an artifact's name means, and what is signed by digest; the component is not fetched.
+/// Finds the signers of the artifact with this name, and what is signed by digest; the component is not fetched.
 pub async fn signers(registry: &Registry, keys: &SignerKeys) -> Result<Signed, FetchError> {
     let found = Resolved::find(registry).await?;
-    // A person who asks wants to know of each key.
+    // A user who asks wants to know about each key.
     signed(registry, &found, keys, Extent::All).await
 }
 
@@ -143,7 +143,7 @@ async fn artifact(
     signers: &SignerKeys,
 ) -> Result<Fetched, FetchError> {
     let found = Resolved::find(registry).await?;
-    // Both are known from the manifest: what would be rejected is not even fetched.
+    // Both are known from the manifest: a component that would be rejected is not fetched.
     same(&registry.reference().to_string(), digest, found.component())?;
     let Signed { by, remarks, .. } = signed(registry, &found, signers, Extent::UntilSigned).await?;
     let pulled = found.fetch(registry).await?;
@@ -156,7 +156,7 @@ async fn artifact(
     })
 }
 
-/// All of it for a file. It opens nothing and waits for nothing, so a process that may do neither can do it.
+/// Carries out a request for a file. It opens nothing and waits for nothing, so a process that may do neither can run it.
 pub fn check_file(
     wasm: Vec<u8>,
     beside: &Beside,
@@ -176,7 +176,7 @@ pub fn check_file(
     })
 }
 
-/// What of the files beside a component may prove that somebody signed it.
+/// The evidence of a signature in the files beside a component.
 pub fn gathered_beside(beside: &Beside) -> Gathered {
     let mut gathered = Gathered::default();
     if let Some(signature) = &beside.signature {
@@ -199,7 +199,7 @@ fn same(what: &str, wanted: Option<&str>, got: &Digest) -> Result<(), FetchError
     }
 }
 
-/// Whether the manifest itself is signed, or the index that its name led to, which names it by digest.
+/// Checks whether the manifest itself is signed, or the index that its name led to, which names it by digest.
 async fn signed(
     registry: &Registry,
     found: &Resolved,

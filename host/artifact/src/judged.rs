@@ -1,4 +1,4 @@
-//! Which of the required signers signed an artifact: what is beside it in its registry, read and judged one thing after the other.
+//! Which of the required signers signed an artifact: reads what is attached to it in its registry, and judges each item in turn.
 
 use crate::attached::{Attachment, Extent, Missed};
 use crate::digest::Digest;
@@ -13,27 +13,27 @@ use std::ops::ControlFlow;
 /// Most manifests that are copied with an artifact: releases have a handful.
 const COPIED: usize = 32;
 
-/// What was found.
+/// The result of a search for signatures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
-    /// Where something is that is a signature or should be one: tags, and digests of manifests.
+    /// Where signatures, or data in place of a signature, were found: tags, and digests of manifests.
     pub places: Vec<String>,
-    /// By which of the keys it is signed, or why that does not suffice.
+    /// The keys that signed it, or why they do not suffice.
     pub verdict: Result<Vec<String>, FetchError>,
-    /// What is among the signatures and is none, or could not be read.
+    /// Messages about attachments that are not signatures, or could not be read.
     pub remarks: Vec<String>,
 }
 
-/// Everything beside an artifact that is copied with it.
+/// Everything attached to an artifact that is copied with it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attachments {
     /// What could be read, at least in part.
     pub found: Vec<Attachment>,
-    /// What could not.
+    /// What could not be read.
     pub unread: Vec<String>,
-    /// How many further things were too many.
+    /// How many further items exceeded the bounds.
     pub left_out: usize,
-    /// The error if all of it is needed: the registry has trouble of its own, and another time more may be seen.
+    /// The error to return if everything is needed: the registry has a fault of its own, and a later attempt may find more.
     pub trouble: Option<RegistryError>,
 }
 
@@ -69,7 +69,7 @@ pub async fn judged<D>(
     judgement.leave_out(left_out);
     let verdict = match (judgement.verdict(), trouble) {
         (Ok(by), _) => Ok(by),
-        // What is wanted may be just what the registry did not send.
+        // The required signature may be just what the registry failed to send.
         (Err(_), Some(trouble)) => Err(trouble.into()),
         (Err(rejection), None) => Err(rejection.into()),
     };
@@ -81,7 +81,7 @@ pub async fn judged<D>(
 }
 
 impl Registry {
-    /// What is attached to a manifest and may be a signature: those that can be read as signatures come first.
+    /// Everything attached to a manifest that may be a signature; readable signatures come first.
     pub async fn attached(&self, subject: &Digest) -> Attachments {
         let (mut found, mut others, mut left_out) = (Vec::new(), Vec::new(), 0);
         let keep = |attachment: Attachment| {
@@ -108,7 +108,7 @@ impl Registry {
     }
 }
 
-/// What of an attachment may prove that somebody signed.
+/// The evidence of a signature in an attachment.
 fn gathered(attachment: &Attachment) -> Gathered {
     let mut gathered = Gathered::default();
     let place = attachment.place();

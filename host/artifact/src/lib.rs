@@ -1,7 +1,7 @@
 //! Plugins as OCI artifacts: registries, bundles, signatures.
 //!
-//! `fetch` is the way of a pull: a name is resolved to a digest (`registry`), signatures are judged (`judged`, `attached`), the component is read
-//! (`pull`). Bytes and digests are handled here, not the content of a component.
+//! `fetch` is the sequence of a pull: a name is resolved to a digest (`registry`), signatures are checked (`judged`, `attached`), the component is
+//! read (`pull`). This crate handles bytes and digests, not the content of a component.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -44,5 +44,5 @@ pub use sign::{SignError, SignedArtifact, sign};
 pub use text::is_control;
 pub use trust::system_certificates;
 
-/// Largest component that is pulled, pushed or put into a bundle, in bytes: what the host compiles at most.
+/// Largest component that is pulled, pushed or put into a bundle, in bytes: the largest that the host compiles.
 pub const COMPONENT_BYTES: u64 = 64 << 20;

@@ -1,5 +1,5 @@
-//! What a registry says an artifact is made of (OCI image specification 1.1, "Image Manifest" and "Image Index"). It is read once into types that
-//! hold only what is used, and chosen from without a registry.
+//! The parts of an artifact (OCI image specification 1.1, "Image Manifest" and "Image Index"), parsed into types that hold only the fields in use.
+//! Selection among them needs no registry.
 
 use crate::digest::Digest;
 use crate::media_type::{
@@ -9,93 +9,93 @@ use crate::text::{QUOTED_CHARACTERS, REASON_CHARACTERS, shorten};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The number of the form of manifests, the only one there is.
+/// The schema version of manifests, the only one there is.
 const SCHEMA: u32 = 2;
 
 /// The platform of a component of WASI 0.2.
 const WASI_0_2: &str = "wasip2";
-/// When an artifact was made: not known, and the same component pushed twice should be one artifact.
+/// The creation time of an artifact: a constant, since it is not known, and the same component pushed twice should be one artifact.
 const CREATED: &str = "1970-01-01T00:00:00Z";
 
-/// Keys and values of a manifest.
+/// Annotations of a manifest.
 pub type Annotations = BTreeMap<String, String>;
 
-/// Something with a digest.
+/// A descriptor: media type, digest and size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// What it is.
+    /// Its media type.
     pub media_type: String,
     /// Its digest.
     pub digest: Digest,
     /// Its size, in bytes.
     pub size: u64,
-    /// What the artifact is, in an index.
+    /// The artifact type, in an index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_type: Option<String>,
-    /// What runs it, in an index.
+    /// The platform, in an index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
-    /// What is said of it.
+    /// Annotations.
     #[serde(default, skip_serializing_if = "Annotations::is_empty")]
     pub annotations: Annotations,
 }
 
-/// What runs an artifact.
+/// The platform of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Platform {
-    /// `wasm`, for what is of use here.
+    /// `wasm` for components.
     pub architecture: String,
     /// The kind of system.
     pub os: String,
 }
 
-/// An artifact.
+/// The manifest of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
     schema_version: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     media_type: Option<String>,
-    /// What the artifact is, where its config does not say it.
+    /// The artifact type, where the config's media type does not state it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_type: Option<String>,
-    /// What is said of its layers.
+    /// The config, which describes the layers.
     pub config: Descriptor,
-    /// What it is made of.
+    /// The content of the artifact.
     pub layers: Vec<Descriptor>,
-    /// What it speaks of: a signature names what is signed.
+    /// The subject: a signature names the manifest that is signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Descriptor>,
-    /// What is said of it.
+    /// Annotations.
     #[serde(default, skip_serializing_if = "Annotations::is_empty")]
     pub annotations: Annotations,
 }
 
-/// Several artifacts.
+/// An index of several artifacts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Index {
     schema_version: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     media_type: Option<String>,
-    /// Which.
+    /// The manifests of the artifacts.
     pub manifests: Vec<Descriptor>,
-    /// What is said of them all.
+    /// Annotations of the index.
     #[serde(default, skip_serializing_if = "Annotations::is_empty")]
     pub annotations: Annotations,
 }
 
-/// Either of the two.
+/// A manifest or an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Document {
-    /// An artifact.
+    /// A manifest.
     Manifest(Box<Manifest>),
-    /// Several.
+    /// An index.
     Index(Index),
 }
 
-/// Only what tells the two apart.
+/// The fields that distinguish a manifest from an index.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Shape {
@@ -108,10 +108,11 @@ struct Shape {
 }
 
 impl Document {
-    /// Reads one. `said` is the media type that it came with; where it names itself too, both must agree, and it must be one of the two alone:
-    /// bytes that are an artifact to one reader and a list to another have one digest for both (CVE-2021-41190).
+    /// Parses a document. `said` is the media type of the response; where the document has a `mediaType` too, both must agree, and the document must
+    /// be a manifest or an index, not both: bytes that are an artifact to one reader and an index to another have one digest for both
+    /// (CVE-2021-41190).
     pub fn parse(bytes: &[u8], said: Option<&str>) -> Result<Self, String> {
-        // The library's words have the stranger's in them.
+        // The library's messages quote untrusted text.
         let json = |error: serde_json::Error| shorten(&error.to_string(), REASON_CHARACTERS);
         let shape: Shape = serde_json::from_slice(bytes).map_err(json)?;
         let named = shape.media_type.as_deref();
@@ -151,7 +152,7 @@ impl Document {
 }
 
 impl Document {
-    /// The type that it is pushed as.
+    /// The media type under which it is pushed.
     pub fn media_type(&self) -> &str {
         match self {
             Self::Manifest(manifest) => manifest.media_type(),
@@ -161,7 +162,7 @@ impl Document {
 }
 
 impl Descriptor {
-    /// Of these bytes.
+    /// The descriptor of these bytes.
     pub fn of(media_type: &str, bytes: &[u8]) -> Self {
         Self {
             media_type: media_type.to_owned(),
@@ -175,7 +176,7 @@ impl Descriptor {
 }
 
 impl Manifest {
-    /// One that is ours to push.
+    /// A new manifest, to be pushed.
     pub fn new(config: Descriptor, layers: Vec<Descriptor>, annotations: Annotations) -> Self {
         Self {
             schema_version: SCHEMA,
@@ -188,17 +189,17 @@ impl Manifest {
         }
     }
 
-    /// The type that it is pushed as.
+    /// The media type under which it is pushed.
     pub fn media_type(&self) -> &str {
         self.media_type.as_deref().unwrap_or(OCI_MANIFEST)
     }
 
-    /// As it is pushed.
+    /// The bytes that are pushed.
     pub fn to_bytes(&self) -> Vec<u8> {
         json(self)
     }
 
-    /// The layer that is a component, or what it is instead and what to do.
+    /// The layer that is a component; otherwise a message with what the artifact is, and what to do.
     pub fn component(&self) -> Result<&Descriptor, String> {
         match self.layers.as_slice() {
             [one] if is_component(&one.media_type) => Ok(one),
@@ -217,7 +218,7 @@ impl Manifest {
 }
 
 impl Index {
-    /// One that is ours to write.
+    /// A new index.
     pub fn new(manifests: Vec<Descriptor>) -> Self {
         Self {
             schema_version: SCHEMA,
@@ -227,17 +228,17 @@ impl Index {
         }
     }
 
-    /// The type that it is pushed as.
+    /// The media type under which it is pushed.
     pub fn media_type(&self) -> &str {
         self.media_type.as_deref().unwrap_or(OCI_INDEX)
     }
 
-    /// As it is pushed.
+    /// The bytes that are pushed.
     pub fn to_bytes(&self) -> Vec<u8> {
         json(self)
     }
 
-    /// The entry that is for Wasm; the only one, where none says for what it is.
+    /// The entry for Wasm; the only entry, where none names a platform.
     pub fn component(&self) -> Result<&Descriptor, String> {
         let manifests = || {
             self.manifests
@@ -266,14 +267,14 @@ impl Index {
     }
 }
 
-/// What is known of a component from its bytes.
+/// Facts about a component, read from its bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ComponentFacts {
-    /// Interfaces that it wants.
+    /// Imported interfaces.
     pub imports: Vec<String>,
-    /// Interfaces that it offers.
+    /// Exported interfaces.
     pub exports: Vec<String>,
-    /// Who made it.
+    /// Its author.
     pub author: Option<String>,
     /// `org.opencontainers.image.title` and the like.
     pub annotations: Annotations,
@@ -299,7 +300,7 @@ struct Component {
 }
 
 impl WasmConfig {
-    /// That of one component.
+    /// The config of one component.
     pub fn new(layer: Digest, facts: &ComponentFacts) -> Self {
         let ComponentFacts {
             imports,
@@ -321,12 +322,12 @@ impl WasmConfig {
     }
 }
 
-/// It cannot fail: all keys are texts, and nothing is written but into memory.
+/// Serializes to JSON. It cannot fail: all keys are strings, and it writes only to memory.
 pub(crate) fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
 
-/// If two names were mixed up.
+/// A hint in case the names of a container image and of a component were mixed up.
 fn hint(media_type: &str) -> &'static str {
     if media_type.contains("tar") {
         ", so it is a container image"

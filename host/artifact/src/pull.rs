@@ -7,12 +7,12 @@ use crate::manifest::{Annotations, Descriptor, Document, Manifest};
 use crate::registry::{RawManifest, Registry};
 use wasmount_core::document::Reference;
 
-/// An artifact that was found, and not yet fetched.
+/// An artifact whose manifest was fetched, but not its component.
 #[derive(Debug, Clone)]
 pub struct Resolved {
     /// Its manifest.
     pub raw: RawManifest<Manifest>,
-    /// The index that the name led to, if it was one: a signature may be of that.
+    /// The index that the name led to, if it was one: the index may be signed.
     pub list: Option<RawManifest>,
     layer: Descriptor,
 }
@@ -20,25 +20,25 @@ pub struct Resolved {
 /// A component that was fetched.
 #[derive(Debug, Clone)]
 pub struct Pulled {
-    /// It itself.
+    /// Its bytes.
     pub wasm: Vec<u8>,
     /// Its digest.
     pub digest: Digest,
-    /// That of its manifest.
+    /// The digest of its manifest.
     pub manifest_digest: Digest,
     /// Its name by that digest.
     pub reference: Reference,
-    /// What its manifest says of it: for people, not to be believed.
+    /// The annotations of its manifest: for display, not trusted.
     pub annotations: Annotations,
 }
 
-/// All of it.
+/// Resolves the name and fetches the component.
 pub async fn pull(registry: &Registry) -> Result<Pulled, RegistryError> {
     Resolved::find(registry).await?.fetch(registry).await
 }
 
 impl Resolved {
-    /// Follows a name to a manifest.
+    /// Resolves a name to a manifest.
     pub async fn find(registry: &Registry) -> Result<Self, RegistryError> {
         let reference = registry.reference();
         let not_wasm = |reason| RegistryError::NotWasm {

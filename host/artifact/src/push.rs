@@ -1,4 +1,4 @@
-//! Puts a component into a registry as a CNCF Wasm OCI artifact.
+//! Pushes a component to a registry as a CNCF Wasm OCI artifact.
 
 use crate::attached::AttachedManifest;
 use crate::bundle::{Bundle, is_of_file};
@@ -17,11 +17,11 @@ pub struct Pushed {
     pub reference: Reference,
     /// The digest of the component.
     pub digest: Digest,
-    /// How many manifests beside it were taken along.
+    /// How many attached manifests were pushed with it.
     pub attached: usize,
 }
 
-/// One component.
+/// Pushes one component.
 pub async fn push(
     registry: &Registry,
     wasm: Vec<u8>,
@@ -31,8 +31,8 @@ pub async fn push(
 }
 
 impl Bundle {
-    /// Everything that it holds, under the name that the registry was connected for: blobs first, then its signatures, and the tag last, so that
-    /// no client finds half of it, or finds it unsigned.
+    /// Pushes everything that the bundle holds, under the name that the registry was connected for: blobs first, then signatures, and the tag last,
+    /// so that no client finds an incomplete artifact, or an unsigned one.
     pub async fn push(self, registry: &Registry) -> Result<Pushed, RegistryError> {
         let Self {
             raw,
@@ -48,7 +48,7 @@ impl Bundle {
             .push_blob("the config", Bytes::from(config))
             .await?;
         let mut count = 0;
-        // A registry has no use for those of a file.
+        // A registry has no use for signatures of a file.
         for beside in attached.into_iter().filter(|it| !is_of_file(it)) {
             count += 1;
             let AttachedManifest {
@@ -66,7 +66,7 @@ impl Bundle {
                     .await?;
             }
             if at_tag {
-                // It may have been signed there too.
+                // The target may already have signatures of the artifact.
                 let signatures = Signatures {
                     layers: signature.document.layers,
                     manifest: Some((signature.media_type, signature.bytes)),
@@ -92,7 +92,7 @@ impl Bundle {
     }
 }
 
-/// What an artifact is: its own word, else its config's ("Listing Referrers").
+/// The artifact type: the manifest's own, else its config's media type ("Listing Referrers").
 fn kind(manifest: &Manifest) -> String {
     let own = manifest.artifact_type.clone();
     own.unwrap_or_else(|| manifest.config.media_type.clone())

@@ -1,4 +1,4 @@
-//! One repository of a registry, by the OCI distribution specification 1.1: manifests and blobs are pulled and pushed, whatever they are for.
+//! One repository of a registry, by the OCI distribution specification 1.1: pulls and pushes manifests and blobs of any artifact.
 
 mod auth;
 mod call;
@@ -26,10 +26,10 @@ pub(crate) const MANIFEST_BYTES: u64 = 1 << 20;
 /// The digest by which the registry knows a blob or manifest.
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
 
-/// A repository and access to it.
+/// A repository and how it is accessed.
 pub struct Registry {
     reference: Reference,
-    /// The address of its API, which ends with `/`.
+    /// The URL of its API, which ends with `/`.
     base: Url,
     access: Access,
     client: Client,
@@ -38,21 +38,21 @@ pub struct Registry {
     authorization: Mutex<Authorization>,
 }
 
-/// A manifest or an index as it was sent.
+/// A manifest or an index as received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawManifest<D = Document> {
     /// The digest of its bytes.
     pub digest: Digest,
-    /// Its type.
+    /// Its media type.
     pub media_type: String,
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// The same, parsed.
+    /// The parsed document.
     pub document: D,
 }
 
 impl RawManifest {
-    /// It, unless it is an index.
+    /// The manifest, unless the document is an index.
     pub(crate) fn into_manifest(self) -> Option<RawManifest<Manifest>> {
         let Document::Manifest(manifest) = self.document else {
             return None;
@@ -79,7 +79,7 @@ impl From<Manifest> for RawManifest<Manifest> {
 }
 
 impl Registry {
-    /// Prepares access to an artifact's registry and sends nothing. All of [`TransferLimits::total`](crate::TransferLimits) begins now.
+    /// Prepares access to an artifact's registry and sends nothing. The time limit [`TransferLimits::total`](crate::TransferLimits) begins now.
     pub fn connect(
         reference: &Reference,
         access: Access,
@@ -96,17 +96,17 @@ impl Registry {
         })
     }
 
-    /// The artifact that it was connected for.
+    /// The artifact that the registry was connected for.
     pub fn reference(&self) -> &Reference {
         &self.reference
     }
 
-    /// The manifest or index of this tag or digest.
+    /// Fetches the manifest or index of this tag or digest.
     pub async fn manifest(&self, wanted: &str) -> Result<RawManifest, RegistryError> {
         self.manifest_of_at_most(wanted, MANIFEST_BYTES).await
     }
 
-    /// The same, of so many bytes at most.
+    /// Fetches the manifest or index of this tag or digest, of at most `most` bytes.
     pub(crate) async fn manifest_of_at_most(
         &self,
         wanted: &str,
@@ -125,7 +125,7 @@ impl Registry {
                 .and_then(|digest| Digest::parse(digest).ok());
             let bytes = self.read(response, what, Bound::AtMost(most)).await?;
             let digest = Digest::of(&bytes);
-            // A tag is resolved once; what the registry itself says of the bytes must be true of them.
+            // A tag is resolved once; the digest that the registry itself states must match the bytes.
             if let Some(wanted) = wanted.clone().or(promised)
                 && wanted != digest
             {
@@ -147,7 +147,7 @@ impl Registry {
         .await
     }
 
-    /// The same, or none.
+    /// Fetches a manifest or index; `None` if there is none.
     pub async fn find_manifest(&self, wanted: &str) -> Result<Option<RawManifest>, RegistryError> {
         match self.manifest(wanted).await {
             Err(RegistryError::NotFound { .. }) => Ok(None),
@@ -155,7 +155,7 @@ impl Registry {
         }
     }
 
-    /// The bytes of a blob of at most `most` bytes; `name` is what it is, for messages.
+    /// Fetches a blob of at most `most` bytes; `name` describes it in messages.
     pub async fn blob(
         &self,
         blob: &Descriptor,
@@ -175,8 +175,8 @@ impl Registry {
         .await
     }
 
-    /// Manifests that have this one as their subject ("Listing Referrers"). Only the first page of a long list is read: more than it are no
-    /// signatures of ours.
+    /// Manifests that have this one as their subject ("Listing Referrers"). Only the first page of a long list is read: there are never more
+    /// signatures of ours than that.
     pub async fn referrers(&self, subject: &Digest) -> Result<Vec<Descriptor>, RegistryError> {
         let what = &format!("the referrers of {}", self.reference);
         let call = Call {
@@ -194,7 +194,7 @@ impl Registry {
             }
         });
         match listed.await {
-            // It has no such list; some answer 405 and 400 that know the path and not the method.
+            // The registry has no referrers API; some answer 405 and 400 because they know the path but not the method.
             Err(
                 RegistryError::NotFound { .. }
                 | RegistryError::Refused {
@@ -205,12 +205,12 @@ impl Registry {
         }
     }
 
-    /// The list of referrers that clients keep.
+    /// The referrers from the tag that clients maintain.
     async fn listed_by_tag(&self, subject: &Digest) -> Result<Vec<Descriptor>, RegistryError> {
         let found = self.find_manifest(&referrers_tag(subject)).await?;
         Ok(match found.map(|it| it.document) {
             Some(Document::Index(index)) => index.manifests,
-            // Another tag of that name.
+            // A tag of that name with another meaning.
             Some(Document::Manifest(_)) | None => Vec::new(),
         })
     }
@@ -219,7 +219,7 @@ impl Registry {
         self.url(&format!("manifests/{wanted}"), what)
     }
 
-    /// Below the repository.
+    /// A URL below the repository.
     fn url(&self, path: &str, what: &str) -> Result<Url, RegistryError> {
         let no_address = || self.malformed(what, &format!("`{path}` is no part of an address"));
         self.base.join(path).map_err(|_| no_address())
@@ -247,7 +247,7 @@ impl std::fmt::Debug for Registry {
     }
 }
 
-/// Where a list of referrers is kept if the registry has none ("Referrers Tag Schema").
+/// The tag of the list of referrers, where the registry has no referrers API ("Referrers Tag Schema").
 fn referrers_tag(subject: &Digest) -> String {
     format!("sha256-{}", subject.hex())
 }

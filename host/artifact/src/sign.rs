@@ -1,4 +1,4 @@
-//! Signs an artifact, and puts signatures where cosign puts them: a manifest at the tag `sha256-<hex>.sig` with a layer for each signature (cosign,
+//! Signs an artifact, and stores signatures as cosign does: a manifest at the tag `sha256-<hex>.sig` with a layer for each signature (cosign,
 //! `specs/SIGNATURE_SPEC.md`).
 
 use crate::attached::{BLOBS, Extent, cosign_tag};
@@ -18,39 +18,39 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use wasmount_core::document::Reference;
 
-/// The config of such a manifest: cosign makes it look like an image, for registries that know nothing else.
+/// The config of such a manifest: cosign makes it look like an image, for registries that support nothing else.
 const IMAGE_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
-/// How often it is written: with a few clients that sign at once, each round sees at least one of them through.
+/// Attempts to write the manifest: with a few clients that sign at once, each round lets at least one of them succeed.
 const ATTEMPTS: u32 = 10;
-/// How often 400 counts as transient: Debian's docker-registry says so while another puts the same blobs there.
+/// How often 400 counts as transient: Debian's docker-registry answers so while another client pushes the same blobs.
 const REFUSALS: u32 = 4;
-/// Bounds of the pause before the check whether another client has written meanwhile, which takes about as long as this one took.
+/// Bounds of the pause before the check whether another client has written meanwhile, which takes about as long as this client took.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(300);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// An artifact that is signed now.
+/// An artifact that was signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedArtifact {
     /// Its name by the digest of what was signed.
     pub reference: Reference,
     /// Where the signature is.
     pub signature: Reference,
-    /// Whether it was put there now; else this key had signed it before.
+    /// Whether the signature was added now; false if this key had signed the artifact before.
     pub added: bool,
 }
 
-/// Why an artifact is not signed.
+/// Why an artifact was not signed.
 #[derive(Debug, thiserror::Error)]
 pub enum SignError {
-    /// Something between the registry and us.
+    /// An error of the transfer.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// The key.
+    /// The key cannot be used.
     #[error("the key {0}")]
     Key(#[from] KeyError),
 }
 
-/// Signs what the name of the registry's artifact means: a manifest, or the list that it leads to. It is signed once, however often this is called.
+/// Signs what the registry's artifact name resolves to: a manifest, or an index. It is signed once, however often this is called.
 pub async fn sign(registry: &Registry, key: &PrivateKey) -> Result<SignedArtifact, SignError> {
     let subject = registry.manifest(registry.reference().wanted()).await?;
     let tag = cosign_tag(&subject.digest);
@@ -84,7 +84,7 @@ pub async fn sign(registry: &Registry, key: &PrivateKey) -> Result<SignedArtifac
     })
 }
 
-/// A signature as a manifest names it.
+/// The descriptor of a signature in a manifest.
 fn layer(payload: &[u8], signed: &[u8]) -> Descriptor {
     let mut layer = Descriptor::of(COSIGN_SIGNATURE, payload);
     let encoded = encoded(signed);
@@ -94,17 +94,17 @@ fn layer(payload: &[u8], signed: &[u8]) -> Descriptor {
     layer
 }
 
-/// Signatures as they lie at a tag.
+/// Signatures as stored at a tag.
 #[derive(Debug, Clone)]
 pub(crate) struct Signatures {
-    /// Their layers, whose blobs are in the registry already.
+    /// Their layers; the blobs are in the registry already.
     pub(crate) layers: Vec<Descriptor>,
-    /// The type and the bytes of a manifest of just these, if there is one: what has a digest keeps it.
+    /// The media type and the bytes of a manifest of exactly these layers, if there is one: it keeps its digest.
     pub(crate) manifest: Option<(String, Vec<u8>)>,
 }
 
 impl Registry {
-    /// Adds these to what is at the tag, and returns when they have been seen there.
+    /// Adds these signatures to those at the tag, and returns when they have been read back from there.
     pub(crate) async fn add_signatures(
         &self,
         subject: &Digest,
@@ -159,7 +159,7 @@ impl Registry {
         match self.find_manifest(tag).await?.map(|it| it.document) {
             None => Ok(None),
             Some(Document::Manifest(manifest)) => Ok(Some(*manifest)),
-            // It would be lost.
+            // The index would be lost.
             Some(Document::Index(_)) => Err(RegistryError::Malformed {
                 what: what.to_owned(),
                 host: self.reference().registry().to_owned(),
@@ -170,7 +170,7 @@ impl Registry {
     }
 }
 
-/// The manifest with more signatures than it had, and its config.
+/// The manifest with additional signatures, and its config.
 fn with(there: Option<Manifest>, layers: Vec<Descriptor>) -> (Manifest, Vec<u8>) {
     let nothing = || {
         Manifest::new(
@@ -187,7 +187,7 @@ fn with(there: Option<Manifest>, layers: Vec<Descriptor>) -> (Manifest, Vec<u8>)
     (manifest, config)
 }
 
-/// A config of an image that has these layers and nothing else.
+/// A config of an image that has only these layers.
 fn config(contents: &[Digest]) -> Vec<u8> {
     let config = json!({
         "architecture": "",
@@ -198,7 +198,7 @@ fn config(contents: &[Digest]) -> Vec<u8> {
     config.to_string().into_bytes()
 }
 
-/// Twice as long as reading and writing took, and up to that much more at random: clients that sign at once should not do so again.
+/// Twice the time of reading and writing, plus up to the same time at random: clients that sign at once should not do so again.
 fn pause(took: Duration) -> Duration {
     let least = (took * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
     let random = RandomState::new().hash_one(0).to_le_bytes()[0];

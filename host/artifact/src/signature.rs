@@ -1,6 +1,6 @@
 //! Signatures in the formats of cosign 3 and of the Sigstore bundle 0.3: keys, evidence, and which signers a document requires.
 //!
-//! Bytes come in, bytes or a verdict go out. Only signatures by keys are read; certificates, transparency logs and time stamps are ignored.
+//! Input is bytes; output is bytes or a verdict. Only signatures by keys are read; certificates, transparency logs and time stamps are ignored.
 
 mod bundle;
 mod evidence;
@@ -24,11 +24,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// Most signatures that are looked at in one place: a file, a manifest. A release has one or two; each is tried with every key that is named.
+/// Most signatures that are read in one place: a file, a manifest. A release has one or two; each is tried with every named key.
 pub const SIGNATURES_MAX: usize = 32;
 /// Largest signature with what is signed (payload or bundle), in bytes. A bundle with a log entry has about 10 KiB.
 pub const SIGNATURE_BYTES: usize = 64 << 10;
-/// Largest file of a key, in bytes. One of cosign has 653.
+/// Largest key file, in bytes. One of cosign has 653.
 pub const KEY_BYTES: usize = 16 << 10;
 
 /// Why a key cannot be used.
@@ -40,24 +40,24 @@ pub enum KeyError {
     /// PEM of something else.
     #[error("holds `{label}`, not {wanted}")]
     AnotherKind {
-        /// What its first line says.
+        /// The label of the PEM block.
         label: String,
-        /// What is wanted, and how to come by it.
+        /// What is expected, and how to create it.
         wanted: &'static str,
     },
     /// A key of another algorithm.
     #[error("is a key of another kind than {wanted}; make one with `cosign generate-key-pair`")]
     AnotherAlgorithm {
-        /// Which kinds are known.
+        /// The supported kinds.
         wanted: &'static str,
     },
     /// The encrypted form is not one that cosign writes.
     #[error("is encrypted in a way that is not cosign's: {0}; is the file whole?")]
     Sealed(&'static str),
-    /// It does not open.
+    /// The password does not decrypt it.
     #[error("does not open with this password, or was changed")]
     WrongPassword,
-    /// The system has no randomness.
+    /// The system provides no random bytes.
     #[error("cannot be used: the system gives no random bytes")]
     NoRandomness,
 }
@@ -67,7 +67,7 @@ pub enum KeyError {
 pub struct Password(Zeroizing<Vec<u8>>);
 
 impl Password {
-    /// These bytes.
+    /// A password of these bytes.
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(Zeroizing::new(bytes))
     }
@@ -95,7 +95,7 @@ fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Label and content of the only block of PEM in a text; the content may be a secret.
+/// Label and content of the only PEM block in a text; the content may be a secret.
 fn pem_block(text: &str) -> Result<(String, Zeroizing<Vec<u8>>), KeyError> {
     let blocks = pem::parse_many(text);
     let mut blocks = blocks.map_err(|_| KeyError::NotPem("a block of it is damaged"))?;

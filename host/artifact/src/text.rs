@@ -1,11 +1,11 @@
-//! Untrusted text as an error, a log and a terminal may show it: short, on one line, and in the order in which it is written.
+//! Untrusted text, made safe for an error, a log or a terminal: short, on one line, and in logical order.
 
-/// Most characters that are quoted of one thing, such as a media type: enough to find it.
+/// Most characters that are quoted of one value, such as a media type: enough to find it.
 pub(crate) const QUOTED_CHARACTERS: usize = 100;
-/// Most characters of a whole explanation.
+/// Most characters of a whole error message.
 pub(crate) const REASON_CHARACTERS: usize = 300;
 
-/// So many characters of it at most, with a sign where it is cut. What a terminal would obey becomes a space.
+/// At most this many characters of the text, with a mark where it is cut. Control characters become spaces.
 pub(crate) fn shorten(text: &str, most: usize) -> String {
     let visible = |c: char| if is_control(c) { ' ' } else { c };
     let mut characters = text.chars();
@@ -16,7 +16,7 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
     short
 }
 
-/// Whether it is a command and no sign: control characters, ends of lines, and what turns the direction of writing around (Unicode, UAX #9).
+/// Whether a character is a control character: C0 and C1 controls, line ends, and those that change the writing direction (Unicode, UAX #9).
 pub fn is_control(c: char) -> bool {
     let turns = ['\u{61c}', '\u{200e}', '\u{200f}'].contains(&c)
         || ('\u{2028}'..='\u{202e}').contains(&c)

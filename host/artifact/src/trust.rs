@@ -1,4 +1,4 @@
-//! Which certificates make a registry trusted: the system's and those that are named beside.
+//! The certificates that a registry is verified with: the system's and additional ones.
 
 use crate::error::RegistryError;
 use rustls::pki_types::CertificateDer;
@@ -6,8 +6,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use std::sync::Arc;
 
-/// The certificates that this system trusts, DER; `SSL_CERT_FILE` names others, as for OpenSSL and Go. They are passed to the process that speaks to
-/// a registry, which cannot read them any more.
+/// The certificates that this system trusts, DER; `SSL_CERT_FILE` names others, as for OpenSSL and Go. They are passed to the process that connects
+/// to a registry, which cannot read them any more.
 pub fn system_certificates() -> Vec<Vec<u8>> {
     let found = rustls_native_certs::load_native_certs();
     for error in found.errors {
@@ -16,14 +16,14 @@ pub fn system_certificates() -> Vec<Vec<u8>> {
     found.certs.iter().map(|it| it.to_vec()).collect()
 }
 
-/// TLS that trusts the system's certificates and further ones.
+/// A TLS client that trusts the system's certificates and additional ones.
 pub(crate) fn client(
     system_ca: &[Vec<u8>],
     extra_ca: Option<&[u8]>,
 ) -> Result<ClientConfig, RegistryError> {
     let bad = |reason: String| RegistryError::BadCertificates { reason };
     let mut roots = RootCertStore::empty();
-    // One of the system's that is not understood concerns only whom it vouches for.
+    // A system certificate that cannot be parsed affects only the registries that it vouches for.
     let system = system_ca.iter().map(|der| CertificateDer::from_slice(der));
     let (trusted, unusable) = roots.add_parsable_certificates(system);
     tracing::debug!(trusted, unusable, "certificates of the system");

@@ -1,6 +1,6 @@
-//! The child's side: gives up, for good, everything that its work does not need.
+//! The child's side: permanently gives up every right that its work does not need.
 //!
-//! It must run before any other thread is started: identity, rights and Landlock are each thread's own, and are inherited by new ones.
+//! It must run before any other thread is started: identity, rights and Landlock are per thread, and are inherited by new threads.
 
 use crate::error::{REFUSED, UNCONFINED};
 use crate::{Bounds, ChildError, system_calls, walls};
@@ -18,40 +18,40 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::process;
 
-/// The user and the group that own nothing, by the kernel's own number (`/proc/sys/kernel/overflowuid`).
+/// The user and the group without any files, by the kernel's own number (`/proc/sys/kernel/overflowuid`).
 const NOBODY: u32 = 65534;
-/// How much a child waits for others, as `nice(2)` counts: it gets half of the processor that a call of a client gets beside it.
+/// The nice value of a child (`nice(2)`): it gets half of the CPU time that a client's call gets beside it.
 const NICE: i32 = 3;
-/// Makes the kernel take a child first where memory runs out (proc(5), `oom_score_adj`).
+/// Makes the kernel kill a child first when memory runs out (proc(5), `oom_score_adj`).
 const TAKE_FIRST: &str = "1000";
-/// Address space beyond the memory that it may write to, in bytes: program, libraries, and what the allocator reserves and does not use. It
-/// bounds what `RLIMIT_DATA` does not count: memory that is shared.
+/// Address space beyond the memory that the child may write to, in bytes: program, libraries, and what the allocator reserves and does not use. It
+/// bounds what `RLIMIT_DATA` does not count: shared memory.
 const ADDRESS_ROOM_BYTES: u64 = 2 << 30;
-/// Descriptors of a child that may open something: connections, files, and those of a runtime.
+/// Descriptors of a child that may open files or connections: those, and the descriptors of a runtime.
 const DESCRIPTORS: u64 = 64;
-/// Standard input, output and error: a child that may open nothing has these. It counts numbers and not files: what keeps a child that closes
-/// one of them from another is the filter of its system calls.
+/// Standard input, output and error: the only descriptors of a child that may open nothing. The limit bounds descriptor numbers, not open files: a
+/// child that closes one of the three is kept from opening another by the seccomp filter.
 const STANDARD_STREAMS: u64 = 3;
 /// Seconds from SIGXCPU, which ends a program that does not expect it, to SIGKILL.
 const CPU_GRACE_SECONDS: u64 = 1;
 
-/// Gives up everything beyond `bounds`. What a kernel does not have is left out; what it refuses is an error, and then nothing may be done.
+/// Gives up every right beyond `bounds`. A mechanism that the kernel lacks is skipped; a failure is an error, and then no work may be done.
 pub fn confine(bounds: &Bounds) -> Result<(), ChildError> {
     give_up_rights(bounds)?;
-    // Afterwards this cannot be read any more.
+    // After the next step this file cannot be read any more.
     let calls_are_held = system_calls::are_held_here();
     walls::raise(bounds).map_err(|error| failed("Landlock", io::Error::other(error)))?;
-    // Not before, since the steps above open files.
+    // Not earlier, since the steps above open files.
     let descriptors = descriptors(bounds);
     limit(Resource::Nofile, descriptors, descriptors)?;
-    // Last, since it leaves none of the calls above.
+    // Last, since it permits none of the calls above.
     if calls_are_held {
         filter(bounds)?;
     }
     Ok(())
 }
 
-/// Confines this process, does the work with what comes on standard input, answers on standard output, and ends. Must be called before any
+/// Confines this process, runs the work on the bytes of standard input, writes the answer to standard output, and exits. Must be called before any
 /// thread is started.
 pub fn serve<E: Display>(bounds: &Bounds, work: impl FnOnce(Vec<u8>) -> Result<Vec<u8>, E>) -> ! {
     if let Err(error) = confine(bounds) {
@@ -74,21 +74,21 @@ pub fn serve<E: Display>(bounds: &Bounds, work: impl FnOnce(Vec<u8>) -> Result<V
 }
 
 fn end(status: i32, words: &dyn Display) -> ! {
-    // Without a reader the status says it too.
+    // If the parent does not read the message, the exit status still says it.
     let _ = writeln!(io::stderr(), "{words}");
     process::exit(status)
 }
 
-/// Leaves the system calls that the work needs.
+/// Permits only the system calls that the work needs.
 pub(crate) fn filter(bounds: &Bounds) -> Result<(), ChildError> {
     let raised = system_calls::raise(bounds);
     raised.map_err(|error| failed("filtering system calls", io::Error::other(error)))
 }
 
-/// What every kernel holds, but for descriptors and system calls.
+/// Applies what every kernel can enforce, except descriptors and system calls.
 pub(crate) fn give_up_rights(bounds: &Bounds) -> Result<(), ChildError> {
     let parent = getppid();
-    // Neither is a wall: a child that is taken no later than others is still bounded.
+    // Neither is part of the sandbox: a child without them is still bounded.
     let _ = fs::write("/proc/self/oom_score_adj", TAKE_FIRST);
     let _ = setpriority_process(None, NICE);
     become_nobody()?;
@@ -101,7 +101,7 @@ pub(crate) fn give_up_rights(bounds: &Bounds) -> Result<(), ChildError> {
     Ok(())
 }
 
-/// What the kernel holds of the bounds, but for descriptors: soft and hard limit.
+/// The bounds as resource limits of the kernel, except descriptors: soft and hard limit.
 fn limits(bounds: &Bounds) -> [(Resource, u64, u64); 6] {
     let memory = bounds.memory_bytes;
     let address_space = memory.saturating_add(ADDRESS_ROOM_BYTES);
@@ -124,8 +124,8 @@ fn descriptors(bounds: &Bounds) -> u64 {
     }
 }
 
-/// Root becomes nobody. Where it may not, without the capability or in a user namespace that has no such user, it stays what it is, and loses
-/// its capabilities all the same.
+/// Changes root to the user nobody. Where that is not permitted, without the capability or in a user namespace that has no such user, the user stays,
+/// and still loses its capabilities.
 fn become_nobody() -> Result<(), ChildError> {
     if !geteuid().is_root() {
         return Ok(());
@@ -140,7 +140,7 @@ fn become_nobody() -> Result<(), ChildError> {
     }
 }
 
-/// A change of user clears the order that was given before the start.
+/// Asks the kernel to kill this process with its parent: a change of user clears the request that was made before the start.
 fn die_with(parent: Option<Pid>) -> Result<(), ChildError> {
     let order = set_parent_process_death_signal(Some(Signal::KILL));
     step("asking to die with the parent", order)?;
@@ -150,7 +150,7 @@ fn die_with(parent: Option<Pid>) -> Result<(), ChildError> {
     Err(failed("looking for the parent", Errno::SRCH.into()))
 }
 
-/// Never above what it has already: only root could.
+/// Sets a limit, never above the current hard limit: only root could raise it.
 fn limit(resource: Resource, soft: u64, hard: u64) -> Result<(), ChildError> {
     let now = getrlimit(resource);
     let least = |wanted: u64, now: Option<u64>| Some(now.map_or(wanted, |now| now.min(wanted)));

@@ -1,4 +1,4 @@
-//! How a child ended, and what that means: the caller must know whether the work is at fault, or the moment.
+//! How a child ended, and whether the work or the state of the machine is the cause: the caller must know which.
 
 use crate::Bounds;
 use rustix::process::Signal;
@@ -6,73 +6,73 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-/// Mebibyte, for people.
+/// Mebibyte, for messages.
 const MEBIBYTE: u64 = 1 << 20;
 
-/// A child that gave no answer.
+/// Why a child gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
-    /// It never ran.
+    /// The child was not started.
     #[error(
         "a process of its own cannot be started: {source}; look at the limits on processes and memory of this host"
     )]
     Start {
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It ran, and did nothing since it could not give up its rights.
+    /// The child started, and did no work since it could not give up its rights.
     #[error("the process could not be confined, so nothing was done: {words}")]
     Unconfined {
-        /// Its own words.
+        /// The child's message.
         words: String,
     },
-    /// A step of confining failed; said by the child.
+    /// A step of confining failed; reported by the child.
     #[error("{step}: {source}")]
     Confine {
-        /// Which.
+        /// The step.
         step: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It said no.
+    /// The work rejected its input.
     #[error("{words}")]
     Refused {
-        /// Its own words.
+        /// The child's message.
         words: String,
     },
-    /// Its work needs more memory than it may have.
+    /// The work needs more memory than its limit.
     #[error("it takes more than {} MiB of memory", .limit_bytes / MEBIBYTE)]
     Memory {
-        /// What it may have.
+        /// The limit.
         limit_bytes: u64,
     },
-    /// Its work needs more of the processor than it may have.
+    /// The work needs more CPU time than its limit.
     #[error("it takes more than {limit_seconds} s of CPU time")]
     Cpu {
-        /// What it may have.
+        /// The limit.
         limit_seconds: u64,
     },
-    /// It was not done in time, and was killed.
+    /// The time limit passed, and the child was killed.
     #[error("it takes longer than {limit_seconds} s")]
     Time {
-        /// What it had.
+        /// The limit.
         limit_seconds: u64,
     },
-    /// It answered with more than anybody wants.
+    /// The answer is larger than its limit.
     #[error("its result is larger than {limit_bytes} bytes")]
     TooMuch {
-        /// What it may answer.
+        /// The limit.
         limit_bytes: u64,
     },
-    /// Its program broke.
+    /// The child crashed.
     #[error("the process broke down ({how}): {words}")]
     Crashed {
         /// Signal or status.
         how: String,
-        /// Its last words.
+        /// The end of its standard error.
         words: String,
     },
-    /// Killed from outside: by a person, or by the kernel when memory ran out.
+    /// Killed from outside: by an administrator, or by the kernel when memory ran out.
     #[error(
         "the process was killed from outside; if nobody did, this machine or container has too little memory"
     )]
@@ -80,13 +80,13 @@ pub enum ChildError {
     /// Its answer could not be read.
     #[error("the process could not be heard: {source}")]
     Unheard {
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl ChildError {
-    /// Whether the work itself may be without fault: the same may well succeed a moment later, on a machine that is less busy.
+    /// Whether the cause may be outside of the work: the same work may succeed a moment later, on a machine that is less busy.
     pub fn is_of_the_moment(&self) -> bool {
         match self {
             Self::Start { .. }
@@ -104,23 +104,23 @@ impl ChildError {
     }
 }
 
-/// Exit status of a child that said no.
+/// Exit status of a child whose work rejected its input.
 pub(crate) const REFUSED: i32 = 1;
 /// Exit status of a child that could not give up its rights: `EX_SOFTWARE` of BSD's `sysexits.h`.
 pub(crate) const UNCONFINED: i32 = 70;
 
-/// What Rust's runtime says before it aborts for want of memory.
+/// The message of Rust's runtime before it aborts because memory ran out.
 const OUT_OF_MEMORY: &str = "memory allocation of ";
-/// What the system says where a library asked for memory and passed the error on (`ENOMEM`).
+/// The message of the system where a library asked for memory and passed the error on (`ENOMEM`).
 const NO_MEMORY: &str = "Cannot allocate memory";
-/// Stands for the words of a child that said none.
+/// Replaces the message of a child that printed none.
 const SILENCE: &str = "it said nothing";
 
-/// How a child ended, for one that was not killed by us.
+/// How a child ended that the parent did not kill.
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     pub(crate) answer: Vec<u8>,
-    /// The end of what it said.
+    /// The end of its standard error.
     pub(crate) words: String,
 }
 

@@ -1,9 +1,10 @@
-//! Work in a process of its own that may do almost nothing: this very program, started again with another subcommand. What it is given comes
-//! on standard input, what it answers goes to standard output, why it refuses to standard error. Whatever it does, it costs its caller one
-//! error.
+//! A sandboxed child process: this program, started again with another subcommand and almost no rights.
 //!
-//! It is apart because bytes from outside are taken apart by large libraries, compilers and protocols, in which faults are found every year.
-//! It must not know what the work is: nothing of WebAssembly, registries or documents.
+//! Input is on standard input, the answer on standard output, a rejection on standard error. Whatever the child does, its caller sees one error at
+//! most.
+//!
+//! It is a separate process because untrusted bytes are parsed by large libraries, compilers and protocols, in which vulnerabilities are found every
+//! year. It must not know what the work is: nothing of WebAssembly, registries or documents.
 //!
 //! ```text
 //! run ─▶ spawner: fork, die with the parent, three descriptors, exec ─▶ serve: confine, read, work, answer
@@ -26,18 +27,18 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Work for a child: a subcommand of this program, which calls [`serve`] first of all.
+/// Work for a child: a subcommand of this program, which calls [`serve`] before anything else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
-    /// Which.
+    /// The subcommand.
     pub subcommand: &'static str,
-    /// Its arguments, which everybody on the machine can read: no secret may be among them.
+    /// Its arguments. Every user of the machine can read them: no secret may be among them.
     pub arguments: Vec<OsString>,
-    /// What it may use.
+    /// The bounds of the child.
     pub bounds: Bounds,
 }
 
-/// What a child may use. Parent and child must mean the same: one holds time and output, the other holds the rest.
+/// The bounds of a child. Parent and child must use the same values: the parent enforces time and output, the child the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
     /// Memory that it may write to.
@@ -50,6 +51,6 @@ pub struct Bounds {
     pub output_bytes: u64,
     /// Whether it may reach the network.
     pub network: bool,
-    /// Files and directories that it may read. None, and no network: it opens nothing at all.
+    /// Files and directories that it may read. If there are none, and no network, the child may open nothing at all.
     pub readable: Vec<PathBuf>,
 }

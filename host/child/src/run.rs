@@ -1,4 +1,4 @@
-//! The parent's side: starts a child, feeds it, hears it within its bounds, and leaves nothing of it behind.
+//! The parent's side: starts a child, writes its input, reads its output within bounds, and leaves none of its processes behind.
 
 use crate::error::Ended;
 use crate::{ChildError, Task, spawner, system_calls, walls};
@@ -15,31 +15,32 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 use wasmount_sys::child::{dies_with_parent, keeps_standard_streams};
 
-/// This program, whatever lies at its path by now.
+/// This program, even if its file was replaced.
 const OURSELVES: &str = "/proc/self/exe";
-/// Threads that libraries in a child may start, as they are told by the environment: more would only take more memory.
+/// Threads that libraries in a child may start, set by environment variables: more would only use more memory.
 const THREADS: &str = "4";
-/// Variables by which rayon, tokio and glibc's allocator are told.
+/// The environment variables of rayon, tokio and glibc's allocator.
 const THREAD_VARIABLES: [&str; 3] = [
     "RAYON_NUM_THREADS",
     "TOKIO_WORKER_THREADS",
     "MALLOC_ARENA_MAX",
 ];
-/// How much is kept of what a child says, in bytes: the end of it.
+/// How much of a child's standard error is kept, in bytes: the end of it.
 const WORDS_BYTES: usize = 4 << 10;
-/// What messages of this program begin with.
+/// The prefix of this program's messages.
 const OWN_NAME: &str = "wasmount: ";
 
-/// What this kernel lacks was said.
+/// Whether the log already says what this kernel lacks.
 static SAID: Once = Once::new();
 
-/// A child and all that it started; killed when dropped.
+/// A child and all processes that it started; killed when dropped.
 struct Running {
     child: Child,
 }
 
 impl Running {
-    /// Returns when the child has ended; what it started is killed then, or would keep its streams open. It is not reaped yet.
+    /// Returns when the child has exited. The processes that it started are killed then, since they would keep its streams open. The child is not
+    /// reaped yet.
     #[expect(
         deprecated,
         reason = "what takes its place is `unsafe`, and asks for what `OwnedFd` keeps anyway (tokio#8587)"
@@ -59,10 +60,10 @@ impl Running {
         Pid::from_raw(id)
     }
 
-    /// Until it is waited for, no other process group can have its number.
+    /// Kills the process group. No other group can have its number until the child is reaped.
     fn kill(&self) {
         if let Some(group) = self.number() {
-            // Gone already is what is wanted.
+            // An error means that the group is gone already.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -74,13 +75,13 @@ impl Drop for Running {
     }
 }
 
-/// Runs a child to its end and gives its answer. Dropped before, it kills the child.
+/// Runs a child to its end and returns its answer. If the future is dropped before, the child is killed.
 pub async fn run(task: &Task, input: Vec<u8>) -> Result<Vec<u8>, ChildError> {
     SAID.call_once(say_what_is_lacking);
     run_program(Path::new(OURSELVES), task, input).await
 }
 
-/// For an administrator, who can run another kernel; once, since it holds for all children.
+/// Logs what the kernel lacks, for an administrator who can run another kernel; once, since it is the same for all children.
 fn say_what_is_lacking() {
     if !system_calls::are_held_here() {
         tracing::warn!(
@@ -157,7 +158,7 @@ fn command(program: &Path, task: &Task) -> tokio::process::Command {
     command
 }
 
-/// A child that does not want to hear it all says so by its end.
+/// Writes the input. A child that does not read all of it reports that by its exit status.
 async fn feed(mut stdin: ChildStdin, input: &[u8]) -> Result<(), ChildError> {
     let _ = stdin.write_all(input).await;
     Ok(())
@@ -174,7 +175,7 @@ async fn hear(stdout: ChildStdout, limit_bytes: u64) -> Result<Vec<u8>, ChildErr
     Ok(answer)
 }
 
-/// The end of what it says.
+/// Reads standard error and keeps its end.
 async fn listen(mut stderr: ChildStderr) -> Result<String, ChildError> {
     let mut words = Vec::new();
     loop {

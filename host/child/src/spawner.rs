@@ -8,15 +8,15 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// What the thread is asked for.
+/// A request to the thread.
 struct Order {
     command: Command,
-    /// Whose reactor hears of the child.
+    /// The runtime whose reactor is notified when the child exits.
     runtime: Handle,
     answer: oneshot::Sender<io::Result<Child>>,
 }
 
-/// The way to the thread, once there is one.
+/// The channel to the thread, once it runs.
 static ORDERS: Mutex<Option<Sender<Order>>> = Mutex::new(None);
 
 /// Starts a child on the thread.
@@ -49,7 +49,7 @@ fn orders() -> io::Result<Sender<Order>> {
 fn start_all(orders: &Receiver<Order>) {
     for mut order in orders {
         let _entered = order.runtime.enter();
-        // Who ordered may have gone: then the child goes too, as it is dropped.
+        // If the caller is gone, the child is dropped with the answer, and killed.
         let _ = order.answer.send(order.command.spawn());
     }
 }

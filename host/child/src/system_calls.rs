@@ -1,7 +1,7 @@
-//! seccomp: the system calls that are left to a child, by name.
+//! seccomp: the system calls that a child may make, by name.
 //!
-//! What is not on a list is refused with EPERM, so that a library that tries something gets on without it, and somebody who breaks out learns nothing
-//! by being killed.
+//! A call that is not listed fails with EPERM, so that a library that tries one can continue without it, and an attacker learns nothing by being
+//! killed.
 
 use crate::Bounds;
 use libc::c_long;
@@ -12,18 +12,18 @@ use seccompiler::{
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Is there where the kernel has filters of system calls (proc(5); since Linux 4.14).
+/// Exists where the kernel has seccomp filters (proc(5); since Linux 4.14).
 const FILTERS_ARE_HERE: &str = "/proc/sys/kernel/seccomp/actions_avail";
-/// The part of a kind of socket that is the kind; the rest is flags (socket(2)).
+/// The bits of a socket's type argument that are the type; the rest is flags (socket(2)).
 const KIND_OF_SOCKET: u64 = 0xf;
 
-/// Computing, with threads and memory, on the streams that are there.
+/// Computing, with threads and memory, on the streams that are open.
 const COMPUTING: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_clock_getres,
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
-    // Not to be had, but in words that a C library understands: see `raise`.
+    // Fails with an error that a C library handles: see `raise`.
     libc::SYS_clone3,
     libc::SYS_close,
     libc::SYS_exit,
@@ -67,7 +67,7 @@ const COMPUTING: &[c_long] = &[
     libc::SYS_poll,
 ];
 
-/// Looking at files, beside opening them.
+/// Reading files, besides opening them.
 const READING: &[c_long] = &[
     libc::SYS_dup,
     libc::SYS_faccessat,
@@ -89,8 +89,8 @@ const READING: &[c_long] = &[
     libc::SYS_stat,
 ];
 
-/// Being a client, with a runtime, beside making sockets. Who resolves names binds a socket to ask for the addresses of this machine; nobody
-/// listens.
+/// Being a network client, with a runtime, besides creating sockets. A resolver binds a socket to ask for the addresses of this machine; listening is
+/// not permitted.
 const NETWORK: &[c_long] = &[
     libc::SYS_bind,
     libc::SYS_connect,
@@ -119,8 +119,8 @@ const NETWORK: &[c_long] = &[
     libc::SYS_select,
 ];
 
-/// What may be asked of a descriptor: its flags and another of it. Neither who gets signals of it (`F_SETOWN`, `F_SETSIG`), by which a child
-/// kills whoever reads its pipe, nor leases, locks and the size of a pipe, which is the host's as well.
+/// Permitted commands of fcntl: descriptor flags and duplication. Not the receiver of its signals (`F_SETOWN`, `F_SETSIG`), by which a child could
+/// kill the process that reads its pipe, nor leases, locks and the size of a pipe, which the host shares.
 const OF_DESCRIPTORS: [i32; 4] = [
     libc::F_GETFD,
     libc::F_SETFD,
@@ -128,17 +128,17 @@ const OF_DESCRIPTORS: [i32; 4] = [
     libc::F_DUPFD_CLOEXEC,
 ];
 
-/// Calls, each with the arguments that it may have: one of the rules, or any at all where there is none.
+/// System calls, each with its permitted arguments: one of the rules, or any arguments where there is none.
 type Calls = BTreeMap<c_long, Vec<SeccompRule>>;
 
-/// Whether this kernel has such filters.
+/// Whether this kernel has seccomp filters.
 pub(crate) fn are_held_here() -> bool {
     Path::new(FILTERS_ARE_HERE).exists()
 }
 
-/// Leaves this process, with all of its threads, the calls that its bounds need. Two filters hold together, and the stricter word counts.
+/// Permits this process, with all of its threads, the calls that its bounds need. Of two filters the stricter result applies.
 pub(crate) fn raise(bounds: &Bounds) -> Result<(), seccompiler::Error> {
-    // A filter cannot see what this one is asked for. Whoever hears that there is none takes the older one, whose flags are seen.
+    // A filter cannot see the flags of `clone3`. A library that gets ENOSYS uses the older `clone`, whose flags are visible.
     let unseen = Calls::from([(libc::SYS_clone3, Vec::new())]);
     put(unseen, SeccompAction::Allow, refusal(libc::ENOSYS))?;
     put(calls(bounds)?, refusal(libc::EPERM), SeccompAction::Allow)
@@ -164,14 +164,14 @@ fn calls(bounds: &Bounds) -> Result<Calls, BackendError> {
     let mut calls: Calls = named(COMPUTING).collect();
     let of_descriptors = OF_DESCRIPTORS.map(|command| equal(1, command.unsigned_abs()));
     let mut of_descriptors: Vec<_> = of_descriptors.into_iter().collect::<Result<_, _>>()?;
-    // Whether it waits, but not that it signals.
+    // Non-blocking mode may be set, but not signals.
     of_descriptors.push(SeccompRule::new(vec![
         argument(1, u32::MAX.into(), libc::F_SETFL.unsigned_abs().into())?,
         argument(2, libc::O_ASYNC.unsigned_abs().into(), 0)?,
     ])?);
     calls.extend([
         (libc::SYS_fcntl, of_descriptors),
-        // Threads, and no process: what a child starts dies with it.
+        // Threads, but no processes: everything that a child starts ends with it.
         (libc::SYS_clone, vec![only(0, thread, thread)?]),
         (
             libc::SYS_prctl,
@@ -193,14 +193,14 @@ fn calls(bounds: &Bounds) -> Result<Calls, BackendError> {
         let sockets = vec![
             equal(0, libc::AF_INET.unsigned_abs())?,
             equal(0, libc::AF_INET6.unsigned_abs())?,
-            // To ask for this machine's addresses; the other protocols of that family speak to the rest of the kernel.
+            // To ask for this machine's addresses; the other protocols of that family address other parts of the kernel.
             SeccompRule::new(vec![
                 argument(0, u32::MAX.into(), libc::AF_NETLINK.unsigned_abs().into())?,
                 argument(2, u32::MAX.into(), route)?,
             ])?,
         ];
         calls.insert(libc::SYS_socket, sockets);
-        // One that sends datagrams could send them to somebody else's socket.
+        // A datagram socket could send to the socket of another process.
         let stream = libc::SOCK_STREAM.unsigned_abs().into();
         calls.insert(libc::SYS_socketpair, vec![only(1, KIND_OF_SOCKET, stream)?]);
         calls.insert(
@@ -215,7 +215,7 @@ fn named(calls: &[c_long]) -> impl Iterator<Item = (c_long, Vec<SeccompRule>)> {
     calls.iter().map(|call| (*call, Vec::new()))
 }
 
-/// Opened to read, and nothing made or cut: by the flags, which are this argument.
+/// Opened for reading, without creating or truncating: checked by the flags, which are this argument.
 fn to_read(argument: u8) -> Result<SeccompRule, BackendError> {
     let changing = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC;
     only(argument, changing.unsigned_abs().into(), 0)
@@ -231,7 +231,7 @@ fn only(at: u8, mask: u64, value: u64) -> Result<SeccompRule, BackendError> {
     SeccompRule::new(vec![argument(at, mask, value)?])
 }
 
-/// An argument whose bits in `mask` are those of `value`. All that are looked at here have their meaning in 32 bits.
+/// An argument whose bits in `mask` are those of `value`. All arguments that are checked here have 32 significant bits.
 fn argument(at: u8, mask: u64, value: u64) -> Result<SeccompCondition, BackendError> {
     let is = SeccompCmpOp::MaskedEq(mask);
     SeccompCondition::new(at, SeccompCmpArgLen::Dword, is, value)

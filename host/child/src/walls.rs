@@ -1,4 +1,4 @@
-//! Landlock: files and network that a child does not reach, as whichever user it runs.
+//! Landlock: restricts the files and the network that a child can reach, whichever user runs it.
 
 use crate::Bounds;
 use landlock::{
@@ -6,10 +6,10 @@ use landlock::{
     RulesetAttr, RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
 };
 
-/// The newest form of the rules that the hosts we test on have (Linux 6.15). An older kernel enforces as much as it knows.
+/// The newest ABI of Landlock on the hosts that run our tests (Linux 6.15). An older kernel enforces what it supports.
 const RULES: ABI = ABI::V7;
 
-/// Whether this kernel has any of it.
+/// Whether this kernel has Landlock.
 pub(crate) fn are_here() -> bool {
     let files = AccessFs::from_all(ABI::V1);
     let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
@@ -17,8 +17,8 @@ pub(crate) fn are_here() -> bool {
     rules.is_ok()
 }
 
-/// Leaves files below `readable`, to be read and not to be run, and TCP where there is a network; signals and abstract sockets of others
-/// are out of reach. How much of that this kernel has is told.
+/// Permits reading files below `readable`, but not executing them, and TCP where the bounds include the network; signals and abstract sockets of
+/// other processes are out of reach. Returns how much of that this kernel enforces.
 pub(crate) fn raise(bounds: &Bounds) -> Result<LandlockStatus, RulesetError> {
     let mut rules = Ruleset::default()
         .handle_access(AccessFs::from_all(RULES))?

@@ -1,6 +1,6 @@
-//! Messages over a connected seqpacket socket: the protocol's packets sent and received.
+//! Messages over a connected seqpacket socket: sends and receives the protocol's packets.
 //!
-//! A seqpacket socket keeps packets whole and in order and tells when the other process is gone, however it went (unix(7)).
+//! A seqpacket socket keeps packets whole and in order, and reports when the other process is gone, for whatever reason (unix(7)).
 
 use crate::protocol::{
     Assembly, GREETING_BYTES, Greeting, Message, PACKET_BYTES, Violation, packets,
@@ -16,44 +16,44 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_seqpacket::UnixSeqpacket;
 use zeroize::{Zeroize, Zeroizing};
 
-/// How long the other side may take over a greeting, and over a message once it has begun. 5 s: both are microseconds of work; a process
-/// that takes longer is stopped, or hostile.
+/// Time limit for the other side's greeting, and for a message once it has begun. 5 s: both are microseconds of work; a process that takes longer is
+/// stopped, or hostile.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two attempts to connect where too many wait already.
+/// Pause between two attempts to connect while the socket's queue is full.
 const CONNECT_AGAIN: Duration = Duration::from_millis(10);
 
 /// One connection.
 pub(crate) struct Channel {
     socket: UnixSeqpacket,
-    /// Wiped after each message: it may have held secrets.
+    /// Zeroed after each message: it may have held secrets.
     buffer: Zeroizing<Vec<u8>>,
 }
 
-/// Why a connection is of no more use.
+/// Why a connection is no longer usable.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Disconnected {
-    /// Between two messages, as it should.
+    /// Closed between two messages, as expected.
     #[error("the other side closed the connection")]
     Closed,
-    /// In the middle of a message.
+    /// Closed in the middle of a message.
     #[error("the other side closed the connection in the middle of a message")]
     Half,
-    /// It is there, and does nothing.
+    /// The other side is connected, but does not respond.
     #[error("the other side took longer than {} s over {what}", PATIENCE.as_secs())]
     Slow {
-        /// Over what.
+        /// The step that took too long.
         what: &'static str,
     },
-    /// It speaks otherwise.
+    /// The other side violates the protocol.
     #[error(transparent)]
     Violation(#[from] Violation),
-    /// The kernel said so.
+    /// An error of the kernel.
     #[error("{0}")]
     System(#[from] io::Error),
 }
 
 impl Channel {
-    /// Over a socket that was accepted or connected.
+    /// A channel over a socket that was accepted or connected.
     pub(crate) fn new(socket: UnixSeqpacket) -> Self {
         Self {
             socket,
@@ -61,7 +61,7 @@ impl Channel {
         }
     }
 
-    /// Connects. A full queue of connections is waited for: `connect` of a Unix socket then says EAGAIN and has not begun anything.
+    /// Connects. If the queue of connections is full, it waits: `connect` of a Unix socket then fails with EAGAIN and has not begun anything.
     pub(crate) async fn connect(path: &Path) -> Result<Self, Disconnected> {
         let deadline = Instant::now() + PATIENCE;
         let address = SocketAddrUnix::new(path).map_err(io::Error::from)?;
@@ -83,7 +83,7 @@ impl Channel {
         }
     }
 
-    /// Sends ours and takes theirs.
+    /// Sends our greeting and receives that of the other side.
     pub(crate) async fn greet(&mut self, ours: Greeting) -> Result<Greeting, Disconnected> {
         self.send_greeting(ours).await?;
         self.greeting().await
@@ -94,9 +94,9 @@ impl Channel {
         Ok(())
     }
 
-    /// Theirs.
+    /// Receives the greeting of the other side.
     pub(crate) async fn greeting(&mut self) -> Result<Greeting, Disconnected> {
-        // A later version's may be longer; what is cut off would not be read.
+        // A later version's greeting may be longer; the rest is not needed.
         let mut packet = [0; GREETING_BYTES];
         let came = timeout(PATIENCE, self.socket.recv(&mut packet)).await;
         let length = came
@@ -124,7 +124,7 @@ impl Channel {
         timeout(PATIENCE, sent).await.map_err(slow)?
     }
 
-    /// Waits as long as it takes for a message to begin, then takes it. One that needs more than one packet takes a place of `large`.
+    /// Waits without a limit for a message to begin, then receives it. A message of more than one packet acquires a permit of `large`.
     pub(crate) async fn receive(&mut self, large: &Semaphore) -> Result<Message, Disconnected> {
         let mut assembly = Assembly::default();
         let first = self.packet().await?;
@@ -133,7 +133,7 @@ impl Channel {
         }
         let deadline = Instant::now() + PATIENCE;
         let rest = async {
-            // It is never closed.
+            // The semaphore is never closed.
             let _place = large.acquire().await;
             loop {
                 let next = self.packet().await?;
@@ -151,7 +151,7 @@ impl Channel {
         }
     }
 
-    /// True if nothing more can come of the other side, or something came that it had no turn for. It asks the kernel, which knows at once.
+    /// True if the other side is gone, or has sent data out of turn. It asks the kernel, which knows at once.
     pub(crate) fn is_over(&self) -> bool {
         let peeked = recv(
             &self.socket,
@@ -161,9 +161,9 @@ impl Channel {
         !matches!(peeked, Err(rustix::io::Errno::AGAIN))
     }
 
-    /// Returns when it is over.
+    /// Returns when the connection is over.
     pub(crate) async fn over(&self) {
-        // An error ends it as well.
+        // An error ends the connection as well.
         let _ = self.socket.peek(&mut [0; 1]).await;
     }
 

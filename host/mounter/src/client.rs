@@ -1,7 +1,7 @@
-//! The unprivileged side: `Mounter`, with each request sent to the mounter process as it is.
+//! The unprivileged side: the trait `Mounter`; sends each request unchanged to the mounter process.
 //!
-//! A connection carries one call at a time and is kept for the next. A call whose request did not go out whole is sent again on a new connection;
-//! after that only its caller may repeat it.
+//! A connection carries one call at a time and is kept for the next. A call whose request was not sent completely is sent again on a new connection;
+//! otherwise only the caller may repeat it.
 
 use crate::channel::{Channel, Disconnected};
 use crate::protocol::{BootId, Greeting, Message, Reply, VERSION, decode, encode};
@@ -14,12 +14,12 @@ use tokio::sync::Semaphore;
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::{MountError, Mounter, MounterRequest};
 
-/// Calls at a time; further ones wait. 1024: ten drivers whose storage hangs leave room for others (each has some 90 threads at the mounter,
-/// and is refused beyond).
+/// Concurrent calls; further ones wait. 1024: ten drivers with hung storage leave room for others (each has some 90 threads at the mounter, and
+/// further calls are rejected).
 const CALLS: usize = 1024;
-/// Connections that are kept for the next call. 32: as many calls as one driver's node work can have at a time.
+/// Idle connections that are kept for the next call. 32: as many concurrent calls as one driver's node work can have.
 const KEPT: usize = 32;
-/// How long one is kept. 30 s: half as long as the mounter waits, so that none is closed just as it is used.
+/// How long an idle connection is kept. 30 s: half of the mounter's own limit, so that none is closed just as it is used.
 const KEPT_FOR: Duration = Duration::from_secs(30);
 
 /// The node's mounts, in another process.
@@ -28,31 +28,31 @@ pub struct SocketMounter {
     boot_id: BootId,
     calls: Semaphore,
     large: Semaphore,
-    /// The last one used is the first to be used again.
+    /// The last connection used is the first to be used again.
     kept: Mutex<Vec<(Instant, Channel)>>,
     theirs: Mutex<Option<BootId>>,
 }
 
 impl SocketMounter {
-    /// Opens nothing: a mounter that is not there yet is [`MountError::Unreachable`] to each call until it is.
+    /// Opens no connection: while the mounter is not running, each call returns [`MountError::Unreachable`].
     pub fn new(path: impl Into<PathBuf>) -> io::Result<Self> {
         Ok(Self {
             path: path.into(),
             boot_id: BootId::begin()?,
             calls: Semaphore::new(CALLS),
-            // Answers come from the trusted side: as many as calls.
+            // Answers are from the trusted side: as many as calls.
             large: Semaphore::new(CALLS),
             kept: Mutex::default(),
             theirs: Mutex::default(),
         })
     }
 
-    /// That of the mounter that was connected to last: another one is a restarted mounter.
+    /// The boot id of the mounter that was connected to last: another id means that the mounter was restarted.
     pub fn boot_id(&self) -> Option<BootId> {
         *self.theirs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a request, on a kept connection or on a new one. One that did not go out whole was not begun.
+    /// Sends a request, on a kept connection or on a new one. If a request was not sent completely, the mounter has not begun it.
     async fn sent(&self, message: &Message) -> Result<Channel, MountError> {
         while let Some(channel) = self.take() {
             if !channel.is_over() && channel.send(message).await.is_ok() {
@@ -123,7 +123,7 @@ impl Mounter for SocketMounter {
             reason: violation.to_string(),
             blame: Blame::Of(Owner::Request),
         })?;
-        // Not waited for with secrets in two places.
+        // Dropped before waiting, so that secrets are in memory only once.
         drop(request);
         // Fails only if the semaphore is closed, which never happens.
         let _turn = self.calls.acquire().await;

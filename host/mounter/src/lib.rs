@@ -1,7 +1,7 @@
-//! The mounter as a process of its own: the trait `Mounter` over a Unix seqpacket socket.
+//! The mounter as a separate process: the trait `Mounter` over a Unix seqpacket socket.
 //!
-//! The process that serves clients and runs plugins then needs no right on the node: code that breaks out of a guest finds a socket on which
-//! only whole, checked requests are understood.
+//! The process that serves clients and runs plugins then needs no privileges on the node: code that escapes from a guest only finds a socket that
+//! accepts complete, checked requests.
 //!
 //! ```text
 //! driver ──▶ client ══ one socket, one protocol ══▶ server ──▶ any Mounter

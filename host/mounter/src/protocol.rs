@@ -17,71 +17,70 @@ use serde::de::DeserializeOwned;
 use wasmount_core::mounter::{MountError, MounterResponse};
 use zeroize::Zeroizing;
 
-/// Of this file and of all types that cross. Two processes with different ones refuse each other.
+/// The version of this file and of all types that are sent. Two processes with different versions reject each other.
 pub const VERSION: u32 = 4;
 
-/// What no other protocol begins with.
+/// The first bytes of a greeting, which no other protocol begins with.
 const MAGIC: [u8; 8] = *b"wasmount";
 /// Bytes of a greeting.
 pub(crate) const GREETING_BYTES: usize = MAGIC.len() + size_of::<u32>() + BOOT_ID_BYTES;
-/// Bytes of a [`BootId`]: as many as a UUID has, so that no two are ever alike.
+/// Bytes of a [`BootId`]: as many as a UUID has, so that no two are ever equal.
 const BOOT_ID_BYTES: usize = 16;
 /// Bytes before a packet's part of the message.
 const HEADER_BYTES: usize = size_of::<u32>();
-/// Most bytes of a message in one packet. 16 KiB: nearly every message is one packet, a connection that waits keeps no more, and a packet is a
+/// Most bytes of a message in one packet. 16 KiB: nearly every message is one packet, an idle connection keeps no larger buffer, and a packet is a
 /// small part of the socket buffer that bounds it (`net.core.wmem_default`, 208 KiB).
 const PART_BYTES: usize = 16 << 10;
 /// Largest packet.
 pub(crate) const PACKET_BYTES: usize = HEADER_BYTES + PART_BYTES;
-/// Largest message, in bytes. 8 MiB: a plan with 1 MiB of files, or a page of 1,000 pool entries whose paths are all of 4 KiB, and as
-/// much again.
+/// Largest message, in bytes. 8 MiB: twice the larger of a plan with 1 MiB of files and a page of 1,000 pool entries whose paths are all of 4 KiB.
 pub(crate) const MESSAGE_BYTES: usize = 8 << 20;
 
-/// A message; it may hold secrets, so it is wiped when dropped and has no `Debug`.
+/// A message; it may hold secrets, so it is zeroed when dropped and has no `Debug`.
 pub(crate) type Message = Zeroizing<Vec<u8>>;
 
-/// One run of a process: a random number. The server recognises by it a client that was restarted, and the client a server.
+/// One run of a process: a random number. By it the server recognises a restarted client, and the client a restarted server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BootId([u8; BOOT_ID_BYTES]);
 
-/// How both sides begin.
+/// The greeting of both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Greeting {
-    /// The protocol's.
+    /// The version of the protocol.
     pub(crate) version: u32,
-    /// Of the process that greets; zeroes where the version is another one, whose greeting may end differently.
+    /// The boot id of the sender; zero if its version is another one, whose greeting may have another format after the version.
     pub(crate) boot_id: BootId,
 }
 
-/// What a server answers.
+/// The reply of a server.
 pub(crate) type Reply = Result<MounterResponse, MountError>;
 
-/// A message that is not all there yet.
+/// A message that is not complete yet.
 #[derive(Default)]
 pub(crate) struct Assembly {
     so_far: Message,
     missing: Option<usize>,
 }
 
-/// Why what came is not of this protocol, or what should go cannot. It never repeats what came.
+/// Why received bytes violate the protocol, or a message cannot be sent. The error never repeats the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Violation {
-    /// Of the first packet.
+    /// In the first packet.
     #[error("it does not begin with a greeting of this protocol")]
     NoGreeting,
-    /// Of any other.
+    /// In any other packet.
     #[error("a packet of {bytes} bytes is none of this protocol")]
     Packet {
         /// Its length.
         bytes: usize,
     },
-    /// Before any of it is kept.
+    /// Detected before any of it is stored.
     #[error("a message of {bytes} bytes is larger than the {MESSAGE_BYTES} that are taken")]
     TooLarge {
         /// Its length.
         bytes: usize,
     },
-    /// Between two packets of it.
+    /// Detected between two packets of a message.
     #[error("a message has {found} bytes to come where {expected} were announced")]
     OutOfStep {
         /// Announced before.
@@ -89,28 +88,28 @@ pub(crate) enum Violation {
         /// Announced now.
         found: usize,
     },
-    /// A word in it is not valid, or it ends too soon or too late.
+    /// A value in it is invalid, or it is too short or too long.
     #[error("a message could not be read")]
     Unreadable,
-    /// A type that postcard cannot write: none of ours.
+    /// A type that postcard cannot serialize: none of ours.
     #[error("a message could not be written: this is a bug of the host")]
     Unwritable,
 }
 
 impl BootId {
-    /// A new one.
+    /// Generates a boot id.
     pub(crate) fn begin() -> std::io::Result<Self> {
         let mut boot_id = Self::UNKNOWN;
         rustix::rand::getrandom(&mut boot_id.0, rustix::rand::GetRandomFlags::empty())?;
         Ok(boot_id)
     }
 
-    /// Of a process that speaks another version.
+    /// The boot id of a process with another version.
     const UNKNOWN: Self = Self([0; BOOT_ID_BYTES]);
 }
 
 impl Greeting {
-    /// That of a process that was built with this file.
+    /// The greeting of a process that was built with this file.
     pub(crate) fn of(boot_id: BootId) -> Self {
         Self {
             version: VERSION,
@@ -118,13 +117,13 @@ impl Greeting {
         }
     }
 
-    /// As one packet.
+    /// The greeting as one packet.
     pub(crate) fn bytes(self) -> Vec<u8> {
         let Self { version, boot_id } = self;
         [&MAGIC[..], &version.to_le_bytes(), &boot_id.0].concat()
     }
 
-    /// Reads one packet. Of another version only the number is understood.
+    /// Parses one packet. Of another version only the version number is read.
     pub(crate) fn read(packet: &[u8]) -> Result<Self, Violation> {
         let no_greeting = Violation::NoGreeting;
         let rest = packet.strip_prefix(&MAGIC).ok_or(no_greeting)?;
@@ -140,7 +139,7 @@ impl Greeting {
 }
 
 impl Assembly {
-    /// Takes the next packet; the message when it is whole.
+    /// Adds the next packet; returns the message when it is complete.
     pub(crate) fn add(&mut self, packet: &[u8]) -> Result<Option<Message>, Violation> {
         let bytes = packet.len();
         let (header, part) = packet
@@ -157,7 +156,7 @@ impl Assembly {
                 });
             }
             None if left > MESSAGE_BYTES => return Err(Violation::TooLarge { bytes: left }),
-            // All at once: a buffer that grows leaves copies of secrets behind.
+            // Reserved at once: a buffer that grows leaves copies of secrets in memory.
             None => self.so_far.reserve_exact(left),
             Some(_) => {}
         }
@@ -181,7 +180,7 @@ pub(crate) fn packets(message: &[u8]) -> impl Iterator<Item = Message> {
     })
 }
 
-/// Writes a message, into a buffer that never grows.
+/// Serializes a message into a buffer that never grows.
 pub(crate) fn encode<T: Serialize>(words: &T) -> Result<Message, Violation> {
     let bytes = serialized_size(words).map_err(|_| Violation::Unwritable)?;
     if bytes > MESSAGE_BYTES {
@@ -192,7 +191,7 @@ pub(crate) fn encode<T: Serialize>(words: &T) -> Result<Message, Violation> {
     Ok(message)
 }
 
-/// Reads a message, all of it.
+/// Deserializes a message and rejects trailing bytes.
 pub(crate) fn decode<T: DeserializeOwned>(message: &[u8]) -> Result<T, Violation> {
     match postcard::take_from_bytes(message) {
         Ok((words, [])) => Ok(words),

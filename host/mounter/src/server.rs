@@ -15,21 +15,21 @@ use tokio_util::task::TaskTracker;
 use wasmount_core::mounter::{MountError, Mounter, MounterRequest};
 use wasmount_socket::BoundSocket;
 
-/// Messages of more than one packet that may be on their way at a time. 16: they are rare, and each may be 8 MiB.
+/// Messages of more than one packet that may be in transit at a time. 16: they are rare, and each may be 8 MiB.
 const LARGE_MESSAGES: usize = 16;
 /// How long a connection may be idle. 60 s: twice as long as a client keeps one.
 const IDLE: Duration = Duration::from_secs(60);
-/// How long not to accept after accepting failed: it fails for want of descriptors or memory, and at once again if asked at once.
+/// Pause after a failed accept: it fails when descriptors or memory run out, and an immediate retry would fail too.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the administrator decides.
+/// Options of the administrator.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerOptions {
     /// The user whose processes may connect.
     pub client_uid: u32,
     /// Connections at a time; further ones wait in the socket's queue.
     pub connections: usize,
-    /// How long requests that run may take at the end.
+    /// How long running requests may take at shutdown.
     pub grace: Duration,
 }
 
@@ -45,7 +45,7 @@ struct Server {
     shutdown: CancellationToken,
 }
 
-/// Why a connection ends that should not.
+/// Why a connection ends with an error.
 #[derive(Debug, thiserror::Error)]
 enum Ended {
     #[error(transparent)]
@@ -60,7 +60,7 @@ enum Ended {
     OtherVersion { theirs: u32 },
 }
 
-/// Serves until `shutdown`; then running requests may end within the grace period. How many had not ended by then.
+/// Serves until `shutdown`; then running requests may end within the grace period. Returns how many had not ended by then.
 pub async fn serve(
     socket: BoundSocket,
     mounter: Arc<dyn Mounter>,
@@ -93,7 +93,7 @@ pub async fn serve(
     connections.close();
     server.jobs.close();
     let ended = async {
-        // First the requests that were taken, then their answers.
+        // First the accepted requests, then their answers.
         connections.wait().await;
         server.jobs.wait().await;
     };
@@ -131,7 +131,7 @@ async fn accept(
 impl Server {
     async fn connection(self: Arc<Self>, socket: UnixSeqpacket, place: OwnedSemaphorePermit) {
         match self.converse(socket).await {
-            // A client that goes while it waits for an answer was killed, or has no use for it.
+            // A client that disconnects while it waits for an answer was killed, or does not need the answer.
             Ok(()) | Err(Ended::Disconnected(Disconnected::Closed)) => {}
             Err(why) => tracing::warn!(%why, "a connection was closed"),
         }
@@ -146,7 +146,7 @@ impl Server {
         }
         let mut channel = Channel::new(socket);
         let theirs = channel.greeting().await?;
-        // Whatever version they have: they report a mismatch themselves.
+        // Whatever version the client has: clients report a mismatch themselves.
         channel.send_greeting(Greeting::of(self.boot_id)).await?;
         if theirs.version != VERSION {
             return Err(Ended::OtherVersion {
@@ -160,14 +160,14 @@ impl Server {
                 received = channel.receive(&self.large) => received?,
             };
             let request = decode(&message).map_err(Disconnected::from)?;
-            // Wiped now, not when the request is done.
+            // Zeroed now, not when the request is done.
             drop(message);
             let reply = self.answer(&channel, theirs.boot_id, request).await?;
             channel.send(&encoded(&reply)?).await?;
         }
     }
 
-    /// Runs a request. It goes on if the client goes.
+    /// Runs a request. It continues if the client disconnects.
     async fn answer(
         &self,
         channel: &Channel,
@@ -178,8 +178,8 @@ impl Server {
             Ok(ticket) => ticket,
             Err(refused) => return Ok(Err(refused)),
         };
-        // Asked after the entry was made: a client that is there now is found in the table after its restart, and a request that one left in
-        // the socket before it ended must not be done after its restart.
+        // Checked after the entry was made: a client that is connected now finds this entry after its restart, and a request that a client left in
+        // the socket before it exited must not be done after its restart.
         if channel.is_over() {
             return Err(Disconnected::Closed);
         }

@@ -1,8 +1,8 @@
 //! Running jobs and the client process that each belongs to.
 //!
-//! Claims are in the client's memory, so a restarted client has forgotten them while its jobs go on here. Calls of one client process hold
-//! claims and cannot conflict. No process holds the claims of a job whose client was restarted or whose connection is gone: what it works on
-//! is refused to every client until it has ended.
+//! Claims are in the client's memory: a restarted client has lost them while its jobs continue here. Calls of one client process hold claims and
+//! cannot conflict. No process holds the claims of a job whose client was restarted or disconnected: until the job has ended, every request for the
+//! same volume, path or pool entry is rejected.
 
 use crate::protocol::BootId;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use wasmount_core::mounter::{MountError, MounterRequest, VolumeKey};
 use wasmount_core::names::{DriverName, NodePath};
 use wasmount_core::pool::PoolCall;
 
-/// All jobs that work on something.
+/// All jobs that have a subject.
 #[derive(Default)]
 pub(crate) struct UnderWay(Mutex<Jobs>);
 
@@ -22,25 +22,25 @@ struct Jobs {
 }
 
 struct Job {
-    /// Absent once the connection has gone.
+    /// `None` once the connection is closed.
     caller: Option<BootId>,
     subjects: Vec<Subject>,
 }
 
-/// A job's entry; it goes with the job.
+/// The entry of a job; removed when dropped.
 pub(crate) struct Ticket {
     table: Arc<UnderWay>,
     job: u64,
 }
 
-/// What a job works on.
+/// The subject of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// A volume.
     Volume(VolumeKey),
     /// A path of the node.
     Path(NodePath),
-    /// An entry of a pool, and all below it.
+    /// An entry of a pool, with everything below it.
     Entry {
         driver: DriverName,
         pool: String,
@@ -49,7 +49,7 @@ pub(crate) enum Subject {
 }
 
 impl UnderWay {
-    /// Enters a job, unless one of another client process, or of none, works on the same.
+    /// Enters a job, unless a job of another client process, or of a disconnected one, has the same subject.
     pub(crate) fn begin(
         self: &Arc<Self>,
         caller: BootId,
@@ -77,7 +77,7 @@ impl UnderWay {
         })
     }
 
-    /// No client waits for a job any more. It may have ended.
+    /// Marks a job that no client waits for any more. It may have ended.
     pub(crate) fn abandon(&self, job: u64) {
         if let Some(job) = self.lock().running.get_mut(&job) {
             job.caller = None;
@@ -103,7 +103,7 @@ impl Drop for Ticket {
 }
 
 impl Subject {
-    /// An entry by its path; however it is spelled, it is the same.
+    /// A pool entry by its normalized path: different spellings of one path are equal.
     pub(crate) fn entry(driver: DriverName, pool: &str, path: &str) -> Self {
         let parts = path.split('/').filter(|part| !part.is_empty());
         Self::Entry {
@@ -130,7 +130,7 @@ impl Subject {
         }
     }
 
-    /// For a person; ids are not repeated, a client can make them long and ugly.
+    /// For an administrator; ids are not repeated, since a client can make them long and hard to read.
     fn words(&self) -> String {
         match self {
             Self::Volume(key) => format!("the same volume of {}", key.driver),
@@ -140,8 +140,7 @@ impl Subject {
     }
 }
 
-/// What a call works on, for those whose callers hold claims. What only reads works on nothing, but for the answers that the next change
-/// is decided by.
+/// The subjects of a call, if its caller holds claims. A read has no subjects, unless its answer decides the next change.
 pub(crate) fn subjects(request: &MounterRequest) -> Vec<Subject> {
     match request {
         MounterRequest::Staged(it) => vec![volume(&it.key)],
@@ -168,7 +167,7 @@ fn path(path: &NodePath) -> Subject {
     Subject::Path(path.clone())
 }
 
-/// The entries of a pool that a call changes, or reads while it makes another.
+/// The entries of a pool that a call changes, or reads while it creates another.
 fn entries(driver: &DriverName, call: &PoolCall) -> Vec<Subject> {
     let (Some(pool), paths) = call.pool_and_paths() else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! From the files of a layout to one artifact.
+//! Reads one artifact from the files of an image layout.
 
 use super::tar::{Files, files};
 use super::write::{INDEX_FILE, LAYOUT_FILE, NAME};
@@ -15,9 +15,9 @@ use std::io::Read;
 
 /// Layouts of version 1 are read.
 const VERSION: &str = "1.";
-/// Most manifests that a list has: `save` writes some thirty.
+/// Most manifests in an index: `save` writes some thirty.
 const LISTED: usize = 64;
-/// Most bytes of all of them together. What is read of JSON takes some twenty times the room.
+/// Most bytes of all manifests together. Parsed JSON takes some twenty times its size in memory.
 const LISTED_BYTES: usize = 4 << 20;
 
 #[derive(Deserialize)]
@@ -26,14 +26,14 @@ struct Layout {
     image_layout_version: String,
 }
 
-/// A manifest of the list.
+/// A manifest of the index.
 struct Listed {
     raw: RawManifest<Manifest>,
     tag: Option<String>,
 }
 
 impl Bundle {
-    /// Reads one. Every byte of it has been checked against its digest then.
+    /// Reads a bundle. Every blob of it has been checked against its digest then.
     pub fn read(from: impl Read) -> Result<Self, BundleError> {
         let Files {
             layout,
@@ -74,11 +74,11 @@ impl Bundle {
     }
 }
 
-/// By digest; every one is what its name says.
+/// Blobs by digest; the bytes of each match its digest.
 struct Blobs(BTreeMap<Digest, Vec<u8>>);
 
 impl Blobs {
-    /// The bytes of one that may be so large: a list can name one blob many times, and each is a copy.
+    /// The bytes of a blob of at most `most` bytes: an index can name one blob many times, and each is a copy.
     fn get(&self, wanted: &Descriptor, most: u64) -> Result<Vec<u8>, BundleError> {
         let missing = || BundleError::Missing(wanted.digest.to_string());
         let bytes = self.0.get(&wanted.digest).ok_or_else(missing)?;

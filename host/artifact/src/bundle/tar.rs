@@ -1,5 +1,5 @@
-//! The files of a tar, by name and bounded. Nothing of it is ever put into a file system, so no path leads anywhere, and what no bundle has is
-//! refused by name.
+//! The files of a tar, by name and bounded. Nothing is written to a file system, so no path can escape; entries that do not belong in a bundle are
+//! rejected by name.
 
 use super::write::{BLOBS, INDEX_FILE, LAYOUT_FILE};
 use super::{BundleError, SMALL_BYTES};
@@ -12,14 +12,14 @@ use tar::{Archive, Entry, EntryType};
 
 /// Most entries: a component and its signatures have some dozens.
 const ENTRIES: u64 = 512;
-/// Most bytes of everything together: the largest component, and room for what is beside.
+/// Most bytes of everything together: the largest component, and room for its attachments.
 const TOTAL_BYTES: u64 = COMPONENT_BYTES + (16 << 20);
 /// Characters of a name that are shown.
 const SHOWN_CHARACTERS: usize = 120;
 /// Files that other tools put beside a layout, and that are ignored: docker's own list (`docker save`).
 const PASSED_OVER: [&str; 2] = ["manifest.json", "repositories"];
 
-/// What other files begin with that are taken for bundles, and what to do with them.
+/// Magic bytes of other files that users mistake for bundles, and what to do with such a file.
 const OTHER_FILES: [(&[u8], &str); 4] = [
     (
         b"\0asm",
@@ -38,15 +38,15 @@ const OTHER_FILES: [(&[u8], &str); 4] = [
         "it is compressed with xz; load what `unxz` makes of it",
     ),
 ];
-/// Bytes of the longest of those beginnings.
+/// Length of the longest of those magic bytes.
 const BEGINNING_BYTES: u64 = 8;
 
-/// What a layout is made of.
+/// The files of an image layout.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     pub(super) layout: Option<Vec<u8>>,
     pub(super) index: Option<Vec<u8>>,
-    /// Each is what its name says.
+    /// Blobs by digest; the bytes of each match its digest.
     pub(super) blobs: BTreeMap<Digest, Vec<u8>>,
 }
 
@@ -58,7 +58,7 @@ enum Place {
     PassedOver,
 }
 
-/// All of them.
+/// Reads all files.
 pub(super) fn files(from: impl Read) -> Result<Files, BundleError> {
     let mut files = Files::default();
     // Headers and padding count: names may be long, and there may be many.
@@ -92,7 +92,7 @@ pub(super) fn files(from: impl Read) -> Result<Files, BundleError> {
     Ok(files)
 }
 
-/// The same bytes, unless they begin as something that is no tar.
+/// The same bytes, unless they begin with the magic bytes of a file that is not a tar.
 fn tar(mut from: impl Read) -> Result<impl Read, BundleError> {
     let mut beginning = Vec::new();
     from.by_ref()
@@ -105,7 +105,7 @@ fn tar(mut from: impl Read) -> Result<impl Read, BundleError> {
     }
 }
 
-/// What the library could not read after `count` entries. Its own words have the bytes in them; those of the system are kept.
+/// The error for what the library could not read after `count` entries. The library's own messages quote the bytes; messages of the system are kept.
 fn torn(error: io::Error, count: u64) -> BundleError {
     let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
     while let Some(one) = cause {
@@ -153,7 +153,7 @@ fn content(
     Err(torn(io::ErrorKind::UnexpectedEof.into(), 1))
 }
 
-/// What an entry is for, by the name and kind that it has.
+/// What an entry is for, by its name and kind.
 fn place(name: &str, kind: EntryType) -> Result<Place, String> {
     let plain = name.strip_prefix("./").unwrap_or(name);
     if kind.is_dir() {

@@ -1,4 +1,4 @@
-//! Tests of bundles: what is written is read, and what a stranger writes is refused.
+//! Tests of bundles: a written bundle can be read, and untrusted bundles are rejected.
 
 mod bounds;
 
@@ -42,7 +42,7 @@ fn written(bundle: &Bundle) -> Vec<u8> {
     bytes
 }
 
-/// The files of a good bundle, to be spoiled.
+/// The files of a valid bundle, for a test to corrupt.
 fn good() -> Vec<(String, Vec<u8>)> {
     files_of(&written(&Bundle::of_component(
         COMPONENT.to_vec(),
@@ -124,7 +124,7 @@ fn what_lay_beside_a_file_is_what_is_found_again() {
     assert_eq!(of_registry.of_registry(), 1);
 }
 
-/// With other tags in the list: what has none there has none here.
+/// Replaces the tags in the index; an entry without a tag there has none here.
 fn retagged(bundle: &Bundle, tags: &[Option<&str>]) -> Vec<u8> {
     let bytes = written(bundle);
     let mut files = files_of(&bytes);
@@ -335,7 +335,7 @@ fn an_archive_without_end_is_not_read_to_its_end() {
         }
     });
     assert!(refused(&many).contains("more than 512 entries"));
-    // A long name of GNU's form, as long as somebody likes.
+    // A long name in GNU's format, of any length.
     let mut long = archive(&[], |tar| {
         raw_entry(tar, b"././@LongLink", EntryType::GNULongName, 1 << 40);
     });

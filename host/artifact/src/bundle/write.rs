@@ -1,4 +1,4 @@
-//! Writes a bundle. The same bundle is the same bytes.
+//! Writes a bundle. Equal bundles are written as equal bytes.
 
 use super::{Bundle, BundleError};
 use crate::attached::cosign_tag;
@@ -10,21 +10,21 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use tar::{Builder, EntryType, Header};
 
-/// The file that says that this is a layout, and its only content.
+/// The file that marks the directory as an image layout, and its only content.
 pub(super) const LAYOUT_FILE: &str = "oci-layout";
 const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
-/// The file that lists what is in it.
+/// The index of the layout.
 pub(super) const INDEX_FILE: &str = "index.json";
-/// Where everything else lies, by its digest.
+/// The directory of the blobs, named by digest.
 pub(super) const BLOBS: &str = "blobs/sha256/";
-/// The tag of an entry of the list.
+/// The tag of an entry of the index.
 pub(super) const NAME: &str = "org.opencontainers.image.ref.name";
 
-/// Everybody may read it.
+/// Readable by every user.
 const MODE: u32 = 0o644;
 
 impl Bundle {
-    /// Writes all of it. `tag` is what the artifact is called in the list.
+    /// Writes the bundle. `tag` is the artifact's name in the index.
     pub fn write(&self, tag: Option<&str>, to: impl Write) -> Result<(), BundleError> {
         let mut archive = Archive {
             tar: Builder::new(to),
@@ -69,7 +69,7 @@ struct Archive<W: Write> {
 }
 
 impl<W: Write> Archive<W> {
-    /// Signatures share their config: each blob is there once.
+    /// Writes a blob once: signatures share their config.
     fn blob(&mut self, bytes: &[u8]) -> Result<(), BundleError> {
         let digest = Digest::of(bytes);
         let name = format!("{BLOBS}{}", digest.hex());

@@ -1,4 +1,4 @@
-//! Tests of reading and choosing from manifests.
+//! Tests of parsing manifests and selecting from them.
 
 use super::*;
 use crate::media_type::{DOCKER_INDEX, WASM_CONFIG, WASM_LAYER};
@@ -116,7 +116,7 @@ fn bytes_are_one_thing_to_every_reader() {
     }
     let charset = format!("{OCI_MANIFEST}; charset=utf-8");
     assert!(parse(&manifest(&[]), Some(&charset)).is_ok());
-    // A proxy that has no better word.
+    // A proxy that does not know the media type.
     assert!(parse(&manifest(&[]), Some("text/plain")).is_ok());
 }
 

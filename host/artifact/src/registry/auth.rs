@@ -1,4 +1,4 @@
-//! Authorization by a registry: the challenge of its answer (RFC 9110, "WWW-Authenticate"), and the token that it asks for (distribution's token
+//! Authorization by a registry: the challenge in its response (RFC 9110, "WWW-Authenticate"), and the token that it requires (distribution's token
 //! specification; RFC 6750).
 
 use super::Registry;
@@ -15,10 +15,10 @@ use std::sync::PoisonError;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-/// Largest answer of a token service that is read, in bytes: tokens have some kilobytes.
+/// Largest response of a token service that is read, in bytes: tokens have some kilobytes.
 const TOKEN_BYTES: u64 = 64 << 10;
 
-/// What is sent with each request to the registry.
+/// The `Authorization` header of each request to the registry.
 #[derive(Clone, Default)]
 pub(super) enum Authorization {
     #[default]
@@ -27,7 +27,7 @@ pub(super) enum Authorization {
     Bearer(Zeroizing<String>),
 }
 
-/// What a registry asks for.
+/// The scheme that a registry requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Challenge {
     /// User and password with each request.
@@ -44,13 +44,13 @@ enum Challenge {
 struct TokenAnswer {
     #[serde(default)]
     token: Zeroizing<String>,
-    /// The same by OAuth 2's name.
+    /// The same token by OAuth 2's name.
     #[serde(default)]
     access_token: Zeroizing<String>,
 }
 
 impl Registry {
-    /// The request with what the registry asked for before, if anything.
+    /// Adds the authorization that the registry has required so far, if any.
     pub(super) fn authorized(&self, request: RequestBuilder) -> RequestBuilder {
         let authorization = self.authorization.lock();
         match &*authorization.unwrap_or_else(PoisonError::into_inner) {
@@ -67,7 +67,7 @@ impl Registry {
         }
     }
 
-    /// Answers a challenge; whether there is something to send.
+    /// Answers a challenge; returns whether there is something to send.
     pub(super) async fn authorize(
         &self,
         headers: &HeaderMap,
@@ -113,7 +113,7 @@ impl Registry {
         Ok(token.ok_or_else(|| self.malformed(what, "there is no `token` in it"))?)
     }
 
-    /// Where the token is asked for; or the address that the registry names, and what is wrong with it.
+    /// The URL of the token service; or the URL that the registry names, and what is wrong with it.
     fn token_url(&self, challenge: Challenge, pushes: bool) -> Result<Url, (String, &'static str)> {
         let Challenge::Bearer {
             realm,
@@ -132,7 +132,7 @@ impl Registry {
             "http" => return Err((realm, "from TLS to plain HTTP")),
             _ => return Err((realm, "which is no address")),
         }
-        // They would be sent in place of ours.
+        // They would be sent in place of our credentials.
         let _ = url.set_username("");
         let _ = url.set_password(None);
         let actions = if pushes { "pull,push" } else { "pull" };
@@ -149,7 +149,7 @@ impl Registry {
 }
 
 impl Challenge {
-    /// The one to answer: a token before a password, since a registry that offers both means the token for artifacts.
+    /// The challenge to answer: a token before a password, since a registry that offers both means the token for artifacts.
     fn choose<'a>(headers: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         let mut all: Vec<_> = headers
             .into_iter()
@@ -163,7 +163,7 @@ impl Challenge {
         }
     }
 
-    /// A challenge of a known scheme.
+    /// Parses a challenge of a known scheme.
     fn of(challenge: &ChallengeRef<'_>) -> Option<Self> {
         let parameter = |name: &str| {
             let mut parameters = challenge.params.iter();

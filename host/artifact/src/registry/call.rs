@@ -1,4 +1,4 @@
-//! One request to a registry: sent within time limits, redirected, authorized at most once, and its answer checked and read within bounds.
+//! One request to a registry: sent within time limits, redirected, authorized at most once; its response is checked and read within bounds.
 
 use super::Registry;
 use super::response::{Failed, header, innermost, place};
@@ -20,25 +20,25 @@ use wasmount_core::document::Reference;
 
 /// The client's name in the logs of a registry.
 const AGENT: &str = concat!("wasmount/", env!("CARGO_PKG_VERSION"));
-/// Redirects that are followed: registries need one, to where their blobs lie.
+/// Redirects that are followed: registries need one, to the storage of their blobs.
 pub(super) const REDIRECTS: u32 = 5;
-/// A body is sent in pieces of so many bytes: small enough for a bar that moves.
+/// A body is sent in pieces of this many bytes: small enough for a smooth progress bar.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Docker's registry in references, and the host that answers for it.
+/// Docker's registry in references, and the host that serves it.
 const DOCKER_HUB: (&str, &str) = ("docker.io", "registry-1.docker.io");
 
 /// A request.
 pub(super) struct Call<'a> {
     pub(super) method: Method,
     pub(super) url: Url,
-    /// What is wanted, for messages.
+    /// What is requested, for messages.
     pub(super) what: &'a str,
     /// Media types that are accepted.
     pub(super) accept: Option<&'static str>,
     /// Media type and bytes of the body.
     pub(super) content: Option<(&'a str, Bytes)>,
-    /// Whether the token must allow to push.
+    /// Whether the token must allow a push.
     pub(super) pushes: bool,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// A client that trusts what `access` says, follows nothing by itself and uses no proxy.
+/// A client that trusts the certificates of `access`, follows no redirects on its own and uses no proxy.
 pub(super) fn client(access: &Access) -> Result<Client, RegistryError> {
     Client::builder()
         .tls_backend_preconfigured(trust::client(
@@ -87,7 +87,7 @@ pub(super) fn client(access: &Access) -> Result<Client, RegistryError> {
 }
 
 impl Registry {
-    /// Repeats an attempt with growing pauses until it succeeds or may not be repeated; all of it ends with the time for the transfer.
+    /// Retries an attempt with growing pauses until it succeeds or must not be repeated; the time limit of the transfer bounds everything.
     pub(super) async fn retried<T>(
         &self,
         what: &str,
@@ -118,7 +118,7 @@ impl Registry {
         }
     }
 
-    /// The answer of success to one request.
+    /// The successful response to one request.
     pub(super) async fn send(&self, call: &Call<'_>) -> Result<Response, Failed> {
         let mut url = call.url.clone();
         let mut redirects = 0;
@@ -159,7 +159,7 @@ impl Registry {
         if let Some(media_types) = call.accept {
             request = request.header(ACCEPT, media_types);
         }
-        // Neither password nor token goes to another origin.
+        // Neither password nor token is sent to another origin.
         if at_home {
             request = self.authorized(request);
         }
@@ -169,7 +169,7 @@ impl Registry {
                     .header(CONTENT_TYPE, *media_type)
                     .header(CONTENT_LENGTH, bytes.len())
                     .body(in_pieces(bytes.clone(), self.progress.clone()));
-                // How long the bytes take to get there is not known: only the whole transfer is limited.
+                // The upload time of the bytes is not known: only the whole transfer is limited.
                 self.response(request, call.what, self.deadline).await
             }
             None => {
@@ -183,7 +183,7 @@ impl Registry {
         }
     }
 
-    /// The head of an answer, which must come before `by`.
+    /// The head of a response, which must arrive before `by`.
     pub(super) async fn response(
         &self,
         request: RequestBuilder,
@@ -221,7 +221,7 @@ impl Registry {
     }
 }
 
-/// The address of the API for a repository, which ends with `/`.
+/// The URL of the API for a repository, which ends with `/`.
 pub(super) fn base(reference: &Reference, plain_http: bool) -> Result<Url, RegistryError> {
     let scheme = if plain_http { "http" } else { "https" };
     let (hub, answering) = DOCKER_HUB;
@@ -236,12 +236,12 @@ pub(super) fn base(reference: &Reference, plain_http: bool) -> Result<Url, Regis
     })
 }
 
-/// Whether both are one host at one port with one scheme: only then one may see the other's credentials.
+/// Whether both have the same host, port and scheme: only then may one see the other's credentials.
 fn is_same_origin(one: &Url, other: &Url) -> bool {
     one.origin() == other.origin()
 }
 
-/// Where an answer of `from` leads, relative or not; never from TLS to plain HTTP.
+/// The target of a redirect by `from`, relative or absolute; never from TLS to plain HTTP.
 pub(super) fn location(from: &Url, headers: &HeaderMap, what: &str) -> Result<Url, RegistryError> {
     let location = header(headers, &LOCATION).unwrap_or_default();
     let bad = |reason| bad_redirect(what, place(from), location, reason);
@@ -268,7 +268,7 @@ pub(super) fn bad_redirect(
     RegistryError::BadRedirect {
         what: what.to_owned(),
         host,
-        // What is behind `?` is often a key to a storage.
+        // The query is often a key to a storage.
         location: shorten(
             location.split('?').next().unwrap_or_default(),
             QUOTED_CHARACTERS,
@@ -277,7 +277,7 @@ pub(super) fn bad_redirect(
     }
 }
 
-/// The bytes as a body that reports how far it is.
+/// The bytes as a body that reports its progress.
 fn in_pieces(bytes: Bytes, progress: Arc<Progress>) -> Body {
     progress(Step::Begins(bytes.len() as u64));
     let pieces = (0..bytes.len()).step_by(PIECE_BYTES).map(move |from| {
@@ -288,15 +288,15 @@ fn in_pieces(bytes: Bytes, progress: Arc<Progress>) -> Body {
     Body::wrap_stream(stream::iter(pieces))
 }
 
-/// What is wrong with the certificate or the handshake, if it is that.
+/// The fault of the certificate or the handshake, if the error is one of TLS.
 fn of_tls(error: &(dyn Error + 'static)) -> Option<String> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(tls) = error.downcast_ref::<rustls::Error>() {
-            // It quotes names of the certificate.
+            // The error quotes names of the certificate.
             return Some(shorten(&tls.to_string(), REASON_CHARACTERS));
         }
-        // An error of TLS is inside one of I/O, whose `source` skips it.
+        // An error of TLS is inside an I/O error, whose `source` skips it.
         let inner = error
             .downcast_ref::<io::Error>()
             .and_then(io::Error::get_ref);

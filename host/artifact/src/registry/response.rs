@@ -1,4 +1,4 @@
-//! The answer of a registry: its status, its error message, and its body within bounds.
+//! The response of a registry: its status, its error message, and its body within bounds.
 
 use super::Registry;
 use crate::access::{Retry, Step};
@@ -25,11 +25,11 @@ pub(super) struct Failed {
     pub(super) retry: Retry,
 }
 
-/// How long a body may be.
+/// The bound of a body's length.
 #[derive(Clone, Copy)]
 pub(super) enum Bound<'a> {
     AtMost(u64),
-    /// Exactly these bytes; their number was checked before.
+    /// Exactly the bytes of this descriptor; its size was checked before.
     Blob(&'a Descriptor),
 }
 
@@ -62,7 +62,7 @@ impl Failed {
 }
 
 impl Registry {
-    /// The answer itself if it is one of success.
+    /// The response itself if it is successful.
     pub(super) async fn checked(&self, response: Response, what: &str) -> Result<Response, Failed> {
         let code = response.status();
         if code.is_success() {
@@ -99,7 +99,7 @@ impl Registry {
         Err(Failed { error, retry })
     }
 
-    /// All of an answer: counted and hashed as it comes, never more than may be, never silent for longer than may be.
+    /// Reads a whole response: counted and hashed as it arrives, never more than the bound, never silent for longer than the time limit.
     pub(super) async fn read(
         &self,
         mut response: Response,
@@ -129,7 +129,7 @@ impl Registry {
                 reason,
             })
         };
-        // Not a byte of it is read.
+        // An announced length above the bound: nothing is read.
         if let Some(length) = response.content_length()
             && (length > most || blob.is_some() && length != most)
         {
@@ -178,7 +178,7 @@ impl Registry {
     }
 }
 
-/// Host, and port if one is named: on a machine of several registries the port says which. Never a user or a password.
+/// The host, and the port if one is named: on a machine of several registries the port identifies the registry. Never a user or a password.
 pub(super) fn place(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     match url.port() {
@@ -187,12 +187,12 @@ pub(super) fn place(url: &Url) -> String {
     }
 }
 
-/// The text of a header, if it is text.
+/// The value of a header, if it is text.
 pub(super) fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Whether a later answer may be another one. Of the two forms of `Retry-After` the date is ignored.
+/// Whether a later response may differ. Of the two forms of `Retry-After` the date is ignored.
 fn retry(status: StatusCode, after: Option<&str>) -> Retry {
     let is_transient = [StatusCode::TOO_MANY_REQUESTS, StatusCode::REQUEST_TIMEOUT]
         .contains(&status)
@@ -205,7 +205,7 @@ fn retry(status: StatusCode, after: Option<&str>) -> Retry {
     }
 }
 
-/// What the registry says beside the status, as the end of a sentence.
+/// The registry's error message besides the status, as the end of a sentence.
 async fn error_message(mut response: Response) -> String {
     let by = Instant::now() + MESSAGE_TIME;
     let mut body = Vec::new();
@@ -226,7 +226,7 @@ fn message(body: &[u8]) -> String {
         .unwrap_or_default()
 }
 
-/// The last of a chain: the first ones say only that there is another.
+/// The last error of a chain: the first ones only say that there is another.
 pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut last = error;
     while let Some(cause) = last.source() {
@@ -270,7 +270,7 @@ mod tests {
             assert_eq!(message(silent), "");
         }
         let long = format!(r#"{{"errors":[{{"message":"{}"}}]}}"#, "a".repeat(1000));
-        // With what is around it, and the sign that it was cut.
+        // With the text around it, and the mark that it was cut.
         let shown = message(long.as_bytes());
         assert_eq!(shown.chars().count(), MESSAGE_CHARACTERS + 6);
     }

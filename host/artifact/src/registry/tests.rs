@@ -1,4 +1,4 @@
-//! Tests of talking to a registry that does every bad thing: each has a clear end, in bounded time, and gets none of our secrets.
+//! Tests with a faulty registry: each request has a clear end, in bounded time, and reveals no secrets.
 
 mod attached;
 mod hostile;
@@ -53,7 +53,7 @@ fn manifest() -> Vec<u8> {
     manifest_of(WASM.len() as u64)
 }
 
-/// The same, whose layer is said to be so large.
+/// The same manifest, with this size of its layer.
 fn manifest_of(size: u64) -> Vec<u8> {
     let config = Descriptor::of(WASM_CONFIG, b"{}");
     let layer = Descriptor {
@@ -67,7 +67,7 @@ fn blob() -> String {
     format!("/v2/x/blobs/{}", Digest::of(WASM))
 }
 
-/// One that has a whole artifact.
+/// A registry with a complete artifact.
 async fn good() -> Server {
     Server::start(|path| match path {
         TAG => Some(Reply::ok(manifest()).typed(OCI_MANIFEST)),
@@ -107,7 +107,7 @@ async fn a_slow_registry_costs_the_time_that_was_allowed_and_no_more() {
     let error = pulled(&server.host(), access()).await.unwrap_err();
     assert!(matches!(error, RegistryError::Slow { .. }), "{error}");
     assert_eq!(server.asked(TAG), 3);
-    // A byte now and then is never silence: the whole has an end too.
+    // A byte now and then is never silence: the whole transfer has a limit too.
     let server = Server::start(|_| Some(Reply::Dribble)).await;
     let mut hurried = access();
     hurried.limits.total = Duration::from_millis(600);
@@ -133,7 +133,7 @@ async fn bytes_of_another_digest_are_refused_and_not_asked_for_again() {
     let registry = connected(&server.host(), access());
     let other = Digest::of(b"other");
     let server_lies = registry.manifest(other.as_str()).await.unwrap_err();
-    // What it sends is no manifest, and what counts is that it is not the one.
+    // The response is not a manifest either, but the error is the wrong digest.
     assert!(
         matches!(server_lies, RegistryError::WrongDigest { .. }),
         "{server_lies}"
@@ -169,7 +169,7 @@ async fn what_ends_early_is_tried_again_and_then_called_so() {
         "{error}"
     );
     assert_eq!(server.asked(&blob()), 3);
-    // Without a length, only the manifest tells.
+    // Without a length, only the manifest states the size.
     let server = Server::start(|path| match path {
         TAG => Some(Reply::ok(manifest())),
         _ => Some(Reply::Raw(
@@ -186,7 +186,7 @@ async fn what_ends_early_is_tried_again_and_then_called_so() {
 
 #[tokio::test]
 async fn a_manifest_of_a_gigabyte_is_not_read() {
-    // Said at once, and not said.
+    // With an announced length, and without one.
     let said = b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n".to_vec();
     let server = Server::start(move |_| Some(Reply::Raw(said.clone()))).await;
     let error = pulled(&server.host(), access()).await.unwrap_err();
@@ -216,7 +216,7 @@ async fn a_component_that_is_said_to_be_too_large_is_not_asked_for() {
         })
     };
     let server = start(COMPONENT_BYTES + 1).await;
-    // Nor is anything that would come before it: signatures.
+    // Signatures, which would be requested before it, are not requested either.
     let found = Resolved::find(&connected(&server.host(), access())).await;
     let error = found.unwrap_err();
     let said = error.to_string();
@@ -226,7 +226,7 @@ async fn a_component_that_is_said_to_be_too_large_is_not_asked_for() {
     );
     assert!(said.contains("the component of oci://"), "{said}");
     assert_eq!((server.asked(TAG), server.asked(&blob())), (1, 0));
-    // The largest that may be is asked for; only then is it seen that it is not.
+    // The largest allowed size is requested; only the response shows that the blob is another.
     let server = start(COMPONENT_BYTES).await;
     let error = pulled(&server.host(), access()).await.unwrap_err();
     assert!(matches!(error, RegistryError::WrongSize { .. }), "{error}");
@@ -345,7 +345,7 @@ async fn a_busy_registry_is_given_the_time_that_it_wishes() {
         "{error}"
     );
     assert!(start.elapsed() >= Duration::from_secs(2));
-    // Longer than anybody waits.
+    // Longer than any client waits.
     let server = Server::start(|_| Some(Reply::status(503, b"").with("retry-after", "3600"))).await;
     let error = pulled(&server.host(), access()).await.unwrap_err();
     assert!(

@@ -12,9 +12,9 @@ use bytes::Bytes;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
 
-/// The type of an uploaded blob: what it is, only the manifest says.
+/// The media type of an uploaded blob: only the manifest states what it is.
 const BLOB: &str = "application/octet-stream";
-/// A registry that supports referrers answers with it when a manifest has a subject.
+/// A registry that supports referrers sends this header when a manifest has a subject.
 const SUBJECT: &str = "oci-subject";
 
 impl Registry {
@@ -26,7 +26,7 @@ impl Registry {
         }
         let what = &format!("{name} for {}", self.reference);
         let begin = self.url("blobs/uploads/", what)?;
-        // An upload is begun, and ended with all bytes at once.
+        // An upload is begun, and completed with all bytes at once.
         self.retried(what, async || {
             let call = Call::push(Method::POST, begin.clone(), what);
             let response = self.send(&call).await?;
@@ -64,7 +64,7 @@ impl Registry {
         put.map(|(digest, _)| digest)
     }
 
-    /// Pushes a manifest that has another as its subject, so that it is found from there, whether or not the registry supports referrers.
+    /// Pushes a manifest that has another as its subject, so that it can be found by its subject, whether or not the registry supports referrers.
     pub async fn attach(
         &self,
         subject: &Digest,
@@ -77,7 +77,7 @@ impl Registry {
         if headers.contains_key(SUBJECT) {
             return Ok(());
         }
-        // "Pushing Manifests with Subject": the client keeps a list at a tag of its own.
+        // "Pushing Manifests with Subject": the client maintains a list at a tag.
         let mut others = self.listed_by_tag(subject).await?;
         if others.iter().any(|it| it.digest == attached.digest) {
             return Ok(());

@@ -1,6 +1,6 @@
-//! A Sigstore bundle (`sigstore/protobuf-specs`, sigstore_bundle.proto, version 0.3): what cosign 3 writes in place of bare signatures.
+//! A Sigstore bundle (`sigstore/protobuf-specs`, sigstore_bundle.proto, version 0.3): cosign 3 writes it in place of bare signatures.
 //!
-//! Only what a key signed counts: certificates, log entries and time stamps are other ways to know who it was, and are not looked at.
+//! Only signatures by a key count: certificates, log entries and time stamps are other ways to identify the signer, and are ignored.
 
 use super::evidence::{Evidence, Unreadable, bounded, signature};
 use base64::Engine;
@@ -9,22 +9,22 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use wasmount_core::document::DIGEST_PREFIX;
 
-/// What a bundle calls itself, and what a registry's manifest calls it.
+/// The media type of a bundle, in the bundle and in a registry's manifest.
 pub const BUNDLE_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
-/// The same, as early writers of that version have it.
+/// The same media type in the form of early writers of that version.
 const BUNDLE_TYPE_WITH_PARAMETER: &str = "application/vnd.dev.sigstore.bundle+json;version=0.3";
-/// What is within the envelope (in-toto attestation framework, "Envelope").
+/// The payload type of the envelope (in-toto attestation framework, "Envelope").
 const STATEMENT_TYPE: &str = "application/vnd.in-toto+json";
 /// Versions of the statement (in-toto attestation framework, "Statement").
 const STATEMENTS: [&str; 2] = [
     "https://in-toto.io/Statement/v1",
     "https://in-toto.io/Statement/v0.1",
 ];
-/// The statement that says "I sign this"; any other says something else about it, such as how it was built or what is wrong with it.
+/// The predicate type of a signature; any other is a statement about something else, such as provenance or vulnerabilities.
 const SIGN_PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
-/// The digest by which a statement names its subject.
+/// The key of the digest by which a statement names its subject.
 const SHA256: &str = "sha256";
-/// The same as an enumerator.
+/// The same algorithm as an enumerator.
 const SHA2_256: &str = "SHA2_256";
 /// Most signatures of one envelope. cosign writes one.
 const ENVELOPE_SIGNATURES: usize = 8;
@@ -81,13 +81,13 @@ struct StatementSubject {
     digest: BTreeMap<String, String>,
 }
 
-/// Whether something of this media type is a bundle that is understood: both forms of writing version 0.3.
+/// Whether this is the media type of a supported bundle: both forms of version 0.3.
 pub fn is_bundle_type(media_type: &str) -> bool {
     [BUNDLE_TYPE, BUNDLE_TYPE_WITH_PARAMETER].contains(&media_type)
 }
 
 impl Evidence {
-    /// A Sigstore bundle.
+    /// Reads a Sigstore bundle.
     pub fn from_bundle(json: &[u8]) -> Result<Self, Unreadable> {
         let bundle: Bundle =
             serde_json::from_slice(bounded(json)?).map_err(|error| not(error.to_string()))?;
@@ -104,7 +104,7 @@ impl Evidence {
     }
 }
 
-/// A signature over the subject itself. The digest beside it is a hint of the signer's, and is only seen to be of a kind that exists: the
+/// A signature over the subject itself. The digest beside it is a hint of the signer; it is only checked to be of a supported kind, since the
 /// signature covers the bytes.
 fn read_message(message: &MessageSignature) -> Result<Evidence, Unreadable> {
     if let Some(MessageDigest { algorithm, digest }) = &message.message_digest
@@ -164,7 +164,7 @@ fn read_envelope(envelope: &Envelope) -> Result<Evidence, Unreadable> {
     ))
 }
 
-/// What is really signed (DSSE protocol, "Signature Definition"): the lengths keep type and payload apart.
+/// The bytes that are signed (DSSE protocol, "Signature Definition"): the lengths separate type and payload.
 fn pre_authentication_encoding(payload_type: &str, payload: &[u8]) -> Vec<u8> {
     let head = format!(
         "DSSEv1 {} {payload_type} {} ",

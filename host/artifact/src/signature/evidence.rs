@@ -1,73 +1,73 @@
-//! What may prove a signature: one, or several over one thing, in any of the forms that are read.
+//! Evidence of a signature: one signature, or several over the same bytes, in any of the supported formats.
 //!
-//! What cannot be read is told from what is wrong: it is no evidence at all.
+//! Unreadable data is distinguished from a wrong signature: it is not evidence.
 
 use super::{SIGNATURE_BYTES, SIGNATURES_MAX, VerifyingKey};
 use crate::digest::Digest;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Bytes of a signature by Ed25519, which has no form around it.
+/// Bytes of an Ed25519 signature, which has no encoding around it.
 const ED25519_SIGNATURE_BYTES: usize = 64;
-/// Begins ASN.1's sequence, as which ECDSA writes a signature (RFC 3279, section 2.2.3).
+/// The tag of an ASN.1 sequence, in which ECDSA encodes a signature (RFC 3279, section 2.2.3).
 const SEQUENCE: u8 = 0x30;
 
-/// What should be signed: a component's bytes, or those of its manifest.
+/// The bytes that should be signed: a component's, or its manifest's.
 #[derive(Debug, Clone)]
 pub struct Subject<'a> {
     bytes: &'a [u8],
     digest: String,
 }
 
-/// A signature, and what it is over. That it exists says that it is well-formed, not that it is right.
+/// A well-formed signature, and what it covers. It is not verified yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
     signed: Signed,
     signatures: Vec<Vec<u8>>,
 }
 
-/// What the bytes are that were signed.
+/// The bytes that were signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Signed {
-    /// Those of the subject itself.
+    /// The bytes of the subject itself.
     Subject,
-    /// These, which speak of subjects by digest.
+    /// These bytes, which name subjects by digest.
     Statement { bytes: Vec<u8>, of: Vec<String> },
 }
 
-/// Why something is no evidence.
+/// Why data is not evidence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     /// Larger than a signature may be.
     #[error("has {0} bytes, and a signature at most {SIGNATURE_BYTES}")]
     TooLarge(usize),
-    /// The bytes are not those of a signature.
+    /// Not the bytes of a signature.
     #[error("is no signature in base64; was it cut off?")]
     NotASignature,
     /// The payload is not what cosign signs.
     #[error("is no payload of cosign: {0}")]
     Payload(String),
-    /// The bundle is not one that is known.
+    /// The bundle is of an unknown kind.
     #[error("is no Sigstore bundle of a key's signature: {0}")]
     Bundle(String),
-    /// The manifest is none of signatures.
+    /// The manifest does not hold signatures.
     #[error("is no manifest of signatures: {0}")]
     Manifest(String),
 }
 
-/// What a key says of a piece of evidence.
+/// The result of checking a piece of evidence with a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// Its owner signed the subject.
+    /// The key signed the subject.
     Signed,
-    /// Its owner signed something else: what.
+    /// The key signed something else: its description.
     Another(String),
-    /// Its owner did not sign this.
+    /// The key did not sign this.
     NotTheirs,
 }
 
 impl<'a> Subject<'a> {
-    /// Of all its bytes.
+    /// The subject of these bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self {
             bytes,
@@ -82,8 +82,8 @@ impl<'a> Subject<'a> {
 }
 
 impl Evidence {
-    /// A file as `cosign sign-blob` writes it: base64 of a signature over the subject's own bytes. Where several people must sign, it has a line for
-    /// each (cosign reads such a file no more).
+    /// Reads a file as `cosign sign-blob` writes it: base64 of a signature over the subject's own bytes. Where several signers are required, the file
+    /// has a line for each (cosign cannot read such a file).
     pub fn from_signature_file(bytes: &[u8]) -> Result<Self, Unreadable> {
         let bytes = bounded(bytes)?;
         let text = std::str::from_utf8(bytes).map_err(|_| Unreadable::NotASignature)?;
@@ -116,12 +116,12 @@ impl Evidence {
         }
     }
 
-    /// Whether this key's owner signed the subject.
+    /// Whether this key signed the subject.
     pub fn signs(&self, key: &VerifyingKey, subject: &Subject<'_>) -> bool {
         self.examine(key, subject) == Finding::Signed
     }
 
-    /// What this key says of it. What it speaks of counts only once the signature is right.
+    /// Checks this evidence with a key. What the signed statement says counts only once the signature is verified.
     pub(super) fn examine(&self, key: &VerifyingKey, subject: &Subject<'_>) -> Finding {
         let bytes = match &self.signed {
             Signed::Subject => subject.bytes,
@@ -140,7 +140,7 @@ impl Evidence {
     }
 }
 
-/// The same bytes, if they are not too many.
+/// The same bytes, if they are within the bound.
 pub(super) fn bounded(bytes: &[u8]) -> Result<&[u8], Unreadable> {
     match bytes.len() {
         0..=SIGNATURE_BYTES => Ok(bytes),
@@ -148,12 +148,12 @@ pub(super) fn bounded(bytes: &[u8]) -> Result<&[u8], Unreadable> {
     }
 }
 
-/// A signature as files and annotations have it.
+/// Encodes a signature for files and annotations.
 pub fn encoded(signature: &[u8]) -> String {
     STANDARD.encode(signature)
 }
 
-/// Reads base64 of a signature, and sees that it is whole.
+/// Decodes a signature from base64, and checks that it is complete.
 pub(super) fn signature(encoded: &str) -> Result<Vec<u8>, Unreadable> {
     let bytes = STANDARD
         .decode(encoded)
@@ -178,7 +178,7 @@ mod tests {
     fn a_signature_file_speaks_of_the_bytes_that_were_signed() {
         let key = PrivateKey::generate().unwrap();
         let encoded = STANDARD.encode(key.sign(b"a component").unwrap());
-        // Editors and `echo` add an end of line.
+        // Editors and `echo` append a newline.
         let file = format!("{encoded}\n");
         let evidence = Evidence::from_signature_file(file.as_bytes()).unwrap();
         let public = key.verifying_key();

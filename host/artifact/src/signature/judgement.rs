@@ -1,37 +1,36 @@
-//! Whether what is there suffices: the keys that a document names against the signatures that are found, one place after the other.
+//! Whether the signatures suffice: checks the keys that a document names against the signatures that are found, one place after the other.
 //!
-//! Of what was examined only the best word of each key is kept: however much rubbish there is, and however many signatures of strangers, none of it
-//! hides what comes after.
+//! Only the best result of each key is kept: broken data and signatures of other keys, however many, do not hide what follows.
 
 use super::SIGNATURES_MAX;
 use super::evidence::{Evidence, Finding, Subject, Unreadable};
 use super::policy::{NamedKey, SignatureError, SignerKeys};
 use crate::text::is_control;
 
-/// Most remarks that a refusal has, and the longest, in characters: it goes into logs and Events, and strangers' words are in it.
+/// Most remarks in a rejection, and the longest, in characters: the rejection goes into logs and Events, and remarks quote untrusted text.
 const REMARKS: usize = 4;
 const REMARK_CHARACTERS: usize = 300;
 
-/// What was found in one place, good or not, in the order in which it was found.
+/// What was found in one place, valid or not, in the order in which it was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gathered {
     evidence: Vec<Evidence>,
     remarks: Remarks,
 }
 
-/// What was found and is no evidence.
+/// Data that was found and is not evidence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Remarks {
-    /// The first ones.
+    /// The first remarks.
     first: Vec<String>,
-    /// All of them.
+    /// The number of all remarks.
     count: usize,
-    /// How many things were not looked at.
+    /// How many items were skipped.
     left_out: usize,
 }
 
 impl Gathered {
-    /// Adds what was found at `place`, which names it in remarks.
+    /// Adds what was found at `place`, which remarks name.
     pub fn add(&mut self, place: &str, found: Result<Evidence, Unreadable>) {
         match found {
             Err(unreadable) => self.remarks.add(&format!("{place} {unreadable}")),
@@ -45,19 +44,19 @@ impl Gathered {
         self.evidence.is_empty() && self.remarks.count == 0
     }
 
-    /// What can be examined.
+    /// The evidence that was found.
     pub fn evidence(&self) -> &[Evidence] {
         &self.evidence
     }
 
-    /// What was found besides, in words: the first ones, of many.
+    /// Messages about what is not evidence; only the first ones if there are many.
     pub fn remarks(&self) -> Vec<String> {
         self.remarks.words()
     }
 }
 
 impl Remarks {
-    /// One more.
+    /// Adds a remark.
     fn add(&mut self, remark: &str) {
         self.count += 1;
         if self.first.len() < REMARKS {
@@ -65,12 +64,12 @@ impl Remarks {
         }
     }
 
-    /// So much was not looked at.
+    /// Counts items that were skipped.
     fn leave_out(&mut self, count: usize) {
         self.left_out += count;
     }
 
-    /// Those of another place behind these.
+    /// Appends the remarks of another place.
     fn append(&mut self, others: &Self) {
         let room = REMARKS.saturating_sub(self.first.len());
         self.first.extend(others.first.iter().take(room).cloned());
@@ -78,7 +77,7 @@ impl Remarks {
         self.left_out += others.left_out;
     }
 
-    /// How many things were seen.
+    /// The number of items that were found.
     fn count(&self) -> usize {
         self.count
     }
@@ -99,13 +98,13 @@ impl Remarks {
     }
 }
 
-/// Words that may be a stranger's, cut and without control characters.
+/// Untrusted text, cut and without control characters.
 fn quoted(text: &str) -> String {
     let printable = text.chars().filter(|&c| !is_control(c));
     printable.take(REMARK_CHARACTERS).collect()
 }
 
-/// What the named keys have said so far.
+/// The results of the named keys so far.
 #[derive(Debug, Clone)]
 pub struct Judgement<'a> {
     keys: &'a SignerKeys,
@@ -118,7 +117,7 @@ pub struct Judgement<'a> {
 }
 
 impl<'a> Judgement<'a> {
-    /// Nothing was examined yet.
+    /// A judgement without evidence yet.
     pub fn new(keys: &'a SignerKeys, subject: Subject<'a>) -> Self {
         let nothing = |keys: &[NamedKey]| vec![Finding::NotTheirs; keys.len()];
         Self {
@@ -131,7 +130,7 @@ impl<'a> Judgement<'a> {
         }
     }
 
-    /// Asks each key what it says of these.
+    /// Checks this evidence with each key.
     pub fn take_in(&mut self, gathered: &Gathered) {
         self.remarks.append(&gathered.remarks);
         self.examined += gathered.evidence.len();
@@ -141,22 +140,22 @@ impl<'a> Judgement<'a> {
         }
     }
 
-    /// A remark on something that is there, and of which nothing can be known.
+    /// Adds a remark on data that exists but cannot be read.
     pub fn pass_over(&mut self, remark: &str) {
         self.remarks.add(remark);
     }
 
-    /// So many things were not looked at.
+    /// Counts items that were skipped.
     pub fn leave_out(&mut self, count: usize) {
         self.remarks.leave_out(count);
     }
 
-    /// What was found and proves nothing, in words: the first ones, of many.
+    /// Messages about what proves nothing; only the first ones if there are many.
     pub fn remarks(&self) -> Vec<String> {
         self.remarks.words()
     }
 
-    /// By which of the named keys it is signed, or why that does not suffice.
+    /// The named keys that signed it, or why they do not suffice.
     pub fn verdict(&self) -> Result<Vec<String>, SignatureError> {
         let keys = self.keys;
         if keys.is_empty() {
@@ -186,7 +185,7 @@ impl<'a> Judgement<'a> {
             return Ok(signers);
         }
 
-        // The clearest of what is wrong: a right signature of the right key, over something else.
+        // The most specific problem: a valid signature of a named key, over something else.
         let unhelpful = any
             .iter()
             .filter(|_| any_lacks)
@@ -225,7 +224,7 @@ impl<'a> Judgement<'a> {
     }
 }
 
-/// By which of the named keys this is signed, or why that does not suffice. Without a named key nothing is required.
+/// The named keys that signed this, or why they do not suffice. If no key is named, nothing is required.
 pub fn check(
     keys: &SignerKeys,
     subject: &Subject<'_>,
@@ -236,7 +235,7 @@ pub fn check(
     judgement.verdict()
 }
 
-/// Keeps the best that each key has said.
+/// Keeps the best result of each key.
 fn better(keys: &[NamedKey], best: &mut [Finding], evidence: &Evidence, subject: &Subject<'_>) {
     for (key, best) in keys.iter().zip(best) {
         if *best == Finding::Signed {

@@ -1,18 +1,18 @@
-//! Whose signatures are wanted: the keys that a document names, and the words for each way in which they may be missing.
+//! Required signers: the keys that a document names, and the message for each way in which signatures may be missing.
 
 use super::{KeyError, VerifyingKey};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use wasmount_core::document::{PublicKey, Signers};
 
-/// A key, and what it is called in messages.
+/// A key, and its name in messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedKey {
     name: String,
     key: VerifyingKey,
 }
 
-/// [`Signers`] with their keys read: whose signatures are required; none if both are empty.
+/// [`Signers`] with their keys read: the required signers; none if both lists are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignerKeys {
     pub(super) any_of: Vec<NamedKey>,
@@ -22,25 +22,25 @@ pub struct SignerKeys {
 /// Why a key of a document cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SignerKeysError {
-    /// Its file.
+    /// The key file cannot be read.
     #[error("the public key {}: {reason}", .path.display())]
     File {
-        /// Which.
+        /// The key file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// What stands there is no key.
+    /// The content is not a key.
     #[error("the public key {name} {source}")]
     Key {
-        /// Which.
+        /// The name of the key.
         name: String,
-        /// Why.
+        /// The reason.
         source: KeyError,
     },
 }
 
-/// Why signatures do not suffice. It says nothing that is secret, and may go to status, Events and logs.
+/// Why signatures do not suffice. The message holds no secret, and may go to status, Events and logs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum SignatureError {
     /// There is no signature.
@@ -48,54 +48,54 @@ pub enum SignatureError {
         "nobody has signed {digest}, and a signature by {wanted} is wanted; sign it with `wasmount sign` or cosign, where it comes from"
     )]
     Unsigned {
-        /// What.
+        /// The digest of the component or manifest.
         digest: String,
-        /// By whom it should be.
+        /// The required signers.
         wanted: String,
     },
-    /// Signatures, and none is right.
+    /// There are signatures, but none of a required signer.
     #[error(
         "none of the signatures found for {digest} ({found}) is by {wanted}{remarks}; either somebody else signed it, or it was changed after that: \
          get it anew from whom you trust, or name the key of who signed it"
     )]
     ByNobodyNamed {
-        /// What.
+        /// The digest of the component or manifest.
         digest: String,
         /// How many signatures there are.
         found: usize,
-        /// By whom one should be.
+        /// The required signers.
         wanted: String,
-        /// What else was seen; empty or with a leading separator.
+        /// Remarks on other data; empty or with a leading separator.
         remarks: String,
     },
-    /// Some have signed, and not all who must.
+    /// Some of the required signers have signed, but not all.
     #[error(
         "{digest} is signed, but not by {missing}{remarks}, who must have signed it too; let them sign it with `wasmount sign` or cosign"
     )]
     Missing {
-        /// What.
+        /// The digest of the component or manifest.
         digest: String,
-        /// Who has not.
+        /// The signers that are missing.
         missing: String,
-        /// What else was seen; empty or with a leading separator.
+        /// Remarks on other data; empty or with a leading separator.
         remarks: String,
     },
-    /// A named key has signed something else, and its signature lies here.
+    /// A named key has signed something else, and its signature was found here.
     #[error(
         "{signer} has signed {signed}, and this is {digest}: the signature was made for another version or moved here; sign this one"
     )]
     AnotherDigest {
-        /// What.
+        /// The digest of the component or manifest.
         digest: String,
-        /// Who.
+        /// The signer.
         signer: String,
-        /// What they signed.
+        /// What the key signed.
         signed: String,
     },
 }
 
 impl NamedKey {
-    /// A key, and how people know it: the path of its file, as a rule.
+    /// A key, and the name that users know: normally the path of its file.
     pub fn new(name: impl Into<String>, key: VerifyingKey) -> Self {
         Self {
             name: name.into(),
@@ -103,7 +103,7 @@ impl NamedKey {
         }
     }
 
-    /// How it is called.
+    /// The name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -112,19 +112,19 @@ impl NamedKey {
         &self.key
     }
 
-    /// Its name, and what it is.
+    /// Its name and its fingerprint.
     pub(super) fn described(&self) -> String {
         format!("{} ({})", self.name, self.key.fingerprint())
     }
 }
 
 impl SignerKeys {
-    /// One of `any_of` at least, if there are any, and each of `all_of`.
+    /// Requires at least one of `any_of`, if there are any, and each of `all_of`.
     pub fn new(any_of: Vec<NamedKey>, all_of: Vec<NamedKey>) -> Self {
         Self { any_of, all_of }
     }
 
-    /// Those of a document. `read` gives what a file holds, of [`super::KEY_BYTES`] at most, or says why not.
+    /// The signers of a document. `read` returns the content of a file, at most [`super::KEY_BYTES`], or the reason why it cannot.
     pub fn of(
         signers: &Signers,
         read: impl Fn(&Path) -> Result<Vec<u8>, String>,
@@ -141,12 +141,12 @@ impl SignerKeys {
         })
     }
 
-    /// Whether anybody must have signed.
+    /// Whether no signature is required.
     pub fn is_empty(&self) -> bool {
         self.any_of.is_empty() && self.all_of.is_empty()
     }
 
-    /// Whoever must have signed, in words.
+    /// The required signers, for messages.
     pub(super) fn wanted(&self) -> String {
         let described = |keys: &[NamedKey]| keys.iter().map(NamedKey::described).collect();
         let any: Vec<String> = described(&self.any_of);

@@ -30,32 +30,32 @@ const SALT_MAX: usize = 1024;
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
 
-/// PKCS #8 that is not encrypted.
+/// The label of unencrypted PKCS #8.
 const PLAIN_LABEL: &str = "PRIVATE KEY";
-/// What is known.
+/// The supported kinds.
 const WANTED: &str = "ECDSA on P-256";
 
 /// An ECDSA key on P-256. `Debug` shows its public half.
 pub struct PrivateKey(EcdsaKeyPair);
 
-/// What a file of a private key holds.
+/// The content of a private key file.
 #[derive(Debug)]
 pub enum PrivateKeyFile {
-    /// The key itself: anyone who can read the file can sign.
+    /// An unencrypted key: anyone who can read the file can sign.
     Plain(PrivateKey),
-    /// What a password opens.
+    /// A key that is encrypted with a password.
     Sealed(SealedKey),
 }
 
 impl PrivateKey {
-    /// Signs bytes: ASN.1, as cosign does.
+    /// Signs bytes; the signature is in ASN.1, as with cosign.
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, KeyError> {
         let signature = self.0.sign(&SystemRandom::new(), message);
         let signature = signature.map_err(|_| KeyError::NoRandomness)?;
         Ok(signature.as_ref().to_vec())
     }
 
-    /// Its public half.
+    /// Its public key.
     pub fn verifying_key(&self) -> VerifyingKey {
         VerifyingKey::p256(self.0.public_key().as_ref())
     }
@@ -93,7 +93,7 @@ impl PrivateKeyFile {
     }
 }
 
-/// Something that only a password opens. `Debug` shows nothing that is secret: all of it may be read by anybody who has the file.
+/// An encrypted key, which a password decrypts. `Debug` shows no secret: anyone who has the file can read all of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SealedKey {
     log_n: u8,
@@ -132,12 +132,12 @@ struct Cipher {
 }
 
 impl SealedKey {
-    /// The key, if this is the password.
+    /// Decrypts the key with this password.
     pub fn open(&self, password: &Password) -> Result<PrivateKey, KeyError> {
         PrivateKey::from_pkcs8(&self.unseal(password)?)
     }
 
-    /// What was sealed.
+    /// Decrypts the content.
     fn unseal(&self, password: &Password) -> Result<Zeroizing<Vec<u8>>, KeyError> {
         let opened = self
             .cipher(password)?
@@ -147,7 +147,7 @@ impl SealedKey {
             .map_err(|_| KeyError::WrongPassword)
     }
 
-    /// Reads what stands in the PEM.
+    /// Parses the content of the PEM block.
     fn parse(json: &[u8]) -> Result<Self, KeyError> {
         let form: Form = serde_json::from_slice(json)
             .map_err(|_| KeyError::Sealed("its JSON does not parse"))?;
@@ -207,7 +207,7 @@ fn decode(text: &str) -> Result<Vec<u8>, KeyError> {
 
 #[cfg(test)]
 impl PrivateKey {
-    /// A new one.
+    /// Generates a key.
     pub(crate) fn generate() -> Result<Self, KeyError> {
         let algorithm = &ECDSA_P256_SHA256_ASN1_SIGNING;
         let document = EcdsaKeyPair::generate_pkcs8(algorithm, &SystemRandom::new())
@@ -222,7 +222,7 @@ mod tests {
     use crate::signature::pem_of;
     use serde_json::{Value, json};
 
-    /// As `cosign generate-key-pair` of cosign 3.1.3 writes them; the password is `correct horse`.
+    /// A key as `cosign generate-key-pair` of cosign 3.1.3 writes it; the password is `correct horse`.
     const COSIGN_KEY: &str = "-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\n\
     eyJrZGYiOnsibmFtZSI6InNjcnlwdCIsInBhcmFtcyI6eyJOIjo2NTUzNiwiciI6\n\
     OCwicCI6MX0sInNhbHQiOiJJSWxqRDBPV216d1EwNFUvdXI5enZPWk9FVjJkOVR3\n\
@@ -303,7 +303,7 @@ mod tests {
         assert!(!shown.contains("pkcs8"));
     }
 
-    /// The form with one thing changed.
+    /// The JSON with one value changed.
     fn with(pointer: &str, value: Value) -> Vec<u8> {
         let mut form = json!({
             "kdf": { "name": "scrypt", "params": { "N": 32768, "r": 8, "p": 1 }, "salt": "c2FsdA==" },

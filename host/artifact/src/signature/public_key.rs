@@ -8,8 +8,8 @@ use ring::signature::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Before the point of a P-256 key in its SubjectPublicKeyInfo: id-ecPublicKey, prime256v1, a bit string of 65 bytes (RFC 5480, section 2). DER
-/// has one encoding of a thing, so the whole prefix is compared.
+/// The prefix before the point of a P-256 key in its SubjectPublicKeyInfo: id-ecPublicKey, prime256v1, a bit string of 65 bytes (RFC 5480, section
+/// 2). DER has one encoding of each value, so the whole prefix is compared.
 const P256_PREFIX: &[u8] = &[
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
     0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
@@ -17,21 +17,21 @@ const P256_PREFIX: &[u8] = &[
 /// Bytes of a point that is not compressed: its first byte is 4 (SEC 1, section 2.3.3).
 const P256_POINT_BYTES: usize = 65;
 const UNCOMPRESSED: u8 = 4;
-/// The same of Ed25519 (RFC 8410, section 4).
+/// The same prefix for Ed25519 (RFC 8410, section 4).
 const ED25519_PREFIX: &[u8] = &[
     0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
 ];
-/// What PEM of a public key says.
+/// The PEM label of a public key.
 const LABEL: &str = "PUBLIC KEY";
-/// What is known.
+/// The supported kinds.
 const WANTED: &str = "ECDSA on P-256 and Ed25519";
 
-/// Whose signatures can be verified.
+/// A key that verifies signatures.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
 pub struct VerifyingKey {
     algorithm: Algorithm,
-    /// As the algorithm has it, without SubjectPublicKeyInfo around it.
+    /// The bytes of the algorithm, without SubjectPublicKeyInfo around them.
     key: Vec<u8>,
 }
 
@@ -42,7 +42,7 @@ enum Algorithm {
 }
 
 impl VerifyingKey {
-    /// Reads PEM, `-----BEGIN PUBLIC KEY-----`.
+    /// Parses PEM, `-----BEGIN PUBLIC KEY-----`.
     pub fn from_pem(text: &str) -> Result<Self, KeyError> {
         let (label, content) = pem_block(text)?;
         match label.as_str() {
@@ -58,7 +58,7 @@ impl VerifyingKey {
         }
     }
 
-    /// Reads a SubjectPublicKeyInfo.
+    /// Parses a SubjectPublicKeyInfo.
     fn from_der(der: &[u8]) -> Result<Self, KeyError> {
         if let Some(point) = der.strip_prefix(P256_PREFIX)
             && point.len() == P256_POINT_BYTES
@@ -77,7 +77,7 @@ impl VerifyingKey {
         Err(KeyError::AnotherAlgorithm { wanted: WANTED })
     }
 
-    /// Of the point of a P-256 key.
+    /// The key of a P-256 point.
     pub(super) fn p256(point: &[u8]) -> Self {
         Self {
             algorithm: Algorithm::EcdsaP256,
@@ -85,12 +85,12 @@ impl VerifyingKey {
         }
     }
 
-    /// SHA-256 of the key as DER, by which people and logs tell keys apart: `openssl pkey -pubin -outform der | sha256sum`.
+    /// SHA-256 of the key as DER, by which users and logs identify keys: `openssl pkey -pubin -outform der | sha256sum`.
     pub fn fingerprint(&self) -> String {
         Digest::of(&self.to_der()).to_string()
     }
 
-    /// Whether this key's owner signed these bytes.
+    /// Whether this key signed these bytes.
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         let algorithm: &'static dyn VerificationAlgorithm = match self.algorithm {
             Algorithm::EcdsaP256 => &ECDSA_P256_SHA256_ASN1,
@@ -126,7 +126,7 @@ impl From<VerifyingKey> for Vec<u8> {
 
 #[cfg(test)]
 impl VerifyingKey {
-    /// As PEM.
+    /// The key as PEM.
     pub(crate) fn to_pem(&self) -> String {
         super::pem_of(LABEL, &self.to_der())
     }

@@ -1,7 +1,8 @@
 //! The payload that cosign signs for an artifact in a registry: JSON that names the manifest's digest (containers/image, containers-signature(5),
 //! "JSON data format").
 //!
-//! Who the artifact claims to be, `docker-reference`, is written and never asked for: a mirror has another name, and the digest says all.
+//! The claimed name of the artifact, `docker-reference`, is written and never checked: a mirror has another name, and the digest identifies the
+//! artifact.
 
 use super::evidence::{Evidence, Unreadable, bounded, signature};
 use serde::Deserialize;
@@ -11,10 +12,10 @@ use wasmount_core::document::is_digest;
 /// The annotation of a payload's layer that holds its signature.
 pub(crate) const SIGNATURE_ANNOTATION: &str = "dev.cosignproject.cosign/signature";
 
-/// What cosign calls it.
+/// The payload's type, as cosign writes it.
 const TYPE: &str = "cosign container image signature";
 
-/// What is read of it; nothing here depends on the annotations of the signer.
+/// The fields that are read; nothing here depends on the annotations of the signer.
 #[derive(Debug, Deserialize)]
 struct Whole {
     critical: Critical,
@@ -44,7 +45,7 @@ impl Evidence {
     }
 }
 
-/// What is signed for a manifest; `repository` is `host/name`, without tag or digest. The order of keys is cosign's.
+/// The payload to sign for a manifest; `repository` is `host/name`, without tag or digest. The order of keys is cosign's.
 pub fn payload(repository: &str, manifest_digest: &str) -> Vec<u8> {
     let payload = json!({
         "critical": {
@@ -57,7 +58,7 @@ pub fn payload(repository: &str, manifest_digest: &str) -> Vec<u8> {
     payload.to_string().into_bytes()
 }
 
-/// The digest of the manifest that a payload speaks of.
+/// The digest of the manifest that a payload names.
 fn signed_digest(payload: &[u8]) -> Result<String, Unreadable> {
     let refused = |reason: String| Err(Unreadable::Payload(reason));
     let whole: Whole = match serde_json::from_slice(payload) {
@@ -110,7 +111,7 @@ mod tests {
             text.replace("cosign container", "atomic container"),
             text.replace("sha256:", "sha512:"),
             text.replace("docker-manifest-digest", "docker-digest"),
-            // Two parsers could each take another of the two.
+            // Two parsers could each take a different one of the two.
             text.replace("\"image\":", &twice),
             text[..text.len() - 1].to_owned(),
             format!("{text}{text}"),

@@ -1,4 +1,4 @@
-//! Tests of the parent's side, with programs of the system for children: how they end is told, and none is left behind.
+//! Tests of the parent's side, with system programs as children: how they end is reported, and none is left behind.
 
 use super::*;
 use crate::Bounds;
@@ -27,14 +27,14 @@ fn task(subcommand: &'static str, arguments: &[&str]) -> Task {
     }
 }
 
-/// Runs lines of a shell, which stands for a program that does what no sane one does.
+/// Runs lines of a shell, in place of a misbehaving child.
 async fn lines(lines: &str) -> Result<Vec<u8>, ChildError> {
     run_program(Path::new("/bin/sh"), &task("-c", &[lines]), Vec::new()).await
 }
 
 #[tokio::test]
 async fn what_goes_in_comes_out() {
-    // More than pipes hold.
+    // More than a pipe's buffer.
     let input = vec![7; 700_000];
     let task = task("-", &[]);
     let answer = run_program(Path::new("/bin/cat"), &task, input.clone()).await;
@@ -166,13 +166,13 @@ async fn whoever_is_killed_from_outside_says_so() {
 
 #[tokio::test]
 async fn a_child_has_three_descriptors_and_nothing_of_our_environment() {
-    // Not closed at exec: what a careless starter of the host could leave to it.
+    // Not close-on-exec: a descriptor that a careless parent of the host could leak to it.
     let careless = fs::File::open("/dev/null").unwrap();
     rustix::io::fcntl_setfd(&careless, rustix::io::FdFlags::empty()).unwrap();
     // The shell reads the directory by a descriptor of its own, which `ls` does not have.
     let answer = lines("exec /bin/ls /proc/self/fd").await.unwrap();
     let answer = String::from_utf8(answer).unwrap();
-    // The last is the directory that it reads.
+    // The last descriptor is the directory that `ls` reads.
     assert_eq!(
         answer.split_whitespace().collect::<Vec<_>>(),
         ["0", "1", "2", "3"]
@@ -191,7 +191,7 @@ async fn a_child_has_three_descriptors_and_nothing_of_our_environment() {
     assert_eq!(names, expected);
 }
 
-/// Every process of these numbers ends.
+/// Waits until every process with these ids has ended.
 fn all_go(ids: &str) {
     let ids: Vec<&str> = ids.split_whitespace().collect();
     assert!(!ids.is_empty());
@@ -204,7 +204,7 @@ fn all_go(ids: &str) {
     }
 }
 
-/// A zombie is as good as gone: whoever must reap it may be slow.
+/// A zombie counts as ended: its parent may be slow to reap it.
 fn is_alive(id: &str) -> bool {
     fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }

@@ -1,8 +1,7 @@
-//! What a confined process cannot do, each act beside the same one of the same program where it succeeds: held by nothing, held by what every
-//! kernel has, and by Landlock and by the filter of system calls, each alone, so that it is seen what each adds and what is left where a kernel
-//! lacks one.
+//! What a confined process cannot do. Each act is also done by the same program without restrictions, where it succeeds; then with the restrictions
+//! of every kernel, and with Landlock and the seccomp filter, each alone, to show what each adds and what remains possible where a kernel lacks one.
 //!
-//! The program is this test itself, started again as the host starts its children; the act comes on its standard input.
+//! The program is this test itself, started again as the host starts its children; the act is sent on its standard input.
 
 mod held;
 mod scene;
@@ -27,7 +26,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// The child's side: is held, hears, acts, tells, ends.
+/// The child's side: restricts itself, reads the act, does it, prints the result, exits.
 fn act_as_child(held: &str, readable: &Path) -> ! {
     let held = HELD.into_iter().find(|it| it.word() == held).unwrap();
     let bounds = held.bounds(readable);
@@ -47,7 +46,7 @@ fn act_as_child(held: &str, readable: &Path) -> ! {
     let mut act = String::new();
     io::stdin().read_to_string(&mut act).unwrap();
     let (act, object) = act.split_once(' ').unwrap();
-    // The test runner has begun a line.
+    // The test runner has already written the beginning of a line.
     match done(act, object) {
         Ok(told) => println!("\n{TOLD}{}", told.replace('\n', "|")),
         Err(error) => println!("\n{TOLD}error {}", error.raw_os_error().unwrap_or(-1)),
@@ -72,13 +71,13 @@ fn done(act: &str, object: &str) -> io::Result<String> {
             let address = SocketAddr::from_abstract_name(object)?;
             drop(UnixStream::connect_addr(&address)?);
         }
-        // Out of reach of whoever kills the group that it was started in.
+        // Out of reach of a process that kills the child's process group.
         "leave" => setpgid(None, Some(getpgid(getppid())?))?,
         "thread" => {
             let thread = std::thread::Builder::new().spawn(|| vec![1_u8; 1 << 20].len())?;
             return Ok(thread.join().unwrap().to_string());
         }
-        // As a runtime does with what it is given.
+        // As a runtime does with descriptors that it is given.
         "flags" => fcntl_setfl(io::stdin(), fcntl_getfl(io::stdin())? | OFlags::NONBLOCK)?,
         "signals" => fcntl_setfl(io::stdin(), fcntl_getfl(io::stdin())? | OFlags::ASYNC)?,
         "lock" => fcntl_lock(io::stdin(), FlockOperation::NonBlockingLockShared)?,
@@ -258,7 +257,7 @@ async fn privileged_forbidden_system_calls_fail_in_the_sandbox() {
             );
         }
     }
-    // `create` and `mkdir` of who may only compute were the last: nothing is there.
+    // `create` and `mkdir` of a child that may only compute were the last acts: nothing was created.
     assert!(!scene.path("outside/made").exists() && !scene.path("outside/folder").exists());
 }
 
@@ -309,7 +308,7 @@ async fn privileged_rights_are_dropped_without_landlock_too() {
 #[test]
 fn what_is_said_of_this_kernel_is_what_it_has() {
     assert_eq!(are_here(), held::landlock_version() != ABI::Unsupported);
-    // One line of those that the kernel has with filters alone (proc(5)).
+    // A line that exists only in kernels with seccomp filters (proc(5)).
     let status = fs::read_to_string("/proc/thread-self/status").unwrap();
     let has_filters = status.contains("\nSeccomp_filters:");
     assert_eq!(crate::system_calls::are_held_here(), has_filters);

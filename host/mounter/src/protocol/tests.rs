@@ -1,4 +1,4 @@
-//! The protocol against hand-made bytes: what one side writes the other reads, and nothing else is read.
+//! Tests of the protocol with hand-made bytes: a message of one side can be read by the other, and nothing else is accepted.
 
 use super::*;
 use proptest::prelude::*;
@@ -99,7 +99,7 @@ fn extents() -> MounterResponse {
     }))
 }
 
-/// The packets of a message put together again.
+/// Assembles a message from its own packets.
 fn crossed(message: &[u8]) -> Option<Message> {
     let mut assembly = Assembly::default();
     let mut whole = None;
@@ -139,7 +139,7 @@ fn what_crosses_is_the_same_as_ever_in_this_version() {
     let found: String = hex(encode(&found).unwrap());
     let asked_extents: String = hex(encode(&changed_extents()).unwrap());
     let told: String = hex(encode(&Reply::Ok(extents())).unwrap());
-    // If this fails, a type that crosses has changed: add one to `VERSION`, and write down the new bytes.
+    // If this fails, the format of a type that is sent has changed: add one to `VERSION`, and update the bytes here.
     assert_eq!(
         (VERSION, request.as_str(), reply.as_str()),
         (
@@ -204,7 +204,7 @@ fn a_reply_is_read_as_it_was_written() {
     }
 }
 
-/// `Notes` with words of any kind: the variant's number and the fields, as postcard writes them.
+/// `Notes` with any strings: the variant's number and the fields, as postcard writes them.
 fn hand_made(driver: &str, volume: &str) -> Vec<u8> {
     postcard::to_stdvec(&(2u8, driver, volume)).unwrap()
 }
@@ -225,7 +225,7 @@ fn words_that_were_never_parsed_are_not_read() {
     ] {
         assert!(read(driver, volume) == Err(Violation::Unreadable));
     }
-    // A path is kept as it is, for the mounter to reject; what is no path at all is not read.
+    // A path is passed on unchanged, for the mounter to reject; bytes that are not a path at all cannot be read.
     let unstage = |path: &str| {
         let bytes = postcard::to_stdvec(&(3u8, "directory.test", "v", path)).unwrap();
         decode::<MounterRequest>(&bytes)

@@ -1,4 +1,4 @@
-//! A mounter that keeps what it was asked, and waits in each call for as long as a test wishes; and a server in front of it.
+//! A mounter that records its calls, and waits in each for as long as a test chooses; and a server in front of it.
 
 use async_trait::async_trait;
 use std::collections::BTreeMap;
@@ -21,15 +21,15 @@ use wasmount_core::snapshot::Extent;
 use wasmount_mounter::{ServerOptions, SocketMounter, serve};
 use wasmount_socket::{BoundSocket, Connections};
 
-/// How long a test waits for what must happen. Generous: other tests share the machine.
+/// How long a test waits for an expected event. Generous: other tests share the machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Connections that a server takes at a time.
+/// Connections that a server accepts at a time.
 pub(crate) const CONNECTIONS: usize = 100;
 
 type Result<T> = std::result::Result<T, MountError>;
 
-/// Calls in the order of their beginning; those of a held mounter wait.
+/// Calls in the order in which they began; those of a held mounter wait.
 pub(crate) struct Recording {
     calls: Mutex<Vec<String>>,
     ended: Mutex<Vec<String>>,
@@ -122,7 +122,7 @@ fn words(request: &MounterRequest) -> String {
     }
 }
 
-/// More of them than one packet takes.
+/// More extents than one packet holds.
 pub(crate) fn extents() -> Extents {
     let range = |number: u64| Extent {
         offset_bytes: number << 40,
@@ -151,18 +151,18 @@ pub(crate) fn finding() -> Health {
     }
 }
 
-/// A server at work.
+/// A running server.
 pub(crate) struct Bench {
     directory: tempfile::TempDir,
     pub(crate) mounter: Arc<Recording>,
     shutdown: CancellationToken,
     server: JoinHandle<std::io::Result<usize>>,
-    /// Where it has threads of its own.
+    /// The runtime of a server with its own threads.
     apart: Option<Runtime>,
 }
 
 impl Bench {
-    /// On the thread of the test: it does nothing while the test does not wait.
+    /// Starts a server on the thread of the test: it runs only while the test waits.
     pub(crate) fn start() -> Self {
         Self::with(rustix::process::geteuid().as_raw(), None)
     }
@@ -171,7 +171,7 @@ impl Bench {
         Self::with(client_uid, None)
     }
 
-    /// On a thread of its own, so that it can be killed.
+    /// Starts a server on a thread of its own, so that it can be killed.
     pub(crate) fn apart() -> Self {
         let own = rustix::process::geteuid().as_raw();
         Self::with(own, Some(runtime()))
@@ -200,19 +200,19 @@ impl Bench {
         self.directory.path().join("m.sock")
     }
 
-    /// A client with a life of its own.
+    /// A client with its own boot id.
     pub(crate) fn client(&self) -> Arc<SocketMounter> {
         Arc::new(SocketMounter::new(self.socket()).unwrap())
     }
 
-    /// As SIGKILL does: connections are cut, and nobody answers. What is shut down in the background still listens for a moment.
+    /// Acts like SIGKILL: connections are cut, and nothing answers. A runtime that is shut down in the background still listens for a moment.
     pub(crate) async fn kill(&mut self) {
         self.apart.take().unwrap().shutdown_background();
         let ended = timeout(PATIENCE, &mut self.server).await.unwrap();
         assert!(ended.unwrap_err().is_cancelled());
     }
 
-    /// Another life of the server.
+    /// Starts the server again, with a new boot id.
     pub(crate) fn restart(&mut self) {
         self.shutdown = CancellationToken::new();
         let own = rustix::process::geteuid().as_raw();
@@ -220,7 +220,7 @@ impl Bench {
         self.server = begin(Some(apart), &socket, &self.mounter, own, &self.shutdown);
     }
 
-    /// As SIGTERM does; how many requests were not ended.
+    /// Acts like SIGTERM; returns how many requests had not ended.
     pub(crate) async fn stop(&mut self) -> usize {
         self.shutdown.cancel();
         (&mut self.server).await.unwrap().unwrap()
@@ -239,7 +239,7 @@ fn begin(
     client_uid: u32,
     shutdown: &CancellationToken,
 ) -> JoinHandle<std::io::Result<usize>> {
-    // For ourselves: whom it serves is asked by the kernel's word, not by the file's owner.
+    // The socket file belongs to this user: the server checks a client by its credentials from the kernel, not by the file's owner.
     let own = rustix::process::geteuid().as_raw();
     let bound = BoundSocket::bind_for(socket, Connections::SequencedPackets, own).unwrap();
     let options = ServerOptions {
@@ -256,7 +256,7 @@ fn begin(
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        // A runtime must not be waited for where a test waits.
+        // A runtime must not be waited for in an async test.
         if let Some(apart) = self.apart.take() {
             apart.shutdown_background();
         }
@@ -281,7 +281,7 @@ pub(crate) fn unstage(volume: &str) -> UnstageVolume {
     }
 }
 
-/// Waits until something holds.
+/// Waits until a condition is true.
 pub(crate) async fn until(holds: impl Fn() -> bool) {
     let waiting = async {
         while !holds() {

@@ -1,4 +1,4 @@
-//! Each method of the trait gives over the socket what it gives in one process.
+//! Each method of the trait returns over the socket what it returns in one process.
 
 use crate::bench::{Bench, STATS, driver, extents, finding, key, unstage};
 use std::collections::BTreeMap;
@@ -154,7 +154,7 @@ async fn errors_arrive_as_they_are_and_a_panic_costs_one_call() {
     assert_eq!(refused, Err(no_space));
     let panicked = client.recover(key("v")).await;
     assert!(matches!(panicked, Err(MountError::Unreachable { .. })));
-    // What it worked on is free again.
+    // The volume of the panicked call is free again.
     assert_eq!(client.unstage(unstage("v")).await, Ok(()));
     assert_eq!(bench.client().unstage(unstage("v")).await, Ok(()));
 }

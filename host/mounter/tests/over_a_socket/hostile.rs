@@ -1,4 +1,4 @@
-//! What a process of the right user, and one of a wrong one, can do to a mounter: cost itself its connection.
+//! A hostile process of the permitted user, or of another one, can only lose its own connection.
 
 use crate::bench::{Bench, CONNECTIONS, unstage, until};
 use std::path::Path;
@@ -8,7 +8,7 @@ use tokio_seqpacket::UnixSeqpacket;
 use wasmount_core::mounter::{MountError, Mounter};
 use wasmount_mounter::VERSION;
 
-/// Longer than the server's own patience with a half message.
+/// Longer than the server's time limit for an incomplete message.
 const LONG: Duration = Duration::from_secs(15);
 
 fn greeting(version: u32) -> Vec<u8> {
@@ -32,13 +32,13 @@ async fn greeted(socket: &Path) -> UnixSeqpacket {
     connection
 }
 
-/// The server closes; gives what it said before.
+/// Waits until the server closes; returns what it sent before.
 async fn closed(connection: &UnixSeqpacket) -> Vec<u8> {
     let mut said = Vec::new();
     loop {
         let mut buffer = [0; 64];
         let came = timeout(LONG, connection.recv(&mut buffer)).await.unwrap();
-        // A reset is an end as well: something that was sent is not read any more.
+        // A reset is an end as well: the server did not read all that was sent.
         match came.map_or(0, |came| came.bytes_read()) {
             0 => return said,
             bytes => said.extend(buffer.iter().take(bytes)),
@@ -58,7 +58,7 @@ async fn a_malformed_message_costs_its_connection_and_no_other() {
         vec![packet(u32::MAX, b"a")],
         vec![packet(10, b"a"), packet(10, b"a")],
         vec![vec![0; 66_000]],
-        // A whole request with a byte too many.
+        // A complete request with one extra byte.
         vec![packet(0, &[9, 0])],
     ] {
         let connection = greeted(&bench.socket()).await;
@@ -88,7 +88,7 @@ async fn another_version_and_another_protocol_are_refused_in_words() {
     let bench = Bench::start();
     let other = connected(&bench.socket()).await;
     other.send(&greeting(VERSION + 1)).await.unwrap();
-    // It learns which version is served here.
+    // The client learns which version the server has.
     let theirs = closed(&other).await;
     assert_eq!(theirs.get(..12), greeting(VERSION).get(..12));
     let stranger = connected(&bench.socket()).await;
@@ -115,7 +115,7 @@ async fn a_client_says_which_versions_do_not_fit() {
         VERSION + 1
     );
     assert!(text.contains(&versions), "{text}");
-    // No request was sent to it.
+    // No request was sent to the other server.
     drop(client);
     assert_eq!(other.await.unwrap().len(), 28);
 }
@@ -142,7 +142,7 @@ async fn a_client_waits_while_all_connections_are_taken() {
         let connection = timeout(Duration::from_millis(20), connected(&bench.socket())).await;
         hostile.extend(connection);
     }
-    // The connection that it has serves on; the first new one is taken when the silent ones are closed.
+    // The connection that the client has continues to work; the first new one is accepted when the silent ones are closed.
     good.unstage(unstage("v")).await.unwrap();
     let late = bench.client();
     let start = std::time::Instant::now();
@@ -168,12 +168,12 @@ async fn a_request_of_a_client_that_is_gone_is_not_begun() {
     for _ in 0..20 {
         let connection = greeted(&bench.socket()).await;
         connection.send(&message).await.unwrap();
-        // On one thread the server has not run since.
+        // The server, on the same thread, has not run since.
         drop(connection);
     }
     bench.client().unstage(unstage("w")).await.unwrap();
     assert_eq!(bench.mounter.calls(), ["unstage w"]);
-    // The same bytes of one that stays are a request.
+    // The same bytes from a client that stays connected are a request.
     let connection = greeted(&bench.socket()).await;
     connection.send(&message).await.unwrap();
     until(|| bench.mounter.ended().len() == 2).await;

@@ -1,4 +1,4 @@
-//! One side dies and comes back: what it had begun is finished or refused, never done twice at a time.
+//! One side is killed and restarted: a job that it began is finished or rejected, and never runs twice at the same time.
 
 use crate::bench::{Bench, driver, unstage, until};
 use std::sync::Arc;
@@ -44,8 +44,8 @@ async fn a_client_is_refused_work_it_no_longer_waits_for() {
     until(|| bench.mounter.calls().len() == 1).await;
     call.abort();
     let _ = call.await;
-    // The server may hear of it a moment later; until then the two are calls of one client process, which holds the claims of both, and the next one
-    // is begun too.
+    // The server may notice the disconnect a moment later; until then the two are calls of one client process, which holds the claims of both, and
+    // the next one is begun too.
     let refused = loop {
         let begun = bench.mounter.calls().len();
         let next = tokio::spawn({
@@ -112,7 +112,7 @@ async fn a_mounter_that_is_gone_is_unreachable_until_it_is_back() {
     assert!(!bench.socket().exists());
 
     bench.restart();
-    // The connection that was kept is of no use any more, and costs no call.
+    // The kept connection is not usable any more; no call fails because of it.
     client.unstage(unstage("v")).await.unwrap();
     assert_ne!(client.boot_id(), Some(first));
 }

@@ -1,5 +1,5 @@
-//! Client and server over a real socket, with a mounter that waits when it is told to: what a killed client or server leaves behind, and
-//! what a hostile client can do.
+//! Client and server over a real socket, with a mounter that waits on demand: what a killed client or server leaves behind, and what a hostile client
+//! can do.
 
 #![allow(
     clippy::unwrap_used,

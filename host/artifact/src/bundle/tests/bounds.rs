@@ -1,8 +1,8 @@
-//! Bundles whose list names much, or one thing often: each is refused before it costs memory.
+//! Bundles whose index has many entries, or one entry many times: each is rejected before it costs memory.
 
 use super::*;
 
-/// A good bundle with these manifests in its list too.
+/// A valid bundle with these manifests in its index too.
 fn listing(manifests: &[Vec<u8>]) -> Vec<u8> {
     let mut files = good();
     for bytes in manifests {
@@ -23,7 +23,7 @@ fn listing(manifests: &[Vec<u8>]) -> Vec<u8> {
     archive(&files, |_| {})
 }
 
-/// A manifest of something else, of so many bytes.
+/// A manifest of something else, of this many bytes.
 fn other(number: usize, bytes: usize) -> Vec<u8> {
     let config = Descriptor::of("application/vnd.oci.empty.v1+json", b"{}");
     let annotations = Annotations::from([("number".to_owned(), number.to_string())]);

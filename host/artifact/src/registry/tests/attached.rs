@@ -1,5 +1,4 @@
-//! Signatures in a registry where something broken lies beside them: it is passed over and named, and neither hides a good signature nor makes
-//! one of nothing.
+//! Signatures in a registry where broken data lies beside them: it is skipped and reported, and neither hides a valid signature nor counts as one.
 
 use super::hostile::{Reply, Server};
 use super::*;
@@ -15,7 +14,7 @@ use crate::signature::{
 };
 use std::collections::BTreeMap;
 
-/// What the config of signatures holds here.
+/// The content of the config of signatures here.
 const CONFIG: &[u8] = b"{}";
 
 /// A registry's paths and what they answer.
@@ -23,7 +22,7 @@ const CONFIG: &[u8] = b"{}";
 struct Shelf(BTreeMap<String, Reply>);
 
 impl Shelf {
-    /// With the artifact that is signed.
+    /// A shelf with the signed artifact.
     fn new() -> Self {
         let mut shelf = Self::default();
         let reply = Reply::ok(manifest()).typed(OCI_MANIFEST);
@@ -52,7 +51,7 @@ impl Shelf {
         self.put(path, Reply::ok(bytes).typed(OCI_MANIFEST));
     }
 
-    /// What refers to the artifact, in this order.
+    /// The referrers of the artifact, in this order.
     fn refer(&mut self, manifests: Vec<(Descriptor, Vec<u8>)>) {
         let entries = manifests.iter().map(|(entry, _)| entry.clone()).collect();
         let list = Index::new(entries).to_bytes();
@@ -68,7 +67,7 @@ impl Shelf {
     }
 }
 
-/// A manifest that refers to the artifact, and what a list says of it.
+/// A manifest that refers to the artifact, and its entry in an index.
 fn referrer(layers: Vec<Descriptor>) -> (Descriptor, Vec<u8>) {
     let config = Descriptor::of(WASM_CONFIG, CONFIG);
     let mut referrer = Manifest::new(config, layers, Annotations::new());
@@ -90,7 +89,7 @@ fn signed_digest() -> Digest {
     Digest::of(&manifest())
 }
 
-/// A list that names the artifact.
+/// An index that names the artifact.
 fn list() -> Vec<u8> {
     Index::new(vec![Descriptor::of(OCI_MANIFEST, &manifest())]).to_bytes()
 }
@@ -99,7 +98,7 @@ fn referrers() -> String {
     format!("/v2/x/referrers/{}", signed_digest())
 }
 
-/// A signature of the artifact: what a layer names, and its bytes.
+/// A signature of the artifact: the descriptor of the layer, and its bytes.
 fn signature(key: &PrivateKey) -> (Descriptor, Vec<u8>) {
     signature_of(key, &signed_digest())
 }
@@ -114,7 +113,7 @@ fn signature_of(key: &PrivateKey, signed: &Digest) -> (Descriptor, Vec<u8>) {
     (layer, bytes)
 }
 
-/// A layer that nobody has.
+/// A layer that the registry does not have.
 fn absent(number: usize) -> Descriptor {
     Descriptor::of(COSIGN_SIGNATURE, format!("absent {number}").as_bytes())
 }
@@ -175,7 +174,7 @@ async fn broken_ones_alone_prove_nothing_and_the_refusal_names_them() {
 async fn a_broken_tag_does_not_hide_referrers_or_the_reverse() {
     let key = PrivateKey::generate().unwrap();
     let (good, bytes) = signature(&key);
-    // The list is rubbish, the tag is good.
+    // The index is corrupt, the tag is valid.
     let mut shelf = Shelf::new();
     shelf.blob(&bytes, Reply::ok(&bytes));
     shelf.signatures(vec![good.clone()]);
@@ -188,7 +187,7 @@ async fn a_broken_tag_does_not_hide_referrers_or_the_reverse() {
         signed.remarks
     );
 
-    // The tag is rubbish, a referrer is good.
+    // The tag is corrupt, a referrer is valid.
     let (entry, referrer) = referrer(vec![good]);
     let absent = Descriptor {
         artifact_type: entry.artifact_type.clone(),
@@ -251,7 +250,7 @@ async fn of_broken_ones_only_so_many_are_asked_for() {
 async fn rubbish_takes_no_place_from_a_good_signature_behind_it() {
     let key = PrivateKey::generate().unwrap();
     let (good, bytes) = signature(&key);
-    // Many that are broken, and one with as many broken layers as are looked at; each blob is there.
+    // Many broken manifests, and one with as many broken layers as are read; each blob exists.
     let rubbish = |number: usize| format!("rubbish {number}").into_bytes();
     let layer = |number: usize| Descriptor::of(COSIGN_SIGNATURE, &rubbish(number));
     let mut shelf = Shelf::new();
@@ -280,7 +279,7 @@ async fn a_manifest_of_a_referrer_is_small_or_is_not_read() {
     let mut bloated = Manifest::new(config, vec![good.clone()], Annotations::new());
     bloated.subject = Some(Descriptor::of(OCI_MANIFEST, &manifest()));
     let space = most + 1 - bloated.to_bytes().len();
-    // As large as may be, and one byte more.
+    // Of the largest allowed size, and one byte more.
     for (spaces, is_signed) in [(space - 1, true), (space, false)] {
         let mut bytes_of = bloated.to_bytes();
         bytes_of.extend(vec![b' '; spaces]);
@@ -341,7 +340,7 @@ async fn the_name_of_what_is_signed_is_given_and_no_other() {
         let server = shelf.served().await;
         let signed = verified(&server, &key).await.unwrap();
         assert!(signed.reference.to_string().ends_with(what.as_str()));
-        // A bundle holds no list, and says what that costs.
+        // A bundle holds no index, and reports the consequence.
         let registry = connected(&server.host(), access());
         let (bundle, left_out) = Bundle::pull(&registry).await.unwrap();
         let said =

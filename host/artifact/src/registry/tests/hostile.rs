@@ -1,4 +1,4 @@
-//! A registry that answers as a test says: one connection, one answer. Written by hand, since libraries would not send what it sends.
+//! A registry with responses that a test chooses: one connection, one response. Written by hand, since libraries would not send such responses.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener as Blocking};
@@ -9,12 +9,12 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-/// What is answered.
+/// A response.
 #[derive(Clone)]
 pub(super) enum Reply {
     /// Status, headers, body.
     Whole(u16, Vec<(String, String)>, Vec<u8>),
-    /// These bytes, and the end.
+    /// These bytes, then the end of the connection.
     Raw(Vec<u8>),
     /// Nothing, ever.
     Silent,
@@ -31,7 +31,7 @@ struct Seen {
     sent: AtomicU64,
 }
 
-/// One that runs until the test ends.
+/// A server that runs until the test ends.
 pub(super) struct Server {
     address: SocketAddr,
     seen: Arc<Seen>,
@@ -63,14 +63,14 @@ impl Reply {
 }
 
 impl Server {
-    /// Answers each path as `answer` says, and 404 where it says nothing.
+    /// Answers each path with `answer`, and 404 where `answer` gives `None`.
     pub(super) async fn start(
         answer: impl Fn(&str) -> Option<Reply> + Send + Sync + 'static,
     ) -> Self {
         Self::listen(None, answer).await
     }
 
-    /// The same, once somebody has shown anything at all.
+    /// The same, but a request without any `Authorization` header is challenged.
     pub(super) async fn challenging(
         challenge: &str,
         answer: impl Fn(&str) -> Option<Reply> + Send + Sync + 'static,
@@ -94,7 +94,7 @@ impl Server {
                 let (seen, answer) = (seen.clone(), answer.clone());
                 let challenge = challenge.clone();
                 tokio::spawn(async move {
-                    // A client that has enough goes away.
+                    // A client that has enough closes the connection.
                     let _ = serve(stream, &seen, challenge, &*answer).await;
                 });
             }
@@ -106,30 +106,30 @@ impl Server {
         self.address.to_string()
     }
 
-    /// How often this path was asked for.
+    /// How often this path was requested.
     pub(super) fn asked(&self, path: &str) -> usize {
         let paths = self.seen.paths.lock().unwrap();
         paths.get(path).copied().unwrap_or_default()
     }
 
-    /// What was shown, in the order of the requests that showed anything.
+    /// The `Authorization` headers, in the order of the requests that had one.
     pub(super) fn authorizations(&self) -> Vec<String> {
         self.seen.authorizations.lock().unwrap().clone()
     }
 
-    /// How many bytes of bodies went out.
+    /// How many bytes of bodies were sent.
     pub(super) fn sent(&self) -> u64 {
         self.seen.sent.load(Ordering::SeqCst)
     }
 }
 
-/// Where nobody listens.
+/// A port on which no process listens.
 pub(super) fn closed_port() -> String {
     let listener = Blocking::bind(("127.0.0.1", 0)).unwrap();
     listener.local_addr().unwrap().to_string()
 }
 
-/// Says this to whoever connects, before it has heard anything.
+/// Sends these bytes to each client that connects, before it reads anything.
 pub(super) async fn answering(words: &'static [u8]) -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let host = listener.local_addr().unwrap().to_string();
@@ -137,7 +137,7 @@ pub(super) async fn answering(words: &'static [u8]) -> String {
         let mut held = Vec::new();
         while let Ok((mut stream, _)) = listener.accept().await {
             stream.write_all(words).await.unwrap();
-            // Closing would be another answer.
+            // Closing would be a different response.
             held.push(stream);
         }
     });

@@ -1,4 +1,4 @@
-//! Bundles as cosign writes them and as a stranger might.
+//! Bundles as cosign writes them, and untrusted ones.
 
 use super::*;
 use crate::digest::Digest;

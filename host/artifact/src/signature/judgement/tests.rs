@@ -1,15 +1,15 @@
-//! Every verdict, with keys that are made for it.
+//! Every verdict, with keys that are generated for the tests.
 
 use super::super::{PrivateKey, payload};
 use super::*;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// What is signed, and what is not.
+/// The signed manifest, and one that is not signed.
 const MANIFEST: &[u8] = b"{\"the\":\"manifest\"}";
 const OTHER: &[u8] = b"{\"another\":\"manifest\"}";
 
-/// Two people and a stranger.
+/// Two signers and an unknown key.
 struct People {
     ann: PrivateKey,
     bob: PrivateKey,
@@ -201,7 +201,7 @@ fn signatures_of_strangers_however_many_hide_none() {
     let mut judgement = Judgement::new(&keys, Subject::new(MANIFEST));
     let strange = [
         simple(&people.eve, MANIFEST),
-        // A signature of hers that was moved here proves nothing, and hides nothing.
+        // A signature of ann's that was copied here proves nothing, and hides nothing.
         simple(&people.ann, OTHER),
         Err(Unreadable::NotASignature),
     ];

@@ -1,4 +1,4 @@
-//! What may hold a child of the tests, and what is to become of an act then.
+//! The restrictions of a child of the tests, and the expected result of an act under each.
 
 use super::super::*;
 use rustix::io::Errno;
@@ -6,44 +6,44 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// How an act is to end.
+/// The expected result of an act.
 pub(super) type End = Result<(), Errno>;
 
-/// An act, what it is done to, since when Landlock has it (landlock(7)), and how it ends for who may pull and for who may compute: behind
-/// Landlock alone, and behind the filter alone.
+/// An act, its object, the Landlock ABI that covers it (landlock(7)), and its result for a child that may pull and for one that may compute: under
+/// Landlock alone, and under the seccomp filter alone.
 pub(super) type Row = (&'static str, String, ABI, [End; 2], [End; 2]);
 
 pub(super) const DONE: End = Ok(());
-/// Landlock's word for files and for TCP.
+/// Landlock's error for files and for TCP.
 pub(super) const CLOSED: End = Err(Errno::ACCESS);
-/// Landlock's word for other processes, and the filter's for everything.
+/// Landlock's error for other processes, and the filter's for every system call.
 pub(super) const DENIED: End = Err(Errno::PERM);
 
-/// What holds a child.
+/// The restrictions of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Held {
-    /// Nothing.
+    /// None.
     Free,
-    /// Nobody's user, and limits; it may have as many descriptors as the host, here and up to `All`.
+    /// The user nobody, and limits; up to `All`, a child may have as many descriptors as the host.
     Nobody,
-    /// That, and Landlock.
+    /// `Nobody`, and Landlock.
     Landlock(May),
-    /// That without Landlock, and the filter of system calls. There is room for a descriptor, as for one who has closed a stream of its own.
+    /// `Nobody`, and the seccomp filter, without Landlock. There is room for another descriptor, as for a child that has closed a stream.
     Filter(May),
-    /// Everything.
+    /// All restrictions.
     All(May),
 }
 
-/// What it may do, by its bounds.
+/// The permitted work, by its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum May {
     /// Read one directory, and reach the network.
     Pull,
-    /// Compute, as a compiler and whoever checks a file.
+    /// Compute, as a compiler and the check of a file do.
     Compute,
 }
 
-/// Who holds a child.
+/// All combinations.
 pub(super) const HELD: [Held; 8] = [
     Held::Free,
     Held::Nobody,
@@ -76,7 +76,8 @@ impl Held {
         }
     }
 
-    /// How an act of the table is to end; where Landlock lacks something, it succeeds: docs/security.md says so, and here it is held to it.
+    /// The expected result of an act of the table. Where the kernel's Landlock does not cover the act, it succeeds: docs/security.md says so, and
+    /// this test verifies it.
     pub(super) fn end(self, (act, _, since, landlock, filter): &Row) -> End {
         let landlock = landlock.map(|end| {
             let has = landlock_version() >= *since;
@@ -87,18 +88,18 @@ impl Held {
             May::Compute => compute,
         };
         match self {
-            // Another wall of some systems.
+            // Another restriction of some systems.
             Self::Nobody if *act == "take-descriptor" && !debugs_strangers() => DENIED,
             Self::Free | Self::Nobody => DONE,
             Self::Landlock(may) => of(landlock, may),
             Self::Filter(may) => of(*filter, may),
-            // System calls are looked at before they do anything.
+            // The filter decides before a system call has any effect.
             Self::All(may) => of(*filter, may).and(of(landlock, may)),
         }
     }
 }
 
-/// What this kernel has of Landlock.
+/// The Landlock ABI of this kernel.
 pub(super) fn landlock_version() -> ABI {
     let raised = std::thread::spawn(|| raise(&Held::Nobody.bounds(Path::new("/"))).unwrap());
     match raised.join().unwrap() {
@@ -107,7 +108,7 @@ pub(super) fn landlock_version() -> ABI {
     }
 }
 
-/// Yama lets nobody look into processes that are not its own children.
+/// Whether a process may trace others than its descendants; Yama can forbid it.
 pub(super) fn debugs_strangers() -> bool {
     fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope")
         .map_or(true, |scope| scope.trim() == "0")

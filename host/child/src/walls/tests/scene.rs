@@ -1,4 +1,4 @@
-//! What the acts of the tests are done to, and the child that does one.
+//! The objects of the tests' acts, and the child that does one act.
 
 use super::held::Held;
 use crate::Task;
@@ -13,17 +13,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use tempfile::TempDir;
 
-/// This test, as the test runner calls it.
+/// This test's name for the test runner.
 pub(super) const NAME: &str = "walls::tests::privileged_forbidden_system_calls_fail_in_the_sandbox";
-/// Begins the line that tells how an act ended.
+/// The prefix of the line with the result of an act.
 pub(super) const TOLD: &str = "ACT ";
-/// Whoever owns nothing.
+/// The user without any files.
 pub(super) const NOBODY: u32 = 65534;
 
-/// How an act ended: what it told, or its error.
+/// The result of an act: its output, or its error.
 pub(super) type Told = Result<String, i32>;
 
-/// What the acts are done to: all of it in reach of everybody, so that nothing but a wall is in the way.
+/// The objects of the acts: any user can reach all of them, so that only the sandbox is in the way.
 pub(super) struct Scene {
     folder: TempDir,
     pub(super) listener: TcpListener,
@@ -61,10 +61,10 @@ impl Scene {
         let named = folder.path().join("inside/socket");
         let listens = UnixListener::bind(&named).unwrap();
         everybody(&named, 0o777);
-        // Of its own: tests of one process have one each.
+        // A name for each scene: the tests of one process have one scene each.
         let abstract_name = folder.path().display().to_string();
         let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
-        // Of the same user as a child: between them the system knows no other wall.
+        // Of the same user as a child: the system does not otherwise separate the two.
         let user = NOBODY.to_string();
         let neighbour = Command::new("setpriv")
             .args(["--reuid", &user, "--regid", &user, "--clear-groups"])
@@ -90,7 +90,7 @@ impl Scene {
     }
 
     pub(super) async fn told(&self, held: Held, act: &str) -> Told {
-        // What an act before it made would be in its way.
+        // What an earlier act created would make the next one fail.
         let _ = fs::remove_file(self.path("outside/made"));
         let _ = fs::remove_dir(self.path("outside/folder"));
         let taken = self.path("outside/taken");
