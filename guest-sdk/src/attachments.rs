@@ -1,7 +1,7 @@
-//! Which volume is attached to which node, in records of the backend's store: for storage that does not keep such a list itself.
+//! Records of which volume is attached to which node, in the backend's store: for storage that does not keep such a list itself.
 //!
-//! It attaches nothing, and does not know whether volume or node exist. A volume's record says how it is attached; a node's record says how many
-//! volumes it has, so that two calls cannot both take its last place.
+//! It does not attach, and does not check that the volume or the node exists. A volume's record says how it is attached; a node's record counts its
+//! volumes, so that two calls cannot both take the node's last free place.
 
 use crate::controller::ControllerPublishArgs;
 use crate::error::{Code, Error};
@@ -28,13 +28,13 @@ struct Node {
 struct Way {
     readonly: bool,
     block: bool,
-    /// No other node may have it.
+    /// The access mode allows one node only.
     alone: bool,
 }
 
-/// Records that the volume is attached as the request wants it; a repeated call changes nothing. `already-exists` where it is attached
-/// there in another way, `failed-precondition` where another node has it and the access mode of either is for one node, `resource-exhausted`
-/// where the node has `most_volumes` others.
+/// Records that the volume is attached as the request demands; a repeated call changes nothing. `already-exists` if it is attached to this node in
+/// another way, `failed-precondition` if it is attached to another node and the access mode of either is for one node, `resource-exhausted` if the
+/// node has `most_volumes` others.
 pub fn attach(args: &ControllerPublishArgs, most_volumes: Option<u64>) -> Result<(), Error> {
     let way = Way {
         readonly: args.readonly,
@@ -77,7 +77,7 @@ pub fn attach(args: &ControllerPublishArgs, most_volumes: Option<u64>) -> Result
     counted
 }
 
-/// Records that the volume is detached from a node, or from all; what is not attached is detached already.
+/// Records that the volume is detached from a node, or from all nodes; succeeds if it is not attached.
 pub fn detach(id: &str, node: Option<&str>) -> Result<(), Error> {
     let nodes = match node {
         Some(node) => vec![node.to_owned()],
@@ -108,7 +108,7 @@ pub fn nodes(id: &str) -> Result<Vec<NodeId>, Error> {
     Ok(volume.nodes.into_keys().collect())
 }
 
-/// Refuses a volume that is attached anywhere, with `failed-precondition`: for DeleteVolume.
+/// Rejects a volume that is attached to a node, with `failed-precondition`: for DeleteVolume.
 pub fn must_be_none(id: &str) -> Result<(), Error> {
     if nodes(id)?.is_empty() {
         return Ok(());
@@ -213,7 +213,7 @@ mod tests {
         attach(&args("c", "n2"), Some(2)).unwrap();
         detach("a", Some("n1")).unwrap();
         attach(&args("d", "n1"), Some(2)).unwrap();
-        // What was there before the limit was lowered stays.
+        // Volumes that were attached before the limit was lowered stay attached.
         attach(&args("d", "n1"), Some(1)).unwrap();
     }
 

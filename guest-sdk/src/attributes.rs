@@ -1,6 +1,6 @@
 //! String maps of CSI: parameters, contexts, settings, topology segments.
 //!
-//! They arrive as a list of pairs with unique keys; [`AttributesExt`] reads it as the map that it is.
+//! They are passed as a list of pairs with unique keys; [`AttributesExt`] reads it as a map.
 
 mod typed;
 
@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 
 pub use crate::bindings::imports::wasmount::csi::types::Attributes;
 
-/// Begin the keys that Kubernetes itself adds: names of claim and volume (external-provisioner, `--extra-create-metadata`) and of the pod
-/// (`podInfoOnMount`); who provisioned it (external-provisioner, `csiProvisionerIdentity`, in each volume context). No StorageClass sets one.
+/// Prefixes of the keys that Kubernetes itself adds: names of claim and volume (external-provisioner, `--extra-create-metadata`) and of the pod
+/// (`podInfoOnMount`); the provisioner's identity (external-provisioner, `csiProvisionerIdentity`, in each volume context). No StorageClass sets one.
 const RESERVED: [&str; 2] = ["csi.storage.k8s.io/", "storage.kubernetes.io/"];
 
 /// Reads [`Attributes`] by key.
@@ -19,11 +19,11 @@ pub trait AttributesExt {
     /// The value of a key.
     fn value(&self, key: &str) -> Option<&str>;
 
-    /// The value of a key that must be there: `invalid-argument` otherwise.
+    /// The value of a required key: `invalid-argument` if it is absent.
     fn require(&self, key: &str) -> Result<&str, Error>;
 
-    /// All of them as a type of your own, each key a field; `invalid-argument` for what does not fit. Fields are text, numbers, `bool`,
-    /// [`crate::Quantity`], enums without data, and `Option` of these. `#[serde(deny_unknown_fields)]` refuses misspelt keys; those that
+    /// Deserializes all pairs into a type of your own, each key a field; `invalid-argument` for what does not fit. Fields are strings, numbers,
+    /// `bool`, [`crate::Quantity`], enums without data, and `Option` of these. `#[serde(deny_unknown_fields)]` rejects misspelt keys; those that
     /// Kubernetes adds (`csi.storage.k8s.io/..`, `storage.kubernetes.io/..`) are left out.
     ///
     /// ```
@@ -57,11 +57,11 @@ pub trait AttributesExt {
     /// ```
     fn read<T: DeserializeOwned>(&self) -> Result<T, Error>;
 
-    /// The value of a key as a number of bytes, such as `64Mi`, if it is there; `invalid-argument` when it is none.
+    /// The value of a key as a number of bytes, such as `64Mi`, if the key is there; `invalid-argument` if the value is not a quantity.
     fn bytes(&self, key: &str) -> Result<Option<u64>, Error>;
 
-    /// Refuses keys that are not in `known` with `invalid-argument`: a misspelt parameter must not pass in silence. Those that Kubernetes
-    /// adds (`csi.storage.k8s.io/..`, `storage.kubernetes.io/..`) always pass.
+    /// Rejects keys that are not in `known` with `invalid-argument`: a misspelt parameter must not be ignored silently. Keys that Kubernetes adds
+    /// (`csi.storage.k8s.io/..`, `storage.kubernetes.io/..`) are always accepted.
     fn only(&self, known: &[&str]) -> Result<(), Error>;
 }
 

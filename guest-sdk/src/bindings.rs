@@ -1,9 +1,10 @@
-//! What `wit-bindgen` makes of the contract: one `generate!` for everything that the host offers, then one a service.
+//! The bindings that `wit-bindgen` generates from the contract: one `generate!` for all interfaces of the host, then one for each service.
 //!
-//! One world a service, because the section that promises an export sits inside of the generated `export!`: a component then promises exactly the
-//! services that it names, and imports exactly the functions that it calls. A service knows no other; the shared types come from `imports`.
+//! Each service has its own world, because the section that declares an export is inside of the generated `export!`: a component then declares
+//! exactly the services that it names, and imports exactly the functions that it calls. A service does not depend on another one; the shared types
+//! are in `imports`.
 
-/// The shared types, and what the host offers.
+/// The shared types, and the interfaces of the host.
 pub mod imports {
     wit_bindgen::generate!({
         inline: "package wasmount:sdk-imports; world imports { import wasmount:csi/types@0.1.0; include wasmount:csi/imports@0.1.0; }",

@@ -1,4 +1,4 @@
-//! What a volume began as a copy of, in a record of the backend's: it must be echoed for as long as the volume lives.
+//! The content source of a volume, as a field of the backend's record: the driver must return it for as long as the volume exists.
 
 use crate::error::Error;
 use crate::volume::ContentSource;
@@ -14,7 +14,7 @@ enum Stored {
 }
 
 impl ContentSource {
-    /// Its id, whatever it is; `invalid-argument` for a kind of a later CSI.
+    /// The id of the source, of whatever kind; `invalid-argument` for a kind of a later CSI version.
     pub fn id(&self) -> Result<&str, Error> {
         match self {
             Self::Snapshot(id) | Self::Volume(id) => Ok(id),

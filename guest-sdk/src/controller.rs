@@ -1,18 +1,18 @@
-//! The services of the controller: creating, attaching, growing, changing, listing and judging volumes.
+//! The services of the controller: create, attach, expand, modify and list volumes, and report their health.
 
 use crate::call;
 use crate::error::Error;
 use crate::volume::VolumeEntry;
 
-/// The interface `capacity`. It reserves nothing: between an answer and the next volume others may take the space.
+/// The interface `capacity`. It reserves nothing: between an answer and the next volume other clients may use the space.
 #[doc(inline)]
 pub use crate::bindings::capacity::interface::Guest as Capacity;
 pub use crate::bindings::capacity::interface::{Available, CapacityArgs};
-/// The interface `controller`. Every call may come again with the same arguments and must then give the same answer.
+/// The interface `controller`. A client may repeat every call with the same arguments, and the call must then give the same answer.
 #[doc(inline)]
 pub use crate::bindings::controller::interface::Guest as Controller;
 pub use crate::bindings::controller::interface::{CreateVolumeArgs, ValidateArgs, Validation};
-/// The interface `controller-expand`. The file system is grown by the host, on the node.
+/// The interface `controller-expand`. The host expands the file system, on the node.
 #[doc(inline)]
 pub use crate::bindings::controller_expand::interface::Guest as ControllerExpand;
 pub use crate::bindings::controller_expand::interface::{ExpandArgs, Expanded};
@@ -20,10 +20,10 @@ pub use crate::bindings::controller_expand::interface::{ExpandArgs, Expanded};
 #[doc(inline)]
 pub use crate::bindings::controller_modify::interface::Guest as ControllerModify;
 pub use crate::bindings::controller_publish::interface::ControllerPublishArgs;
-/// The interface `controller-publish`: makes a volume reachable from a node, for storage that needs it. It does not mount.
+/// The interface `controller-publish`: makes a volume reachable from a node, for storage that needs this. It does not mount.
 #[doc(inline)]
 pub use crate::bindings::controller_publish::interface::Guest as ControllerPublish;
-/// The interface `volume-health`: what is wrong with a volume, as the storage sees it. Answer within two seconds.
+/// The interface `volume-health`: the health conditions of a volume, as the storage reports them. Answer within two seconds.
 #[doc(inline)]
 pub use crate::bindings::volume_health::interface::Guest as VolumeHealth;
 pub use crate::bindings::volume_health::interface::{Health, HealthStatus};
@@ -31,19 +31,19 @@ pub use crate::bindings::volume_health::interface::{Health, HealthStatus};
 #[doc(inline)]
 pub use crate::bindings::volume_listing::interface::Guest as VolumeListing;
 pub use crate::bindings::volume_listing::interface::VolumePage;
-/// The interface `volume-lookup`. It judges no health beyond a condition: that is [`VolumeHealth`].
+/// The interface `volume-lookup`. It reports no health beyond a condition: see [`VolumeHealth`].
 #[doc(inline)]
 pub use crate::bindings::volume_lookup::interface::Guest as VolumeLookup;
 
 impl Validation {
-    /// Not supported, and why.
+    /// The capabilities are not supported, for this reason.
     pub fn unsupported(why: impl Into<String>) -> Self {
         Self::Unsupported(why.into())
     }
 }
 
 impl From<Result<(), Error>> for Validation {
-    /// What a check says: an error's message is the reason why not.
+    /// The result of a check: an error's message becomes the reason.
     fn from(check: Result<(), Error>) -> Self {
         match check {
             Ok(()) => Self::Confirmed,
@@ -53,7 +53,7 @@ impl From<Result<(), Error>> for Validation {
 }
 
 impl CreateVolumeArgs {
-    /// Refuses a volume that is to begin as a copy, with `invalid-argument`: for backends that neither clone nor restore.
+    /// Rejects a volume with a content source, with `invalid-argument`: for backends that neither clone nor restore.
     pub fn must_start_empty(&self) -> Result<(), Error> {
         match self.content_source {
             None => Ok(()),
@@ -65,8 +65,8 @@ impl CreateVolumeArgs {
 }
 
 impl ControllerPublishArgs {
-    /// Refuses another node than the one where this host runs, with `not-found`: for storage that is reached from its own node alone. Away
-    /// from the nodes any node may be meant.
+    /// Rejects another node than the one where this host runs, with `not-found`: for storage that is reachable only from its own node. A host away
+    /// from the nodes accepts every node.
     pub fn must_be_here(&self) -> Result<(), Error> {
         if call::node_name().is_none_or(|here| here == self.node) {
             return Ok(());
@@ -78,7 +78,7 @@ impl ControllerPublishArgs {
 }
 
 impl Expanded {
-    /// Grown to this many bytes, with nothing left to do on the node.
+    /// The volume has this many bytes now, and the node has nothing left to do.
     pub fn to(capacity_bytes: u64) -> Self {
         Self {
             capacity_bytes,
@@ -86,7 +86,7 @@ impl Expanded {
         }
     }
 
-    /// The node has something left to do if this says so: a file system to grow, or a block device to measure again.
+    /// Sets whether the node has something left to do: a file system to expand, or a block device whose size must be read again.
     #[must_use]
     pub fn then_on_node(self, node_expansion_required: bool) -> Self {
         Self {
@@ -97,7 +97,7 @@ impl Expanded {
 }
 
 impl Available {
-    /// This many bytes, all of which one volume may take.
+    /// This many bytes, all of which one volume may use.
     pub fn bytes(available_bytes: u64) -> Self {
         Self {
             available_bytes,
@@ -106,7 +106,7 @@ impl Available {
         }
     }
 
-    /// No volume is smaller than this; where less is left, none can be made.
+    /// Sets the smallest size of a volume; where less is left, no volume can be created.
     #[must_use]
     pub fn at_least(self, minimum_bytes: u64) -> Self {
         if self
@@ -123,7 +123,7 @@ impl Available {
 }
 
 impl From<(Vec<VolumeEntry>, Option<String>)> for VolumePage {
-    /// What [`crate::state::page`] found.
+    /// The page that [`crate::state::page`] returned.
     fn from((entries, next_token): (Vec<VolumeEntry>, Option<String>)) -> Self {
         Self {
             entries,
@@ -133,7 +133,7 @@ impl From<(Vec<VolumeEntry>, Option<String>)> for VolumePage {
 }
 
 impl Health {
-    /// One thing that is wrong. `reason` in CamelCase, for machines; `message` for people.
+    /// One health condition. `reason` in CamelCase, for programs; `message` for users.
     pub fn new(
         status: HealthStatus,
         reason: impl Into<String>,

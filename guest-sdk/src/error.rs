@@ -1,13 +1,13 @@
 //! Failed calls: a gRPC code, which decides what Kubernetes does next, and a message, which the user reads in an event.
 //!
-//! It knows no service: which codes a function may answer stands at that function in `wit/wasmount.wit`.
+//! It does not depend on a service: the codes that a function may return are listed at that function in `wit/wasmount.wit`.
 
 pub use crate::bindings::imports::wasmount::csi::types::{Code, Error};
 
 macro_rules! constructors {
     ($($(#[$doc:meta])* $name:ident = $code:ident),+ $(,)?) => {
         impl Error {
-            /// An error with any code. The message is shown to the user: it must not hold a secret.
+            /// An error with any code. The message is shown to the user: it must not contain a secret.
             pub fn new(code: Code, message: impl Into<String>) -> Self {
                 Self {
                     code,
@@ -23,8 +23,8 @@ macro_rules! constructors {
 }
 
 impl Error {
-    /// Whether the work may have happened, or may still happen: the caller retries, so nothing of it must be cleaned up. After any other
-    /// error nothing happens any more.
+    /// Whether the work may have happened, or may still happen: the client retries, so nothing of it must be cleaned up. After any other error the
+    /// work has ended.
     pub fn is_uncertain(&self) -> bool {
         matches!(
             self.code,
@@ -38,33 +38,33 @@ impl Error {
 }
 
 constructors! {
-    /// The backend gave up because it was told to.
+    /// The call was cancelled.
     cancelled = Cancelled,
     /// A failure that fits no other code.
     unknown = Unknown,
     /// The request can never succeed as it is.
     invalid_argument = InvalidArgument,
-    /// Not done in time; it may still happen. The caller retries.
+    /// Not done in time; it may still happen. The client retries.
     deadline_exceeded = DeadlineExceeded,
     /// What the request names does not exist.
     not_found = NotFound,
-    /// It exists and is not what the request describes.
+    /// It exists, but does not match the request.
     already_exists = AlreadyExists,
     /// The storage system denies it.
     permission_denied = PermissionDenied,
     /// No space, or a limit of the storage system is reached.
     resource_exhausted = ResourceExhausted,
-    /// Something else must happen first, such as a volume that must be let go.
+    /// Something else must happen first, such as a volume that must be unpublished.
     failed_precondition = FailedPrecondition,
-    /// Another operation on the same thing is under way. The caller retries.
+    /// Another operation on the same object is under way. The client retries.
     aborted = Aborted,
-    /// The size asked for cannot be had.
+    /// The requested size is not possible.
     out_of_range = OutOfRange,
     /// The backend cannot do this.
     unimplemented = Unimplemented,
     /// A bug of the backend.
     internal = Internal,
-    /// The storage system does not answer. The caller retries.
+    /// The storage system does not answer. The client retries.
     unavailable = Unavailable,
     /// Data is lost or damaged.
     data_loss = DataLoss,

@@ -1,8 +1,8 @@
-//! `export!`: from types that implement the service traits to the exports of a component.
+//! `export!`: exports types that implement the service traits from a component.
 //!
-//! Only what is named is exported, and what is exported is what the driver advertises. Outside of Wasm the macro checks the same and exports nothing.
+//! Only the named services are exported, and the driver advertises what is exported. Outside of Wasm the macro checks the same and exports nothing.
 
-/// How this crate calls itself in the components that are made with it.
+/// The name and version of this crate in the components that are built with it.
 #[doc(hidden)]
 pub const SDK: &str = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
 
@@ -88,7 +88,7 @@ macro_rules! export {
         $($crate::__export_service!($service, $type);)*
         #[cfg(target_arch = "wasm32")]
         const _: () = {
-            // `wasmount inspect` shows it. In the backend's own crate, for the linker leaves out unused parts of other crates.
+            // `wasmount inspect` shows it. It is in the backend's own crate, since the linker drops unused parts of other crates.
             #[used]
             #[unsafe(link_section = "wasmount:sdk")]
             static SDK: [u8; $crate::SDK.len()] = $crate::sdk();
@@ -139,7 +139,7 @@ macro_rules! __export_one {
             // The generated macro takes the name of a type, not a type.
             #[allow(dead_code, reason = "used on wasm32 alone")]
             type Exported = $type;
-            // Said first, for the error names the trait to implement and not a generated function.
+            // First, so that the compiler's error names the trait to implement and not a generated function.
             const fn implements<T: $crate::$trait>() {}
             implements::<$type>();
             #[cfg(target_arch = "wasm32")]

@@ -1,16 +1,17 @@
-//! How small an image can be: each file system's tool takes a least size, and the host makes three kinds.
+//! The smallest size of an image: each file system's tool requires a minimum, and the host supports three file systems.
 //!
-//! It makes nothing: the host does, on the node.
+//! It creates nothing: the host does, on the node.
 
 use crate::error::Error;
 use crate::volume::{AccessType, VolumeCapability};
 
-/// The least bytes that `mkfs` takes, with the options of the host: mke2fs(8) a journal-less 1 MiB, mkfs.btrfs(8) 109 MiB, mkfs.xfs(8) 300 MiB.
+/// The smallest size that `mkfs` accepts, in bytes, with the options of the host: mke2fs(8) a journal-less 1 MiB, mkfs.btrfs(8) 109 MiB, mkfs.xfs(8)
+/// 300 MiB.
 const SMALLEST: [(&str, u64); 3] = [("ext4", 1 << 20), ("btrfs", 109 << 20), ("xfs", 300 << 20)];
-/// A block device is made of whole pages, in bytes.
+/// A block device consists of whole pages, in bytes.
 const PAGE_BYTES: u64 = 4 << 10;
 
-/// The least bytes of an image with this file system; `invalid-argument` for one that the host does not make.
+/// The smallest size of an image with this file system; `invalid-argument` for one that the host does not support.
 pub fn smallest_image(fs_type: &str) -> Result<u64, Error> {
     let found = SMALLEST.iter().find(|(known, _)| *known == fs_type);
     found.map(|(_, bytes)| *bytes).ok_or_else(|| {
@@ -21,7 +22,7 @@ pub fn smallest_image(fs_type: &str) -> Result<u64, Error> {
 }
 
 impl VolumeCapability {
-    /// The least bytes of an image that can be used so; with `fs_type` where the capability names none.
+    /// The smallest size of an image with this capability; with `fs_type` where the capability names none.
     pub fn smallest_image(&self, fs_type: &str) -> Result<u64, Error> {
         match &self.access_type {
             AccessType::Block => Ok(PAGE_BYTES),

@@ -1,5 +1,5 @@
-//! Ids out of names. A client repeats `CreateVolume` with the same name until it has an answer, so the same name must give the same id; apart because
-//! most backends need exactly this, and because a name is not an id: it reaches 128 bytes and holds any character.
+//! Ids derived from names. A client repeats `CreateVolume` with the same name until it gets an answer, so the same name must give the same id. A name
+//! is not an id: it may have 128 bytes and any character.
 
 use crate::error::Error;
 use sha2::{Digest, Sha256};
@@ -8,8 +8,8 @@ use std::fmt::Write;
 /// Hexadecimal digits of a SHA-256 hash.
 const HASH_DIGITS: usize = 64;
 
-/// The id that belongs to a name: `<prefix>-<hash>`, safe as the name of a directory, a bucket or a dataset. Two names never share one.
-/// With a prefix of up to 63 bytes it keeps CSI's limit of 128.
+/// The id of a name: `<prefix>-<hash>`, safe as the name of a directory, a bucket or a dataset. Two names never share an id. With a prefix of up to
+/// 63 bytes it stays within CSI's limit of 128.
 pub fn from_name(prefix: &str, name: &str) -> String {
     let mut id = format!("{prefix}-");
     for byte in Sha256::digest(name) {
@@ -19,7 +19,7 @@ pub fn from_name(prefix: &str, name: &str) -> String {
     id
 }
 
-/// Whether [`from_name`] can have made this id. Ids arrive from clients: one that was not made here may be `../../etc`.
+/// Whether [`from_name`] can have returned this id. Ids are sent by clients: one that was not created here may be `../../etc`.
 pub fn is_from_name(prefix: &str, id: &str) -> bool {
     id.strip_prefix(prefix)
         .and_then(|rest| rest.strip_prefix('-'))
@@ -31,7 +31,7 @@ pub fn is_from_name(prefix: &str, id: &str) -> bool {
         })
 }
 
-/// Refuses an id that [`from_name`] cannot have made, with `not-found`: no volume can have it.
+/// Rejects an id that [`from_name`] cannot have returned, with `not-found`: no volume can have it.
 pub fn must_be_from_name(prefix: &str, id: &str) -> Result<(), Error> {
     if is_from_name(prefix, id) {
         return Ok(());

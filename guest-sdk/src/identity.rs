@@ -1,6 +1,6 @@
-//! Who the backend is.
+//! The identity of the backend.
 //!
-//! It does not list capabilities: what is exported is what the driver advertises; only what no export can show is a feature.
+//! It does not list capabilities: the driver advertises what is exported; a feature is only what no export can show.
 
 use crate::bindings::identity::interface::Guest;
 use crate::error::Error;
@@ -12,13 +12,13 @@ pub trait Identity: 'static {
     /// Name, version and features; read once, when this version is admitted.
     fn get_plugin_info() -> PluginInfo;
 
-    /// Whether the backend is ready; false: still starting. Ready, if not overridden.
+    /// Whether the backend is ready; false: it is still starting. The default is ready.
     fn probe() -> Result<bool, Error> {
         Ok(true)
     }
 
-    /// Looks at [`crate::call::settings`] and the grants before this version is put to use: an error keeps the previous version. Returns
-    /// warnings for the administrator. Content with everything, if not overridden.
+    /// Checks [`crate::call::settings`] and the grants before this version is activated: an error keeps the previous version. Returns warnings for
+    /// the administrator. The default accepts everything.
     fn check_settings() -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }

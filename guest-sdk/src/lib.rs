@@ -1,11 +1,11 @@
 //! Write a CSI storage backend as a WebAssembly component.
 //!
-//! A backend is a type that implements [`Identity`] and the services that it offers, one trait each, and is handed to [`export!`]. What is
-//! exported is what the driver advertises to Kubernetes; sockets, mounts, formats, journals and limits are the host's (Wasmount). Each call
-//! runs in a fresh instance and may come again with the same arguments, so keep nothing in globals: durable facts belong in [`state`].
+//! A backend is a type that implements [`Identity`] and the services that it offers, one trait each, and is passed to [`export!`]. The driver
+//! advertises to Kubernetes what is exported; sockets, mounts, formats, journals and limits are the host's (Wasmount). Each call runs in a new
+//! instance and may be repeated with the same arguments, so keep nothing in globals: durable data belongs in [`state`].
 //!
-//! This is a whole driver. Its volumes are disk images in a [`Pool`] that the administrator grants under the name `disks`; the host makes a
-//! file system where one is wanted, attaches, mounts, and undoes it all without asking.
+//! This is a complete driver. Its volumes are disk images in a [`Pool`] that the administrator grants under the name `disks`; the host creates a file
+//! system if one is requested, attaches, mounts, and undoes it all without calling the plugin.
 //!
 //! ```
 //! use wasmount_guest::*;
@@ -66,8 +66,8 @@
 //! assert_eq!(deleted, Ok(()));
 //! ```
 //!
-//! Make it a component with `crate-type = ["cdylib", "rlib"]` and `cargo build --release --target wasm32-wasip2`. The contract with the
-//! host is `wit/wasmount.wit` in this crate; which error codes a function may answer stands there.
+//! To build a component, set `crate-type = ["cdylib", "rlib"]` and run `cargo build --release --target wasm32-wasip2`. The contract with the host is
+//! `wit/wasmount.wit` in this crate; it lists the error codes that each function may return.
 #![deny(unsafe_code)]
 
 pub mod attachments;
@@ -133,7 +133,7 @@ pub use volume::{
     VolumeCondition, VolumeEntry, VolumeId, VolumeStatus, now,
 };
 
-/// Where the functions of the host come from: in a component from its imports, elsewhere from the fakes of [`testing`].
+/// The functions of the host: in a component its imports, elsewhere the fakes of [`testing`].
 mod imports {
     #[cfg(target_arch = "wasm32")]
     pub(crate) use crate::bindings::imports::wasmount::csi::{

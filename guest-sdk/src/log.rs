@@ -1,6 +1,6 @@
-//! Lines in the host's log, with fields. Apart because it is the one thing that every backend does and no service answers with.
+//! Lines in the host's log, with fields.
 //!
-//! The host adds driver, version and request id, caps size and rate, and blots out the values of the call's secrets; still, never log a
+//! The host adds driver, version and request id, limits size and rate, and redacts the values of the call's secrets. Nevertheless, never log a
 //! secret.
 //!
 //! ```
@@ -18,22 +18,22 @@ pub fn trace(message: impl AsRef<str>, fields: &[(&str, &str)]) {
     at(Level::Trace, message, fields);
 }
 
-/// Decisions and what they rest on.
+/// Decisions and their reasons.
 pub fn debug(message: impl AsRef<str>, fields: &[(&str, &str)]) {
     at(Level::Debug, message, fields);
 }
 
-/// What an administrator wants to find later.
+/// Events that an administrator wants to find later.
 pub fn info(message: impl AsRef<str>, fields: &[(&str, &str)]) {
     at(Level::Info, message, fields);
 }
 
-/// Worked, but the administrator should look.
+/// A success that the administrator should look into.
 pub fn warn(message: impl AsRef<str>, fields: &[(&str, &str)]) {
     at(Level::Warn, message, fields);
 }
 
-/// Did not work. The error that the call answers is logged by the host already.
+/// A failure. The host already logs the error that the call returns.
 pub fn error(message: impl AsRef<str>, fields: &[(&str, &str)]) {
     at(Level::Error, message, fields);
 }

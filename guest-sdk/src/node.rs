@@ -1,21 +1,21 @@
-//! The services of the node: what the storage knows of this node, and what a volume is there.
+//! The services of the node: what the storage reports about this node, and the plan of a volume there.
 
 use crate::error::Error;
 use crate::plan::Plan;
 
-/// The interface `node-hooks`. It cannot keep a volume: after three tries the host goes on.
+/// The interface `node-hooks`. It cannot block teardown: after three tries the host continues.
 #[doc(inline)]
 pub use crate::bindings::node_hooks::interface::Guest as NodeHooks;
-/// The interface `node-info`. What is absent in the answer the host fills in.
+/// The interface `node-info`. The host fills in what is absent in the answer.
 #[doc(inline)]
 pub use crate::bindings::node_info::interface::Guest as NodeInfo;
 pub use crate::bindings::node_info::interface::NodeDescription;
 pub use crate::bindings::node_publish::interface::NodePublishArgs;
 pub use crate::bindings::node_stage::interface::NodeStageArgs;
 
-/// The interface `node-stage`. It does not mount and never unmounts: it records a [`Plan`], the rest is the host's.
+/// The interface `node-stage`. It does not mount and never unmounts: it records a [`Plan`], which the host executes.
 pub trait NodeStage: 'static {
-    /// `NodeStageVolume`: says through `plan` what the volume is. A repeated call is answered from the host's journal. No [`crate::state`]
+    /// `NodeStageVolume`: records in `plan` what the volume is. The host answers a repeated call from its journal. [`crate::state`] is not available
     /// here.
     fn node_stage(args: NodeStageArgs, plan: &Plan) -> Result<(), Error>;
 }
@@ -26,11 +26,11 @@ impl<T: NodeStage> crate::bindings::node_stage::interface::Guest for T {
     }
 }
 
-/// The interface `node-publish`: what a volume is for one pod, for volumes without a stage step, such as inline ephemeral ones. It records a
-/// [`Plan`] as well.
+/// The interface `node-publish`: the plan of a volume for one pod, for volumes without a stage step, such as inline ephemeral ones. It also records a
+/// [`Plan`].
 pub trait NodePublish: 'static {
-    /// `NodePublishVolume`: says through `plan` what the volume is. With `requiresRepublish` it comes again and again: same plan, new
-    /// content. No [`crate::state`] here.
+    /// `NodePublishVolume`: records in `plan` what the volume is. With `requiresRepublish` kubelet repeats the call: same plan, new content.
+    /// [`crate::state`] is not available here.
     fn node_publish(args: NodePublishArgs, plan: &Plan) -> Result<(), Error>;
 }
 
@@ -41,7 +41,7 @@ impl<T: NodePublish> crate::bindings::node_publish::interface::Guest for T {
 }
 
 impl NodePublishArgs {
-    /// Refuses anything but an inline volume of a pod, with `failed-precondition`: for backends whose other volumes are staged first.
+    /// Rejects anything but an inline volume of a pod, with `failed-precondition`: for backends whose other volumes are staged first.
     pub fn must_be_ephemeral(&self) -> Result<(), Error> {
         if self.ephemeral {
             return Ok(());

@@ -1,7 +1,7 @@
 //! The plan of a volume: what it is, recorded in `node-stage` or `node-publish`. After the call has succeeded, the host checks the plan against the
-//! grants, writes it to its journal and carries it out; later it undoes it without asking.
+//! grants, writes it to its journal and executes it; teardown later needs no call of the backend.
 //!
-//! It does not mount, format or attach. Access type, file system check, read-only, growth and tear-down are the host's.
+//! A plan does not mount, format or attach. Access type, file system check, read-only mode, expansion and teardown are the host's.
 
 use crate::error::Error;
 use crate::imports;
@@ -9,7 +9,7 @@ use crate::pool::{self, Pool};
 
 pub use crate::bindings::imports::wasmount::csi::node_plan::File;
 
-/// Takes the steps of the call at hand: one source, then how it is to be used. Only the SDK makes one, so a step outside of `node_stage`
+/// Records the steps of the current call: one source, then how it is to be used. Only the SDK can create a plan, so a step outside of `node_stage`
 /// and `node_publish` does not compile:
 ///
 /// ```compile_fail,E0451
@@ -35,7 +35,7 @@ impl Plan {
         imports::node_plan::image(pool.name(), path)
     }
 
-    /// Source: what lies at this path of a pool, tree or image; `not-found` where nothing does.
+    /// Source: the content at this path of a pool, tree or image; `not-found` if there is none.
     pub fn content(&self, pool: &Pool, path: &str) -> Result<(), Error> {
         match pool.stat(path)?.map(|entry| entry.kind) {
             Some(pool::Kind::Image) => self.image(pool, path),
@@ -47,8 +47,8 @@ impl Plan {
         }
     }
 
-    /// Source: the block device of the node that answers all facts (`by-id`, `by-path`, `serial`, `wwid`, `nguid`, `partition`), waited for
-    /// up to `wait_ms`.
+    /// Source: the block device of the node that matches all facts (`by-id`, `by-path`, `serial`, `wwid`, `nguid`, `partition`). The host waits for
+    /// it up to `wait_ms`.
     pub fn device(&self, facts: &[(&str, &str)], wait_ms: u32) -> Result<(), Error> {
         imports::node_plan::device(&owned_pairs(facts), wait_ms)
     }
@@ -74,12 +74,12 @@ impl Plan {
         imports::node_plan::tmpfs(size_bytes)
     }
 
-    /// Source: small files on a file system in memory, swapped in as a whole.
+    /// Source: small files on a file system in memory, replaced all at once.
     pub fn files(&self, files: &[File]) -> Result<(), Error> {
         imports::node_plan::files(files)
     }
 
-    /// The file system to make where the request names none.
+    /// The file system to create where the request names none.
     pub fn default_fs_type(&self, fs_type: &str) -> Result<(), Error> {
         imports::node_plan::default_fs_type(fs_type)
     }
@@ -89,7 +89,7 @@ impl Plan {
         imports::node_plan::mount_options(&owned(options))
     }
 
-    /// Kept with the volume, and given to [`crate::NodeHooks`].
+    /// A note that is kept with the volume, and passed to [`crate::NodeHooks`].
     pub fn note(&self, key: &str, value: &str) -> Result<(), Error> {
         imports::node_plan::note(key, value)
     }

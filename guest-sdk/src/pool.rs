@@ -1,6 +1,7 @@
-//! Storage pools: directory trees and images in a place that the administrator granted.
+//! Storage pools: directory trees and images in a directory that the administrator granted.
 //!
-//! Everything is idempotent: creating what exists alike and removing what is absent succeed. A pool that was not granted answers `permission-denied`.
+//! Everything is idempotent: creating what exists in the same form and removing what is absent succeed. A pool that was not granted returns
+//! `permission-denied`.
 
 mod content;
 mod snapshots;
@@ -15,23 +16,23 @@ pub use snapshots::Snapshots;
 
 pub use crate::bindings::imports::wasmount::csi::pool::{Entry, Extents, Kind, Usage};
 
-/// A pool, by the name that the administrator granted it under. In a record it is this name.
+/// A pool, by the name under which the administrator granted it. A record stores this name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Pool(Cow<'static, str>);
 
 impl Pool {
-    /// The pool of this name; whether it was granted shows when it is used.
+    /// The pool of this name; whether it was granted is checked when it is used.
     pub const fn named(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
     }
 
-    /// All pools that were granted, in the order of their names.
+    /// All granted pools, ordered by name.
     pub fn granted() -> Vec<Pool> {
         imports::pool::names().into_iter().map(Pool::from).collect()
     }
 
-    /// Refuses a pool that was not granted, with `invalid-argument`: for one that a request names.
+    /// Rejects a pool that was not granted, with `invalid-argument`: for a pool that a request names.
     pub fn must_be_granted(&self) -> Result<(), Error> {
         if Self::granted().contains(self) {
             return Ok(());
@@ -47,29 +48,29 @@ impl Pool {
         &self.0
     }
 
-    /// Its size, and what can still be promised.
+    /// Its size, and how many bytes can still be promised.
     pub fn capacity(&self) -> Result<Usage, Error> {
         imports::pool::capacity(&self.0)
     }
 
-    /// What lies at a path.
+    /// The entry at a path.
     pub fn stat(&self, path: &str) -> Result<Option<Entry>, Error> {
         imports::pool::stat(&self.0, path)
     }
 
-    /// What lies directly below a path ("" is the pool), in the order of names after `after`; at most `limit`, the host may give fewer.
-    /// Empty: the end.
+    /// The entries directly below a path ("" is the pool), ordered by name, after `after`; at most `limit`, the host may return fewer. An empty list
+    /// is the end.
     pub fn list(&self, path: &str, after: Option<&str>, limit: u32) -> Result<Vec<Entry>, Error> {
         imports::pool::list(&self.0, path, after, limit)
     }
 
-    /// Makes a directory. It has no size of its own: see [`Pool::set_quota`].
+    /// Creates a directory. It has no size of its own: see [`Pool::set_quota`].
     pub fn create_directory(&self, path: &str) -> Result<(), Error> {
         imports::pool::create_directory(&self.0, path)
     }
 
-    /// Makes a directory and promises `bytes` to it, or neither: a directory that was there before stays. `resource-exhausted` when they
-    /// are not left.
+    /// Creates a directory and promises `bytes` to it, or does neither: a directory that existed before stays. `resource-exhausted` when fewer bytes
+    /// are left.
     pub fn create_directory_of(&self, path: &str, bytes: u64) -> Result<(), Error> {
         let is_new = self.stat(path)?.is_none();
         self.create_directory(path)?;
@@ -80,23 +81,23 @@ impl Pool {
         promised.map(drop)
     }
 
-    /// Removes a directory with everything in it, and its quota.
+    /// Removes a directory with its contents and its quota.
     pub fn remove_directory(&self, path: &str) -> Result<(), Error> {
         imports::pool::remove_directory(&self.0, path)
     }
 
-    /// Makes a sparse image; `already-exists` when it is there with another size.
+    /// Creates a sparse image; `already-exists` when it exists with another size.
     pub fn create_image(&self, path: &str, size_bytes: u64) -> Result<(), Error> {
         imports::pool::create_image(&self.0, path, size_bytes)
     }
 
-    /// Grows an image.
+    /// Enlarges an image.
     pub fn resize_image(&self, path: &str, size_bytes: u64) -> Result<(), Error> {
         imports::pool::resize_image(&self.0, path, size_bytes)
     }
 
-    /// A copy of an image as it is now, which shares blocks where the file system can; `unimplemented` where it cannot and the grant does
-    /// not allow full copies.
+    /// Copies an image as it is now. The copy shares blocks where the file system can; `unimplemented` where it cannot and the grant does not allow
+    /// full copies.
     pub fn clone_image(&self, source: &str, target: &str) -> Result<(), Error> {
         imports::pool::clone_image(&self.0, source, target)
     }
@@ -106,18 +107,17 @@ impl Pool {
         imports::pool::clone_directory(&self.0, source, target)
     }
 
-    /// Copies of several images, sources and their targets, as they are at one and the same moment: all or none. `unimplemented` where
-    /// blocks cannot be shared.
+    /// Copies several images, sources and their targets, at the same moment: all or none. `unimplemented` where blocks cannot be shared.
     pub fn clone_images(&self, copies: &[(String, String)]) -> Result<(), Error> {
         imports::pool::clone_images(&self.0, copies)
     }
 
-    /// Ranges of an image that hold data, from `offset` on, at most `limit` (0: as many as the host gives); the rest reads as zeroes.
+    /// Ranges of an image that hold data, starting at `offset`, at most `limit` (0: the host decides); the rest reads as zeroes.
     pub fn allocated_extents(&self, path: &str, offset: u64, limit: u32) -> Result<Extents, Error> {
         imports::pool::allocated_extents(&self.0, path, offset, limit)
     }
 
-    /// Ranges of the image `target` that differ from the image `base`, from `offset` on, at most `limit` (0: as many as the host gives).
+    /// Ranges of the image `target` that differ from the image `base`, starting at `offset`, at most `limit` (0: the host decides).
     pub fn changed_extents(
         &self,
         base: &str,
@@ -133,7 +133,7 @@ impl Pool {
         imports::pool::remove_image(&self.0, path)
     }
 
-    /// Gives another name within the pool; `already-exists` when the target is there.
+    /// Renames an entry within the pool; `already-exists` when the target exists.
     pub fn rename(&self, source: &str, target: &str) -> Result<(), Error> {
         imports::pool::rename(&self.0, source, target)
     }
@@ -149,8 +149,8 @@ impl Pool {
         imports::pool::set_permissions(&self.0, path, mode, uid, gid)
     }
 
-    /// Promises `bytes` to a directory; `resource-exhausted` when they are not left. True: the file system also enforces it. `None` ends
-    /// the promise.
+    /// Promises `bytes` to a directory; `resource-exhausted` when fewer are left. Returns whether the file system also enforces the quota. `None`
+    /// ends the promise.
     pub fn set_quota(&self, path: &str, bytes: Option<u64>) -> Result<bool, Error> {
         imports::pool::set_quota(&self.0, path, bytes)
     }

@@ -4,7 +4,7 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::fmt;
 use std::str::FromStr;
 
-/// Suffixes and what they stand for (apimachinery, `pkg/api/resource`).
+/// Suffixes and their factors (apimachinery, `pkg/api/resource`).
 const SUFFIXES: [(&str, u64); 12] = [
     ("Ki", 1 << 10),
     ("Mi", 1 << 20),
@@ -20,11 +20,11 @@ const SUFFIXES: [(&str, u64); 12] = [
     ("E", 1_000_000_000_000_000_000),
 ];
 
-/// A number of bytes, parsed from a Kubernetes quantity: a field of what [`crate::AttributesExt::read`] reads.
+/// A number of bytes, parsed from a Kubernetes quantity: usable as a field of a type that [`crate::AttributesExt::read`] returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Quantity(pub u64);
 
-/// It is no number of bytes.
+/// The text is not a number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAQuantity;
 

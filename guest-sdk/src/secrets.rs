@@ -1,6 +1,6 @@
-//! Secrets of the call at hand and of the backend.
+//! Secrets of the current call and of the backend.
 //!
-//! A step of a plan takes a secret by name ([`crate::Plan::filesystem`]); such a secret need not be read at all.
+//! A step of a plan refers to a secret by name ([`crate::Plan::filesystem`]); such a secret need not be read at all.
 
 use crate::error::Error;
 use crate::imports;
@@ -19,12 +19,12 @@ pub use crate::bindings::imports::wasmount::csi::secrets::Scope;
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Keeps a value as a secret.
+    /// Wraps a value as a secret.
     pub fn new(value: impl Into<String>) -> Self {
         Self(Zeroizing::new(value.into()))
     }
 
-    /// The value itself: to be used, never to be formatted.
+    /// The value itself: never format it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -51,7 +51,7 @@ pub fn of_backend(name: &str) -> Option<Secret> {
     imports::secrets::get(Scope::Backend, name).map(Secret::new)
 }
 
-/// A secret that must be there: `invalid-argument` where a request lacks it, `failed-precondition` where the backend's document does.
+/// A required secret: `invalid-argument` if the request lacks it, `failed-precondition` if the backend's document lacks it.
 pub fn require(scope: Scope, name: &str) -> Result<Secret, Error> {
     imports::secrets::get(scope, name)
         .map(Secret::new)

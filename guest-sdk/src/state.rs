@@ -1,7 +1,7 @@
 //! Durable records of this backend, each with a revision.
 //!
-//! It belongs to the controller service: while a node call runs, every function answers `failed-precondition`. What the node must know travels in the
-//! id and the contexts of the volume. A write is visible to other calls at once, and on stable storage before the call at hand is answered.
+//! It belongs to the controller service: during a node call every function returns `failed-precondition`. Data for the node is passed in the id and
+//! the contexts of the volume. A write is visible to other calls at once, and on stable storage before the current call is answered.
 
 mod collection;
 
@@ -14,14 +14,14 @@ pub use collection::Collection;
 
 pub use crate::bindings::imports::wasmount::csi::state::{Entry, Expect, Outcome, Revision};
 
-/// Entries of a page where the caller asks for more or does not say: one answer stays far below 1 MiB.
+/// Entries of a page where the client asks for more or sets no number: one answer stays far below 1 MiB.
 const MOST_ENTRIES: u32 = 1000;
 
-/// What a record can hold. [`Collection`] holds types of your own; implement it for another encoding.
+/// A type that a record can hold. [`Collection`] stores types of your own; implement this trait for another encoding.
 pub trait Value: Sized {
-    /// How it is stored.
+    /// The stored bytes.
     fn to_bytes(&self) -> Vec<u8>;
-    /// `None`: not one of these.
+    /// `None`: the bytes are not a value of this type.
     fn from_bytes(bytes: &[u8]) -> Option<Self>;
 }
 
@@ -46,7 +46,7 @@ impl Value for String {
 }
 
 impl Value for u64 {
-    /// In decimal digits: a store is read by people too.
+    /// In decimal digits: administrators read a store too.
     fn to_bytes(&self) -> Vec<u8> {
         self.to_string().into_bytes()
     }
@@ -56,16 +56,16 @@ impl Value for u64 {
     }
 }
 
-/// A record as it was read.
+/// A record that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record<T> {
-    /// What it holds.
+    /// Its value.
     pub value: T,
-    /// For [`update`]: no other call wrote in between.
+    /// For [`update`]: the revision that no other call may have changed.
     pub revision: Revision,
 }
 
-/// Whether this call has records: none of the node's has.
+/// Whether this call has access to records: a node call has not.
 pub fn is_available() -> Result<bool, Error> {
     match imports::state::scan("", None, 0) {
         Ok(_) => Ok(true),
@@ -82,13 +82,12 @@ pub fn get<T: Value>(key: &str) -> Result<Option<Record<T>>, Error> {
     record(entry).map(Some)
 }
 
-/// The record of a key that must be there: `not-found` otherwise.
+/// The record of a key that must exist: `not-found` otherwise.
 pub fn require<T: Value>(key: &str) -> Result<Record<T>, Error> {
     get(key)?.ok_or_else(|| Error::not_found(format!("`{key}` does not exist")))
 }
 
-/// Writes a record that is not there yet. Done already: success; there with another value: `aborted`, for the caller then retries and finds
-/// it.
+/// Creates a record. Success if it exists with the same value; `aborted` if it exists with another value, since the client then retries and finds it.
 pub fn create<T: Value>(key: &str, value: &T) -> Result<Revision, Error> {
     match put(key, value, Expect::Absent)? {
         Outcome::Conflict(Some(there)) if there.value == value.to_bytes() => Ok(there.revision),
@@ -101,9 +100,9 @@ pub fn update<T: Value>(key: &str, value: &T, read: Revision) -> Result<Revision
     done(key, put(key, value, Expect::Revision(read))?)
 }
 
-/// Reads a record, lets `decide` change it, and writes what became of it; `None` is no record. An error of `decide`'s writes nothing. When
-/// another call changed the record meanwhile, `decide` is asked again about what is there now, so it must have no effects of its own;
-/// `aborted` when this goes on until the call's time is over.
+/// Reads a record, lets `decide` change it, and writes the result; `None` means no record. If `decide` fails, nothing is written. If another call
+/// changed the record meanwhile, `decide` is called again with the new value, so it must have no effects of its own; `aborted` if this repeats until
+/// the call's time is over.
 pub fn change<T: Value, R>(
     key: &str,
     mut decide: impl FnMut(&mut Option<T>) -> Result<R, Error>,
@@ -117,7 +116,7 @@ pub fn change<T: Value, R>(
     answer.ok_or_else(|| Error::internal(format!("nobody decided about `{key}`")))
 }
 
-/// Compares and swaps until no other call comes in between. Apart from [`change`], which a component holds once for each type of record.
+/// Compares and swaps until no other call interferes. Separate from [`change`], of which a component has one copy for each type of record.
 fn swap(
     key: &str,
     decide: &mut dyn FnMut(Option<Entry>) -> Result<Option<Vec<u8>>, Error>,
@@ -148,17 +147,17 @@ pub fn delete(key: &str) -> Result<(), Error> {
     remove(key, Expect::Any).map(drop)
 }
 
-/// Writes if what is expected is true. The host itself; the functions above are made of it.
+/// Writes if `expect` is true. This is the host's own function; the functions above use it.
 pub fn put<T: Value>(key: &str, value: &T, expect: Expect) -> Result<Outcome, Error> {
     imports::state::put(key, &value.to_bytes(), expect)
 }
 
-/// Removes if what is expected is true.
+/// Removes if `expect` is true.
 pub fn remove(key: &str, expect: Expect) -> Result<Outcome, Error> {
     imports::state::remove(key, expect)
 }
 
-/// Keys that begin with `prefix`, in order and greater than `after`, with their records; at most `limit`, the host may give fewer. Empty:
+/// Keys that begin with `prefix`, in order and greater than `after`, with their records; at most `limit`, the host may return fewer. An empty list is
 /// the end.
 pub fn scan<T: Value>(
     prefix: &str,
@@ -171,9 +170,9 @@ pub fn scan<T: Value>(
         .collect()
 }
 
-/// One page of the records whose keys begin with `prefix`: the entries that `show` makes of them, `None` for what is left out, and the token
-/// of the next page. A token is the last key of the page before, so what comes and goes meanwhile moves nothing, and each record is listed once. One
-/// that was not given here: `aborted`.
+/// One page of the records whose keys begin with `prefix`: the entries that `show` returns, without `None`, and the token of the next page. A token
+/// is the last key of the page before, so records that are created or deleted meanwhile shift nothing, and each record is listed once. A token that
+/// was not returned here gives `aborted`.
 ///
 /// ```
 /// use wasmount_guest::{Error, PageRequest, state, testing};
@@ -211,14 +210,14 @@ pub fn page<T: Value, E>(
             return Ok((entries, None));
         }
         for (key, Record { value, .. }) in records {
-            // Only now is it known that there is one more.
+            // Only now it is known that there is another entry.
             if u32::try_from(entries.len()).is_ok_and(|shown| shown == limit) {
                 return Ok((entries, after));
             }
             entries.extend(show(key.clone(), value)?);
             after = Some(key);
         }
-        // Where most is left out, a small page must not ask the host for each record.
+        // If `show` leaves most records out, a small page must not cause a host call for each record.
         step = step.saturating_mul(2).min(MOST_ENTRIES);
     }
 }

@@ -1,14 +1,14 @@
-//! What becomes of the records of an older version.
+//! Migration of the records of an older version.
 //!
-//! A version that only reads more than the one before needs none of this: read both forms, write the new one. It is for records that must look
-//! otherwise before the first call: keys in another order, an index, a form that the code no longer reads.
+//! A version that only reads more than the one before needs no migration: read both formats, write the new one. A migration is for records that must
+//! change before the first call: keys in another order, an index, a format that the code no longer reads.
 
 use crate::error::Error;
 use crate::state::Value;
 
 pub use crate::bindings::state_migration::interface::{Migration, RecordChange, StoredRecord};
 
-/// The interface `state-migration`: asked of the new version, with the version of the one before.
+/// The interface `state-migration`: the host calls the new version, with the version number of the one before.
 ///
 /// ```
 /// use wasmount_guest::*;
@@ -48,11 +48,11 @@ pub use crate::bindings::state_migration::interface::{Migration, RecordChange, S
 /// # Ok::<_, Error>(())
 /// ```
 pub trait StateMigration: 'static {
-    /// What must be done about records of that version, or why they cannot be taken over. Asked at admission already.
+    /// What must be done about the records of that version, or why this version cannot use them. Called at admission already.
     fn plan_migration(from_version: &str) -> Result<Migration, Error>;
 
-    /// What becomes of a page of that version's records. What is not changed stays. Pure: [`crate::state`] fails here, and so does whatever
-    /// changes a [`crate::Pool`]; it may be asked again from the first page.
+    /// The changes to a page of that version's records. Records without a change stay. Pure: [`crate::state`] and all functions that change a
+    /// [`crate::Pool`] fail here; the host may start again from the first page.
     fn migrate_records(
         from_version: &str,
         page: Vec<StoredRecord>,
@@ -81,7 +81,7 @@ impl StoredRecord {
         }
     }
 
-    /// What it holds; `data-loss` when it cannot be read as a `T`.
+    /// Its value; `data-loss` when it cannot be read as a `T`.
     pub fn read<T: Value>(&self) -> Result<T, Error> {
         T::from_bytes(&self.value).ok_or_else(|| {
             Error::data_loss(format!("the record of `{}` is not readable", self.key))

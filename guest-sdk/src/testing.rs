@@ -1,9 +1,8 @@
-//! A host in the process of the test: `cargo test` then needs neither Wasm nor a node. Apart because it stands in for everything that a
-//! component imports, and exists only outside of Wasm.
+//! A host in the process of the test: `cargo test` then needs neither Wasm nor a node. It replaces everything that a component imports, and exists
+//! only outside of Wasm.
 //!
-//! Each thread has a host of its own, so tests do not disturb one another; begin a test with [`reset`], since a test runner may use a
-//! thread twice. What can fail fails as on the real host, with the same codes. It stores in memory, and knows no grants but those that
-//! [`add_pool`] gives.
+//! Each thread has its own host, so tests do not affect one another; begin a test with [`reset`], since a test runner may use a thread twice.
+//! Failures are as on the real host, with the same codes. State is kept in memory, and the only grants are those of [`add_pool`].
 //!
 //! ```
 //! use wasmount_guest::{Pool, testing};
@@ -40,7 +39,7 @@ struct Host {
     secrets: BTreeMap<(Scope, String), String>,
     state: state::State,
     pools: BTreeMap<String, pool::Tree>,
-    /// What the node call at hand has recorded; absent while none runs.
+    /// The plan of the current node call; `None` while none runs.
     recording: Option<node_plan::Recording>,
     failure: Option<Failure>,
 }
@@ -61,7 +60,7 @@ pub fn add_pool(name: &str, total_bytes: u64) {
     with(|host| host.pools.insert(name.to_owned(), pool));
 }
 
-/// Takes back a grant, with what is in the pool.
+/// Removes a grant, with the contents of the pool.
 pub fn remove_pool(name: &str) {
     with(|host| host.pools.remove(name));
 }
@@ -81,18 +80,18 @@ pub fn set_secret(scope: Scope, name: &str, value: &str) {
     with(|host| host.secrets.insert(named, value.to_owned()));
 }
 
-/// Sets the name of the node; `None`, as at first: a controller away from the nodes.
+/// Sets the name of the node; `None`, the default, is a controller away from the nodes.
 pub fn set_node_name(name: Option<&str>) {
     with(|host| host.call.node_name = name.map(str::to_owned));
 }
 
-/// Sets what is left of the call's budget. With nothing left the call is cancelled. At first: one minute.
+/// Sets what is left of the call's budget. With nothing left the call is cancelled. The default is one minute.
 pub fn set_remaining(remaining: Duration) {
     with(|host| host.call.remaining = remaining);
 }
 
-/// From now on `calls` calls of `state`, `pool` and the plan work, and each one after them fails with `error` and does nothing. So a test
-/// can end a call between any two of its effects, as a power cut does. [`mend`] ends it.
+/// Lets the next `calls` calls of `state`, `pool` and the plan succeed; each call after them fails with `error` and does nothing. So a test can end a
+/// call between any two of its effects, as a power cut does. [`mend`] ends it.
 pub fn fail_after(calls: usize, error: Error) {
     with(|host| {
         host.failure = Some(Failure {
@@ -102,28 +101,28 @@ pub fn fail_after(calls: usize, error: Error) {
     });
 }
 
-/// Ends what [`fail_after`] began.
+/// Ends the failures of [`fail_after`].
 pub fn mend() {
     with(|host| host.failure = None);
 }
 
-/// From now on a copy of a pool outlives its call: it is under way and answers `aborted` until [`finish_copies`] or [`lose_copies`].
+/// From now on a copy in a pool outlasts its call: it is under way and returns `aborted` until [`finish_copies`] or [`lose_copies`].
 pub fn delay_copies() {
     each_pool(|pool| pool.copies.is_slow = true);
 }
 
-/// Ends the copies that are under way: with their targets, or with an error, which the next who asks for such a copy is told once.
+/// Ends the copies that are under way: with their targets, or with an error, which the next call for such a copy returns once.
 pub fn finish_copies(outcome: Result<(), Error>) {
     each_pool(|pool| pool.finish_copies(&outcome));
 }
 
-/// Forgets the copies that are under way, as a host does that is killed.
+/// Forgets the copies that are under way, as when a host is killed.
 pub fn lose_copies() {
     each_pool(|pool| pool.copies.under_way.clear());
 }
 
-/// Runs a `node_stage` or `node_publish` and returns what it recorded; an error where it fails, or where the plan has no source. As on the
-/// real host, [`crate::state`] answers `failed-precondition` meanwhile.
+/// Runs a `node_stage` or `node_publish` and returns the recorded plan; an error if the call fails, or if the plan has no source. As on the real
+/// host, [`crate::state`] returns `failed-precondition` meanwhile.
 pub fn record(call: impl FnOnce(&Plan) -> Result<(), Error>) -> Result<RecordedPlan, Error> {
     with(|host| host.recording = Some(node_plan::Recording::default()));
     let answer = call(&Plan::of_this_call());
@@ -149,7 +148,7 @@ pub fn pool_paths(pool: &str) -> Vec<String> {
     })
 }
 
-/// What is promised to a directory of a pool, in bytes.
+/// The quota of a directory of a pool, in bytes.
 pub fn quota(pool: &str, path: &str) -> Option<u64> {
     with(|host| host.pools.get(pool)?.get(path)?.quota)
 }
@@ -167,7 +166,7 @@ pub fn logged(level: Level) -> Vec<LogLine> {
     })
 }
 
-/// The interface `secrets` in memory. It does not count uses, as the host does.
+/// The interface `secrets` in memory. Unlike the host, it does not count uses.
 pub(crate) mod secrets {
     use super::{Scope, with};
 

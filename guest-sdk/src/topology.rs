@@ -1,4 +1,4 @@
-//! Where volumes are, and where they shall be: the questions that a backend with the feature `topology` asks of CSI's topologies.
+//! Topologies: where volumes are, and where they are requested; for backends with the feature `topology`.
 
 use crate::call;
 use crate::controller::CapacityArgs;
@@ -15,13 +15,13 @@ impl Topology {
         }
     }
 
-    /// The node where this host runs, as the one place; none away from the nodes.
+    /// The node where this host runs, as the only topology; none away from the nodes.
     pub fn of_this_node(key: &str) -> Vec<Self> {
         let place = |node| Self::of(key, node);
         call::node_name().into_iter().map(place).collect()
     }
 
-    /// Whether it lies within a wider or equal place: it has all of that one's segments.
+    /// Whether it is within a wider or equal topology: it has all segments of that one.
     pub fn is_within(&self, wider: &Topology) -> bool {
         let has = |segment| self.segments.contains(segment);
         wider.segments.iter().all(has)
@@ -29,8 +29,8 @@ impl Topology {
 }
 
 impl CreateVolumeArgs {
-    /// Refuses a volume that is reachable from `places` alone, and from none of those that are asked for, with `resource-exhausted`: so the
-    /// scheduler tries another node. No place at all is everywhere.
+    /// Rejects a volume that is reachable from `places` only, if the request allows none of them, with `resource-exhausted`: so the scheduler tries
+    /// another node. An empty list means everywhere.
     pub fn must_be_at(&self, places: &[Topology]) -> Result<(), Error> {
         must_include(self.accessibility.as_ref(), places)
     }

@@ -1,4 +1,4 @@
-//! The words that several services share: a volume, what it must be able to do, how large it may be.
+//! Types that several services share: a volume, its capabilities, its size.
 
 use crate::error::Error;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,7 +10,7 @@ pub use crate::bindings::imports::wasmount::csi::types::{
 };
 
 impl Volume {
-    /// A volume that is reachable from everywhere, without context and source. `capacity_bytes` 0: unknown.
+    /// A volume that is reachable from everywhere, without volume context and content source. `capacity_bytes` 0: unknown.
     pub fn new(id: impl Into<VolumeId>, capacity_bytes: u64) -> Self {
         Self {
             id: id.into(),
@@ -21,7 +21,7 @@ impl Volume {
         }
     }
 
-    /// With a context: what the node is to know of it. It must stay the same as long as the volume lives.
+    /// Sets the volume context: data for the node. It must stay the same as long as the volume exists.
     #[must_use]
     pub fn with_context(mut self, context: &[(&str, &str)]) -> Self {
         let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
@@ -31,7 +31,7 @@ impl Volume {
 }
 
 impl VolumeEntry {
-    /// A volume that is published nowhere, in a condition that is not known.
+    /// A volume that is not published, with an unknown condition.
     pub fn new(volume: Volume) -> Self {
         let status = VolumeStatus {
             published_nodes: Vec::new(),
@@ -40,7 +40,7 @@ impl VolumeEntry {
         Self { volume, status }
     }
 
-    /// Published to these nodes.
+    /// Sets the nodes that it is published to.
     #[must_use]
     pub fn published_to(mut self, nodes: impl IntoIterator<Item = NodeId>) -> Self {
         self.status.published_nodes.extend(nodes);
@@ -68,15 +68,15 @@ impl Snapshot {
     }
 }
 
-/// The time now.
+/// The current time.
 pub fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     Timestamp::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(Timestamp::MAX)
 }
 
 impl CapacityRange {
-    /// The same range in whole blocks: what is required goes up, the limit down, so that a size chosen from it is a number of blocks if
-    /// minimum and default are.
+    /// The same range in whole blocks: the required size is rounded up, the limit down, so that a size chosen from it is a multiple of the block size
+    /// if minimum and default are.
     #[must_use]
     pub fn in_blocks(&self, block_bytes: u64) -> Self {
         let up = |bytes: u64| bytes.checked_next_multiple_of(block_bytes).unwrap_or(bytes);
@@ -86,16 +86,15 @@ impl CapacityRange {
         }
     }
 
-    /// The size in bytes of a new volume: what is required, at least `minimum`; where nothing is required `default`, or less if the limit
-    /// wants it so. `out-of-range` when the limit lies below.
+    /// The size in bytes of a new volume: the required size, at least `minimum`; if none is required, `default`, or less if the limit is lower.
+    /// `out-of-range` when the limit is below the result.
     pub fn choose(&self, minimum: u64, default: u64) -> Result<u64, Error> {
         let limit = self.limit_bytes.unwrap_or(u64::MAX);
         let wanted = self.required_bytes.unwrap_or(default.min(limit));
         self.within_limit(wanted.max(minimum))
     }
 
-    /// The size in bytes of a new volume that begins as a copy of `source` bytes, if it does: as large as that, or larger. Otherwise what
-    /// [`CapacityRange::choose`] says.
+    /// The size in bytes of a new volume. As a copy of `source` bytes, it is at least that large. Otherwise the result of [`CapacityRange::choose`].
     pub fn choose_from(
         &self,
         source: Option<u64>,
@@ -108,8 +107,8 @@ impl CapacityRange {
         }
     }
 
-    /// The size in bytes of a volume that may have been made by an earlier call of the same name (`known`): that one if it is what is asked
-    /// for now, `already-exists` if it is not; of a new one what [`CapacityRange::choose`] says.
+    /// The size in bytes of a volume that may have been created by an earlier call with the same name (`known`): that size if it satisfies this
+    /// request, `already-exists` if not. For a new volume, the result of [`CapacityRange::choose`].
     pub fn agree(&self, known: Option<u64>, minimum: u64, default: u64) -> Result<u64, Error> {
         match known {
             None => self.choose(minimum, default),
@@ -120,12 +119,12 @@ impl CapacityRange {
         }
     }
 
-    /// The size in bytes of a volume that shall grow and has `current` bytes: it never shrinks. `out-of-range` when the limit lies below.
+    /// The size in bytes of a volume to expand that has `current` bytes: it never shrinks. `out-of-range` when the limit is lower.
     pub fn grown(&self, current: u64) -> Result<u64, Error> {
         self.within_limit(current.max(self.required_bytes.unwrap_or(0)))
     }
 
-    /// Whether a volume of this many bytes is what was asked for.
+    /// Whether a volume of this many bytes satisfies the request.
     pub fn contains(&self, bytes: u64) -> bool {
         bytes >= self.required_bytes.unwrap_or(0) && bytes <= self.limit_bytes.unwrap_or(u64::MAX)
     }
@@ -141,17 +140,17 @@ impl CapacityRange {
 }
 
 impl VolumeCapability {
-    /// Whether a mounted file system is asked for, not a block device.
+    /// Whether the capability is a mounted file system, not a block device.
     pub fn is_mount(&self) -> bool {
         matches!(self.access_type, AccessType::Mount(_))
     }
 
-    /// Whether a raw block device is asked for.
+    /// Whether the capability is a raw block device.
     pub fn is_block(&self) -> bool {
         matches!(self.access_type, AccessType::Block)
     }
 
-    /// Refuses anything but a mounted file system, with `invalid-argument`.
+    /// Rejects anything but a mounted file system, with `invalid-argument`.
     pub fn must_be_mount(&self) -> Result<(), Error> {
         if self.is_mount() {
             return Ok(());
@@ -161,7 +160,7 @@ impl VolumeCapability {
         ))
     }
 
-    /// Refuses the use on several nodes, with `invalid-argument`.
+    /// Rejects use on several nodes, with `invalid-argument`.
     pub fn must_be_on_one_node(&self) -> Result<(), Error> {
         if self.access_mode.is_single_node() {
             return Ok(());

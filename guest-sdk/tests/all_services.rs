@@ -1,5 +1,5 @@
-//! One type offers all eighteen services: every name that `export!` takes belongs to a trait of the same service, and a trait can be written with the
-//! types that the crate shows.
+//! One type implements all eighteen services: each name that `export!` accepts belongs to the trait of the same service, and each trait can be
+//! implemented with the types that the crate exports.
 #![forbid(unsafe_code)]
 
 use wasmount_guest::*;

@@ -1,5 +1,5 @@
-//! Builds of one plugin that differ in their bytes alone: what an administrator swaps. What is added is a custom section, which every engine passes
-//! over (component model, `Binary.md`).
+//! Builds of one plugin that differ in their bytes alone, for swaps by an administrator. A custom section is added, which every engine ignores
+//! (component model, `Binary.md`).
 
 use std::fs;
 use std::io::Write;
@@ -23,7 +23,7 @@ pub fn build_of(plugin: &str, mark: &str) -> Result<Vec<u8>, Failure> {
     Ok(wasm)
 }
 
-/// Writes such a build where a document names it, as a careful administrator does: beside it, then renamed.
+/// Writes such a build to the file that a document names, as a careful administrator does: to a new file, then renamed.
 pub fn put(build: &[u8], to: &Path) -> Result<(), Failure> {
     let mut aside = to.as_os_str().to_owned();
     aside.push(".coming");
@@ -33,7 +33,7 @@ pub fn put(build: &[u8], to: &Path) -> Result<(), Failure> {
         .map_err(Failure::io(format!("replace {}", to.display())))
 }
 
-/// Writes it in pieces over what is there, as `cp` does: for a moment the file is half of it.
+/// Writes it in pieces over the existing file, as `cp` does: for a moment the file is incomplete.
 pub fn put_in_pieces(build: &[u8], to: &Path, pieces: usize) -> Result<(), Failure> {
     let failed = || Failure::io(format!("write {}", to.display()));
     let mut file = fs::File::create(to).map_err(failed())?;
@@ -53,7 +53,7 @@ fn mark_as(wasm: &mut Vec<u8>, mark: &str) {
     wasm.extend(section);
 }
 
-/// LEB128 without a sign (WebAssembly specification, "Integers").
+/// Unsigned LEB128 (WebAssembly specification, "Integers").
 pub fn number(to: &mut Vec<u8>, mut value: usize) {
     loop {
         let low = u8::try_from(value & SEVEN_BITS).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A child of a host, which compiles or fetches, as the kernel sees it (proc(5)).
+//! A child process of a host, which compiles or fetches, as the kernel shows it (proc(5)).
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
@@ -7,29 +7,29 @@ use std::io;
 use std::path::PathBuf;
 use xtask::failure::Failure;
 
-/// The word that a compiler is started with.
+/// The subcommand of a compiler.
 pub const COMPILER: &str = "compile-child";
-/// The word that a fetcher is started with.
+/// The subcommand of a fetcher.
 pub const FETCHER: &str = "fetch-child";
 
-/// Where `/proc/<id>/stat` has the state, the parent, the time that it ran for, and how nice it is, counted from behind the name.
+/// Positions in `/proc/<id>/stat`, counted after the name: state, parent, CPU time, and nice value.
 const STATE: usize = 0;
 const PARENT: usize = 1;
 const USER_TICKS: usize = 11;
 const NICE: usize = 16;
-/// How wide the column of names is in `/proc/<id>/limits`, in characters.
+/// Width of the column of names in `/proc/<id>/limits`, in characters.
 const LIMIT_NAME: usize = 26;
-/// The state of one that has ended and waits to be reaped.
+/// The state of a process that has ended and is not reaped yet.
 const ZOMBIE: &str = "Z";
 
-/// One that was found.
+/// A child that was found.
 #[derive(Debug, Clone)]
 pub struct Child {
     id: String,
 }
 
 impl Child {
-    /// All that a host has now, of those that were started with this word.
+    /// All children of a host that run now with this subcommand.
     pub fn all_of(host: u32, subcommand: &str) -> Result<Vec<Self>, Failure> {
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc").map_err(Failure::io("list /proc"))? {
@@ -46,23 +46,23 @@ impl Child {
         Ok(found)
     }
 
-    /// Its number.
+    /// Its process id.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// A zombie is not: it waits to be reaped.
+    /// Whether it runs. A zombie does not: it waits to be reaped.
     pub fn is_alive(&self) -> bool {
         self.stat(STATE).is_some_and(|state| state != ZOMBIE)
     }
 
-    /// The time that it ran for, in hundredths of a second.
+    /// Its CPU time, in hundredths of a second.
     pub fn cpu_ticks(&self) -> u64 {
         let ticks = self.stat(USER_TICKS).and_then(|ticks| ticks.parse().ok());
         ticks.unwrap_or_default()
     }
 
-    /// How much it waits for others; none: it is gone.
+    /// Its nice value; `None` if it is gone.
     pub fn nice(&self) -> Option<i32> {
         self.stat(NICE)?.parse().ok()
     }
@@ -76,7 +76,7 @@ impl Child {
             .collect())
     }
 
-    /// Names and soft limits.
+    /// Names and soft limits of its resources.
     pub fn limits(&self) -> Result<BTreeMap<String, String>, Failure> {
         let text = self.read("limits")?;
         let rows = text.lines().skip(1);
@@ -89,12 +89,12 @@ impl Child {
             .collect())
     }
 
-    /// Numbers, and what they lead to.
+    /// The numbers of its descriptors, and their targets.
     pub fn descriptors(&self) -> Result<BTreeMap<String, String>, Failure> {
         descriptors(&self.id)
     }
 
-    /// Names of its environment.
+    /// The names of its environment variables.
     pub fn variables(&self) -> Result<Vec<String>, Failure> {
         let text = self.read("environ")?;
         let pairs = text.split('\0').filter_map(|pair| pair.split_once('='));
@@ -118,7 +118,7 @@ impl Child {
         words.split('\0').nth(1) == Some(subcommand) && self.stat(PARENT) == Some(parent)
     }
 
-    /// A word of `stat` behind the name, which may hold anything.
+    /// A field of `stat` after the name, which may contain any character.
     fn stat(&self, number: usize) -> Option<String> {
         let stat = self.read("stat").ok()?;
         let (_, words) = stat.rsplit_once(") ")?;
@@ -131,7 +131,7 @@ impl Child {
     }
 }
 
-/// The descriptors of any process, and what they lead to. One that is closed while this looks is left out.
+/// The descriptors of any process, and their targets. A descriptor that is closed meanwhile is left out.
 pub fn descriptors(id: &str) -> Result<BTreeMap<String, String>, Failure> {
     let folder = format!("/proc/{id}/fd");
     let entries = fs::read_dir(&folder).map_err(Failure::io(format!("list {folder}")))?;

@@ -1,6 +1,6 @@
-//! A whole cluster for tests: the one of `cargo xtask cluster`, with drivers and sidecars in it, and what a test asks of it.
+//! A Kubernetes cluster for tests: the one of `cargo xtask cluster`, with drivers and sidecars, and functions to examine it.
 //!
-//! What is in there is real; nothing here plays kubelet or a sidecar.
+//! All parts are real; kubelet and the sidecars are not simulated.
 
 pub mod drivers;
 pub mod etcd;

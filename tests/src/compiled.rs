@@ -1,5 +1,5 @@
-//! Compiled code of the plugins as built, shared by test hosts: a new host finds what an earlier one compiled, as a host that restarts does.
-//! Tests of compilation serve components of their own, which are never shared.
+//! Compiled code of the built plugins, shared by test hosts: a new host finds the code that an earlier one compiled, as a host after a restart does.
+//! Tests of compilation use their own components, which are never shared.
 
 use sha2::{Digest, Sha256};
 use std::ffi::{OsStr, OsString};
@@ -14,10 +14,10 @@ use xtask::workspace::Workspace;
 const CACHE: &str = "compiled";
 /// Only the host's user may read its cache; otherwise the host rejects it.
 const CACHE_MODE: u32 = 0o700;
-/// The kind of the files that hold machine code; the others name one of them, and are copied last.
+/// The extension of the files that hold machine code; the other files refer to one of them, and are copied last.
 const CODE: &str = "cwasm";
 
-/// Puts into a new data directory what earlier hosts compiled of the plugins that these documents name.
+/// Copies to a new data directory the code that earlier hosts compiled for the plugins that these documents name.
 pub(crate) fn seed(data: &Path, documents: &[PathBuf]) -> io::Result<()> {
     let texts: Vec<String> = documents
         .iter()
@@ -27,19 +27,19 @@ pub(crate) fn seed(data: &Path, documents: &[PathBuf]) -> io::Result<()> {
     copy(&shared(), &data.join(CACHE), plugins().iter().filter(named))
 }
 
-/// Keeps for later hosts what this one compiled of the plugins as built.
+/// Keeps the code that this host compiled for the built plugins, for later hosts.
 pub(crate) fn keep(data: &Path) -> io::Result<()> {
     copy(&data.join(CACHE), &shared(), plugins().iter())
 }
 
-/// A plugin as built.
+/// A built plugin.
 struct Plugin {
     file: String,
-    /// How the names of its entries begin.
+    /// The prefix of the names of its entries.
     prefix: String,
 }
 
-/// Read once: tests never change what was built.
+/// Read once: tests never change the build output.
 fn plugins() -> &'static [Plugin] {
     static PLUGINS: OnceLock<Vec<Plugin>> = OnceLock::new();
     PLUGINS.get_or_init(|| built().unwrap_or_default())
@@ -64,13 +64,13 @@ fn built() -> io::Result<Vec<Plugin>> {
     Ok(plugins)
 }
 
-/// Beside what is built, so that `cargo clean` takes it away.
+/// In the build directory, so that `cargo clean` removes it.
 fn shared() -> PathBuf {
     let program = Workspace::locate().map(|workspace| workspace.host_program());
     program.unwrap_or_default().with_file_name("test-compiled")
 }
 
-/// Copies the entries of some plugins that are not there yet, whole: several tests do so at once.
+/// Copies the missing entries of some plugins atomically: several tests do so at once.
 fn copy<'a>(from: &Path, to: &Path, plugins: impl Iterator<Item = &'a Plugin>) -> io::Result<()> {
     let names: Vec<OsString> = match fs::read_dir(from) {
         Ok(entries) => entries
@@ -99,7 +99,7 @@ fn copy<'a>(from: &Path, to: &Path, plugins: impl Iterator<Item = &'a Plugin>) -
     Ok(())
 }
 
-/// Whole files alone: while one is written, its name ends otherwise.
+/// Only complete files: while one is written, its name has another ending.
 fn is_entry_of(name: &OsStr, plugin: &Plugin) -> bool {
     let name = name.to_string_lossy();
     let rest = name.strip_prefix(&plugin.prefix);

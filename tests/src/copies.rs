@@ -1,4 +1,4 @@
-//! Snapshots and clones: how each is asked for.
+//! Requests for snapshots and clones.
 
 use crate::kinds::Kind;
 use crate::orchestrator::{Orchestrator, Volume, patiently};
@@ -22,7 +22,7 @@ pub fn restored(id: &str) -> Type {
     })
 }
 
-/// CreateVolume that begins with a copy.
+/// CreateVolume with a content source.
 pub fn copy(kind: Kind, name: &str, from: Type) -> CreateVolumeRequest {
     CreateVolumeRequest {
         volume_content_source: Some(VolumeContentSource { r#type: Some(from) }),
@@ -30,7 +30,7 @@ pub fn copy(kind: Kind, name: &str, from: Type) -> CreateVolumeRequest {
     }
 }
 
-/// CreateSnapshot; the id.
+/// CreateSnapshot; returns the id.
 pub async fn snapshot(
     orchestrator: &Orchestrator,
     volume: &str,
@@ -60,7 +60,7 @@ pub async fn delete_snapshot(orchestrator: &Orchestrator, id: &str) -> Result<()
         .map(drop)
 }
 
-/// A volume that begins with a copy, in use by its first pod. Copying may take more than one call.
+/// A volume with a content source, published to its first pod. Copying may take more than one call.
 pub async fn begun_with(
     orchestrator: &Orchestrator,
     kind: Kind,

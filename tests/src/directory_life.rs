@@ -1,5 +1,5 @@
-//! A life of one volume of the directory plugin, with the exact answers that the plugin in Rust gives: what the same plugin in another language
-//! is held to, and a component of long ago.
+//! A full volume lifecycle of the directory plugin, with the exact answers of the plugin in Rust: the same plugin in another language, and a
+//! component of an old build, must give the same answers.
 
 use crate::host::Host;
 use crate::orchestrator::{Orchestrator, VOLUME_BYTES, code};
@@ -9,17 +9,17 @@ use wasmount_csi::wire::csi::v1::volume_capability::access_mode::Mode;
 use wasmount_csi::wire::csi::v1::{CapacityRange, CreateVolumeRequest};
 use xtask::failure::Failure;
 
-/// What the volume is called, and the id that belongs to this name: `directory-` and its SHA-256.
+/// The volume's name, and the id that is derived from it: `directory-` and its SHA-256.
 const NAME: &str = "pvc-1";
 const ID: &str = "directory-f2868e1aa7cab669517cd9f5ab1b7957c0b92df38fef583267e34e1acc8253fe";
 
-/// A promise that shows in the capacity of a disk of which other tests take and free some meanwhile, in bytes.
+/// A quota that is visible in the capacity of a disk while other tests use and free some of it, in bytes.
 const LARGE_BYTES: i64 = 1 << 30;
 
-/// Lives it.
+/// Runs the lifecycle.
 ///
 /// # Panics
-/// When an answer is another one, or something is left.
+/// If an answer differs, or something is left.
 pub async fn live(host: &Host, orchestrator: &Orchestrator) -> Result<(), Failure> {
     refuse_what_it_cannot_be(orchestrator).await;
 
@@ -129,7 +129,7 @@ async fn refuse_what_it_cannot_be(orchestrator: &Orchestrator) {
     }
 }
 
-/// Code and words of an answer.
+/// Code and message of an answer.
 fn said<T>(answer: &Result<T, Status>) -> (Code, &str) {
     (
         code(answer),

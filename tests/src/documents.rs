@@ -1,11 +1,11 @@
-//! `StorageBackend` documents for tests that need others than those beside the plugins.
+//! `StorageBackend` documents for tests that need others than those in the directories of the plugins.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use xtask::failure::Failure;
 use xtask::workspace::Workspace;
 
-/// Continues the grants of a document: what volumes of one pod are made of.
+/// Additional grants of a document: the file system of inline ephemeral volumes.
 const TMPFS: &str = "    filesystems: [{ type: tmpfs, maxBytes: 64Mi }]\n";
 
 /// Writes a document into `directory` that serves plugins/directory over a pool at an absolute path, which several hosts can share.
@@ -42,8 +42,8 @@ pub fn hostpath_with(
     write(directory, "backend", &text)
 }
 
-/// Writes a document for a driver of this name, over a pool of the data directory, with a copy of plugins/directory beside it that a test may
-/// spoil; gives the document and the copy.
+/// Writes a document for a driver of this name, over a pool of the data directory, with a copy of plugins/directory that a test may corrupt; returns
+/// the document and the copy.
 pub fn directory_of_its_own(directory: &Path, driver: &str) -> Result<(PathBuf, PathBuf), Failure> {
     let component = directory.join(format!("{driver}.wasm"));
     copy_component(&component)?;
@@ -52,7 +52,7 @@ pub fn directory_of_its_own(directory: &Path, driver: &str) -> Result<(PathBuf, 
     Ok((write(directory, driver, &text)?, component))
 }
 
-/// Writes a document for a driver of this name that serves a component where it lies, over a pool of the data directory.
+/// Writes a document for a driver of this name that serves a component from its own path, over a pool of the data directory.
 pub fn of_component(directory: &Path, driver: &str, component: &Path) -> Result<PathBuf, Failure> {
     let pool = Path::new("pools").join(driver);
     write(
@@ -62,14 +62,14 @@ pub fn of_component(directory: &Path, driver: &str, component: &Path) -> Result<
     )
 }
 
-/// Copies plugins/directory as built.
+/// Copies the built plugins/directory.
 pub fn copy_component(to: &Path) -> Result<(), Failure> {
     let built = Workspace::locate()?.component("directory");
     fs::copy(&built, to).map_err(Failure::io(format!("copy {}", built.display())))?;
     Ok(())
 }
 
-/// Full copies: temporary directories seldom lie on a file system that shares blocks.
+/// Full copies: temporary directories are seldom on a file system that shares blocks.
 fn document(plugin: &str, driver: &str, component: &Path, pool: &Path) -> String {
     format!(
         "apiVersion: wasmount.io/v1alpha1\n\

@@ -1,4 +1,4 @@
-//! The health checks of a host, asked as kubelet asks them.
+//! The health checks of a host, requested as kubelet does.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,18 +6,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 use xtask::failure::Failure;
 
-/// Until a check must answer as expected: the plugin is compiled meanwhile, and the host looks at its roots every 10 s.
+/// Time limit for an expected answer: the plugin is compiled meanwhile, and the host checks its roots every 10 s.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Between two checks.
+/// Pause between two checks.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Where a host answers.
+/// The address where a host answers.
 #[derive(Debug, Clone, Copy)]
 pub struct Health(SocketAddr);
 
 impl Health {
-    /// An address for `--listen-health`. Free a moment ago; should another take it meanwhile, the host ends and says so.
+    /// An address for `--listen-health`. The port was free a moment ago; if another process takes it meanwhile, the host exits with an error.
     pub fn at_a_free_port() -> Result<Self, Failure> {
         TcpListener::bind("127.0.0.1:0")
             .and_then(|listener| listener.local_addr())
@@ -25,7 +25,7 @@ impl Health {
             .map_err(Failure::io("find a free port"))
     }
 
-    /// For the command line.
+    /// The address for the command line.
     pub fn address(&self) -> String {
         self.0.to_string()
     }
@@ -42,7 +42,7 @@ impl Health {
         Ok((status.to_owned(), body.to_owned()))
     }
 
-    /// Asks until the answer is this one; a host that starts does not answer at once.
+    /// Repeats the check until this is the answer; a host that is starting does not answer at once.
     pub fn becomes(&self, path: &str, status: &str, body: &str) -> Result<(), Failure> {
         let start = Instant::now();
         loop {

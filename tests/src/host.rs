@@ -1,5 +1,4 @@
-//! The real host in a directory of its own: started, asked, killed and started again as a test wishes. What it leaves mounted at the end
-//! fails the test.
+//! The real host in its own directory: a test starts, examines, kills and restarts it. A mount that is left at the end fails the test.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), xtask::failure::Failure> {
@@ -30,26 +29,26 @@ use xtask::place::{self, Place};
 use xtask::served::{ServeOptions, Served};
 use xtask::workspace::Workspace;
 
-/// Temporary directories of test hosts, so that a later run takes away what a killed one left.
+/// The prefix of the temporary directories of test hosts, by which a later run removes the directories of a killed run.
 const PREFIX: &str = "wasmount-test-";
 
-/// What a test may choose; the rest follows from the temporary directory.
+/// The options of a test; the rest follows from the temporary directory.
 #[derive(Debug, Clone, Default)]
 pub struct HostOptions {
-    /// The documents; plugins/directory as built if there is none.
+    /// The documents; the built plugins/directory if there is none.
     pub backends: Vec<PathBuf>,
-    /// Which services.
+    /// The role.
     pub role: HostRole,
     /// A program that runs the host, with arguments, such as `strace`.
     pub wrapper: Vec<OsString>,
     /// Further arguments of `wasmount serve`.
     pub more: Vec<OsString>,
-    /// Mount in a process of its own (`wasmount mounter`), and serve as this user without any capability; another than root serves a copy of
-    /// plugins/directory. Absent: one process, as root.
+    /// Mount in a separate process (`wasmount mounter`), and serve as this user without any capability; a user other than root serves a copy of
+    /// plugins/directory. `None`: one process, as root.
     pub split: Option<u32>,
-    /// Take volumes at any path below [`Host::paths`] too, and not at kubelet's paths alone: csi-sanity makes up its own.
+    /// Accept volumes at any path below [`Host::paths`] too, not only at kubelet's paths: csi-sanity chooses its own.
     pub any_paths: bool,
-    /// Mount, and have the pools, where another host does: the socket of its mounter.
+    /// Use the mounter of another host, and its pools: the socket of that mounter.
     pub mounter: Option<PathBuf>,
 }
 
@@ -63,15 +62,15 @@ pub enum HostRole {
     Node,
 }
 
-/// A host that was started.
+/// A running host.
 #[derive(Debug)]
 pub struct Host {
-    /// Absent once the test took care of the end.
+    /// `None` once the test has taken over the cleanup.
     place: Option<Place>,
     root: PathBuf,
     options: ServeOptions,
     served: Served,
-    /// Where another process mounts.
+    /// The separate mounter process, if there is one.
     mounting: Option<Mounting>,
     sockets: Vec<PathBuf>,
 }
@@ -87,7 +86,7 @@ impl HostRole {
 }
 
 impl Host {
-    /// Starts one and waits until its sockets take connections. Call it on the thread of the test: the host ends with that thread.
+    /// Starts a host and waits until its sockets accept connections. Call it on the thread of the test: the host is killed when that thread ends.
     pub fn start(options: HostOptions) -> Result<Self, Failure> {
         let HostOptions {
             mut backends,
@@ -114,7 +113,7 @@ impl Host {
             kubelet: place.kubelet(),
             node_id: "test-node".to_owned(),
             role: role.word().to_owned(),
-            // Tests run side by side, and a port is one for the machine.
+            // Tests run concurrently, and a port can be used once on a machine.
             health: "off".to_owned(),
             more,
             log: place.log(),
@@ -136,7 +135,7 @@ impl Host {
         if let Some(socket) = mounter {
             mount_at(&mut options, &socket);
         }
-        // A user without rights could not read what root compiled.
+        // An unprivileged user could not read code that root compiled.
         if split.is_none_or(|user| user == 0) {
             compiled::seed(&options.data, &options.backends)
                 .map_err(Failure::io("share compiled plugins with the host"))?;
@@ -153,29 +152,29 @@ impl Host {
         })
     }
 
-    /// Clients of the only driver (or the first in the order of names), once it says that it is ready.
+    /// Clients of the only driver (or the first by name), once it reports that it is ready.
     pub async fn client(&self) -> Result<Clients, Failure> {
         let mut clients = Clients::connect(self.socket()).await?;
         clients.ready().await?;
         Ok(clients)
     }
 
-    /// An orchestrator of the only driver (or the first in the order of names), once it has its plugin.
+    /// An orchestrator of the only driver (or the first by name), once its plugin serves.
     pub async fn orchestrator(&self) -> Result<Orchestrator, Failure> {
         Orchestrator::connect(self.socket(), &self.kubelet()).await
     }
 
-    /// The socket of the only driver (or the first in the order of names).
+    /// The socket of the only driver (or the first by name).
     pub fn socket(&self) -> &Path {
         self.sockets.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
-    /// All sockets, in the order of the drivers' names.
+    /// All sockets, ordered by the drivers' names.
     pub fn sockets(&self) -> &[PathBuf] {
         &self.sockets
     }
 
-    /// The command line; what is changed here holds from the next [`Host::restart`] on.
+    /// The command line; changes apply from the next [`Host::restart`] on.
     pub fn options(&mut self) -> &mut ServeOptions {
         &mut self.options
     }
@@ -185,17 +184,17 @@ impl Host {
         self.served.id()
     }
 
-    /// The temporary directory that holds all of it: room for what a test puts beside the host.
+    /// The temporary directory of the host: a test may put its own files there.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// `--kubelet-dir`: what is mounted must be below it.
+    /// `--kubelet-dir`: all mounts must be below it.
     pub fn kubelet(&self) -> PathBuf {
         self.options.kubelet.clone()
     }
 
-    /// `--path-root`, where the test takes [`HostOptions::any_paths`].
+    /// `--path-root`, if the test sets [`HostOptions::any_paths`].
     pub fn paths(&self) -> PathBuf {
         self.root.join("paths")
     }
@@ -213,7 +212,7 @@ impl Host {
         }
     }
 
-    /// `--data-dir` of the process that mounts: pools of relative paths lie there.
+    /// `--data-dir` of the process that mounts: pools with relative paths are below it.
     pub fn mount_data(&self) -> PathBuf {
         match &self.mounting {
             Some(mounting) => mounting.options().data.clone(),
@@ -221,17 +220,17 @@ impl Host {
         }
     }
 
-    /// The process that mounts, where it is another.
+    /// The separate mounter process, if there is one.
     pub fn mounting(&mut self) -> Option<&mut Mounting> {
         self.mounting.as_mut()
     }
 
-    /// What is mounted in the host's directory, from the kernel; stacked mounts stand more than once.
+    /// The mounts in the host's directory, from the kernel; stacked mounts are listed more than once.
     pub fn mounts(&self) -> Result<Vec<PathBuf>, Failure> {
         xtask::mountinfo::mounts_below(&self.root)
     }
 
-    /// Everything that it and its earlier lives have logged.
+    /// The log of the host, including earlier processes, and of its mounter.
     pub fn log(&self) -> String {
         let mounter = self.mounting.as_ref().map(|it| &it.options().log);
         let logs = [&self.options.log].into_iter().chain(mounter);
@@ -244,12 +243,12 @@ impl Host {
         self.served.kill_9()
     }
 
-    /// SIGTERM, and waits for the end.
+    /// Sends SIGTERM, and waits for the exit.
     pub fn terminate(&mut self) -> Result<ExitStatus, Failure> {
         self.served.terminate()
     }
 
-    /// Starts it again over the same directories, after [`Host::kill_9`], [`Host::terminate`] or an end of its own.
+    /// Starts the host again with the same directories, after [`Host::kill_9`], [`Host::terminate`] or an exit.
     pub fn restart(&mut self) -> Result<(), Failure> {
         self.served.kill_9()?;
         self.served = Served::start(&self.options)?;
@@ -257,7 +256,7 @@ impl Host {
         Ok(())
     }
 
-    /// Ends it and takes all away without a word on what was mounted: for tests that leave mounts on purpose.
+    /// Kills the host and removes everything without a check of the mounts: for tests that leave mounts on purpose.
     pub fn abandon(mut self) -> Result<Vec<PathBuf>, Failure> {
         self.served.kill_9()?;
         if let Some(mounting) = &mut self.mounting {
@@ -273,13 +272,13 @@ impl Drop for Host {
         if let Some(mounting) = &mut self.mounting {
             let _ = mounting.kill_9();
         }
-        // Those of raw block volumes stay until they are detached, which a failed test did not do.
+        // Loop devices of raw block volumes stay until they are detached, which a failed test did not do.
         let _ = loop_devices::detach_below(&self.root);
         let log = self.log();
         let Some(place) = self.place.take() else {
             return;
         };
-        // A host that could not be read from compiles again: slower, and all the same.
+        // If the cache cannot be read, a later host compiles again: slower, but with the same result.
         let _ = compiled::keep(&self.options.data);
         let left = place.take_away();
         if thread::panicking() {
@@ -293,7 +292,7 @@ impl Drop for Host {
     }
 }
 
-/// Starts a mounter with what `options` say of mounts, and changes them to a host that has no right at all.
+/// Starts a mounter with the options for mounting, and changes `options` to those of a host without any privilege.
 fn split_off(
     place: &Place,
     options: &mut ServeOptions,
@@ -329,7 +328,7 @@ fn split_off(
     Ok(mounting)
 }
 
-/// Has the mounter at this socket do what needs rights.
+/// Configures the host to use the mounter at this socket for privileged work.
 fn mount_at(options: &mut ServeOptions, socket: &Path) {
     options.run = PathBuf::new();
     let address = format!("unix:{}", socket.display());
@@ -338,8 +337,7 @@ fn mount_at(options: &mut ServeOptions, socket: &Path) {
         .extend(["--mounter".to_owned(), address].map(OsString::from));
 }
 
-/// The build directory may be one that only its owner can enter: another user gets a program, a plugin and a document beside the host's
-/// directories.
+/// The build directory may be accessible only to its owner: another user gets a program, a plugin and a document beside the host's directories.
 fn readable(place: &Place, options: &mut ServeOptions) -> Result<(), Failure> {
     let program = place.root().join("wasmount");
     fs::copy(&options.program, &program).map_err(Failure::io("copy the host's program"))?;
@@ -353,7 +351,7 @@ fn readable(place: &Place, options: &mut ServeOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs a program as a user, without any capability and without a way to any.
+/// The command that runs a program as a user, without capabilities and without a way to gain any.
 fn without_rights(user: u32) -> Vec<OsString> {
     let user = user.to_string();
     let words = [
@@ -367,7 +365,7 @@ fn without_rights(user: u32) -> Vec<OsString> {
         "--inh-caps=-all",
         "--ambient-caps=-all",
         "--no-new-privs",
-        // Again: a change of user clears it.
+        // Set again: a change of user clears it.
         "--pdeathsig",
         "TERM",
         "--",
@@ -375,7 +373,7 @@ fn without_rights(user: u32) -> Vec<OsString> {
     words.into_iter().map(OsString::from).collect()
 }
 
-/// What the host said belongs to what the failing test says.
+/// The output of a failing test includes the host's log.
 #[expect(
     clippy::print_stderr,
     reason = "the test runner captures what a test prints, and shows it when the test fails"

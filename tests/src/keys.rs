@@ -7,7 +7,7 @@ use xtask::failure::Failure;
 use xtask::tools::COSIGN;
 use xtask::workspace::Workspace;
 
-/// Makes NAME.key, which this password opens, and NAME.pub in a folder.
+/// Creates NAME.key, encrypted with this password, and NAME.pub in a directory.
 pub fn key_pair(folder: &Path, name: &str, password: &str) -> Result<(), Failure> {
     let program = COSIGN.build(&Workspace::locate()?)?;
     let mut cosign = Command::new(program);

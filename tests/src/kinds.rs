@@ -1,4 +1,4 @@
-//! The kinds of volumes that plugins/hostpath makes: how each is asked for, and how a pod writes and reads it.
+//! The kinds of volumes of plugins/hostpath: requests for each, and how a pod writes and reads it.
 
 use crate::orchestrator::{Orchestrator, Volume};
 use crate::requests;
@@ -16,7 +16,7 @@ use wasmount_csi::wire::csi::v1::{
     CreateVolumeRequest, NodePublishVolumeRequest, NodeStageVolumeRequest, VolumeCapability,
 };
 
-/// What a volume is, and what a pod sees of it.
+/// A kind of volume, as a pod sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A tree of the pool.
@@ -28,7 +28,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All that hostpath makes.
+    /// All kinds of hostpath.
     pub const ALL: [Kind; 5] = [
         Kind::Directory,
         Kind::Filesystem("ext4"),
@@ -37,7 +37,7 @@ impl Kind {
         Kind::Block,
     ];
 
-    /// Little more than what the tools make a file system of: mkfs.xfs wants 300 MiB, mkfs.btrfs 109 MiB. Images are sparse.
+    /// The size: little more than the tools' minimum. mkfs.xfs needs 300 MiB, mkfs.btrfs 109 MiB. Images are sparse.
     pub fn bytes(self) -> i64 {
         match self {
             Kind::Directory => 1 << 20,
@@ -47,12 +47,12 @@ impl Kind {
         }
     }
 
-    /// For one node that writes.
+    /// A capability for one node that writes.
     pub fn capability(self) -> VolumeCapability {
         self.capability_in(Mode::SingleNodeWriter)
     }
 
-    /// In some mode.
+    /// A capability with this access mode.
     pub fn capability_in(self, mode: Mode) -> VolumeCapability {
         let access_type = match self {
             Kind::Block => AccessType::Block(BlockVolume {}),
@@ -68,7 +68,7 @@ impl Kind {
         }
     }
 
-    /// CreateVolume, of [`Kind::bytes`], under a name of this test's own.
+    /// CreateVolume, of [`Kind::bytes`], with a name that is unique to this test.
     pub fn create(self, name: &str) -> CreateVolumeRequest {
         let kind = match self {
             Kind::Directory => "directory",
@@ -81,7 +81,7 @@ impl Kind {
         }
     }
 
-    /// NodeStageVolume, at the volume's place.
+    /// NodeStageVolume, at the volume's staging path.
     pub fn stage(self, volume: &Volume) -> NodeStageVolumeRequest {
         NodeStageVolumeRequest {
             volume_capability: Some(self.capability()),
@@ -97,21 +97,21 @@ impl Kind {
         }
     }
 
-    /// A volume of this name, with its place.
+    /// Creates a volume of this name, and its directories.
     pub async fn created(self, orchestrator: &Orchestrator, name: &str) -> Result<Volume, Status> {
         let (id, _) = orchestrator.create(self.create(name)).await?;
         let place = orchestrator.place(name, id);
         place.map_err(|failure| Status::internal(failure.to_string()))
     }
 
-    /// Stages, and publishes to the first pod.
+    /// Stages the volume, and publishes it to the first pod.
     pub async fn set_up(self, orchestrator: &Orchestrator, volume: &Volume) -> Result<(), Status> {
         orchestrator.stage_as(self.stage(volume)).await?;
         let publish = self.publish(volume, &volume.target);
         orchestrator.publish_as(publish).await
     }
 
-    /// Writes as a pod does that sees the volume at this path, down to stable storage.
+    /// Writes as a pod does that sees the volume at this path, and syncs to stable storage.
     pub fn write(self, at: &Path, content: &[u8]) -> io::Result<()> {
         let mut file = match self {
             Kind::Block => File::options().write(true).open(at)?,
@@ -121,7 +121,7 @@ impl Kind {
         file.sync_all()
     }
 
-    /// Reads that many bytes back.
+    /// Reads this many bytes.
     pub fn read(self, at: &Path, length: usize) -> io::Result<Vec<u8>> {
         let file = match self {
             Kind::Block => File::open(at)?,
@@ -134,32 +134,32 @@ impl Kind {
     }
 }
 
-/// Bytes that no file system makes by itself.
+/// Bytes that no file system writes on its own.
 pub fn random_bytes(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     let mut filled = 0;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        // It is there since Linux 3.17, and after boot it never fails.
+        // Available since Linux 3.17; after boot it never fails.
         filled += getrandom(rest, GetRandomFlags::empty()).unwrap_or_default();
     }
     bytes
 }
 
-/// Whether the kernel lets this process, and a host that it starts, grow an ext4 that is mounted (ext4(5), `EXT4_IOC_RESIZE_FS`).
+/// Whether the kernel permits this process, and a host that it starts, to expand a mounted ext4 (ext4(5), `EXT4_IOC_RESIZE_FS`).
 pub fn may_grow_ext4_online() -> bool {
     let own = capabilities(None);
     own.is_ok_and(|own| own.effective.contains(CapabilitySet::SYS_RESOURCE))
 }
 
-/// On one node a driver's name and an id are one volume, and teardown of it detaches its loop devices, which are the machine's: tests
-/// that run side by side must not have the same. A test has a thread with its name, and a process.
+/// On one node a driver name and an id identify a volume, and its teardown detaches its loop devices, which are shared by the machine: tests that run
+/// concurrently must use different names. Each test has a thread with its name, and a process.
 fn of_this_test(name: &str) -> String {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or_default();
     format!("{name} {} {test}", std::process::id())
 }
 
-/// The file in a volume that is mounted.
+/// The file in a mounted volume.
 fn data(at: &Path) -> PathBuf {
     at.join("data")
 }

@@ -10,25 +10,25 @@ use std::time::{Duration, Instant};
 use xtask::failure::Failure;
 use xtask::mountinfo;
 
-/// The host's own folder in a pool.
+/// The host's own directory in a pool.
 const POOL_FOLDER: &str = ".wasmount";
 
-/// Folders in there that must be empty: what is being deleted, and what is being made.
+/// Directories in there that must be empty: for content that is being deleted or created.
 const POOL_WORK: [&str; 2] = ["trash", "unfinished"];
 
-/// In the data directory: what the node must know of a volume after a reboot, one file each.
+/// The directory below the data directory with one file for each volume: what the node must know after a reboot.
 const RECORDS: &str = "mounts";
 
 /// Files that exist only while something is being written.
 const HALF_WRITTEN: [&str; 3] = ["aside", "quarantined", "new"];
 
-/// How long a pool's trash may take: it is emptied in the background after a kill.
+/// Time limit for a pool's trash, which is emptied in the background after a kill.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Between two looks.
+/// Pause between two checks.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Everything that is left, in words; waits for what goes in the background. `pool` is the directory of the only pool.
+/// Messages about everything that is left; waits for background work. `pool` is the directory of the only pool.
 pub fn left_behind(host: &Host, pool: &Path) -> Result<Vec<String>, Failure> {
     let start = Instant::now();
     loop {
@@ -40,17 +40,17 @@ pub fn left_behind(host: &Host, pool: &Path) -> Result<Vec<String>, Failure> {
     }
 }
 
-/// The pool of plugins/directory as its own document places it.
+/// The pool of plugins/directory in its own document.
 pub fn directory_pool(host: &Host) -> PathBuf {
     host.mount_data().join("pools/directory")
 }
 
-/// The pool of plugins/hostpath as its own document places it.
+/// The pool of plugins/hostpath in its own document.
 pub fn hostpath_pool(host: &Host) -> PathBuf {
     host.mount_data().join("pools/hostpath")
 }
 
-/// The pool of plugins/local-images as its own document places it.
+/// The pool of plugins/local-images in its own document.
 pub fn local_images_pool(host: &Host) -> PathBuf {
     host.mount_data().join("pools/local-images")
 }
@@ -106,7 +106,7 @@ fn look(host: &Host, pool: &Path) -> Result<Vec<String>, Failure> {
     Ok(found)
 }
 
-/// Everything below a directory, links not followed; what goes while we look is gone.
+/// All entries below a directory, without following links; entries that are removed meanwhile are left out.
 pub fn below(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Vec::new();
     for path in entries(directory)? {

@@ -1,7 +1,6 @@
-//! Fixtures of the whole-system tests: the real program, real mounts, csi-sanity. The tests themselves lie in `tests/tests`, one file a
-//! promise of the project.
+//! Fixtures of the system tests: the real program, real mounts, csi-sanity. The tests are in `tests/tests`, one file for each promise of the project.
 //!
-//! Nothing here reaches into the host: what a test needs to know it learns from the sockets, the kernel and the log.
+//! The fixtures use no internals of the host: a test learns everything from the sockets, the kernel and the log.
 
 #![forbid(unsafe_code)]
 

@@ -9,13 +9,13 @@ use xtask::failure::Failure;
 /// Block devices of the kernel.
 const DEVICES: &str = "/sys/block";
 
-/// Names such as `loop7` whose file lies, or lay, below a directory, in order.
+/// Names such as `loop7`, in order, of the devices with a backing file that is, or was, below a directory.
 pub fn backed_below(directory: &Path) -> Result<Vec<String>, Failure> {
     let entries = fs::read_dir(DEVICES).map_err(Failure::io(format!("list {DEVICES}")))?;
     let mut found = Vec::new();
     for entry in entries {
         let entry = entry.map_err(Failure::io(format!("list {DEVICES}")))?;
-        // Absent where no file is behind it, and for all other devices.
+        // Absent if the device has no backing file, and for all other devices.
         let backing = fs::read_to_string(entry.path().join("loop/backing_file"));
         let is_below = |backing: String| Path::new(backing.trim_end()).starts_with(directory);
         if backing.is_ok_and(is_below) {
@@ -26,20 +26,20 @@ pub fn backed_below(directory: &Path) -> Result<Vec<String>, Failure> {
     Ok(found)
 }
 
-/// The files behind all of them, as the kernel names them.
+/// The backing files of all loop devices, as the kernel names them.
 pub fn backing_files() -> Result<Vec<String>, Failure> {
     let entries = fs::read_dir(DEVICES).map_err(Failure::io(format!("list {DEVICES}")))?;
     let backing = |entry: fs::DirEntry| entry.path().join("loop/backing_file");
-    // Absent where no file is behind it, and for all other devices.
+    // Absent if the device has no backing file, and for all other devices.
     let files = entries.flatten().map(backing).flat_map(fs::read_to_string);
     Ok(files.map(|file| file.trim_end().to_owned()).collect())
 }
 
-/// Takes them off their files, as a power cut does.
+/// Detaches them from their files, as a power cut does.
 pub fn detach_below(directory: &Path) -> Result<(), Failure> {
     for name in backed_below(directory)? {
         let device = Path::new("/dev").join(name);
-        // One that goes by itself may be gone by now.
+        // A device that detaches itself may be gone by now.
         let detached = command::read(Command::new("losetup").arg("--detach").arg(&device));
         if let Err(failure) = detached
             && backed_below(directory)?

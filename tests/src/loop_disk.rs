@@ -1,4 +1,4 @@
-//! A disk of its own, as a file: a file system that is mounted over a host's directory, stands still or loses its power.
+//! A disk for one test, as a file: its file system is mounted over a host's directory, can be frozen, and can lose its power.
 
 use crate::loop_devices;
 use std::fs::{self, File};
@@ -10,19 +10,19 @@ use tempfile::TempDir;
 use xtask::command;
 use xtask::failure::Failure;
 
-/// The file.
+/// The backing file.
 const IMAGE: &str = "disk";
 
 /// Smallest file that a loop device takes, in bytes.
 const SECTOR: usize = 512;
 
-/// How long another process may keep the disk: a test in a namespace of its own.
+/// How long another process may keep the disk: a test in a separate namespace.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Between two looks.
+/// Pause between two checks.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Mounted, until this is dropped.
+/// Mounted until this is dropped.
 #[derive(Debug)]
 pub struct LoopDisk {
     image: PathBuf,
@@ -30,14 +30,14 @@ pub struct LoopDisk {
     _folder: TempDir,
 }
 
-/// As long as it stands still.
+/// Frozen until this is dropped.
 #[derive(Debug)]
 pub struct Frozen<'a> {
     path: &'a Path,
 }
 
 impl LoopDisk {
-    /// Makes one of so many bytes (sparse) and mounts it over a directory.
+    /// Creates a disk of this many bytes (sparse) and mounts it over a directory.
     pub fn mount(path: &Path, bytes: u64) -> Result<Self, Failure> {
         Self::mount_as("ext4", path, bytes)
     }
@@ -56,7 +56,7 @@ impl LoopDisk {
         let mut make = Command::new(format!("mkfs.{file_system}"));
         make.arg("-q");
         if file_system == "ext4" {
-            // Asks no questions, a file being no block device.
+            // No questions, though a file is not a block device.
             make.arg("-F");
         }
         command::read(make.arg(&image))?;
@@ -69,30 +69,30 @@ impl LoopDisk {
         Ok(disk)
     }
 
-    /// From now on nothing reaches the disk, not even what is in memory already (`EXT4_GOING_FLAGS_NOLOGFLUSH`); all access fails.
+    /// From now on nothing is written to the disk, not even cached data (`EXT4_GOING_FLAGS_NOLOGFLUSH`); all access fails.
     pub fn cut_power(&self) -> Result<(), Failure> {
         let mut shutdown = Command::new("xfs_io");
         shutdown.args(["-x", "-c", "shutdown"]).arg(&self.path);
         command::read(&mut shutdown).map(drop)
     }
 
-    /// From now on every change of it waits, until what is given is dropped (fsfreeze(8)); reading does not.
+    /// From now on every write waits, until the returned value is dropped (fsfreeze(8)); reads do not.
     pub fn freeze(&self) -> Result<Frozen<'_>, Failure> {
         command::read(Command::new("fsfreeze").arg("--freeze").arg(&self.path))?;
         Ok(Frozen { path: &self.path })
     }
 
-    /// Comes back with what the disk has. Nothing may use it any more.
+    /// Mounts the disk again with what was written to it. No process may use it any more.
     pub fn power_up(&self) -> Result<(), Failure> {
         let start = Instant::now();
-        // A child of another test that has not yet called execve(2) has our descriptors.
+        // A child of another test that has not yet called execve(2) has copies of this process's descriptors.
         while let Err(failure) = command::read(Command::new("umount").arg(&self.path)) {
             if start.elapsed() > PATIENCE {
                 return Err(failure);
             }
             thread::sleep(LOOK);
         }
-        // A mount namespace that was made meanwhile has a copy of the mount, and as long as there is one, a mount is the dead one again.
+        // A mount namespace that was created meanwhile has a copy of the mount. As long as there is a copy, a new mount would be the dead one again.
         while !loop_devices::backed_below(&self.image)?.is_empty() {
             if start.elapsed() > PATIENCE {
                 return Err(Failure::Unexpected {
@@ -101,7 +101,7 @@ impl LoopDisk {
             }
             thread::sleep(LOOK);
         }
-        // Devices are numbered anew at every boot: another file system has the number now.
+        // Devices get new numbers at every boot: another file system has the number now.
         let place_holder = self.image.with_extension("other");
         fs::write(&place_holder, [0; SECTOR])
             .map_err(Failure::io(format!("write {}", place_holder.display())))?;
@@ -128,9 +128,10 @@ impl Drop for Frozen<'_> {
 
 impl Drop for LoopDisk {
     fn drop(&mut self) {
-        // What a failed test left on its files would keep them, and never be removed: from the unmount on it has no path below this one any more.
+        // Loop devices that a failed test left on its files would keep them in use, and never be removed: after the unmount they have no path below
+        // this one any more.
         let _ = loop_devices::detach_below(&self.path);
-        // Lazily: a host that still runs, since the test failed, must not keep it.
+        // Lazily: a host of a failed test may still run, and must not keep it mounted.
         let _ = command::read(Command::new("umount").arg("--lazy").arg(&self.path));
     }
 }
@@ -141,7 +142,7 @@ mod tests {
     use crate::namespace;
     use crate::root::needs_root;
 
-    /// Of the disk, in bytes.
+    /// Size of the disk, in bytes.
     const BYTES: u64 = 16 << 20;
 
     #[test]
@@ -163,7 +164,7 @@ mod tests {
             [name.to_str().unwrap()]
         );
         drop(disk);
-        // Without its mount the file's name begins at the top of the disk.
+        // Without its mount the file's name is relative to the root of the disk.
         let backing = Path::new("/sys/block").join(name).join("loop/backing_file");
         let left = fs::read_to_string(backing).unwrap_or_default();
         assert_ne!(left.trim_end(), "/volume");

@@ -1,4 +1,4 @@
-//! `wasmount mounter` beside a host: its real command line, its socket, its life apart from the host's.
+//! `wasmount mounter` beside a host: its real command line, its socket, and its process.
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect};
 use std::ffi::OsString;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use xtask::failure::Failure;
 use xtask::process::Process;
 
-/// Until its socket must be there: it compiles nothing, but the machine is busy with tests.
+/// Time limit for its socket: it compiles nothing, but the machine is busy with tests.
 const START: Duration = Duration::from_secs(30);
 
-/// Between two looks at the socket.
+/// Pause between two checks of the socket.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The command line of `wasmount mounter`.
@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub struct MounterOptions {
     /// The program.
     pub program: PathBuf,
-    /// `--backend`, each.
+    /// The `--backend` options.
     pub backends: Vec<PathBuf>,
     /// `--data-dir`.
     pub data: PathBuf,
@@ -32,13 +32,13 @@ pub struct MounterOptions {
     pub socket: PathBuf,
     /// `--client-uid`.
     pub client_uid: u32,
-    /// Anything else.
+    /// Other arguments.
     pub more: Vec<OsString>,
-    /// Takes its standard output and error; appended to.
+    /// The file to which its standard output and error are appended.
     pub log: PathBuf,
 }
 
-/// One that was started.
+/// A running mounter.
 #[derive(Debug)]
 pub struct Mounting {
     process: Process,
@@ -84,7 +84,7 @@ impl Mounting {
         self.process.id()
     }
 
-    /// How it was started.
+    /// The options that it was started with.
     pub fn options(&self) -> &MounterOptions {
         &self.options
     }
@@ -94,19 +94,19 @@ impl Mounting {
         self.process.kill_9()
     }
 
-    /// SIGTERM, and waits for the end.
+    /// Sends SIGTERM, and waits for the exit.
     pub fn terminate(&mut self) -> Result<ExitStatus, Failure> {
         self.process.terminate()
     }
 
-    /// Starts it again, killing it if it runs.
+    /// Starts it again; kills it first if it runs.
     pub fn restart(&mut self) -> Result<(), Failure> {
         self.kill_9()?;
         self.process = Process::start(self.options.command(), &self.options.log)?;
         self.wait()
     }
 
-    /// Until it listens: a socket that a killed one left refuses.
+    /// Waits until it listens: the socket that a killed one left refuses connections.
     fn wait(&mut self) -> Result<(), Failure> {
         let start = Instant::now();
         while !listens(&self.options.socket) {

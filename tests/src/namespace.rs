@@ -1,14 +1,14 @@
-//! A mount namespace for one test. Each new namespace begins with a copy of every mount that it sees, and as long as the
-//! copy is there, a file system that was unmounted and its loop device are in use: tests that ask whether they are must not be seen.
+//! A mount namespace for one test. Each new namespace begins with a copy of every mount. As long as the copy exists, an unmounted file system and its
+//! loop device are in use: a test that checks for this must be in a namespace that others do not copy.
 
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::thread::UnshareFlags;
 use std::path::Path;
 
-/// All mounts lie below it.
+/// The root of all mounts.
 const ROOT: &str = "/";
 
-/// Moves the calling thread into a namespace of its own. Its mounts are shared, as kubelet's directory must be, but with no other namespace.
+/// Moves the calling thread into its own namespace. Its mounts are shared, as kubelet's directory must be, but with no other namespace.
 ///
 /// # Panics
 /// Without CAP_SYS_ADMIN.

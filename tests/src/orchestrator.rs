@@ -1,7 +1,7 @@
-//! The container orchestrator's part: the calls of a volume's life in kubelet's layout of paths, with answers as they come, so that a test
+//! The part of the container orchestrator: the calls of a full volume lifecycle, with kubelet's layout of paths and unchanged answers, so that a test
 //! reads as a list of calls and codes.
 //!
-//! It keeps no state of the driver's: what a test wants to know it asks again.
+//! It keeps no state of the driver: a test asks the driver again.
 
 use crate::requests::{self, capability};
 use sha2::{Digest, Sha256};
@@ -22,8 +22,7 @@ use xtask::failure::Failure;
 /// Size of a volume unless a test says otherwise, in bytes.
 pub const VOLUME_BYTES: i64 = 1 << 20;
 
-/// How long a call is repeated that finds another under way, or a plugin that is still being compiled. Generous: other tests share the
-/// machine.
+/// How long a call is repeated while another one is under way, or the plugin is still being compiled. Generous: other tests share the machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Between two attempts.
@@ -37,14 +36,14 @@ pub struct Orchestrator {
     driver: String,
 }
 
-/// A volume that was created, and where one pod uses it.
+/// A created volume, and its paths for one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Volume {
-    /// As the driver named it.
+    /// The id that the driver returned.
     pub id: String,
-    /// Its staging directory, which the orchestrator makes.
+    /// Its staging path, which the orchestrator creates.
     pub staging: PathBuf,
-    /// The target of its first pod; only what lies above it is made.
+    /// The target path of its first pod; only the parent directory is created.
     pub target: PathBuf,
 }
 
@@ -57,7 +56,7 @@ impl Orchestrator {
         Ok(orchestrator)
     }
 
-    /// Connects, whether there is a plugin or not.
+    /// Connects without waiting for a plugin.
     pub async fn connect_at_once(socket: &Path, kubelet: &Path) -> Result<Self, Failure> {
         let mut orchestrator = Self {
             clients: Clients::connect(socket).await?,
@@ -69,7 +68,7 @@ impl Orchestrator {
         Ok(orchestrator)
     }
 
-    /// The bare clients, for requests that no well-behaved orchestrator makes.
+    /// The gRPC clients, for requests that a well-behaved orchestrator does not send.
     pub fn clients(&self) -> Clients {
         self.clients.clone()
     }
@@ -81,7 +80,7 @@ impl Orchestrator {
         Ok(answer.into_inner().name)
     }
 
-    /// Succeeds if the controller's capabilities are known, which are the plugin's.
+    /// Succeeds if the controller's capabilities are known: they are the plugin's.
     pub async fn has_plugin(&self) -> Result<(), Status> {
         let request = ControllerGetCapabilitiesRequest {};
         let mut controller = self.clients().controller;
@@ -96,8 +95,8 @@ impl Orchestrator {
         Ok(answer.into_inner().available_capacity)
     }
 
-    /// Where a volume of this name goes: its staging directory and the parent of its target are made. kubelet takes the hash of the volume's
-    /// id; here it is the name's, so that a test may have two places for one volume.
+    /// The paths for a volume of this name; creates its staging path and the parent of its target path. kubelet uses the hash of the volume's id;
+    /// here it is the hash of the name, so that a test may have two sets of paths for one volume.
     pub fn place(&self, name: &str, id: String) -> Result<Volume, Failure> {
         let hash = hex::encode(Sha256::digest(name));
         let staging = self
@@ -116,7 +115,7 @@ impl Orchestrator {
         })
     }
 
-    /// The target of a pod; what lies above it is made.
+    /// The target path of a pod; its parent directory is created.
     pub fn target(&self, name: &str, pod: &str) -> Result<PathBuf, Failure> {
         let directory = self
             .kubelet
@@ -129,7 +128,7 @@ impl Orchestrator {
         Ok(directory.join("mount"))
     }
 
-    /// CreateVolume; the id and the size.
+    /// CreateVolume; returns the id and the size.
     pub async fn create(&self, request: CreateVolumeRequest) -> Result<(String, i64), Status> {
         let answer = self.clients().controller.create_volume(request).await?;
         let volume = answer.into_inner().volume;
@@ -137,7 +136,7 @@ impl Orchestrator {
         Ok((volume.volume_id, volume.capacity_bytes))
     }
 
-    /// A volume of [`VOLUME_BYTES`] with its place.
+    /// Creates a volume of [`VOLUME_BYTES`], and its directories.
     pub async fn created(&self, name: &str) -> Result<Volume, Failure> {
         let created = self.create(requests::create(name, VOLUME_BYTES)).await;
         let (id, _) = created.map_err(|status| refused("CreateVolume", &status))?;
@@ -156,14 +155,14 @@ impl Orchestrator {
         Ok(())
     }
 
-    /// ControllerExpandVolume; the size.
+    /// ControllerExpandVolume; returns the size.
     pub async fn expand(&self, request: ControllerExpandVolumeRequest) -> Result<i64, Status> {
         let mut controller = self.clients().controller;
         let answer = controller.controller_expand_volume(request).await?;
         Ok(answer.into_inner().capacity_bytes)
     }
 
-    /// NodeExpandVolume; the size, 0 if unknown.
+    /// NodeExpandVolume; returns the size, 0 if unknown.
     pub async fn node_expand(&self, request: NodeExpandVolumeRequest) -> Result<i64, Status> {
         let answer = self.clients().node.node_expand_volume(request).await?;
         Ok(answer.into_inner().capacity_bytes)
@@ -179,19 +178,19 @@ impl Orchestrator {
         Ok(())
     }
 
-    /// NodeStageVolume, at the volume's place.
+    /// NodeStageVolume, at the volume's staging path.
     pub async fn stage(&self, volume: &Volume) -> Result<(), Status> {
         self.stage_as(requests::stage(&volume.id, &volume.staging))
             .await
     }
 
-    /// NodeStageVolume, as a test wishes.
+    /// NodeStageVolume, with this request.
     pub async fn stage_as(&self, request: NodeStageVolumeRequest) -> Result<(), Status> {
         self.clients().node.node_stage_volume(request).await?;
         Ok(())
     }
 
-    /// NodeUnstageVolume, at the volume's place.
+    /// NodeUnstageVolume, at the volume's staging path.
     pub async fn unstage(&self, volume: &Volume) -> Result<(), Status> {
         self.unstage_at(&volume.id, &volume.staging).await
     }
@@ -209,7 +208,7 @@ impl Orchestrator {
         self.publish_as(request).await
     }
 
-    /// NodePublishVolume, as a test wishes.
+    /// NodePublishVolume, with this request.
     pub async fn publish_as(&self, request: NodePublishVolumeRequest) -> Result<(), Status> {
         self.clients().node.node_publish_volume(request).await?;
         Ok(())
@@ -240,7 +239,7 @@ impl Orchestrator {
         self.publish(volume).await
     }
 
-    /// Unpublishes, unstages and deletes, whatever was reached: each call is repeated while an earlier one is still under way.
+    /// Unpublishes, unstages and deletes, whichever steps were done: each call is repeated while an earlier one is still under way.
     pub async fn tear_down(&self, volume: &Volume) -> Result<(), Status> {
         let busy = &[Code::Aborted];
         patiently(busy, || self.unpublish(volume)).await?;
@@ -248,8 +247,8 @@ impl Orchestrator {
         patiently(busy, || self.delete(&volume.id)).await
     }
 
-    /// The same beside others who do it too: a loop device goes when the last one closes it, and a process that lists all of them has each open for
-    /// a moment. So the delete is repeated while the volume is in use, as external-provisioner does.
+    /// The same while other tests do it too: a loop device is detached when the last process closes it, and a process that lists all loop devices has
+    /// each open for a moment. So the deletion is repeated while the volume is in use, as external-provisioner does.
     pub async fn tear_down_beside_others(&self, volume: &Volume) -> Result<(), Status> {
         let busy = &[Code::Aborted, Code::Unavailable];
         patiently(busy, || self.unpublish(volume)).await?;
@@ -266,19 +265,19 @@ impl Volume {
         std::fs::write(&file, content).map_err(Failure::io(format!("write {}", file.display())))
     }
 
-    /// Reads that file through the pod's target, or wherever else the volume is.
+    /// Reads that file through the pod's target path, or another mount of the volume.
     pub fn read_at(&self, mount: &Path) -> Result<String, Failure> {
         let file = mount.join("data");
         std::fs::read_to_string(&file).map_err(Failure::io(format!("read {}", file.display())))
     }
 }
 
-/// The code of an answer, as a table of a test holds it.
+/// The code of an answer, for a table of a test.
 pub fn code<T>(answer: &Result<T, Status>) -> Code {
     answer.as_ref().err().map_or(Code::Ok, Status::code)
 }
 
-/// Repeats a call while it answers one of these codes, as an orchestrator does; gives the last answer.
+/// Repeats a call while it returns one of these codes, as an orchestrator does; returns the last answer.
 pub async fn patiently<T, F>(again: &[Code], mut call: impl FnMut() -> F) -> Result<T, Status>
 where
     F: Future<Output = Result<T, Status>>,

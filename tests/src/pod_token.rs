@@ -7,7 +7,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use xtask::failure::Failure;
 
-/// Makes a pod of the account on the node, and gives its token.
+/// Creates a pod of the account on the node, and returns its token.
 pub async fn token_on(
     client: &Client,
     namespace: &str,

@@ -1,5 +1,5 @@
-//! A way to a server that can be cut without an end of any connection, as a broken network cuts it: what is sent is neither refused nor lost at once,
-//! it just never arrives.
+//! A TCP relay to a server that can stop without closing a connection, as in a broken network: data is neither refused nor lost at once, it just
+//! never arrives.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -9,10 +9,10 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use xtask::failure::Failure;
 
-/// What is passed on at a time. 16 KiB: a TLS record.
+/// Bytes that are passed on at a time. 16 KiB: a TLS record.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// A way that is open; it ends with this.
+/// A running relay; it stops when dropped.
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
@@ -21,7 +21,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Opens a way to a server.
+    /// Starts a relay to a server.
     pub async fn start(to: SocketAddr) -> Result<Self, Failure> {
         let failed = || Failure::io("listen for a relay");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
@@ -41,7 +41,7 @@ impl Relay {
         })
     }
 
-    /// Where it begins.
+    /// The address of the relay.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -51,7 +51,7 @@ impl Relay {
         self.open.send_replace(false);
     }
 
-    /// What was sent meanwhile arrives now.
+    /// Data that was sent meanwhile arrives now.
     pub fn mend(&self) {
         self.open.send_replace(true);
     }
@@ -69,7 +69,7 @@ async fn join(client: TcpStream, to: SocketAddr, open: watch::Receiver<bool>) {
     );
 }
 
-/// Until one of the two ends, or it is no longer needed.
+/// Copies until one of the two ends, or the relay is dropped.
 async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut open: watch::Receiver<bool>) {
     let mut piece = vec![0; PIECE_BYTES];
     while let Ok(length @ 1..) = from.read(&mut piece).await {

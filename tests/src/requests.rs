@@ -1,4 +1,4 @@
-//! Requests as a well-behaved orchestrator makes them; a test changes the one field that it is about.
+//! Valid requests of an orchestrator; a test changes the one field that it examines.
 
 use std::path::Path;
 use wasmount_csi::wire::csi::v1::volume_capability::access_mode::Mode;
@@ -9,7 +9,7 @@ use wasmount_csi::wire::csi::v1::{
     NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
 };
 
-/// CreateVolume of at least so many bytes.
+/// CreateVolume of at least this many bytes.
 pub fn create(name: &str, bytes: i64) -> CreateVolumeRequest {
     CreateVolumeRequest {
         name: name.to_owned(),
@@ -19,7 +19,7 @@ pub fn create(name: &str, bytes: i64) -> CreateVolumeRequest {
     }
 }
 
-/// ControllerExpandVolume to at least so many bytes.
+/// ControllerExpandVolume to at least this many bytes.
 pub fn expand(id: &str, bytes: i64) -> ControllerExpandVolumeRequest {
     ControllerExpandVolumeRequest {
         volume_id: id.to_owned(),
@@ -85,12 +85,12 @@ pub fn node_expand(id: &str, path: &Path, bytes: i64) -> NodeExpandVolumeRequest
     }
 }
 
-/// Mounted, and one node writes.
+/// A mounted file system that one node writes to.
 pub fn capability() -> VolumeCapability {
     mounted(Mode::SingleNodeWriter, &[])
 }
 
-/// Mounted in some mode with some mount flags.
+/// A mounted file system with this access mode and these mount flags.
 pub fn mounted(mode: Mode, flags: &[&str]) -> VolumeCapability {
     VolumeCapability {
         access_mode: Some(AccessMode { mode: mode.into() }),
@@ -101,7 +101,7 @@ pub fn mounted(mode: Mode, flags: &[&str]) -> VolumeCapability {
     }
 }
 
-/// A range without an upper end.
+/// A range without an upper limit.
 pub fn at_least(bytes: i64) -> CapacityRange {
     CapacityRange {
         required_bytes: bytes,

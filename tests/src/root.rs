@@ -1,4 +1,4 @@
-//! The right that tests with `privileged_` in front of their name need.
+//! The check for root, which tests with the prefix `privileged_` need.
 
 /// Fails the calling test in one line if it does not run as root.
 ///

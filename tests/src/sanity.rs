@@ -9,23 +9,23 @@ use xtask::failure::Failure;
 use xtask::tools::Tool;
 use xtask::workspace::Workspace;
 
-/// Size of a volume: csi-sanity's own default of 10 GiB is more than a small machine has to promise.
+/// Size of a volume: csi-sanity's own default of 10 GiB is more than a small machine can promise.
 const VOLUME_BYTES: u64 = 64 << 20;
 
 /// Size after expansion.
 const EXPANDED_BYTES: u64 = 128 << 20;
 
-/// What a spec says whose connection was there too soon: `utils.Connect` of csi-test asks for the state, then waits for another one; a connection
-/// that is ready before the first question never changes, and after a minute counts as none.
+/// The message of a spec whose connection was ready too early: `utils.Connect` of csi-test reads the state, then waits for another state; a
+/// connection that is ready before the first read never changes, and after a minute counts as failed.
 const MISSED_CONNECTION: &str = "Connection timed out";
 
-/// How often the suite is run when it misses its connection, which takes a busy machine.
+/// How often the suite runs if it misses its connection, which happens on a busy machine.
 const RUNS: u32 = 3;
 
-/// In every map of secrets that the suite sends: what must show up nowhere.
+/// A value in every map of secrets that the suite sends; it must not appear anywhere.
 pub const SECRET: &str = "correct-horse-battery-staple";
 
-/// The maps of secrets that the suite knows, one an RPC; 5.4 does not know the last one and passes over it.
+/// The maps of secrets that the suite supports, one for each RPC; 5.4 does not support the last one and ignores it.
 const SECRETS: [&str; 13] = [
     "CreateVolumeSecret",
     "DeleteVolumeSecret",
@@ -45,11 +45,11 @@ const SECRETS: [&str; 13] = [
 /// One run of the suite.
 #[derive(Debug)]
 pub struct SanityRun<'a> {
-    /// Which version of it.
+    /// The version of the suite.
     pub tool: Tool,
     /// The socket of the driver, or of its node service.
     pub endpoint: &'a Path,
-    /// The socket of its controller service, if that is another.
+    /// The socket of its controller service, if it differs.
     pub controller_endpoint: Option<&'a Path>,
     /// A directory below a path root of the node: mounts and staging paths are made in it.
     pub directory: &'a Path,
@@ -57,25 +57,25 @@ pub struct SanityRun<'a> {
     pub access_type: &'a str,
     /// Parameters of every volume.
     pub parameters: &'a [(&'a str, &'a str)],
-    /// Mutable parameters of volumes that are made with some, or modified.
+    /// Mutable parameters of volumes that are created with some, or modified.
     pub mutable_parameters: &'a [(&'a str, &'a str)],
 }
 
-/// What it said.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct SanityOutcome {
     /// Specs that passed.
     pub passed: usize,
-    /// Specs that did not, with the reason.
+    /// Specs that failed, with the reason.
     pub failed: Vec<String>,
-    /// Specs that skipped themselves, since the driver does not offer what they test, with the reason.
+    /// Specs that skipped themselves, since the driver does not offer the tested service, with the reason.
     pub skipped: Vec<String>,
-    /// All that it printed.
+    /// The whole output.
     pub output: String,
 }
 
 impl SanityRun<'_> {
-    /// Builds the tool if need be, runs it, and reads its report. It runs again if all that failed is that it missed its connection.
+    /// Builds the tool if necessary, runs it, and reads its report. It runs again if the only failure is a missed connection.
     pub fn run(&self) -> Result<SanityOutcome, Failure> {
         let tool = self.tool.build(&Workspace::locate()?)?;
         let mut outcome = self.run_once(&tool)?;
@@ -171,7 +171,7 @@ fn parse(text: &str) -> Option<SanityOutcome> {
             match spec.get("State")?.as_str()? {
                 "passed" if is_spec => outcome.passed += 1,
                 "skipped" if is_spec => outcome.skipped.push(describe(spec)),
-                // Marked by csi-sanity itself as not to be run.
+                // csi-sanity itself marks these as not to be run.
                 "passed" | "skipped" | "pending" => {}
                 _ => outcome.failed.push(describe(spec)),
             }

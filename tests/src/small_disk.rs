@@ -7,25 +7,25 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use xtask::failure::Failure;
 
-/// What fills it.
+/// The file that fills it.
 const FILLING: &str = "filling";
 
-/// Bytes in one write while it is filled; what is left after that is filled byte by byte.
+/// Bytes in one write while it is filled; the rest is filled byte by byte.
 const PIECE: usize = 64 << 10;
 
-/// Mounted, until this is dropped.
+/// Mounted until this is dropped.
 #[derive(Debug)]
 pub struct SmallDisk {
     path: PathBuf,
 }
 
 impl SmallDisk {
-    /// Mounts one of so many bytes over a directory.
+    /// Mounts a file system of this many bytes over a directory.
     pub fn mount(path: &Path, bytes: u64) -> Result<Self, Failure> {
         Self::with_options(path, &format!("size={bytes}"))
     }
 
-    /// Mounts one of so many files and directories over a directory.
+    /// Mounts a file system of this many inodes over a directory.
     pub fn of_inodes(path: &Path, inodes: u64) -> Result<Self, Failure> {
         Self::with_options(path, &format!("nr_inodes={inodes}"))
     }
@@ -39,25 +39,25 @@ impl SmallDisk {
         })
     }
 
-    /// From now on it cannot be written.
+    /// From now on it cannot be written to.
     pub fn make_read_only(&self) -> Result<(), Failure> {
         mount_remount(&self.path, MountFlags::RDONLY, c"")
             .map_err(|errno| failed("make read-only", &self.path, errno))
     }
 
-    /// Can be written again.
+    /// It can be written to again.
     pub fn make_writable(&self) -> Result<(), Failure> {
         mount_remount(&self.path, MountFlags::empty(), c"")
             .map_err(|errno| failed("make writable", &self.path, errno))
     }
 
-    /// Takes the last byte of it.
+    /// Fills it to the last byte.
     pub fn fill(&self) -> Result<(), Failure> {
         let path = self.path.join(FILLING);
         fill(&path).map_err(Failure::io(format!("fill {}", path.display())))
     }
 
-    /// Gives all of that back.
+    /// Frees all of that.
     pub fn free(&self) -> Result<(), Failure> {
         let path = self.path.join(FILLING);
         fs::remove_file(&path).map_err(Failure::io(format!("remove {}", path.display())))
@@ -66,7 +66,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Lazily: a host that still runs, since the test failed, must not keep it.
+        // Lazily: a host of a failed test may still run, and must not keep it mounted.
         let _ = unmount(&self.path, UnmountFlags::DETACH);
     }
 }

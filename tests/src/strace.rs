@@ -1,8 +1,8 @@
-//! strace attached to a running host: kills it at a chosen system call, or slows one down, so that any moment of a call can be hit without
-//! code for tests in the product.
+//! strace attached to a running host: kills it at a chosen system call, or delays one, so that any moment of an RPC can be tested without test code
+//! in the product.
 //!
-//! A signal is injected when the call is entered, and a call that is entered under SIGKILL is not carried out: the host dies between it and
-//! the one before. strace counts the calls of each name for each thread by itself.
+//! A signal is injected at the entry of the system call, and a call that is entered under SIGKILL is not carried out: the host dies between it and
+//! the call before. strace counts the calls of each name separately for each thread.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
@@ -15,25 +15,25 @@ use tempfile::NamedTempFile;
 use xtask::command;
 use xtask::failure::Failure;
 
-/// Until strace must have attached to all threads.
+/// Time limit for strace to attach to all threads.
 const ATTACH: Duration = Duration::from_secs(20);
 
-/// Between two looks at what it says.
+/// Pause between two checks of its output.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Of a string that it writes down: a mount option has up to 256.
+/// Length of a string in its output: a mount option has up to 256.
 const STRING_BYTES: &str = "256";
 
-/// What it says when it holds all threads.
+/// Its message once it is attached to all threads.
 const ATTACHED: &str = " attached";
 
-/// Attached, until this is dropped.
+/// Attached until this is dropped.
 #[derive(Debug)]
 pub struct Strace {
     child: Child,
 }
 
-/// Attached, and writing down which calls are made.
+/// Attached, and recording the calls.
 #[derive(Debug)]
 pub struct Recording {
     strace: Strace,
@@ -41,12 +41,12 @@ pub struct Recording {
 }
 
 impl Strace {
-    /// Kills the host when any thread of it makes its `nth` call of this name (from 1).
+    /// Kills the host when any of its threads makes its `nth` call of this name (from 1).
     pub fn kill_at(host: u32, syscall: &str, nth: usize) -> Result<Self, Failure> {
         Self::inject(host, syscall, &format!("signal=SIGKILL:when={nth}"))
     }
 
-    /// Makes every call of this name wait before it is carried out.
+    /// Delays every call of this name before it is carried out.
     pub fn delay(host: u32, syscall: &str, time: Duration) -> Result<Self, Failure> {
         let microseconds = time.as_micros();
         Self::inject(host, syscall, &format!("delay_enter={microseconds}"))
@@ -105,7 +105,7 @@ impl Strace {
 }
 
 impl Recording {
-    /// Writes down which of these are called from here on.
+    /// Records which of these calls are made from now on.
     pub fn begin(host: u32, syscalls: &[&str]) -> Result<Self, Failure> {
         let calls = NamedTempFile::new().map_err(Failure::io("make a temporary file"))?;
         let trace = format!("trace={}", syscalls.join(","));
@@ -113,9 +113,9 @@ impl Recording {
         Ok(Self { strace, calls })
     }
 
-    /// The names of those that were.
+    /// The names of the recorded calls.
     pub fn end(self) -> Result<BTreeSet<String>, Failure> {
-        // `<thread> <name>(<arguments>) = <result>`; one that was interrupted by another thread's goes on in a line with `<...`.
+        // `<thread> <name>(<arguments>) = <result>`; a call that another thread's interrupted continues in a line with `<...`.
         let name = |line: &str| {
             let (name, _) = line.split_whitespace().nth(1)?.split_once('(')?;
             Some(name.to_owned())
@@ -123,9 +123,9 @@ impl Recording {
         Ok(self.written()?.lines().filter_map(name).collect())
     }
 
-    /// All that was written of them, with their arguments.
+    /// The recorded calls, with their arguments.
     pub fn written(mut self) -> Result<String, Failure> {
-        // In order, so that nothing is left unwritten.
+        // SIGTERM, so that strace writes everything before it exits.
         let _ = kill_process(Pid::from_child(&self.strace.child), Signal::TERM);
         let ended = self.strace.child.wait();
         ended.map_err(Failure::io("wait for strace"))?;
@@ -135,8 +135,8 @@ impl Recording {
 
 impl Drop for Strace {
     fn drop(&mut self) {
-        // Not asked to detach in order: of a host that is just dying it would wait for the first thread, which waits for the others, which
-        // wait to be reaped by strace. The kernel detaches what a killed tracer leaves, and lets it run.
+        // Killed, without an orderly detach: while the host is dying, strace would wait for the first thread, which waits for the others, which wait
+        // to be reaped by strace. The kernel detaches the tracees of a killed tracer, and lets them run.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

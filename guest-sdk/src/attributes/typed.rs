@@ -1,11 +1,11 @@
-//! String maps read into types: serde over text, where a number is written in digits.
+//! Deserializes string maps into types: serde over strings, where a number is written in digits.
 
 use crate::error::Error;
 use serde::de::value::{self, MapDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-/// Pairs with unique keys, as a struct or a map.
+/// Deserializes pairs with unique keys into a struct or a map.
 pub(super) fn read<'a, T: DeserializeOwned>(
     pairs: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Result<T, Error> {
@@ -14,7 +14,7 @@ pub(super) fn read<'a, T: DeserializeOwned>(
         .map_err(|error| Error::invalid_argument(error.to_string()))
 }
 
-/// A value, with the key that an error names.
+/// A value, with its key for error messages.
 #[derive(Clone, Copy)]
 struct Text<'a> {
     key: &'a str,

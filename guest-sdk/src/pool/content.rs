@@ -1,6 +1,6 @@
-//! What lies in a pool, tree or image alike: most backends treat both the same but for their making.
+//! Content of a pool, tree or image: most backends treat both in the same way, except for creation.
 //!
-//! It remembers nothing: what a volume is called and how large it may be is the backend's.
+//! It stores nothing: the backend keeps a volume's name and size.
 
 use super::{Kind, Pool};
 use crate::controller::{Health, HealthStatus};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Mode of a tree that every user may write to.
 const EVERY_USER: u32 = 0o777;
 
-/// Content that lies in a pool: of a volume, or of a snapshot that is ready.
+/// Content in a pool: of a volume, or of a snapshot that is ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the pool's words")]
 pub struct Content {
@@ -30,7 +30,7 @@ impl Content {
         }
     }
 
-    /// Whether it is a directory, not an image; `not-found` when it is not there.
+    /// Whether it is a directory, not an image; `not-found` when it does not exist.
     pub fn is_directory(&self) -> Result<bool, Error> {
         let entry = self.pool.stat(&self.path)?;
         let entry = entry.ok_or_else(|| Error::not_found("the pool does not hold the content"))?;
@@ -39,7 +39,7 @@ impl Content {
 }
 
 impl Pool {
-    /// [`Pool::clone_directory`] or [`Pool::clone_image`], whichever the source is.
+    /// [`Pool::clone_directory`] or [`Pool::clone_image`], depending on the source.
     pub fn copy(&self, source: &str, target: &str) -> Result<(), Error> {
         match self.kind(source)? {
             Some(Kind::Directory) => self.clone_directory(source, target),
@@ -47,8 +47,8 @@ impl Pool {
         }
     }
 
-    /// Gives `bytes` to a directory by its quota, or grows an image to them, whichever it is. An image that has more keeps them: an earlier
-    /// call for more may have ended before it was recorded, and images never shrink.
+    /// Sets a directory's quota to `bytes`, or enlarges an image to them. A larger image keeps its size: an earlier call for more may have ended
+    /// before it was recorded, and images never shrink.
     pub fn resize(&self, path: &str, bytes: u64) -> Result<(), Error> {
         match self.stat(path)? {
             Some(there) if there.kind == Kind::Directory => {
@@ -61,7 +61,7 @@ impl Pool {
         }
     }
 
-    /// [`Pool::remove_directory`] or [`Pool::remove_image`], whichever it is. What is absent is removed once more: its absence is then on
+    /// [`Pool::remove_directory`] or [`Pool::remove_image`], depending on the kind. Absent content is removed once more: its absence is then on
     /// stable storage.
     pub fn remove(&self, path: &str) -> Result<(), Error> {
         match self.kind(path)? {
@@ -70,7 +70,8 @@ impl Pool {
         }
     }
 
-    /// Whether the copy of `source` at `target` is whole; it is begun, or begun again where it was lost, and goes on when this says false.
+    /// Whether the copy of `source` at `target` is complete. Begins the copy, or begins it again where it was lost; it continues if this returns
+    /// false.
     pub fn has_copied(&self, source: &str, target: &str) -> Result<bool, Error> {
         if self.stat(target)?.is_some() {
             return Ok(true);
@@ -81,8 +82,8 @@ impl Pool {
         }
     }
 
-    /// Makes what a new volume holds, from nothing or as a copy of other content, which is then grown: a tree with a quota that every user
-    /// may write to, since pods run as any, or an image. `invalid-argument` for content of another kind or in another pool.
+    /// Creates the content of a new volume, empty or as a copy of other content, which is then enlarged: a tree with a quota that every user may
+    /// write to, since pods run as any user, or an image. `invalid-argument` for content of another kind or in another pool.
     pub fn create_volume(
         &self,
         kind: Kind,
@@ -109,8 +110,8 @@ impl Pool {
         }
     }
 
-    /// Passes on what making something at `path` came to, and removes what is there if it failed for good: what is uncertain stays, for the
-    /// retry to find.
+    /// Returns the result `made` of creating content at `path`, and removes the content after a final failure: after an uncertain one it stays, for
+    /// the retry to find.
     pub fn keep<R>(&self, path: &str, made: Result<R, Error>) -> Result<R, Error> {
         if made.as_ref().is_err_and(|error| !error.is_uncertain()) {
             self.remove(path)?;
@@ -123,12 +124,12 @@ impl Pool {
     }
 }
 
-/// What is wrong with the content at `path`. `known`: its pool, and the least bytes of an image, as the backend's record says; in a node call,
-/// where a record answers `failed-precondition`, all pools are searched.
+/// The health conditions of the content at `path`. `known`: its pool, and the smallest size of an image, from the backend's record. In a node call,
+/// where reading a record returns `failed-precondition`, all pools are searched.
 pub fn health(path: &str, known: Result<(Pool, Option<u64>), Error>) -> Result<Vec<Health>, Error> {
     let (pools, image_bytes) = match known {
         Ok((pool, bytes)) => (vec![pool], bytes),
-        // A record that a newer version wrote answers so too, where there are records.
+        // The record of a newer version returns the same code where records are available.
         Err(error) if error.code == Code::FailedPrecondition && !state::is_available()? => {
             (Pool::granted(), None)
         }
@@ -190,7 +191,7 @@ mod tests {
         });
         assert!(plan.is_err(), "nothing was recorded");
         assert_eq!(found, [vec![], vec!["ContentMissing".to_owned()]]);
-        // On the controller the same code says that the record cannot be read.
+        // On the controller the same code means that the record cannot be read.
         for error in [
             Error::not_found("no such volume"),
             Error::failed_precondition("the record has schema 2"),

@@ -1,7 +1,7 @@
-//! Snapshots that are copies in a pool, and groups of them, with their records: the whole of CSI's snapshots for backends whose volumes lie in pools.
+//! Snapshots as copies in a pool, and groups of them, with their records: all snapshot RPCs of CSI for backends whose volumes are in pools.
 //!
-//! A copy may outlive the call that began it. So the record of a snapshot comes first, and says later that its copy was seen to be whole; a copy that
-//! was lost with its host is begun again by the next call that asks.
+//! A copy may outlast the call that began it. So the record of a snapshot is written first, and marked later when its copy was seen to be complete;
+//! if a copy is lost because the host ended, the next call that asks begins it again.
 
 use super::Content;
 use crate::error::{Code, Error};
@@ -13,10 +13,10 @@ use crate::volume::{Snapshot, SnapshotId, Timestamp, Topology, VolumeId, now};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Extents of a page where the caller does not say: 16 KiB.
+/// Extents in a page where the client does not set a number: 16 KiB.
 const MOST_EXTENTS: u32 = 1024;
 
-/// Snapshots in pools, and where they are: `fn` of the places that they are reachable from, none for everywhere.
+/// Snapshots in pools. `fn` returns the places that they are reachable from; none means everywhere.
 #[derive(Debug)]
 pub struct Snapshots {
     records: Collection<Record, 1>,
@@ -30,14 +30,14 @@ struct Record {
     content: Content,
     created_at: Timestamp,
     group: Option<String>,
-    /// Its copy was seen to be whole: what is missing later is lost, and not copied anew.
+    /// Its copy was seen to be complete: content that is missing later is lost, and not copied again.
     is_ready: bool,
 }
 
 /// Snapshots by their source volumes.
 type Members = BTreeMap<VolumeId, SnapshotId>;
 
-/// Written last: without it its members are no group, and may be deleted one by one.
+/// Written last: without this record its members are not a group, and may be deleted one by one.
 #[derive(Debug, Serialize, Deserialize)]
 struct Group {
     created_at: Timestamp,
@@ -45,7 +45,7 @@ struct Group {
 }
 
 impl Snapshots {
-    /// Their ids begin with `snapshot-`, those of groups with `group-`; content lies at the id, in the pool of its volume.
+    /// Ids begin with `snapshot-`, those of groups with `group-`; content is at the id, in the pool of its volume.
     pub const fn new(places: fn() -> Vec<Topology>) -> Self {
         Self {
             records: Collection::new("snapshot"),
@@ -54,7 +54,7 @@ impl Snapshots {
         }
     }
 
-    /// `CreateSnapshot`. `content` tells what is to be copied; it is asked only when there is no snapshot of this name yet.
+    /// `CreateSnapshot`. `content` returns what is to be copied; it is called only if there is no snapshot of this name yet.
     pub fn create(
         &self,
         name: &str,
@@ -92,7 +92,7 @@ impl Snapshots {
         Ok(self.show(id.to_owned(), record))
     }
 
-    /// `DeleteSnapshot`; a member of a group goes with the group alone: `invalid-argument`. A group that was not made to its end is none.
+    /// `DeleteSnapshot`; a member of a group is deleted only with the group: `invalid-argument`. A group that was not completed does not count.
     pub fn delete(&self, id: &str) -> Result<(), Error> {
         let Some(record) = self.records.find(id)? else {
             return Ok(());
@@ -123,7 +123,7 @@ impl Snapshots {
         page.map(SnapshotPage::from)
     }
 
-    /// What a volume can begin as a copy of: `failed-precondition` while the snapshot is not ready.
+    /// The content source for a volume: `failed-precondition` while the snapshot is not ready.
     pub fn content(&self, id: &str) -> Result<Content, Error> {
         self.ready(id).map(|record| record.content)
     }
@@ -212,7 +212,7 @@ impl Snapshots {
         self.groups.delete(id)
     }
 
-    /// Copies all at one moment, which it gives. Records come first, as those of other snapshots do.
+    /// Copies all members at one moment, and returns this time. Records are written first, as for other snapshots.
     fn copy_members(
         &self,
         group: &str,
@@ -247,7 +247,7 @@ impl Snapshots {
             if self.records.find(member)?.is_none() {
                 self.remove_lost(member, record)?;
             }
-            // An earlier call may have made the copies before it ended: they are of its time.
+            // An earlier call may have made the copies before it ended: the earliest recorded time applies.
             moment = moment.min(self.records.change_any(member, |there| {
                 Ok(there.get_or_insert_with(|| record.clone()).created_at)
             })?);
@@ -272,7 +272,7 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Looks after the copy. One that failed is told, and is no snapshot any more.
+    /// Checks the copy. If it failed, returns the error, and removes the record of the snapshot.
     fn settle(&self, id: &str, record: Record) -> Result<Record, Error> {
         // Members are copied together or not at all.
         if record.is_ready || record.group.is_some() {
@@ -284,7 +284,7 @@ impl Snapshots {
                     there.is_ready = is_ready;
                     Ok(there.clone())
                 });
-                // Deleted meanwhile, since a look-up excludes no other call: what was copied after that belongs to no record.
+                // Deleted meanwhile, since a look-up holds no claim against other calls: content that was copied after that belongs to no record.
                 if settled
                     .as_ref()
                     .is_err_and(|error| error.code == Code::NotFound)
@@ -294,7 +294,7 @@ impl Snapshots {
                 settled
             }
             Err(error) => {
-                // A pool that is granted no more may hold it still.
+                // A pool whose grant was removed may still hold it.
                 if !error.is_uncertain() && record.content.pool.stat(id)?.is_none() {
                     self.records.delete(id)?;
                 }
@@ -321,15 +321,15 @@ impl Snapshots {
                 "the snapshot is a directory: only images have blocks",
             ));
         }
-        // More than was recorded where growing the volume ended half-way.
+        // Larger than recorded if an expansion of the volume ended before it was recorded.
         let there = record.content.pool.stat(id)?;
         let bytes = &mut record.content.size_bytes;
         *bytes = there.map_or(0, |there| there.size_bytes).max(*bytes);
         Ok(record)
     }
 
-    /// A copy without a record is of another time: the power may have failed before the record was on stable storage, or a look-up began the
-    /// copy again while the snapshot was deleted.
+    /// A copy without a record is outdated: the power may have failed before the record was on stable storage, or a look-up began the copy again
+    /// while the snapshot was deleted.
     fn remove_lost(&self, id: &str, record: &Record) -> Result<(), Error> {
         record.content.pool.remove(id)
     }

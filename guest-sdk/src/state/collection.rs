@@ -1,7 +1,7 @@
-//! Things of one kind that a backend remembers, each under an id made of its name: volumes, snapshots, buckets.
+//! Objects of one kind that a backend records, each under an id derived from its name: volumes, snapshots, buckets.
 //!
-//! A record is a JSON object that names its schema (`{"schema":1, ..}`): a store is read by people too, and outlives the version of the backend that
-//! wrote it.
+//! A record is a JSON object that names its schema (`{"schema":1, ..}`): administrators read a store too, and it outlives the version of the backend
+//! that wrote it.
 
 use super::{change, create, delete, get, page};
 use crate::error::Error;
@@ -11,10 +11,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 
-/// Records of type `T` whose ids begin alike. An id from elsewhere, such as `../../etc`, has none.
+/// Records of type `T` whose ids have one prefix. An id from elsewhere, such as `../../etc`, has no record.
 ///
-/// An older schema is read as if it were `SCHEMA`, so give a field that it lacks a `#[serde(default)]`. A newer one is refused with
-/// `failed-precondition`: a version of the backend that is put back must not guess. What cannot be read as before needs another `SCHEMA`.
+/// An older schema is read as if it were `SCHEMA`, so give a field that it lacks a `#[serde(default)]`. A newer one is rejected with
+/// `failed-precondition`: an older version of the backend, after a rollback, must not guess. Data that cannot be read as before needs another
+/// `SCHEMA`.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -45,7 +46,7 @@ pub struct Collection<T, const SCHEMA: u32> {
 }
 
 impl<T: Serialize + DeserializeOwned, const SCHEMA: u32> Collection<T, SCHEMA> {
-    /// Things whose ids begin with `prefix` and `-`; no other prefix may begin so.
+    /// Objects whose ids begin with `prefix` and `-`; no other collection's prefix may begin in the same way.
     pub const fn new(prefix: &'static str) -> Self {
         Self {
             prefix,
@@ -53,17 +54,17 @@ impl<T: Serialize + DeserializeOwned, const SCHEMA: u32> Collection<T, SCHEMA> {
         }
     }
 
-    /// The id of the thing with this name, see [`crate::id::from_name`].
+    /// The id of the object with this name, see [`crate::id::from_name`].
     pub fn id(&self, name: &str) -> String {
         id::from_name(self.prefix, name)
     }
 
-    /// Refuses an id that was not made here, with `not-found`. For node calls, which have no records.
+    /// Rejects an id that was not derived from a name here, with `not-found`. For node calls, which have no access to records.
     pub fn must_be_id(&self, id: &str) -> Result<(), Error> {
         id::must_be_from_name(self.prefix, id)
     }
 
-    /// What is there.
+    /// The record, if it exists.
     pub fn find(&self, id: &str) -> Result<Option<T>, Error> {
         if !id::is_from_name(self.prefix, id) {
             return Ok(None);
@@ -72,7 +73,7 @@ impl<T: Serialize + DeserializeOwned, const SCHEMA: u32> Collection<T, SCHEMA> {
         found.map(|it| self.decode(id, &it.value)).transpose()
     }
 
-    /// What must be there: `not-found` otherwise.
+    /// A record that must exist: `not-found` otherwise.
     pub fn get(&self, id: &str) -> Result<T, Error> {
         self.find(id)?.ok_or_else(|| self.absent())
     }
@@ -82,7 +83,7 @@ impl<T: Serialize + DeserializeOwned, const SCHEMA: u32> Collection<T, SCHEMA> {
         create(id, &self.encode(value)?).map(drop)
     }
 
-    /// Changes what must be there, see [`crate::state::change`]: `not-found` otherwise.
+    /// Changes a record that must exist, see [`crate::state::change`]: `not-found` otherwise.
     pub fn change<R>(
         &self,
         id: &str,
@@ -94,7 +95,7 @@ impl<T: Serialize + DeserializeOwned, const SCHEMA: u32> Collection<T, SCHEMA> {
         })
     }
 
-    /// Changes, makes or removes what may be there.
+    /// Changes, creates or removes a record that may exist.
     pub fn change_any<R>(
         &self,
         id: &str,
@@ -116,7 +117,7 @@ impl<T: Serialize + DeserializeOwned, const SCHEMA: u32> Collection<T, SCHEMA> {
         delete(id)
     }
 
-    /// One page of all, see [`crate::state::page`].
+    /// One page of all records, see [`crate::state::page`].
     pub fn page<E>(
         &self,
         request: &PageRequest,
@@ -159,7 +160,7 @@ struct Written<'a, T> {
     value: &'a T,
 }
 
-/// Read first: what the rest means depends on it.
+/// Read first: the schema decides how the rest is read.
 #[derive(Deserialize)]
 struct Head {
     schema: u32,

@@ -1,23 +1,23 @@
-//! The interface `call` in memory: budget, settings and log of the call at hand.
+//! The interface `call` in memory: budget, settings and log of the current call.
 //!
-//! It does not count time: the budget is what the test set.
+//! It does not measure time: the budget is what the test set.
 
 use super::with;
 use crate::attributes::Attributes;
 use crate::log::Level;
 use std::time::Duration;
 
-/// What a call may take where its document says nothing: the host's default.
+/// The budget of a call whose document sets none: the host's default.
 const DEFAULT_BUDGET: Duration = Duration::from_secs(60);
 
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
-    /// How severe.
+    /// Its severity.
     pub level: Level,
-    /// What was said.
+    /// Its message.
     pub message: String,
-    /// With which fields.
+    /// Its fields.
     pub fields: Attributes,
 }
 

@@ -1,24 +1,24 @@
-//! The interface `node-plan` in memory: takes the steps of a node call and hands them to the test.
+//! The interface `node-plan` in memory: records the steps of a node call for the test.
 
 use super::attempt;
 use crate::error::Error;
 use crate::plan::File;
 use std::collections::BTreeMap;
 
-/// What a node call recorded.
+/// The plan that a node call recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedPlan {
-    /// What the volume is.
+    /// The source of the volume.
     pub source: Source,
-    /// Used where the request names no file system.
+    /// For a request that names no file system.
     pub default_fs_type: Option<String>,
-    /// In addition to those of the request.
+    /// In addition to the mount options of the request.
     pub mount_options: Vec<String>,
-    /// Kept with the volume.
+    /// Stored with the volume.
     pub notes: BTreeMap<String, String>,
 }
 
-/// What a volume is.
+/// The source of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A tree of a pool.
@@ -35,7 +35,7 @@ pub enum Source {
         /// Relative to the pool.
         path: String,
     },
-    /// A block device that answers all facts.
+    /// A block device that matches all facts.
     Device {
         /// Such as `serial` = `..`.
         facts: Vec<(String, String)>,
@@ -46,9 +46,9 @@ pub enum Source {
     Filesystem {
         /// Such as `nfs4`.
         fs_type: String,
-        /// As the kernel takes it.
+        /// The source argument of mount(2).
         source: String,
-        /// Plain options.
+        /// Options without secrets.
         options: Vec<String>,
         /// Option name to the name of a request secret.
         secret_options: Vec<(String, String)>,
@@ -76,14 +76,14 @@ impl Source {
     }
 }
 
-/// A plan in the making.
+/// A plan that is being recorded.
 #[derive(Default)]
 pub(super) struct Recording {
     source: Option<Source>,
     default_fs_type: Option<String>,
     mount_options: Vec<String>,
     notes: BTreeMap<String, String>,
-    /// A refused step fails the call even if the backend ignores the error.
+    /// A rejected step fails the call even if the backend ignores the error.
     refused: Option<Error>,
 }
 
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(
             code(testing::record(|plan| {
                 plan.directory(&POOL, "a")?;
-                // Even if the backend ignores the refusal.
+                // The call fails even if the backend ignores the rejection.
                 let _ = plan.tmpfs(None);
                 Ok(())
             })),

@@ -12,7 +12,7 @@ use tree::{Node, check_path};
 
 /// Size of an extent: a volume of 1 GiB has four.
 const EXTENT_BYTES: u64 = 256 << 20;
-/// Pieces of an answer where the caller does not say.
+/// Extents in an answer where the caller sets no number.
 const EXTENTS: u32 = 16;
 
 pub(crate) fn names() -> Vec<String> {
@@ -107,7 +107,7 @@ pub(crate) fn clone_images(pool: &str, copies: &[(String, String)]) -> Result<()
     })
 }
 
-/// Nothing has contents here, so all of an image may hold data.
+/// Images have no contents here, so all of an image may hold data.
 pub(crate) fn allocated_extents(
     pool: &str,
     path: &str,
@@ -120,7 +120,7 @@ pub(crate) fn allocated_extents(
     })
 }
 
-/// Nothing has contents here, so all of the target may differ.
+/// Images have no contents here, so all of the target may differ.
 pub(crate) fn changed_extents(
     pool: &str,
     base: &str,
@@ -135,7 +135,7 @@ pub(crate) fn changed_extents(
     })
 }
 
-/// All from `offset` on, in pieces, so that there are pages to turn.
+/// Everything starting at `offset`, split into extents, so that there are several pages.
 fn pieces(size_bytes: u64, offset: u64, limit: u32) -> Result<Extents, Error> {
     if offset > size_bytes {
         return Err(Error::out_of_range(format!(
@@ -144,7 +144,7 @@ fn pieces(size_bytes: u64, offset: u64, limit: u32) -> Result<Extents, Error> {
     }
     let mut next = offset;
     let mut ranges = Vec::new();
-    // 0: as many as the host likes.
+    // 0: the host decides.
     let limit = if limit == 0 { EXTENTS } else { limit };
     for _ in 0..limit {
         let size = EXTENT_BYTES.min(size_bytes - next);
@@ -178,7 +178,7 @@ pub(crate) fn set_permissions(
     _uid: Option<u32>,
     _gid: Option<u32>,
 ) -> Result<(), Error> {
-    /// All bits that a mode may have.
+    /// All permission bits of a mode.
     const MODE_BITS: u32 = 0o7777;
     in_pool(pool, &[path], |tree| {
         if mode & !MODE_BITS != 0 {
@@ -189,7 +189,7 @@ pub(crate) fn set_permissions(
     })
 }
 
-/// Nothing in memory can exceed a promise, so it counts as enforced.
+/// In memory nothing can exceed a quota, so it counts as enforced.
 pub(crate) fn set_quota(pool: &str, path: &str, bytes: Option<u64>) -> Result<bool, Error> {
     in_pool(pool, &[path], |tree| {
         let promised = tree
@@ -202,7 +202,7 @@ pub(crate) fn set_quota(pool: &str, path: &str, bytes: Option<u64>) -> Result<bo
     })
 }
 
-/// The tree of a granted pool, once the paths are known to be safe.
+/// The tree of a granted pool, after the paths were checked.
 fn in_pool<R>(
     pool: &str,
     paths: &[&str],

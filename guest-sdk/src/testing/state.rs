@@ -1,6 +1,6 @@
 //! The interface `state` in memory, with revisions and conflicts.
 //!
-//! It keeps the host's limits and its order of keys; it does not know durability.
+//! It has the host's limits and its order of keys, but no durability.
 
 use super::{Host, attempt};
 use crate::error::Error;
@@ -86,7 +86,7 @@ pub(crate) fn scan(prefix: &str, after: Option<&str>, limit: u32) -> Result<Vec<
     })
 }
 
-/// The store, for one record.
+/// The store, for a call with one key.
 fn at_key<R>(key: &str, call: impl FnOnce(&mut State) -> Result<R, Error>) -> Result<R, Error> {
     open(key, |state| {
         if key.is_empty() || key.contains('\0') {
@@ -98,7 +98,7 @@ fn at_key<R>(key: &str, call: impl FnOnce(&mut State) -> Result<R, Error>) -> Re
     })
 }
 
-/// The store, unless a node call runs or the key, or its beginning, is too long.
+/// The store, unless a node call runs or the key, or prefix, is too long.
 fn open<R>(key: &str, call: impl FnOnce(&mut State) -> Result<R, Error>) -> Result<R, Error> {
     attempt(|host: &mut Host| {
         if host.recording.is_some() {
@@ -173,7 +173,7 @@ mod tests {
             let there = value.unwrap_or(0);
             seen.push(there);
             if seen.len() == 1 {
-                // Another call, at the worst moment.
+                // Another call writes at the worst moment.
                 state::put("a", &10_u64, Expect::Any)?;
             }
             *value = Some(there + 1);

@@ -1,4 +1,4 @@
-//! Tests of the plugin on the host in memory: each call right and wrong, and ended half-way at every point.
+//! Tests of the plugin on the host in memory: each call with valid and invalid arguments, and interrupted after every host call.
 
 use super::*;
 use wasmount_guest::testing::{self, Source};
@@ -308,7 +308,7 @@ fn a_call_that_ends_half_way_is_completed_by_its_retry() {
         }
     }
 
-    /// What is there after a call was cut off, mended and repeated.
+    /// The state after a call was interrupted, then repeated without failures.
     fn outcome(before: Call, call: Call, point: usize) -> (Vec<String>, Vec<String>, Option<u64>) {
         fresh();
         before().unwrap();

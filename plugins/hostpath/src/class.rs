@@ -1,4 +1,4 @@
-//! What a StorageClass and a VolumeAttributesClass choose.
+//! The parameters of a StorageClass and of a VolumeAttributesClass.
 use serde::{Deserialize, Serialize};
 use wasmount_guest::{pool::Content, *};
 
@@ -20,7 +20,7 @@ pub(crate) struct Class {
     pub(crate) fs_type: String, // of an image, where a capability names none
 }
 
-/// A mount keeps what it began with: a change comes with the next attachment.
+/// Mutable parameters. A mount keeps its options: a change applies from the next attachment on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Mutable {
@@ -39,7 +39,7 @@ impl Default for Class {
 }
 
 impl Class {
-    /// Refuses what such a volume cannot be, and tells how many bytes it takes at least.
+    /// Rejects capabilities that such a volume cannot have, and returns the smallest size in bytes.
     pub(crate) fn check(&self, capabilities: &[VolumeCapability]) -> Result<u64, Error> {
         self.pool.must_be_granted()?;
         smallest_image(&self.fs_type)?;

@@ -1,6 +1,6 @@
-//! A CSI driver whose volumes are images or directories of a pool, with all that CSI offers. What a volume holds lies in the pool under its
-//! id, which is made of its name. A record under the same id is written last and removed last: a call that dies half-way is completed by
-//! its retry.
+//! A CSI driver whose volumes are images or directories of a pool, with all of CSI's services. The content of a volume is in the pool under the
+//! volume's id, which is derived from its name. A record under the same id is written last and removed last: if a call is interrupted, its retry
+//! completes it.
 mod class;
 mod node;
 mod snapshots;
@@ -18,7 +18,7 @@ export! {
     node_publish: Hostpath,
 }
 
-/// What the administrator chooses.
+/// The settings of the administrator.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Settings {
@@ -38,7 +38,7 @@ impl Identity for Hostpath {
     }
 }
 
-/// Where its volumes are.
+/// The topology of its volumes.
 fn here() -> Vec<Topology> {
     Topology::of_this_node("topology.hostpath.wasmount.io/node")
 }

@@ -1,4 +1,4 @@
-//! What a node is told.
+//! The node service, and the data that it gets from the controller.
 use crate::class::{Class, Mutable};
 use crate::volumes::VOLUMES;
 use crate::{Hostpath, here, most_volumes};
@@ -28,7 +28,7 @@ impl NodeStage for Hostpath {
 }
 
 impl NodePublish for Hostpath {
-    /// An inline volume of a pod is memory: the host takes it away without asking.
+    /// An inline volume of a pod is in memory: the host removes it without calling the plugin.
     fn node_publish(args: NodePublishArgs, plan: &Plan) -> Result<(), Error> {
         args.must_be_ephemeral()?;
         args.volume_context.only(&["size"])?;
@@ -36,7 +36,7 @@ impl NodePublish for Hostpath {
     }
 }
 
-/// What the node must know of the controller's records.
+/// The publish context: what the node must know of the controller's records.
 pub(crate) fn publish_context(readonly: bool, mutable: &Mutable) -> Attributes {
     let mut words = vec![if readonly { "ro" } else { "rw" }];
     words.extend((mutable.atime == Some(false)).then_some("noatime"));

@@ -1,4 +1,4 @@
-//! Tests of the plugin on the host in memory: each call right and wrong, and ended half-way at every point.
+//! Tests of the plugin on the host in memory: each call with valid and invalid arguments, and interrupted after every host call.
 
 mod attached;
 mod class;
@@ -284,7 +284,7 @@ fn an_id_that_was_not_made_here_is_no_path() {
 fn a_volume_grows_and_only_its_kind_says_where() {
     for (kind, in_pool, on_node) in [
         ("image", Some(3 * GIB), true),
-        // Of earlier versions: the node grew it, though the controller had not.
+        // Of earlier versions: the node had expanded the image, though the controller had not.
         ("node-grown-image", Some(3 * GIB), true),
         ("directory", Some(0), false),
     ] {

@@ -1,4 +1,4 @@
-//! Volumes as the controller knows them.
+//! Volumes in the controller's records.
 use crate::class::{Class, Kind, Mutable};
 use crate::node::publish_context;
 use crate::snapshots::SNAPSHOTS;
@@ -162,7 +162,7 @@ impl Record {
     }
 }
 
-/// What a volume holds.
+/// The content of a volume.
 pub(crate) fn content(id: &str) -> Result<pool::Content, Error> {
     let known = VOLUMES.get(id)?;
     Ok(pool::Content::new(known.class.pool, id, known.size_bytes))

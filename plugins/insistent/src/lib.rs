@@ -1,7 +1,7 @@
-//! A plugin that imports files and sockets, as some language runtimes do, and tries each of them: what to do is said by the parameter `try`, with
-//! what by `at`.
+//! A plugin that imports files and sockets, as some language runtimes do, and tries each of them: the parameter `try` names the attempt, `at` its
+//! argument.
 //!
-//! It reports what came of it and knows nothing of what should.
+//! It reports the result and does not know which result is right.
 
 use std::env;
 use std::fs::{self, File};

@@ -1,6 +1,6 @@
-//! A CSI driver whose volumes are images in a pool of their node: with ext4, xfs or btrfs on them, or as raw block devices. An image is its
-//! own record, under an id that is made of the volume's name: making and removing one is a single step, and there is nothing to lose beside
-//! it. It grows on the node alone (`node-only-expansion`), where kubelet asks the host and not this plugin.
+//! A CSI driver whose volumes are images in a pool of their node: with ext4, xfs or btrfs on them, or as raw block devices. An image is its own
+//! record, under an id that is derived from the volume's name: creating and removing one is a single step, and there is no other state to lose. It is
+//! expanded on the node alone (`node-only-expansion`), where kubelet calls the host and not this plugin.
 use serde::Deserialize;
 use std::num::NonZeroU64;
 use wasmount_guest::*;
@@ -17,7 +17,7 @@ const DEFAULT_BYTES: u64 = 1 << 30; // for a claim that names no size
 struct LocalImages;
 export! { identity: LocalImages, controller: LocalImages, capacity: LocalImages, node_info: LocalImages, node_stage: LocalImages }
 
-/// What the administrator chooses.
+/// The settings of the administrator.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Settings {
@@ -106,7 +106,7 @@ impl NodeStage for LocalImages {
     }
 }
 
-/// Where its volumes are.
+/// The topology of its volumes.
 fn here() -> Vec<Topology> {
     Topology::of_this_node(NODE)
 }
@@ -116,7 +116,7 @@ fn most_volumes() -> Result<Option<u64>, Error> {
     Ok(settings.max_volumes_per_node.map(NonZeroU64::get))
 }
 
-/// Refuses what an image of one node cannot be, and tells how many bytes it takes at least.
+/// Rejects capabilities that an image of one node cannot have, and returns the smallest size in bytes.
 fn check(capabilities: &[VolumeCapability], parameters: &Attributes) -> Result<u64, Error> {
     parameters.only(&[])?;
     let mut minimum = MINIMUM_BYTES;

@@ -1,4 +1,4 @@
-//! Tests of the plugin on the host in memory: each call right and wrong, and ended half-way at every point.
+//! Tests of the plugin on the host in memory: each call with valid and invalid arguments, and interrupted after every host call.
 
 use super::*;
 use wasmount_guest::testing::{self, Source};

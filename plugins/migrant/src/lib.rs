@@ -1,18 +1,18 @@
-//! A plugin in three versions, chosen by the setting `schema`, whose volumes are records alone: what each makes of the records of the others is
-//! what the tests of migrations hold. With the setting `stuck` a migration stops at the record of that id; with `wary` a version plans nothing
-//! for records of a newer one, as its author could not know them.
+//! A plugin with three versions, selected by the setting `schema`, whose volumes are records alone: the tests of migrations check how each version
+//! handles the records of the others. With the setting `stuck` a migration fails at the record of that id; with `wary` a version rejects the records
+//! of a newer one, as a version that does not know the newer one would.
 //!
-//! Version 1 writes `size`, version 2 `size origin`, of which version 1 reads the first word, version 3 `origin:size`, which no other reads,
-//! and an index: what was made by which version.
+//! Version 1 writes `size`; version 2 `size origin`, of which version 1 reads the first word; version 3 `origin:size`, which no other version reads,
+//! and an index of the volumes that each version created.
 
 mod record;
 
 use record::{Record, Schema};
 use wasmount_guest::*;
 
-/// For a claim that names no size.
+/// The size for a claim that names none.
 const DEFAULT_BYTES: u64 = 1 << 30;
-/// The least that one can have.
+/// The smallest size of a volume.
 const MINIMUM_BYTES: u64 = 1;
 
 struct Migrant;
@@ -37,7 +37,7 @@ impl Controller for Migrant {
         let size = known.as_ref().map(|known| known.size_bytes);
         let size_bytes = args.capacity.agree(size, MINIMUM_BYTES, DEFAULT_BYTES)?;
         let record = match known {
-            // As it is written: it may say more than this version reads, and a later one wants that back.
+            // The record stays as written: it may hold more than this version reads, and a later version needs that.
             Some(known) => known,
             None => {
                 let record = Record {
@@ -111,7 +111,7 @@ impl StateMigration for Migrant {
                 return Err(Error::data_loss(format!("stuck at `{}`", stored.key)));
             }
             let text = stored.read::<String>()?;
-            // Made before somebody went back: it says more than the older version reads.
+            // Written before a rollback: it holds more than the older version reads.
             if to.read(&stored.key, &text).is_ok() {
                 continue;
             }

@@ -1,13 +1,13 @@
-//! The forms of a record.
+//! The formats of a record.
 
 use wasmount_guest::*;
 
-/// What keys of volumes begin with.
+/// The prefix of the keys of volumes.
 pub const VOLUME: &str = "volume";
-/// Of the index of version 3: `made-by/<origin>/<id>`.
+/// The index of version 3: `made-by/<origin>/<id>`.
 const INDEX: &str = "made-by";
 
-/// A form of records.
+/// A format of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Schema {
     Size,
@@ -19,7 +19,7 @@ pub enum Schema {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     pub size_bytes: u64,
-    /// The version that made it.
+    /// The version that created it.
     pub origin: String,
 }
 
@@ -35,7 +35,7 @@ impl Record {
 impl Schema {
     const ALL: [Self; 3] = [Self::Size, Self::SizeAndOrigin, Self::OriginAndSize];
 
-    /// That of this backend; the first where its document says nothing.
+    /// The format of this backend; the first one if its document does not set one.
     pub fn of_settings() -> Result<Self, Error> {
         match call::settings().value("schema") {
             None | Some("1") => Ok(Self::Size),
@@ -64,11 +64,11 @@ impl Schema {
         }
     }
 
-    /// What it makes of another's records.
+    /// The migration of another version's records.
     pub fn plan(self, from: Self) -> Result<Migration, Error> {
         match (from, self) {
             (from, to) if from == to => Ok(Migration::Unneeded),
-            // It reads the first word, and never writes anew what is written.
+            // Version 1 reads the first word, and never rewrites a record.
             (Self::SizeAndOrigin, Self::Size) => Ok(Migration::Unneeded),
             (Self::Size, Self::SizeAndOrigin) => Ok(Migration::Additive),
             (_, Self::OriginAndSize) => Ok(Migration::Rewriting),
@@ -79,7 +79,7 @@ impl Schema {
         }
     }
 
-    /// All that is written of a volume, in order.
+    /// All records of a volume, in the order in which they are written.
     pub fn written(self, id: &str, record: &Record) -> Vec<(String, String)> {
         let Record { size_bytes, origin } = record;
         let volume = |text: String| (id.to_owned(), text);

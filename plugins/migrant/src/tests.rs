@@ -1,4 +1,4 @@
-//! The versions on the host in memory: each reads its own records, and what the migration to it makes of another's.
+//! Tests of the versions on the host in memory: each reads its own records, and migrates those of another.
 
 use super::*;
 use wasmount_guest::testing;
@@ -31,7 +31,7 @@ fn stored() -> Vec<StoredRecord> {
     keys.into_iter().map(read).collect()
 }
 
-/// As the host does: all records, all changes.
+/// Migrates as the host does: all records, all changes.
 fn migrate(from: &str) -> Result<(), Error> {
     for change in Migrant::migrate_records(from, stored())? {
         match change {
@@ -99,7 +99,7 @@ fn additive_means_the_earlier_version_keeps_all_records() {
     assert_eq!((&again.id, again.capacity_bytes), (&made.id, 8));
     assert_eq!(create("b", 9).unwrap_err().code, Code::AlreadyExists);
     create("a", 7).unwrap();
-    // And forward again, by the same step.
+    // And to version 2 again, by the same migration.
     version("2");
     migrate("1.0.0").unwrap();
     assert_eq!(sizes(), pairs(&[(7, "1.0.0"), (8, "2.0.0")]));

@@ -1,5 +1,4 @@
-//! What this plugin does wrong, by name: a table a kind. The tables are also what the plugin says of itself, so that a test can hold itself to all of
-//! it.
+//! The misbehaviours, by name: a table for each kind. The plugin also reports the tables, so that a test can check that it covers all of them.
 
 pub mod answers;
 pub mod deletions;
@@ -13,14 +12,14 @@ use crate::{identity, migration, setting};
 use std::hash::{BuildHasher, RandomState};
 use wasmount_guest::{Attributes, Error};
 
-/// Names, and what each does.
+/// Names, and their functions.
 pub type Table<F> = &'static [(&'static str, F)];
 
-/// What can be done in any call.
+/// A misbehaviour that is possible in any call.
 pub type Deed = fn() -> Result<(), Error>;
 
-/// Does what is named, if it can be done in any call: by the call, or by the setting `every-call` of a version that is admitted and then fails
-/// at everything.
+/// Runs the named misbehaviour, if it is possible in any call. The name is that of the call, or that of the setting `every-call`: a version that is
+/// admitted and then fails in every call.
 pub fn begin(name: &str) -> Result<(), Error> {
     let every = setting("every-call");
     let name = if every.is_empty() { name } else { &every };
@@ -38,7 +37,7 @@ pub fn begin(name: &str) -> Result<(), Error> {
     }
 }
 
-/// Spoils an answer as named.
+/// Changes an answer by the named function.
 pub fn spoil<T>(table: Table<fn(&mut T)>, name: &str, mut answer: T) -> T {
     if let Some(spoil) = find(table, name) {
         spoil(&mut answer);
@@ -46,7 +45,7 @@ pub fn spoil<T>(table: Table<fn(&mut T)>, name: &str, mut answer: T) -> T {
     answer
 }
 
-/// What a name means.
+/// The function of a name.
 pub fn find<F: Copy>(table: Table<F>, name: &str) -> Option<F> {
     let found = table.iter().find(|(known, _)| *known == name);
     found.map(|(_, what)| *what)
@@ -82,13 +81,13 @@ pub fn known() -> Attributes {
     .into()
 }
 
-/// In one line.
+/// The names in one line.
 pub fn names<F>(table: Table<F>) -> String {
     let names: Vec<_> = table.iter().map(|(name, _)| *name).collect();
     names.join(" ")
 }
 
-/// Another number in each call.
+/// A different number in each call.
 pub fn random() -> u64 {
     RandomState::new().hash_one(())
 }

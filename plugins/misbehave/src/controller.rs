@@ -1,4 +1,4 @@
-//! Exports of the controller service. Volumes whose id has a name behind its word are directories of the pool.
+//! Exports of the controller service. Volumes with an id that has a name after the behaviour are directories of the pool.
 
 use crate::behaviour::{answers, begin, deletions, find, secrets, spoil};
 use crate::{Misbehave, POOL, asked, asked_by, is_in_pool, setting};
@@ -45,7 +45,7 @@ impl ControllerPublish for Misbehave {
 }
 
 impl ControllerExpand for Misbehave {
-    /// An id that is a number says how large the volume becomes.
+    /// An id that is a number is the size that the answer states.
     fn expand_volume(args: ExpandArgs) -> Result<Expanded, Error> {
         begin(asked_by(&args.id))?;
         let wanted = args.capacity.required_bytes.unwrap_or_default();
@@ -60,7 +60,7 @@ impl ControllerModify for Misbehave {
 }
 
 impl VolumeListing for Misbehave {
-    /// The token says how many entries come.
+    /// The token is the number of entries to return.
     fn list_volumes(page: PageRequest) -> Result<VolumePage, Error> {
         let behaviour = setting("list-volumes");
         begin(&behaviour)?;

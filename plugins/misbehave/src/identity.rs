@@ -1,4 +1,4 @@
-//! Export `identity`. What it does wrong is told by the setting `behaviour`, since nothing else is known at admission.
+//! Export `identity`. The setting `behaviour` selects the misbehaviour, since nothing else is known at admission.
 
 use crate::behaviour::effects::{destroy, look};
 use crate::behaviour::secrets::password;
@@ -39,14 +39,14 @@ const PROBES: Table<fn() -> Result<bool, Error>> = &[
         destroy();
         panic!("probed enough")
     }),
-    // What was refused is its answer.
+    // A rejected write is the answer.
     ("write-in-probe", || {
         state::create("probed", &1_u64).map(|_| true)
     }),
     ("trap-in-probe", || panic!("no mood to be probed")),
 ];
 
-/// Of the settings; warnings.
+/// A check of the settings; returns warnings.
 type Check = fn() -> Result<Vec<String>, Error>;
 
 const CHECKS: Table<Check> = &[
@@ -86,7 +86,7 @@ impl Identity for Misbehave {
     }
 }
 
-/// What can go wrong at admission.
+/// The names of misbehaviours at admission.
 pub fn all_names() -> String {
     [names(INFOS), names(PROBES), names(CHECKS)].join(" ")
 }

@@ -1,6 +1,6 @@
-//! A plugin that breaks every rule on purpose, one at a time. What to do is said by name: in the parameters, the context or the id of a call
-//! (`trap.pvc-1`), or in a setting for what a call cannot say. Without such a word it behaves, over a pool. The tests of the host hold
-//! that the host stays whole and says what was wrong.
+//! A plugin that violates every rule on purpose, one at a time. A name selects the misbehaviour: in the parameters, the context or the id of a call
+//! (`trap.pvc-1`), or in a setting where a call has no such field. Without a name it is a valid driver over a pool. The tests of the host check that
+//! the host keeps working and reports the violation.
 #![forbid(unsafe_code)]
 #![allow(clippy::panic, reason = "a panic is one of the bad things to do")]
 
@@ -13,9 +13,9 @@ mod snapshots;
 
 use wasmount_guest::*;
 
-/// Where volumes are, if anywhere.
+/// The pool of the volumes, if it is granted.
 const POOL: Pool = Pool::named("volumes");
-/// Key of the word in settings, parameters and contexts.
+/// The key of the behaviour in settings, parameters and contexts.
 const BEHAVIOUR: &str = "behaviour";
 
 struct Misbehave;
@@ -27,17 +27,17 @@ export! {
     state_migration: Misbehave
 }
 
-/// The word of a call that brings attributes.
+/// The behaviour of a call with attributes.
 fn asked(attributes: &Attributes) -> String {
     value(attributes, BEHAVIOUR)
 }
 
-/// The word of a call that brings an id: what stands before its first dot.
+/// The behaviour of a call with an id: the part before the first dot.
 fn asked_by(id: &str) -> &str {
     id.split_once('.').map_or(id, |(word, _)| word)
 }
 
-/// Only volumes with a word and a name are in the pool: others are words alone.
+/// Only volumes with a behaviour and a name are in the pool: other ids are a behaviour alone.
 fn is_in_pool(id: &str) -> bool {
     id.contains('.')
 }

@@ -1,4 +1,4 @@
-//! Export `state-migration`. What it does wrong is told by the setting `behaviour`, since nobody calls it for a volume.
+//! Export `state-migration`. The setting `behaviour` selects the misbehaviour, since the calls have no volume.
 
 use crate::behaviour::{Table, begin, find, names};
 use crate::{BEHAVIOUR, Misbehave, POOL, setting};
@@ -18,7 +18,7 @@ const PLANS: Table<fn() -> Result<Migration, Error>> = &[
     ("trap-in-plan", || panic!("no mood to plan")),
 ];
 
-/// Of a page.
+/// Migrates a page.
 type Migrate = fn(&[StoredRecord]) -> Result<Vec<RecordChange>, Error>;
 
 const MIGRATIONS: Table<Migrate> = &[
@@ -38,7 +38,7 @@ const MIGRATIONS: Table<Migrate> = &[
         state::create("written", &1_u64).map(|_| Vec::new())
     }),
     ("pool-in-migration", |_| {
-        // It may look.
+        // A migration may read.
         POOL.stat("old")?;
         POOL.remove_directory("old").map(|()| Vec::new())
     }),
@@ -62,7 +62,7 @@ impl StateMigration for Misbehave {
     }
 }
 
-/// What can go wrong between two versions.
+/// The names of misbehaviours in a migration.
 pub fn all_names() -> String {
     names(PLANS)
 }

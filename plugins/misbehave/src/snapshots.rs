@@ -1,4 +1,4 @@
-//! Exports that speak of snapshots. There are none: whatever is asked for exists, under the name that was asked for.
+//! Exports of the snapshot services. No snapshots are stored: every requested snapshot exists, under the requested name.
 
 use crate::behaviour::{answers, begin, spoil};
 use crate::{Misbehave, asked, asked_by, setting};
@@ -6,7 +6,7 @@ use wasmount_guest::*;
 
 /// Size of every snapshot, in bytes.
 const BYTES: u64 = 1 << 20;
-/// Source of what was not created in this call.
+/// Source of a snapshot that was not created in this call.
 const SOURCE: &str = "behave.source";
 
 impl Snapshots for Misbehave {

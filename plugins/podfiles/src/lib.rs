@@ -1,13 +1,13 @@
-//! A CSI driver for inline volumes of pods: who the pod is, what its author wrote beside, and the tokens of its service account, as files in
-//! memory. Kubelet publishes again before a token ends (`requiresRepublish`), and the host then swaps all files at once.
+//! A CSI driver for inline volumes of pods: the identity of the pod, files from its volume attributes, and the tokens of its service account, as
+//! files in memory. Kubelet publishes again before a token expires (`requiresRepublish`), and the host then replaces all files at once.
 use std::collections::BTreeMap;
 use wasmount_guest::*;
 
-/// Begins the keys of Kubernetes' own. A later version may send more of them.
+/// The prefix of Kubernetes' own keys. A later version may send more of them.
 const KUBERNETES: &str = "csi.storage.k8s.io/";
 /// The request secret that holds all tokens, as one JSON document.
 const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
-/// What kubelet says of the pod, and the files that say it on.
+/// The attributes with the pod's identity, and the files that repeat them.
 const IDENTITY: [(&str, &str); 4] = [
     ("pod.name", "pod/name"),
     ("pod.namespace", "pod/namespace"),
@@ -20,7 +20,7 @@ const NAME_BYTES: usize = 253; // that of a key of a ConfigMap
 const PUBLIC: u32 = 0o444; // pods run as any user
 const PRIVATE: u32 = 0o400; // the host lets the pod's group read, too
 
-/// As kubelet sends it. When it ends is kubelet's to know.
+/// A token as kubelet sends it. Its expiration is left to kubelet.
 #[derive(serde::Deserialize)]
 struct Token {
     token: String,
@@ -50,7 +50,7 @@ impl NodePublish for PodFiles {
     }
 }
 
-/// Who the pod is.
+/// The pod's identity.
 fn identity(attributes: &Attributes) -> Result<Vec<File>, Error> {
     let file = |(key, path)| match attributes.value(&format!("{KUBERNETES}{key}")) {
         Some(value) => Ok(file(path, PUBLIC, value)),
@@ -61,7 +61,7 @@ fn identity(attributes: &Attributes) -> Result<Vec<File>, Error> {
     IDENTITY.into_iter().map(file).collect()
 }
 
-/// What the pod's author wrote beside. A misspelt attribute must not pass in silence.
+/// The files from the pod's volume attributes. A misspelt attribute must not be ignored silently.
 fn own(attributes: &Attributes) -> Result<Vec<File>, Error> {
     let is_own = |(key, _): &&(String, String)| !key.starts_with(KUBERNETES);
     let file = |(key, content): &(String, String)| match key.strip_prefix(FILE) {
@@ -73,12 +73,12 @@ fn own(attributes: &Attributes) -> Result<Vec<File>, Error> {
     attributes.iter().filter(is_own).map(file).collect()
 }
 
-/// One file an audience. The one without a name is the API server's own.
+/// One file for each audience. The audience without a name is the API server.
 fn tokens() -> Result<Vec<File>, Error> {
     let Some(document) = secrets::of_request(TOKENS) else {
         return Ok(Vec::new());
     };
-    // Not in serde's words, which may quote a token.
+    // Without serde's message, which may quote a token.
     let unreadable = |error: serde_json::Error| {
         let (line, column) = (error.line(), error.column());
         let what = format!("`{TOKENS}` is not what kubelet sends, at line {line}, column {column}");
@@ -106,7 +106,7 @@ fn is_file_name(name: &str) -> bool {
     (1..=NAME_BYTES).contains(&name.len()) && encoded(name) == name
 }
 
-/// An audience, which is often a URL, as the name of a file: no two are the same, and none is hidden.
+/// An audience, which is often a URL, encoded as a file name: no two are equal, and none is hidden.
 fn encoded(audience: &str) -> String {
     let byte = |(at, byte): (usize, u8)| match byte {
         b'.' if at > 0 => ".".to_owned(),

@@ -1,10 +1,10 @@
-//! The driver on a host in memory.
+//! Tests of the driver on the host in memory.
 
 use super::*;
 use wasmount_guest::secrets::Scope;
 use wasmount_guest::testing::{self, Source};
 
-/// Shaped as a token, so that a test would find it in an error.
+/// Has the format of a token, so that a test would find it in an error.
 const TOKEN: &str = "eyJhbGciOiJSUzI1NiJ9.c2VjcmV0.c2lnbmF0dXJl";
 
 const POD: [(&str, &str); 5] = [

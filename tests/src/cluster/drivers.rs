@@ -11,10 +11,10 @@ use xtask::command;
 use xtask::failure::Failure;
 use xtask::workspace::Workspace;
 
-/// Of the pools' file system (a sparse file), in bytes. Claims that must not fit ask for more.
+/// Size of the pools' file system (a sparse file), in bytes. Claims that must not fit ask for more.
 const POOL_BYTES: u64 = 4 << 30;
 
-/// The default of `--data-dir`; relative paths of pools lie there.
+/// The default of `--data-dir`; relative paths of pools are below it.
 const DATA: &str = "/var/lib/wasmount";
 
 /// Kubelet's directory.
@@ -26,7 +26,7 @@ pub const HOST: &str = "wasmount";
 /// The host of [`SPLIT`].
 pub const SPLIT_HOST: &str = "wasmount-split";
 
-/// What mounts for it.
+/// The mounter of [`SPLIT_HOST`].
 pub const MOUNTER: &str = "wasmount-mounter";
 
 /// The host that writes CSINode itself.
@@ -35,10 +35,10 @@ pub const MANAGING_HOST: &str = "wasmount-managing";
 /// The mounter's socket.
 const MOUNTER_SOCKET: &str = "/run/wasmount-split/mounter.sock";
 
-/// A driver name, the plugin that serves it, and what its document says besides.
+/// A driver name, the plugin that serves it, and the rest of its document.
 #[derive(Debug, Clone, Copy)]
 pub struct Driver {
-    /// CSI's name.
+    /// The CSI driver name.
     pub name: &'static str,
     /// A folder of `plugins/`.
     plugin: &'static str,
@@ -56,7 +56,7 @@ pub const HOSTPATH: Driver = Driver {
   csiDriver: { volumeLifecycleModes: [Persistent, Ephemeral] }",
 };
 
-/// The same, for one volume a node.
+/// The same plugin, limited to one volume on each node.
 pub const LIMITED: Driver = Driver {
     name: "limited.wasmount.io",
     plugin: "hostpath",
@@ -76,7 +76,7 @@ pub const PODFILES: Driver = Driver {
     fsGroupPolicy: None",
 };
 
-/// Images of the node, which the node alone expands, and which are not attached.
+/// Images of the node, which are expanded on the node alone, and which are not attached.
 pub const LOCAL_IMAGES: Driver = Driver {
     name: "local-images.wasmount.io",
     plugin: "local-images",
@@ -84,7 +84,7 @@ pub const LOCAL_IMAGES: Driver = Driver {
   csiDriver: { storageCapacity: true, fsGroupPolicy: File }",
 };
 
-/// The same by a host that may not mount, and its mounter; its component is a copy of its own, which a test may break.
+/// The same plugin, served by a host that may not mount, and its mounter. Its component is a separate copy, which a test may break.
 pub const SPLIT: Driver = Driver {
     name: "split.wasmount.io",
     plugin: "local-images",
@@ -92,17 +92,17 @@ pub const SPLIT: Driver = Driver {
   csiDriver: { storageCapacity: true, fsGroupPolicy: File }",
 };
 
-/// Those of the host that does all by itself.
+/// The drivers of the host that also mounts.
 const WHOLE: [Driver; 4] = [HOSTPATH, LIMITED, LOCAL_IMAGES, PODFILES];
 
-/// Those of the host that writes CSINode itself: one with a limit and one without.
+/// The drivers of the host that writes CSINode itself: one with a limit and one without.
 pub const MANAGED: [Driver; 2] = [HOSTPATH, LIMITED];
 
-/// All of them.
+/// All drivers.
 pub const ALL: [Driver; 5] = [HOSTPATH, LIMITED, LOCAL_IMAGES, PODFILES, SPLIT];
 
 impl Driver {
-    /// One that an object describes; the document that is written of it is for what prints manifests.
+    /// A driver that an object describes; its document is used only to print manifests.
     pub(super) const fn of_objects(name: &'static str, plugin: &'static str) -> Self {
         Self {
             name,
@@ -122,12 +122,12 @@ impl Driver {
         cluster.lab().root().join(format!("{}.yaml", self.name))
     }
 
-    /// What its objects are called by: `metadata.name` of its document.
+    /// The name of its objects: `metadata.name` of its document.
     pub fn instance(&self) -> &'static str {
         self.name.split('.').next().unwrap_or(self.name)
     }
 
-    /// Writes its document; gives the file.
+    /// Writes its document; returns the file.
     pub(super) fn describe(&self, cluster: &Cluster, component: &Path) -> Result<String, Failure> {
         let path = self.document(cluster);
         let document = format!(
@@ -144,7 +144,7 @@ impl Driver {
     }
 }
 
-/// A disk of their own for the pools, which goes with the cluster. It shares blocks, so that groups can be snapshotted.
+/// Mounts a separate disk for the pools, which is removed with the cluster. Its file system can share blocks, so group snapshots are possible.
 pub fn mount_pools(cluster: &Cluster) -> Result<(), Failure> {
     let image = cluster.lab().root().join("pools.xfs");
     let pools = pools();
@@ -158,12 +158,12 @@ pub fn mount_pools(cluster: &Cluster) -> Result<(), Failure> {
     command::read(mount.arg(&image).arg(&pools)).map(drop)
 }
 
-/// Where all pools are.
+/// The directory of all pools.
 pub fn pools() -> PathBuf {
     Path::new(DATA).join("pools")
 }
 
-/// The host that does all by itself. A fault may come at any time, so who ends it decides when it begins again.
+/// The host that also mounts. A fault may happen at any time, so the test that ends the host decides when it starts again.
 pub fn host(workspace: &Workspace, cluster: &Cluster) -> Result<Service, Failure> {
     let kubeconfig = cluster.kubeconfig(User::Admin).display().to_string();
     let mut line = serve(workspace, &kubeconfig);
@@ -174,7 +174,7 @@ pub fn host(workspace: &Workspace, cluster: &Cluster) -> Result<Service, Failure
     Ok(service(HOST, line))
 }
 
-/// A host that may not mount, beside it, and its mounter.
+/// A host that may not mount, and its mounter.
 pub fn split(workspace: &Workspace, cluster: &Cluster) -> Result<[Service; 2], Failure> {
     let component = split_component(cluster);
     let built = workspace.component(SPLIT.plugin);
@@ -205,13 +205,13 @@ pub fn split_component(cluster: &Cluster) -> PathBuf {
     cluster.lab().root().join("split.wasm")
 }
 
-/// A host for a Node without a kubelet, of which it says what the real one's host says; documents are those of [`host`].
+/// A host for a Node without a kubelet, which reports for it what the real Node's host reports; it uses the documents of [`host`].
 pub fn managing_host(
     workspace: &Workspace,
     cluster: &Cluster,
     node: &str,
 ) -> Result<Service, Failure> {
-    // Of its sockets' directory the host makes the last part.
+    // The host creates only the last component of its socket directory.
     command::read(
         cluster
             .enter("mkdir")
@@ -237,7 +237,7 @@ pub fn managing_host(
     Ok(service(MANAGING_HOST, line))
 }
 
-/// A host of the backends that are objects, and of no others, with directories of its own.
+/// A host of the backends that are objects, and of no others, with its own directories.
 pub(super) fn host_of_objects(
     workspace: &Workspace,
     cluster: &Cluster,

@@ -1,17 +1,17 @@
-//! What only etcd's operator does: compaction, by etcd's own API (its JSON gateway).
+//! Compaction of etcd, which only its operator does, through etcd's own API (its JSON gateway).
 
 use serde_json::{Value, json};
 use xtask::cluster::Cluster;
 use xtask::command;
 use xtask::failure::Failure;
 
-/// Changes after which every version that a client watches from lies in the past.
+/// Number of changes after which every version that a client watches from is in the past.
 const CHANGES: usize = 10;
 
-/// A key that no API server looks at: theirs begin with `/registry`. In Base64, as the gateway wants it.
+/// A key that no API server reads: theirs begin with `/registry`. In Base64, as the gateway requires.
 const KEY: &str = "d2FzbW91bnQ=";
 
-/// Makes all versions of objects unknown but the latest.
+/// Compacts etcd: all versions of objects but the latest are removed.
 pub fn forget(cluster: &Cluster) -> Result<(), Failure> {
     let mut latest = Value::Null;
     for _ in 0..CHANGES {

@@ -1,6 +1,6 @@
-//! What all tests of a program share: one cluster with its drivers, their classes and sidecars.
+//! The fixture that all tests of a program share: one cluster with its drivers, their classes and sidecars.
 //!
-//! Flows run side by side; a fault, which all of them would feel, has the cluster to itself.
+//! Tests of flows run concurrently; a test that injects a fault, which would affect all others, runs alone.
 
 use crate::cluster::drivers::{
     self, Driver, HOST, HOSTPATH, LIMITED, LOCAL_IMAGES, MOUNTER, SPLIT, SPLIT_HOST,
@@ -21,7 +21,7 @@ use xtask::cluster::Cluster;
 use xtask::failure::Failure;
 use xtask::workspace::Workspace;
 
-/// Classes of drivers, with the file system and the kind of volume of each.
+/// StorageClasses, each with its driver, file system and kind of volume.
 const CLASSES: [(&str, Driver, &str, Option<&str>); 7] = [
     ("ext4", HOSTPATH, "ext4", Some("image")),
     ("xfs", HOSTPATH, "xfs", Some("image")),
@@ -35,14 +35,14 @@ const CLASSES: [(&str, Driver, &str, Option<&str>); 7] = [
 /// Name of the snapshot classes of hostpath.
 pub const SNAPSHOTS: &str = "hostpath";
 
-/// Everything, as long as the program runs.
+/// The shared fixture; it exists as long as the program runs.
 pub struct Lab {
     client: Client,
     turns: RwLock<()>,
     cluster: Cluster,
 }
 
-/// A turn, as long as it lasts.
+/// The right to run, held while a test runs.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "they are what asking for them says")]
 pub enum Guard<'a> {
@@ -52,7 +52,7 @@ pub enum Guard<'a> {
 
 impl fmt::Debug for Lab {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A client has nothing to show.
+        // A client has no useful `Debug` output.
         let mut shown = f.debug_struct("Lab");
         shown
             .field("cluster", &self.cluster)
@@ -61,7 +61,7 @@ impl fmt::Debug for Lab {
 }
 
 impl Lab {
-    /// Starts all of it and waits until kubelet knows the drivers.
+    /// Starts the cluster, the hosts and the sidecars, and waits until kubelet knows the drivers.
     pub async fn start() -> Result<Self, Failure> {
         let workspace = Workspace::locate()?;
         let cluster = Cluster::start(&workspace).await?;
@@ -86,22 +86,22 @@ impl Lab {
         self.client.clone()
     }
 
-    /// The cluster, for what a fault does to its parts.
+    /// The cluster, for faults of its parts.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// Everything that the host and its earlier lives have logged.
+    /// The log of the host, including earlier processes.
     pub fn host_log(&self) -> String {
         fs::read_to_string(self.cluster.lab().log(HOST)).unwrap_or_default()
     }
 
-    /// Until this one may run while others do.
+    /// Waits until this test may run beside others.
     pub async fn beside_others(&self) -> Guard<'_> {
         Guard::BesideOthers(self.turns.read().await)
     }
 
-    /// Until this one is alone.
+    /// Waits until this test runs alone.
     pub async fn alone(&self) -> Guard<'_> {
         Guard::Alone(self.turns.write().await)
     }
@@ -138,7 +138,7 @@ impl Lab {
             .map_err(Failure::kubernetes(&what))
     }
 
-    /// Starts again what a test that failed left dead, since others come after it.
+    /// Restarts what a failed test left stopped, since other tests follow.
     pub fn heal(&self) -> Result<(), Failure> {
         for part in [
             "etcd",
@@ -155,12 +155,12 @@ impl Lab {
         Ok(())
     }
 
-    /// Ends the cluster, and all that runs in it.
+    /// Stops the cluster, and everything that runs in it.
     pub fn end(self) -> Result<(), Failure> {
         self.cluster.end()
     }
 
-    /// Waits until CSINode and Node say of every driver what it says itself: its host is up, and found.
+    /// Waits until CSINode and Node match the answers of every driver: then its host is running and registered.
     pub async fn registered(&self) -> Result<(), Failure> {
         let what = "CSINode and Node say what the drivers say";
         wait_for(&self.client, "default", what, async || {
@@ -169,7 +169,7 @@ impl Lab {
         .await
     }
 
-    /// The classes. The host itself creates the CSIDriver objects.
+    /// Creates the classes. The host itself creates the CSIDriver objects.
     async fn describe(&self) -> Result<(), Failure> {
         let mut all = Vec::new();
         for (name, driver, fs_type, kind) in CLASSES {

@@ -1,4 +1,4 @@
-//! What a volume leaves on the node once it is gone: mounts, kubelet's directories, loop devices, content of the pool.
+//! What is left of a deleted volume on the node: mounts, kubelet's directories, loop devices, content of the pool.
 
 use crate::cluster::drivers::{self, KUBELET};
 use crate::loop_devices;
@@ -6,19 +6,20 @@ use xtask::cluster::Cluster;
 use xtask::command;
 use xtask::failure::Failure;
 
-/// Volumes and pods that are gone from the API server.
+/// Volumes and pods that were deleted from the API server.
 #[derive(Debug, Clone, Default)]
 pub struct Gone {
-    /// `volumeHandle`, each.
+    /// The `volumeHandle` of each volume.
     pub handles: Vec<String>,
     /// Each pod's UID.
     pub pods: Vec<String>,
 }
 
-/// Everything that is left of them, in words. A volume's id and a pod's UID are like no other word of the node, so a line that holds one is theirs.
+/// Messages about everything that is left of them. No other string on the node contains a volume's id or a pod's UID, so a line that contains one
+/// belongs to it.
 pub fn left_of(cluster: &Cluster, gone: &Gone) -> Result<Vec<String>, Failure> {
     let pods = format!("{KUBELET}/pods");
-    // Beside each place where a volume is staged, kubelet notes whose it is.
+    // kubelet stores the volume's id beside its staging path.
     let staged = format!("{KUBELET}/plugins/kubernetes.io/csi");
     let pools = drivers::pools();
     let mut mounts = cluster.enter("cat");
@@ -26,7 +27,7 @@ pub fn left_of(cluster: &Cluster, gone: &Gone) -> Result<Vec<String>, Failure> {
     let mut directories = cluster.enter("find");
     directories.args([&pods, "-maxdepth", "1"]);
     let mut notes = cluster.enter("find");
-    // What goes while it looks is gone.
+    // A file that is removed during the search is not left.
     notes.args([&staged, "-name", "vol_data.json", "-exec", "cat", "{}", ";"]);
     let mut content = cluster.enter("find");
     content.arg(&pools);
@@ -48,7 +49,7 @@ pub fn left_of(cluster: &Cluster, gone: &Gone) -> Result<Vec<String>, Failure> {
     Ok(found)
 }
 
-/// The lines that hold an id of what is gone.
+/// The lines that contain the id of a deleted volume or pod.
 fn named(what: &str, lines: &str, gone: &Gone) -> Vec<String> {
     let ids = || gone.handles.iter().chain(&gone.pods);
     let is_left = |line: &&str| ids().any(|id| line.contains(id.as_str()));

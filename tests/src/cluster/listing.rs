@@ -1,4 +1,4 @@
-//! Whether what Kubernetes knows of the drivers on the node is what they say themselves: CSINode, and the Node's annotation and labels.
+//! Compares what Kubernetes records about the drivers on the node with the drivers' own answers: CSINode, and the Node's annotation and labels.
 
 use crate::cluster::drivers::{ALL, Driver};
 use crate::cluster::wait::NotYet;
@@ -11,10 +11,10 @@ use xtask::clients::Clients;
 use xtask::cluster::Cluster;
 use xtask::cluster::access::NODE_NAME;
 
-/// Where kubelet notes each driver's name of the node (JSON).
+/// The annotation in which kubelet stores the node id of each driver (JSON).
 pub const NODE_IDS: &str = "csi.volume.kubernetes.io/nodeid";
 
-/// Fails with what is not true of a driver, and what it says.
+/// Fails with the driver's record that does not match, and the driver's answer.
 pub async fn is_true(client: &Client, cluster: &Cluster) -> Result<(), NotYet> {
     let node = Api::<Node>::all(client.clone()).get(NODE_NAME).await?;
     let csi_node = Api::<CSINode>::all(client.clone()).get(NODE_NAME).await?;
@@ -32,7 +32,7 @@ pub async fn is_true(client: &Client, cluster: &Cluster) -> Result<(), NotYet> {
     Ok(())
 }
 
-/// What a driver says of the node, by its socket as this side sees it.
+/// The answer of a driver about the node, through its socket's path outside of the cluster.
 async fn said_by(driver: &Driver, cluster: &Cluster) -> Result<NodeGetInfoResponse, NotYet> {
     let socket = driver.socket();
     let inside = socket.strip_prefix("/var/lib").unwrap_or(&socket);
@@ -44,7 +44,7 @@ async fn said_by(driver: &Driver, cluster: &Cluster) -> Result<NodeGetInfoRespon
     Ok(said.into_inner())
 }
 
-/// As kubelet lists it: keys in order, and no limit where the driver names none.
+/// The entry as kubelet writes it: keys in order, and no limit if the driver returns none.
 fn entry_of(name: &str, said: &NodeGetInfoResponse) -> CSINodeDriver {
     let keys: BTreeSet<_> = segments(said).map(|(key, _)| key.clone()).collect();
     let count = i32::try_from(said.max_volumes_per_node).ok();

@@ -1,30 +1,30 @@
-//! The objects that tests ask a cluster for, as the field writes them.
+//! The Kubernetes objects that tests create.
 
 use serde_json::{Value, json};
 use xtask::cluster::BUSYBOX_IMAGE;
 
-/// Ends at once on SIGTERM, unlike a `sleep` that is process 1.
+/// Exits immediately on SIGTERM, unlike a `sleep` that is process 1.
 const IDLE: &str = "trap 'exit 0' TERM; while :; do sleep 0.2; done";
 
-/// What a pod has, and where it finds it: a file system at `/<name>`, a device at `/dev/<name>`.
+/// A volume of a pod, and its location: a file system at `/<name>`, a device at `/dev/<name>`.
 #[derive(Debug, Clone)]
 pub enum Volume {
     /// The file system of a claim of this name.
     Claim(&'static str),
     /// The device of a claim of this name.
     Device(&'static str),
-    /// A volume of the pod alone.
+    /// An inline ephemeral volume.
     Inline {
-        /// What the pod calls it.
+        /// Its name in the pod.
         name: &'static str,
-        /// Which driver makes it.
+        /// Its driver.
         driver: &'static str,
         /// `volumeAttributes`.
         attributes: Value,
     },
 }
 
-/// A claim, filled in by the test's class.
+/// A PersistentVolumeClaim, completed by the test's class.
 #[derive(Debug, Clone)]
 pub struct Claim {
     /// Its name.
@@ -33,16 +33,16 @@ pub struct Claim {
     pub class: &'static str,
     /// A Kubernetes quantity.
     pub size: &'static str,
-    /// `accessModes`, one.
+    /// The only entry of `accessModes`.
     pub access: &'static str,
     /// `Filesystem` or `Block`.
     pub mode: &'static str,
-    /// Kind and name of what it begins with.
+    /// Kind and name of its data source.
     pub source: Option<(&'static str, String)>,
 }
 
 impl Claim {
-    /// A file system for the pods of one node.
+    /// A claim with a file system for the pods of one node.
     pub fn new(name: &'static str, class: &'static str, size: &'static str) -> Self {
         Self {
             name,
@@ -75,7 +75,7 @@ impl Claim {
     }
 }
 
-/// A pod that waits for commands, with these volumes; `settings` become part of its specification.
+/// A pod that waits for commands, with these volumes; `settings` are added to its specification.
 pub fn pod(name: &str, volumes: &[Volume], settings: &Value) -> Value {
     let claim = |name| json!({ "name": name, "persistentVolumeClaim": { "claimName": name } });
     let mut sources = Vec::new();
@@ -124,7 +124,7 @@ pub fn pod(name: &str, volumes: &[Volume], settings: &Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name }, "spec": spec })
 }
 
-/// A StorageClass whose volumes are made where the first pod goes.
+/// A StorageClass with volumes that are created on the node of the first pod.
 pub fn storage_class(name: &str, driver: &str, fs_type: &str, parameters: &Value) -> Value {
     let mut all = json!({ "csi.storage.k8s.io/fstype": fs_type });
     if let (Some(all), Some(parameters)) = (all.as_object_mut(), parameters.as_object()) {
@@ -141,7 +141,7 @@ pub fn storage_class(name: &str, driver: &str, fs_type: &str, parameters: &Value
     })
 }
 
-/// The classes of snapshots of a driver: of one volume and of several.
+/// The snapshot classes of a driver: for snapshots of one volume and of groups.
 pub fn snapshot_classes(name: &str, driver: &str) -> [Value; 2] {
     let class = |group: &str, kind: &str| {
         json!({

@@ -1,4 +1,4 @@
-//! What a pod finds: commands run in it, as `kubectl exec` does.
+//! Commands run in a pod, as `kubectl exec` does, to examine what the pod sees.
 
 use futures::TryFutureExt;
 use k8s_openapi::api::core::v1::Pod;
@@ -7,10 +7,10 @@ use kube::api::AttachParams;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use xtask::failure::Failure;
 
-/// The status of a command that ended well.
+/// The status of a command that succeeded.
 const SUCCESS: &str = "Success";
 
-/// Runs a shell script in a pod; gives what it printed, or what it said when it failed.
+/// Runs a shell script in a pod; returns its output, or its error message when it failed.
 pub async fn shell(pods: &Api<Pod>, pod: &str, script: &str) -> Result<String, Failure> {
     let command = ["/bin/sh", "-ec", script];
     let streams = AttachParams::default().stderr(true);

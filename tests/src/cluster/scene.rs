@@ -1,5 +1,5 @@
-//! One test's corner of the cluster: a namespace of its own, what it asks for in there, and the proof at the end that nothing of it is left,
-//! neither in the API server nor on the node.
+//! The namespace of one test, the objects that it creates there, and the check at the end that nothing of it is left, neither in the API server nor
+//! on the node.
 
 use crate::cluster::lab::Lab;
 use crate::cluster::leftovers::{self, Gone};
@@ -18,10 +18,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use xtask::failure::Failure;
 
-/// Who asks, for server-side apply.
+/// The field manager for server-side apply.
 const MANAGER: &str = "wasmount-tests";
 
-/// A namespace, as long as a test runs.
+/// A namespace that exists as long as a test runs.
 #[derive(Debug, Clone)]
 pub struct Scene {
     lab: Arc<Lab>,
@@ -29,7 +29,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Makes it, with a name that tells whose it is.
+    /// Creates the namespace, with a name that identifies the test.
     pub async fn begin(lab: Arc<Lab>, namespace: &str) -> Result<Self, Failure> {
         let scene = Self {
             lab,
@@ -38,7 +38,7 @@ impl Scene {
         let object =
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
         scene.apply(object).await?;
-        // Pods of a namespace are refused until it is there.
+        // The API server rejects pods of a namespace until its service account exists.
         let accounts: Api<k8s_openapi::api::core::v1::ServiceAccount> = scene.api();
         scene
             .wait("the default ServiceAccount", async || {
@@ -48,7 +48,7 @@ impl Scene {
         Ok(scene)
     }
 
-    /// What all scenes share.
+    /// The fixture that all scenes share.
     pub fn lab(&self) -> &Lab {
         &self.lab
     }
@@ -99,12 +99,12 @@ impl Scene {
         ))
     }
 
-    /// Makes a claim.
+    /// Creates a claim.
     pub async fn claim(&self, claim: &Claim) -> Result<(), Failure> {
         self.apply(claim.object()).await.map(drop)
     }
 
-    /// Makes a pod without waiting for it; `settings` become part of its specification.
+    /// Creates a pod without waiting for it; `settings` are added to its specification.
     pub async fn pod_with(
         &self,
         name: &str,
@@ -116,7 +116,7 @@ impl Scene {
             .map(drop)
     }
 
-    /// Makes a pod and waits until it is ready.
+    /// Creates a pod and waits until it is ready.
     pub async fn pod(&self, name: &str, volumes: &[Volume]) -> Result<(), Failure> {
         self.pod_with(name, volumes, &Value::Null).await?;
         self.ready(name).await
@@ -140,7 +140,7 @@ impl Scene {
         .await
     }
 
-    /// Waits until the scheduler has said why a pod has no node; gives its words.
+    /// Waits until the scheduler has reported why a pod has no node; returns its message.
     pub async fn unschedulable(&self, name: &str, words: &str) -> Result<String, Failure> {
         let pods: Api<Pod> = self.api();
         let what = format!("pod {name} cannot be scheduled: {words}");
@@ -176,7 +176,7 @@ impl Scene {
         .await
     }
 
-    /// Asks for more space.
+    /// Requests more space for a claim.
     pub async fn grow(&self, claim: &str, size: &str) -> Result<(), Failure> {
         let change = json!({ "spec": { "resources": { "requests": { "storage": size } } } });
         let claims: Api<PersistentVolumeClaim> = self.api();
@@ -214,7 +214,7 @@ impl Scene {
         .await
     }
 
-    /// Deletes all of it, and waits until nothing is left anywhere: no volume, no attachment, no mount, no loop device, nothing in a pool.
+    /// Deletes everything, and waits until nothing is left anywhere: no volume, no attachment, no mount, no loop device, nothing in a pool.
     pub async fn end(&self) -> Result<(), Failure> {
         let gone = self.now_gone().await?;
         let all = DeleteParams::default();
@@ -235,7 +235,7 @@ impl Scene {
         ] {
             let snapshots = self.api_of(group, kind).await?;
             for each in listed(&snapshots).await? {
-                // Members go with their group.
+                // Members are deleted with their group.
                 if each.owner_references().is_empty() {
                     self.delete_in(&snapshots, &each.name_any()).await?;
                 }
@@ -252,7 +252,7 @@ impl Scene {
         self.abandon().await
     }
 
-    /// Asks for the end of all of it, without waiting: it is no longer needed, and not part of the test.
+    /// Requests the deletion of everything, without waiting: the scene is no longer needed, and its end is not part of the test.
     pub async fn abandon(&self) -> Result<(), Failure> {
         let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(self.client());
         namespaces
@@ -262,7 +262,7 @@ impl Scene {
             .map(drop)
     }
 
-    /// What there is, before it goes.
+    /// The volumes and pods that exist before the deletion.
     async fn now_gone(&self) -> Result<Gone, Failure> {
         let pods: Api<Pod> = self.api();
         let pods = listed(&pods).await?;
@@ -301,7 +301,7 @@ impl Scene {
         }
     }
 
-    /// Volumes that belong to claims of the namespace, also after those went.
+    /// Volumes of claims of the namespace, also after the claims were deleted.
     async fn volumes(&self) -> Result<Vec<PersistentVolume>, Failure> {
         let volumes: Api<PersistentVolume> = Api::all(self.client());
         let mut volumes = listed(&volumes).await?;
@@ -313,7 +313,7 @@ impl Scene {
     }
 }
 
-/// All of them.
+/// All objects of a kind.
 async fn listed<K: Clone + DeserializeOwned + Debug>(api: &Api<K>) -> Result<Vec<K>, Failure> {
     let list = api.list(&ListParams::default()).await;
     list.map(|it| it.items)

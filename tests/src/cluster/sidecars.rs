@@ -1,5 +1,5 @@
-//! The standard sidecars, unchanged, beside a driver: external-provisioner, -attacher, -resizer, -snapshotter. They run with the rights that
-//! `wasmount manifests` prints for the driver, and are started again when they exit, as kubelet would.
+//! The standard sidecars, unchanged, for a driver: external-provisioner, -attacher, -resizer, -snapshotter. They run with the permissions that
+//! `wasmount manifests` prints for the driver, and are restarted when they exit, as kubelet would do.
 
 use crate::cluster::drivers::{self, Driver};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
@@ -15,13 +15,13 @@ use xtask::command;
 use xtask::failure::Failure;
 use xtask::workspace::Workspace;
 
-/// Where the driver's service account is.
+/// The namespace of the driver's service account.
 const NAMESPACE: &str = "default";
 
-/// Of a token: longer than any run of the tests, in seconds.
+/// Lifetime of a token: longer than any run of the tests, in seconds.
 const TOKEN_SECONDS: i64 = 24 * 60 * 60;
 
-/// Objects that are rights, of all that a backend needs.
+/// The kinds of objects that grant permissions, among all objects that a backend needs.
 const RIGHTS: [&str; 7] = [
     "ServiceAccount",
     "ClusterRole",
@@ -63,16 +63,16 @@ impl Sidecar {
                 "--strict-topology",
                 "--extra-create-metadata",
                 "--enable-capacity",
-                // No pod owns the capacity objects: it is a process beside the kubelet.
+                // No pod owns the capacity objects: the sidecar is a process beside the kubelet.
                 "--capacity-ownerref-level=-1",
-                // A minute by default, which tests would wait for.
+                // The default is a minute, for which tests would have to wait.
                 "--capacity-poll-interval=5s",
                 "--retry-interval-max=10s",
             ],
             Self::Attacher => &["--retry-interval-max=10s"],
             Self::Resizer => &[
                 "--retry-interval-max=10s",
-                // As in what is printed for a driver that grows volumes in use: else it asks for all pods.
+                // As in the manifests for a driver that expands volumes in use: otherwise the sidecar lists all pods.
                 "--handle-volume-inuse-error=false",
             ],
             Self::Snapshotter => &[
@@ -82,7 +82,7 @@ impl Sidecar {
         }
     }
 
-    /// It beside a driver. It exits when the driver's socket goes away, which is by design.
+    /// The sidecar as a service for a driver. It exits when the driver's socket is removed, which is by design.
     pub fn beside(self, driver: &Driver, cluster: &Cluster, kubeconfig: &Path) -> Service {
         let program = cluster.programs().path(self.name());
         let [program, kubeconfig, socket] =
@@ -93,7 +93,7 @@ impl Sidecar {
         let environment = [
             ("NODE_NAME", NODE_NAME),
             ("NAMESPACE", NAMESPACE),
-            // None: it is a process beside the kubelet.
+            // There is no pod: the sidecar is a process beside the kubelet.
             ("POD_NAME", "none"),
         ];
         Service {
@@ -107,7 +107,7 @@ impl Sidecar {
     }
 }
 
-/// Gives a driver's sidecars the rights that are printed for it, and no others; makes a kubeconfig of its service account.
+/// Grants a driver's sidecars the permissions that are printed for it, and no others; creates a kubeconfig of its service account.
 pub async fn admit(
     driver: &Driver,
     workspace: &Workspace,
@@ -117,7 +117,7 @@ pub async fn admit(
     let document = driver.document(cluster);
     let text = fs::read_to_string(&document)
         .map_err(Failure::io(format!("read {}", document.display())))?;
-    // One sidecar of each kind for all nodes, as in the network form, which takes no pool of each node.
+    // One sidecar of each kind for all nodes, as in the network form, which has no pool on each node.
     let pools = drivers::pools().display().to_string();
     let central = document.with_extension("central.yaml");
     fs::write(
@@ -152,7 +152,7 @@ pub async fn admit(
     cluster.kubeconfig_of(driver.name, &token)
 }
 
-/// The documents of a stream of YAML that are rights.
+/// The documents of a YAML stream that grant permissions.
 fn rights_in(manifests: &str) -> String {
     let is_right = |object: &&str| {
         let kind = object.lines().find_map(|it| it.strip_prefix("kind: "));

@@ -1,4 +1,4 @@
-//! A driver whose backend is a StorageBackend object, served by a host of its own beside the others: what an administrator swaps in a cluster.
+//! A driver with a StorageBackend object as its backend, served by a separate host: what an administrator swaps in a cluster.
 
 use crate::builds;
 use crate::cluster::drivers::{self, Driver};
@@ -20,14 +20,14 @@ use xtask::workspace::Workspace;
 
 /// The driver: images of a pool.
 pub const SWAPPED: Driver = Driver::of_objects("swapped.wasmount.io", "local-images");
-/// Its class.
+/// Its StorageClass.
 pub const CLASS: &str = "swapped";
 /// Its host, as a service of the cluster.
 pub const HOST: &str = "wasmount-swapped";
 /// `--data-dir` of that host.
 const DATA: &str = "/var/lib/wasmount-swapped";
 
-/// The driver at work.
+/// The running driver.
 #[derive(Debug)]
 pub struct Swapped<'a> {
     scene: &'a Scene,
@@ -35,7 +35,7 @@ pub struct Swapped<'a> {
 }
 
 impl<'a> Swapped<'a> {
-    /// Makes the kinds, the object, the host, the class and the sidecar, and waits until the object says that it is ready.
+    /// Creates the CRDs, the object, the host, the class and the sidecar, and waits until the object reports that it is ready.
     pub async fn begin(scene: &'a Scene) -> Result<Self, Failure> {
         let workspace = Workspace::locate()?;
         let cluster = scene.lab().cluster();
@@ -81,7 +81,7 @@ impl<'a> Swapped<'a> {
         Ok(path)
     }
 
-    /// Has the object name this build, and waits until its status says that it serves everywhere; gives its digest.
+    /// Sets this build in the object, and waits until its status says that it serves everywhere; returns its digest.
     pub async fn change_to(&self, build: &PathBuf) -> Result<String, Failure> {
         let before = self.digest().await?;
         self.scene.apply(self.object(build)).await?;
@@ -100,12 +100,12 @@ impl<'a> Swapped<'a> {
             .await
     }
 
-    /// Goes back by one, as an administrator of the node does; gives what the command says.
+    /// Rolls back by one version, as an administrator of the node does; returns the command's output.
     pub fn roll_back(&self) -> Result<String, Failure> {
         self.ask("rollback")
     }
 
-    /// Follows the object again, as an administrator of the node does; gives what the command says.
+    /// Follows the object again, as an administrator of the node does; returns the command's output.
     pub fn lift(&self) -> Result<String, Failure> {
         self.ask("swap")
     }
@@ -116,7 +116,7 @@ impl<'a> Swapped<'a> {
         command::read(line.args([command, SWAPPED.name, "--data-dir", DATA]))
     }
 
-    /// Waits until a condition of the object is true; gives its reason.
+    /// Waits until a condition of the object is true; returns its reason.
     pub async fn condition(&self, kind: &str) -> Result<String, Failure> {
         let what = format!("the object is {kind}");
         self.scene
@@ -131,20 +131,20 @@ impl<'a> Swapped<'a> {
             .await
     }
 
-    /// The first digits of what serves.
+    /// The first digits of the digest of the serving version.
     pub async fn digest(&self) -> Result<Option<String>, Failure> {
         let object = self.api().get(SWAPPED.instance()).await;
         let object = object.map_err(Failure::kubernetes("get the StorageBackend"))?;
         Ok(digest_of(&object))
     }
 
-    /// The processes of the host and of the sidecar: what must not change.
+    /// The process ids of the host and of the sidecar, which must not change.
     pub fn processes(&self) -> Result<[Option<u32>; 2], Failure> {
         let sidecar = format!("csi-provisioner-{}", SWAPPED.name);
         Ok([self.cluster().id(HOST)?, self.cluster().id(&sidecar)?])
     }
 
-    /// Takes it away: the object first, whose finalizer waits until nothing of it is in use.
+    /// Removes the driver: the object first, whose finalizer waits until nothing of it is in use.
     pub async fn end(self) -> Result<(), Failure> {
         let what = "delete the StorageBackend";
         let all = DeleteParams::default();
@@ -197,7 +197,7 @@ impl<'a> Swapped<'a> {
         self.api().get(SWAPPED.instance()).await
     }
 
-    /// Changes nothing but an annotation, as people do.
+    /// Changes nothing but an annotation, as users do.
     pub async fn annotate(&self, text: &str) -> Result<(), Failure> {
         let change = json!({ "metadata": { "annotations": { "example.com/why": text } } });
         let patched = self

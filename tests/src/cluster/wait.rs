@@ -1,4 +1,4 @@
-//! Waiting for what a cluster does by and by.
+//! Waits for conditions of a cluster that become true eventually.
 
 use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
@@ -7,22 +7,22 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 use xtask::failure::Failure;
 
-/// Above the slowest that is right: kubelet's and the sidecars' retries back off up to a minute, on a machine that is busy with other tests.
+/// Longer than the slowest valid case: kubelet's and the sidecars' retries back off up to a minute, on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// Between two looks. The API server answers in milliseconds, and many tests look at once.
+/// Pause between two checks. The API server answers in milliseconds, and many tests check concurrently.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Events that a failure shows: the latest.
 const EVENTS: usize = 25;
 
-/// What there is instead, in words.
+/// A description of the actual state.
 #[derive(Debug)]
 pub struct NotYet(pub String);
 
 impl From<kube::Error> for NotYet {
     fn from(error: kube::Error) -> Self {
-        // Also where the API server is down: it comes back.
+        // Also when the API server is down: it will be restarted.
         Self(error.to_string())
     }
 }
@@ -33,7 +33,7 @@ impl From<Failure> for NotYet {
     }
 }
 
-/// Looks until there is something; fails with what was seen last, and with the events of the namespace.
+/// Repeats a check until it returns a value; fails with the last state that was seen, and with the events of the namespace.
 pub async fn wait_for<T>(
     client: &Client,
     namespace: &str,
@@ -59,7 +59,7 @@ pub async fn wait_for<T>(
     }
 }
 
-/// The latest events of a namespace, as `kubectl get events` shows them; its words if they cannot be had.
+/// The latest events of a namespace, as `kubectl get events` shows them; the error message if they cannot be read.
 pub async fn events(client: &Client, namespace: &str) -> String {
     let api: Api<Event> = Api::namespaced(client.clone(), namespace);
     let mut events = match api.list(&ListParams::default()).await {
@@ -83,7 +83,7 @@ pub async fn events(client: &Client, namespace: &str) -> String {
     text
 }
 
-/// etcd counts its changes, so that the larger number is the later event.
+/// etcd counts its changes, so the larger number is the later event.
 fn version(event: &Event) -> u64 {
     let version = event.metadata.resource_version.as_deref();
     version.and_then(|it| it.parse().ok()).unwrap_or_default()

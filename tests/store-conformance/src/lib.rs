@@ -1,4 +1,4 @@
-//! What every state store must do, as one function over the trait. It wants an empty store and knows nothing of files.
+//! The conformance test of state stores, as one function over the trait. The store must be empty; files are not examined.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -23,7 +23,7 @@ pub fn space(driver: &str) -> Keyspace {
     }
 }
 
-/// Holds a store to all rules.
+/// Checks a store against all rules.
 pub async fn conforms(store: Arc<dyn StateStore>) {
     a_value_comes_back_as_it_was_put(&*store).await;
     a_revision_grows_with_every_change_of_a_key(&*store).await;
@@ -38,7 +38,7 @@ pub async fn conforms(store: Arc<dyn StateStore>) {
     of_many_callers_one_wins(&store).await;
 }
 
-/// Where the store can, and where it says that it cannot nothing is changed.
+/// Writes are atomic if the store supports that; if it says that it does not, nothing is changed.
 async fn several_writes_are_one(store: &dyn StateStore) {
     let (one, other) = (space("several"), space("several-others"));
     done(store, &one, "gone", "1").await;
@@ -169,7 +169,7 @@ async fn a_write_happens_only_as_expected(store: &dyn StateStore) {
         let remove = store.remove(&space, "k", expect).await;
         assert_eq!(remove.unwrap(), Outcome::Conflict(stored.clone()));
         assert_eq!(store.get(&space, "k").await.unwrap(), stored);
-        // The same once it is durable.
+        // The same result once it is durable.
         store.sync().await.unwrap();
     }
     let removed = store.remove(&space, "k", Expect::Revision(revision)).await;
@@ -212,7 +212,7 @@ async fn a_scan_goes_in_key_order_page_by_page(store: &dyn StateStore) {
         done(store, &space, key, key).await;
     }
     store.sync().await.unwrap();
-    // What waits and what is durable are one sequence.
+    // Pending and durable records are one sequence.
     done(store, &space, "b/11", "new").await;
     done(store, &space, "b/2", "changed").await;
     store.remove(&space, "gone", Expect::Any).await.unwrap();
@@ -226,7 +226,7 @@ async fn a_scan_goes_in_key_order_page_by_page(store: &dyn StateStore) {
         ["b/11", "b/2"]
     );
     assert!(keys(store, &space, "b/", Some("b/2"), 2).await.is_empty());
-    // An `after` that is no key, before and behind the prefix.
+    // An `after` that is not a key, before and after the prefix.
     assert_eq!(keys(store, &space, "b/", Some("a"), 1).await, ["b/1"]);
     assert!(keys(store, &space, "b/", Some("bz"), 1).await.is_empty());
     assert!(keys(store, &space, "", None, 0).await.is_empty());

@@ -1,4 +1,4 @@
-//! Tests of snapshots in pools on the host in memory: single ones, groups, copies that take long, and calls that end half-way.
+//! Tests of snapshots in pools on the host in memory: single ones, groups, slow copies, and calls that are interrupted.
 
 use super::*;
 use crate::error::Code;
@@ -14,7 +14,7 @@ fn here() -> Vec<Topology> {
     vec![Topology::of("rack", "7")]
 }
 
-/// Two images and a tree.
+/// A host with two images and a tree.
 fn fresh() {
     testing::reset();
     testing::add_pool("volumes", 100 * GIB);
@@ -39,7 +39,7 @@ fn together(name: &str, volumes: &[&str]) -> Result<GroupSnapshot, Error> {
     SNAPSHOTS.create_group(name, volumes, content)
 }
 
-/// Whether there is such a group: only its answer can have been lost.
+/// Whether the group exists: then only its answer can have been lost.
 fn is_whole(group: &str) -> bool {
     let id = SNAPSHOTS.groups.id(group);
     SNAPSHOTS.groups.find(&id).unwrap().is_some()
@@ -305,7 +305,7 @@ fn a_group_is_of_the_time_when_it_was_first_asked_for() {
     assert!(was_half_made > 2);
 }
 
-/// What a power cut leaves that comes between the copy and the sync of its record.
+/// The state after a power cut between the copy and the sync of its record.
 #[test]
 fn a_copy_without_a_record_is_not_taken_for_a_new_one() {
     fresh();

@@ -1,6 +1,6 @@
-//! Copies that outlive their calls, as the host's do: which are under way, and which failed without a call that was told.
+//! Copies that outlast their calls, as on the host: the running ones, and those that failed before a call could return their error.
 //!
-//! It holds names only, and knows no time: a test says when a copy ends.
+//! It stores names only, and no time: a test decides when a copy ends.
 
 use super::tree::{is_within, otherwise};
 use crate::error::Error;
@@ -22,7 +22,7 @@ pub(crate) struct Copy {
 }
 
 impl Copies {
-    /// What a copy that was asked for before says now.
+    /// The state of a copy that an earlier call began.
     pub(super) fn join(&mut self, source: &str, target: &str) -> Result<(), Error> {
         let Some(copy) = self.under_way.get(target) else {
             return Ok(());
@@ -39,7 +39,7 @@ impl Copies {
         }
     }
 
-    /// A new copy, which could be made at once.
+    /// Begins a slow copy. Does nothing if copies are made at once.
     pub(super) fn begin(&mut self, source: &str, target: &str, kind: &Kind) -> Result<(), Error> {
         if !self.is_slow {
             return Ok(());
@@ -53,7 +53,7 @@ impl Copies {
         Err(under_way(target))
     }
 
-    /// Takes all that end: source, target and kind of those that end well.
+    /// Ends all copies; returns source, target and kind of the successful ones.
     pub(super) fn finish(&mut self, outcome: &Result<(), Error>) -> Vec<(String, String, Kind)> {
         if let Err(error) = outcome {
             for copy in self.under_way.values_mut() {
@@ -68,7 +68,7 @@ impl Copies {
             .collect()
     }
 
-    /// Refuses to let go of what a copy makes or reads.
+    /// Rejects removing or renaming an entry that a copy creates or reads.
     pub(super) fn leave(&self, path: &str) -> Result<(), Error> {
         let mut running = self.under_way.iter().filter(|(_, it)| it.failed.is_none());
         match running.find(|(target, it)| is_within(target, path) || is_within(&it.source, path)) {

@@ -1,4 +1,4 @@
-//! Tests of the pool in memory: it gives, and it refuses with the host's codes.
+//! Tests of the pool in memory: it returns the host's results and error codes.
 
 use crate::error::{Code, Error};
 use crate::pool::{Content, Kind, Pool};

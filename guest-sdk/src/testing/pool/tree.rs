@@ -1,4 +1,4 @@
-//! What a pool in memory holds, as a map of paths.
+//! The contents of a pool in memory, as a map of paths.
 
 use super::copies::Copies;
 use crate::error::Error;
@@ -26,7 +26,7 @@ pub(crate) struct Node {
     pub(crate) quota: Option<u64>,
     /// Permission bits of a directory.
     pub(crate) mode: u32,
-    /// For a copy: of what, so that its repetition is known.
+    /// The source of a copy, by which a repeated request is recognised.
     copy_of: Option<String>,
 }
 
@@ -84,7 +84,7 @@ impl Tree {
         })
     }
 
-    /// What must be there, and of this kind if one is given.
+    /// An entry that must exist, of this kind if one is given.
     pub(super) fn existing(&mut self, path: &str, kind: Option<&Kind>) -> Result<&mut Node, Error> {
         let node = self
             .nodes
@@ -119,7 +119,7 @@ impl Tree {
         }
     }
 
-    /// Makes a copy, or what [`crate::testing::delay_copies`] makes of it.
+    /// Makes a copy, or begins one if [`crate::testing::delay_copies`] is set.
     pub(super) fn copy(&mut self, source: &str, target: &str, kind: &Kind) -> Result<(), Error> {
         let is_there = self.nodes.contains_key(target);
         if !is_there {
@@ -137,7 +137,7 @@ impl Tree {
     /// Ends the copies that are under way.
     pub(crate) fn finish_copies(&mut self, outcome: &Result<(), Error>) {
         for (source, target, kind) in self.copies.finish(outcome) {
-            // Like the host's, a copy that fails at its end leaves nothing.
+            // As on the host, a copy that fails at its end leaves nothing.
             let _ = self.copy_now(&source, &target, &kind);
         }
     }
@@ -188,7 +188,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Refuses what was not left to promise.
+    /// Rejects a promise of more bytes than are left.
     pub(super) fn afford(&self, path: &str, more_bytes: u64) -> Result<(), Error> {
         let available = self.usage().available_bytes;
         if more_bytes > available {
@@ -209,7 +209,7 @@ impl Tree {
     }
 }
 
-/// Refuses what is not relative, `/`-separated and without `.` and `..`.
+/// Rejects a path that is not relative, `/`-separated and without `.` and `..`.
 pub(super) fn check_path(path: &str) -> Result<(), Error> {
     let is_safe = |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0');
     if path.split('/').next() == Some(RESERVED_NAME) {
@@ -231,7 +231,7 @@ pub(super) fn is_within(path: &str, root: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Where a path below `source` lies when `source` is called `target`.
+/// The new path of an entry below `source` when `source` is renamed to `target`.
 fn moved(path: &str, source: &str, target: &str) -> Option<String> {
     is_within(path, source)
         .then(|| path.strip_prefix(source))

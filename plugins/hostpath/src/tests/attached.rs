@@ -1,4 +1,4 @@
-//! Volumes on their nodes: attached, limited, shown, changed.
+//! Volumes on their nodes: attached, limited, listed, modified.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What a StorageClass chooses: pool and file system.
+//! The parameters of a StorageClass: pool and file system.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Clones, snapshots, and the lists of both kinds of things.
+//! Clones, snapshots, and the lists of volumes and snapshots.
 
 use super::*;
 
@@ -77,7 +77,7 @@ fn everything_is_listed_once_in_pages() {
         assert!(page.entries.len() <= 2);
         found.extend(page.entries.into_iter().map(|entry| entry.volume.id));
         starting_token = page.next_token;
-        // What is deleted meanwhile moves nothing.
+        // A deletion meanwhile does not shift the following entries.
         Hostpath::delete_volume(found[0].clone()).unwrap();
         if starting_token.is_none() {
             break;

@@ -1,4 +1,4 @@
-//! Snapshots of several volumes at one moment, and what is in a snapshot.
+//! Group snapshots of several volumes at one moment, and snapshot metadata.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Calls that end half-way, at every point: a retry completes them, and nothing tells them from whole ones.
+//! Calls that are interrupted after every host call: a retry completes them, and the result is the same as without the interruption.
 
 use super::*;
 
@@ -132,7 +132,7 @@ fn an_interrupted_expansion_blocks_no_smaller_one() {
         assert_eq!(restored.capacity_bytes, GIB, "{point}");
         let clone = copied("pvc-3", "image", ContentSource::Volume(id.clone()), GIB);
         assert_eq!(clone.unwrap().capacity_bytes, GIB, "{point}");
-        // As after a ResourceQuota or a user has thought better of it (KEP-1790).
+        // As when the request is reduced afterwards, because of a ResourceQuota or by a user (KEP-1790).
         let less = expand(&id, range(Some(2 * GIB), None)).unwrap();
         assert_eq!(less.capacity_bytes, 2 * GIB, "{point}");
     }

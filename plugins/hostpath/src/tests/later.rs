@@ -1,4 +1,4 @@
-//! Snapshots whose copies outlive the call: not ready, ready later, lost, failed.
+//! Snapshots with copies that outlast the call: not ready, ready later, lost, failed.
 
 use super::*;
 

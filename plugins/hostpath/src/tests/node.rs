@@ -1,4 +1,4 @@
-//! The node: where it is, what a volume is there, how it fares, and volumes that live as long as their pod.
+//! The node service: node info, plans, statistics and health, and volumes that live as long as their pod.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn inline(attributes: &[(&str, &str)], ephemeral: bool) -> Result<testing::Recor
     testing::record(|plan| Hostpath::node_publish(args, plan))
 }
 
-/// What is wrong, by reason: as the controller sees it, and as the node does.
+/// The reasons of the health conditions: as the controller sees them, and as the node does.
 fn reasons(id: &str) -> [Vec<String>; 2] {
     let ask = || {
         let found = Hostpath::get_volume_health(id.to_owned())?;

@@ -1,4 +1,4 @@
-//! Answers that break a rule of CSI or of the contract, or that are others each time.
+//! Answers that violate CSI or the contract, or that differ each time.
 
 use super::{Deed, Table, random};
 use crate::pairs;
@@ -8,10 +8,10 @@ use wasmount_guest::{
     MetadataPage, NodeDescription, Snapshot, Topology, Volume, VolumePage,
 };
 
-/// CPU time of a page: far below what a call may have.
+/// CPU time of a page: far below the limit of a call.
 const COMPUTED: Duration = Duration::from_millis(20);
 
-/// In place of an answer.
+/// Errors in place of an answer.
 pub const ERRORS: Table<Deed> = &[
     ("error", || Err(Error::out_of_range("no such size"))),
     ("long-error", || {
@@ -55,7 +55,7 @@ pub const VOLUMES: Table<fn(&mut Volume)> = &[
     }),
 ];
 
-/// Of ControllerPublishVolume.
+/// Answers of ControllerPublishVolume.
 pub const CONTEXTS: Table<fn(&mut Attributes)> = &[
     ("big-publish-context", |context| {
         *context = pairs(&[("key", &"v".repeat(4096))]);
@@ -130,7 +130,7 @@ pub const METADATA: Table<fn(&mut MetadataPage)> = &[
     ("same-page-for-ever", |page| page.next_offset = Some(0)),
 ];
 
-/// Each page with another token, so that the list has no end.
+/// Each page has a new token, so that the list has no end.
 pub const PAGES: Table<fn(&mut VolumePage)> = &[
     ("empty-pages", |page| {
         page.entries.clear();
@@ -144,7 +144,7 @@ pub const PAGES: Table<fn(&mut VolumePage)> = &[
     }),
 ];
 
-/// Of NodeGetInfo, told by the setting `get-node-info`.
+/// Answers of NodeGetInfo, selected by the setting `get-node-info`.
 pub const NODES: Table<fn(&mut NodeDescription)> = &[
     ("other-node-each-time", |node| {
         let other = format!("{:x}", random());

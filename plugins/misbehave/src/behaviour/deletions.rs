@@ -1,18 +1,18 @@
-//! Deletes what is not to be deleted: what is in use, what is others', what is the host's.
+//! Deletes what must not be deleted: volumes in use, content of other volumes or pools, directories of the host.
 
 use super::Table;
 use crate::POOL;
 use wasmount_guest::{Error, Pool};
 
-/// Most entries of a pool that are looked at.
+/// Most entries of a pool that are read.
 const ENTRIES: u32 = 1000;
 
-/// Of a volume with this id.
+/// A deletion for the volume with this id.
 pub type Deletion = fn(&str) -> Result<(), Error>;
 
 pub const DELETIONS: Table<Deletion> = &[
     ("delete-anyway", |id| {
-        // Says that it is gone, whatever the pool said.
+        // Reports success, whatever the pool answered.
         let _ = POOL.remove_directory(id);
         Ok(())
     }),

@@ -1,12 +1,12 @@
-//! Leaves something behind, and fails: what a client must not take for the last word. And destroys what another version has made.
+//! Leaves state behind and fails, so that a client must not treat the error as final. Also destroys what another version has created.
 
 use super::{Deed, Table};
 use crate::POOL;
 use wasmount_guest::{Error, state};
 
-/// What is left in the pool.
+/// The directory that is left in the pool.
 const TREE: &str = "behave.half-made";
-/// A record.
+/// The record that is left in the store.
 const KEY: &str = "half-made";
 /// Most records and entries that are destroyed.
 const ENTRIES: u32 = 1000;
@@ -47,7 +47,7 @@ fn exhausted() -> Result<(), Error> {
     Err(Error::resource_exhausted("no room"))
 }
 
-/// Empties the store and the pool, and leaves a record and a tree of its own. It takes no for an answer and goes on.
+/// Empties the store and the pool, and leaves a record and a tree of its own. It ignores errors and continues.
 pub fn destroy() {
     for (key, _) in state::scan::<Vec<u8>>("", None, ENTRIES).unwrap_or_default() {
         let _ = state::delete(&key);
@@ -59,7 +59,7 @@ pub fn destroy() {
     let _ = POOL.create_directory("destroyed");
 }
 
-/// Reads of both.
+/// Reads from both.
 pub fn look() -> Result<(), Error> {
     state::scan::<Vec<u8>>("", None, ENTRIES)?;
     POOL.stat("old").map(drop)

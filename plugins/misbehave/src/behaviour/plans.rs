@@ -1,4 +1,4 @@
-//! Plans that break a rule or go beyond what was granted, and steps where there is no plan.
+//! Plans that violate a rule or exceed the grants, and steps outside of a plan.
 
 use super::secrets::password;
 use super::{Deed, Table, random};
@@ -6,14 +6,14 @@ use crate::POOL;
 use wasmount_guest::bindings::imports::wasmount::csi::node_plan;
 use wasmount_guest::{Error, File, Plan, Pool};
 
-/// Of a volume with this id.
+/// Records the steps for a volume with this id.
 pub type Steps = fn(&Plan, &str) -> Result<(), Error>;
 
 pub const PLANS: Table<Steps> = &[
     ("no-source", |_, _| Ok(())),
     ("two-sources", |plan, _| {
         plan.directory(&POOL, "a")?;
-        // Goes on as if nothing had happened.
+        // Continues as if the step had succeeded.
         let _ = plan.image(&POOL, "b");
         Ok(())
     }),
@@ -74,7 +74,7 @@ pub const PLANS: Table<Steps> = &[
     }),
 ];
 
-/// Steps where there is no plan.
+/// Steps outside of a plan.
 pub const OUTSIDE: Table<Deed> = &[
     ("step-outside", || node_plan::directory("volumes", "a")),
     ("ignored-step-outside", || {

@@ -1,4 +1,4 @@
-//! Uses what a guest must not have without bound: time, memory, stack, handles, the log.
+//! Uses resources that the host must bound: time, memory, stack, handles, the log.
 
 use super::{Deed, Table};
 use std::hint::black_box;
@@ -11,9 +11,9 @@ use wasmount_guest::{Error, call, log, state};
 
 /// Far longer than any budget.
 const HOUR: Duration = Duration::from_secs(3600);
-/// Between two questions.
+/// Pause between two checks.
 const LOOK: Duration = Duration::from_millis(20);
-/// Most of what one call may have in the tests.
+/// Most of the memory of one call in the tests.
 const HELD_BYTES: usize = 40 << 20;
 /// About twice what the host lets one call log (64 KiB), and little CPU time.
 const FLOOD_LINES: u32 = 4_000;
@@ -83,7 +83,7 @@ fn leak_handles() -> Result<(), Error> {
     }
 }
 
-/// More than one host call may carry.
+/// More bytes than one host call may carry.
 fn big_host_call() -> Result<(), Error> {
     state::put("key", &vec![0_u8; 10 << 20], state::Expect::Any).map(drop)
 }

@@ -1,4 +1,4 @@
-//! Tells its secret to everybody who should not know it: people, clients, disks. As it is, in quotes, in pieces.
+//! Leaks its secret to every output: messages, answers, the log, the store, the pool; verbatim, quoted, in pieces.
 
 use super::{Deed, Table};
 use crate::{POOL, pairs};
@@ -6,10 +6,10 @@ use std::io::Write;
 use wasmount_guest::state::{self, Expect};
 use wasmount_guest::{ContentSource, Error, Topology, Volume, log, secrets};
 
-/// What the host keeps of a message, in bytes: the secret lies across its end.
+/// The part of a message that the host keeps, in bytes: the secret lies across its end.
 const MESSAGE_BYTES: usize = 2048;
 
-/// As large as the host takes an answer, but for the words around, in bytes.
+/// The largest answer that the host accepts, less the text around the secret, in bytes.
 const HUGE_MESSAGE_BYTES: usize = (4 << 20) - (1 << 10);
 
 pub const DEEDS: Table<Deed> = &[
@@ -61,7 +61,7 @@ pub const DEEDS: Table<Deed> = &[
     ("secret-in-pool", || POOL.create_directory(&password())),
 ];
 
-/// Those that only an answer can tell.
+/// Leaks that only an answer can contain.
 pub const VOLUMES: Table<fn(&mut Volume)> = &[
     ("secret-in-id", |volume| {
         volume.id = format!("volume-{}", password())
@@ -82,7 +82,7 @@ pub const VOLUMES: Table<fn(&mut Volume)> = &[
     ("scopes", |volume| volume.context = scopes()),
 ];
 
-/// That of the request, or else the backend's.
+/// The secret of the request, or else the backend's.
 pub fn password() -> String {
     let secret = secrets::of_request("password").or_else(|| secrets::of_backend("password"));
     secret
@@ -106,7 +106,7 @@ fn write_in_pieces() {
     }
 }
 
-/// How long each secret is, by scope: the values themselves must not leave.
+/// The length of each secret, by scope: the values themselves must not be revealed.
 fn scopes() -> Vec<(String, String)> {
     let length = |secret: Option<secrets::Secret>| {
         secret.map_or("none".to_owned(), |secret| {

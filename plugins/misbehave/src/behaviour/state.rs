@@ -1,16 +1,16 @@
-//! Misuses the store of records: what is too large, too much, or not for this call.
+//! Misuses the store of records: too large, too many, or in a call that has no access.
 
 use super::{Deed, Table};
 use wasmount_guest::state::{self, Expect};
 use wasmount_guest::{Error, Pool};
 
-/// Of the keys that fill the store.
+/// The prefix of the keys that fill the store.
 const FILLER: &str = "filler-";
-/// What each of them holds, in bytes.
+/// The size of each value, in bytes.
 const FILLER_BYTES: usize = 512;
-/// So many.
+/// The number of records.
 const MILLION: u32 = 1_000_000;
-/// Read at a time when they are removed.
+/// Records in a page when they are removed.
 const PAGE: u32 = 1000;
 
 pub const DEEDS: Table<Deed> = &[
@@ -33,7 +33,7 @@ pub const DEEDS: Table<Deed> = &[
     ("million-keys", || (0..MILLION).try_for_each(fill)),
     ("one-more-key", || fill(MILLION)),
     ("million-keys-at-any-price", || {
-        // Does not take no for an answer.
+        // Ignores errors.
         (0..MILLION).for_each(|number| drop(fill(number)));
         Ok(())
     }),
