@@ -1,4 +1,4 @@
-//! A block device that a volume lies on: which one, opened, and what the journal keeps of it. One file below for each way to come by one.
+//! A block device below a volume: its identity, its open descriptor and its journal record. Each file below covers one way to obtain a device.
 
 pub(crate) mod loop_device;
 pub(crate) mod node_device;
@@ -14,10 +14,10 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use wasmount_core::mounter::MountError;
 
-/// Unit of the kernel's lists, whatever the device's own sectors are (Documentation/ABI/stable/sysfs-block, `size`).
+/// Unit of the sizes that sysfs lists, whatever the device's own sector size is (Documentation/ABI/stable/sysfs-block, `size`).
 const SECTOR_BYTES: u64 = 512;
 
-/// A block device's number. Loop devices and hot-plugged disks are numbered anew all the time: alone it says little.
+/// The number of a block device. The kernel reuses numbers of loop devices and hot-plugged disks, so a number alone does not identify a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct DeviceNumber {
     pub(crate) major: u32,
@@ -29,16 +29,16 @@ pub(crate) struct DeviceNumber {
 #[serde(deny_unknown_fields)]
 pub(crate) struct BlockRecord {
     pub(crate) number: DeviceNumber,
-    /// The file behind it, for a loop device of ours: by this it is found again.
+    /// The file behind it, for a loop device of this host. The host finds the device again by this file.
     pub(crate) backing: Option<Identity>,
 }
 
-/// An opened block device. A loop device of ours goes when its last user lets go of it (`LO_FLAGS_AUTOCLEAR`), until it is kept.
+/// An opened block device. A loop device of this host is detached when its last user closes it (`LO_FLAGS_AUTOCLEAR`), until `keep` is called.
 #[derive(Debug)]
 pub(crate) struct BlockDevice {
     pub(crate) file: OwnedFd,
     pub(crate) number: DeviceNumber,
-    /// In `/dev`: for the kernel and for tools. Whoever uses it checks afterwards that it led to `number`.
+    /// Path in `/dev`, for the kernel and for tools. The caller verifies afterwards that the path led to `number`.
     pub(crate) path: PathBuf,
     pub(crate) backing: Option<Identity>,
     /// The device itself refuses writes.
@@ -46,7 +46,7 @@ pub(crate) struct BlockDevice {
 }
 
 impl DeviceNumber {
-    /// From a `dev_t`.
+    /// Converts a `dev_t`.
     pub(crate) fn of_raw(raw: Dev) -> Self {
         Self {
             major: rustix::fs::major(raw),
@@ -54,7 +54,7 @@ impl DeviceNumber {
         }
     }
 
-    /// As sysfs writes it: `8:0`, with or without a newline.
+    /// Parses the form of sysfs: `8:0`, with or without a newline.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.trim_end().split_once(':')?;
         Some(Self {
@@ -63,7 +63,7 @@ impl DeviceNumber {
         })
     }
 
-    /// Size of the device, as the kernel lists it: nothing is opened, so a device that hangs cannot keep anybody here.
+    /// Size of the device as the kernel lists it. Nothing is opened, so a device that hangs does not block the caller.
     pub(crate) fn size_bytes(self) -> Result<u64, MountError> {
         let listed = format!("/sys/dev/block/{self}/size");
         let text = std::fs::read_to_string(&listed).map_err(|error| io("read", &listed, &error))?;
@@ -82,7 +82,7 @@ impl fmt::Display for DeviceNumber {
 }
 
 impl BlockDevice {
-    /// What the journal keeps.
+    /// The record of the device for the journal.
     pub(crate) fn record(&self) -> BlockRecord {
         BlockRecord {
             number: self.number,
@@ -90,7 +90,7 @@ impl BlockDevice {
         }
     }
 
-    /// The device of a record. `None`: it is gone, or its number is another device's now.
+    /// The device of a record. `None`: the device is gone, or its number now belongs to another device.
     pub(crate) fn recorded(
         block: &BlockRecord,
         source: &CheckedSource,
@@ -103,12 +103,12 @@ impl BlockDevice {
         }
     }
 
-    /// Its node in `/dev`: what a mount of it shows.
+    /// Identity of its node in `/dev`: a mount of the node shows this identity.
     pub(crate) fn node(&self) -> Result<Identity, MountError> {
         identity(&self.file, self.path.display())
     }
 
-    /// Reads a range; shorter only at the end of the device. What cannot be read is an error, and not blank.
+    /// Reads a range. The result is shorter only at the end of the device. Data that cannot be read is an error and does not count as blank.
     pub(crate) fn read_at(&self, offset: u64, length: usize) -> Result<Vec<u8>, MountError> {
         let mut bytes = vec![0; length];
         let mut filled = 0;
@@ -127,7 +127,7 @@ impl BlockDevice {
         Ok(bytes)
     }
 
-    /// Its size now.
+    /// The current size of the device.
     pub(crate) fn size_bytes(&self) -> Result<u64, MountError> {
         self.number.size_bytes()
     }

@@ -1,7 +1,7 @@
-//! Paths in a pool: a plugin's strings become descriptors here, and never lead out of the pool, through a symbolic link or onto another mount.
+//! Paths in a pool: turns a plugin's strings into descriptors that never lead out of the pool through a symbolic link or another mount.
 //!
-//! Nothing else opens a pool's path. Parsing is pure: a part is just bytes, only `/` and NUL mean anything (a backslash or a look-alike of a
-//! dot is a name like any other).
+//! No other code opens a path of a pool. Parsing is pure. A component is a byte string in which only `/` and NUL are special: a backslash or a
+//! character that looks like a dot is an ordinary character.
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -14,16 +14,16 @@ use std::os::fd::{AsFd, OwnedFd};
 const PATH_BYTES: usize = 4095;
 /// Longest part of a path, in bytes: `NAME_MAX`.
 const PART_BYTES: usize = 255;
-/// How often an `openat2` is tried again that the kernel could not finish because of a rename elsewhere (openat2(2), EAGAIN).
+/// How often `openat2` is repeated after the kernel failed because of a concurrent rename (openat2(2), EAGAIN).
 const OPEN_ATTEMPTS: usize = 128;
-/// The host's own folder in a pool.
+/// The host's private directory in a pool.
 pub(crate) const RESERVED_NAME: &str = ".wasmount";
 
-/// A path of one or more parts, relative to a pool, whose words were checked. Nothing was opened yet.
+/// A syntactically checked path of one or more components, relative to a pool. Nothing has been opened yet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PoolPath(String);
 
-/// Why a path is not taken.
+/// Why a path is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PathFault {
     #[error("it is empty")]
@@ -43,7 +43,7 @@ pub(crate) enum PathFault {
 }
 
 impl PoolPath {
-    /// Checks the words.
+    /// Checks the syntax.
     pub(crate) fn parse(path: &str) -> Result<Self, PathFault> {
         if path.is_empty() {
             return Err(PathFault::Empty);
@@ -68,17 +68,17 @@ impl PoolPath {
         Ok(Self(path.to_owned()))
     }
 
-    /// The path as it came.
+    /// The path as the plugin gave it.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The last part.
+    /// The last component.
     pub(crate) fn name(&self) -> &str {
         self.0.rsplit_once('/').map_or(&self.0, |(_, name)| name)
     }
 
-    /// All but the last part; `.`, the pool itself, for a path of one part.
+    /// All components but the last. `.`, the pool itself, for a path of one component.
     pub(crate) fn parent(&self) -> &str {
         self.0.rsplit_once('/').map_or(".", |(parent, _)| parent)
     }
@@ -97,7 +97,7 @@ impl fmt::Display for PoolPath {
     }
 }
 
-/// Opens what lies below a directory: `ELOOP` at a symbolic link, `EXDEV` at another mount or at the way out.
+/// Opens a path below a directory: `ELOOP` at a symbolic link, `EXDEV` at another mount or if the path leaves the directory.
 pub(crate) fn open_confined(
     directory: impl AsFd,
     path: impl Arg + Copy,
@@ -110,7 +110,7 @@ pub(crate) fn open_confined(
     open_resolved(directory, path, flags, resolve)
 }
 
-/// openat2(2), tried again where the kernel could not finish because of a rename elsewhere.
+/// openat2(2), repeated while the kernel fails because of a concurrent rename.
 pub(crate) fn open_resolved(
     directory: impl AsFd,
     path: impl Arg + Copy,
@@ -127,7 +127,7 @@ pub(crate) fn open_resolved(
     }
 }
 
-/// Removes a file, or a directory with nothing in it. Gone already is as good.
+/// Removes a file or an empty directory. A missing entry is a success.
 pub(crate) fn remove_empty(directory: impl AsFd, name: &CStr) -> Result<(), Errno> {
     let removed = match rustix::fs::unlinkat(&directory, name, AtFlags::empty()) {
         Err(Errno::ISDIR) => rustix::fs::unlinkat(&directory, name, AtFlags::REMOVEDIR),

@@ -1,7 +1,6 @@
-//! What the host must still know of a volume after a reboot: the notes of its plan, which a hook needs at tear-down, and that it was about to
-//! be formatted.
+//! State of a volume that the host needs after a reboot: the notes of its plan, which a hook needs at teardown, and the intent to format its device.
 //!
-//! The journal ends with the mounts; this does not. Every change is on stable storage before the call returns.
+//! The journal ends with the mounts; this state outlives them. Every change is on stable storage before the call returns.
 
 use crate::observe::Identity;
 use crate::records::{Lasting, Record, Records};
@@ -16,24 +15,24 @@ const DIRECTORY: &str = "volumes";
 
 pub(crate) type Durable = Records<DurableRecord>;
 
-/// Says that a device was blank and is being formatted: until the first mount, what is on it is no user's data.
+/// Records that a device was blank and is being formatted. Until the first mount, the device contains no user data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FormatIntent {
-    /// Where the device came from.
+    /// The source of the plan that named the device.
     pub(crate) source: Source,
     /// The file behind it, for a loop device.
     pub(crate) backing: Option<Identity>,
     pub(crate) size_bytes: u64,
-    /// What it was to become.
+    /// The file system type to be made.
     pub(crate) fs_type: String,
-    /// What the file system was to be called, so that one made by another hand is told from ours.
+    /// The UUID of the file system to be made. It distinguishes the host's file system from one that another program made.
     pub(crate) uuid: Uuid,
 }
 
 impl FormatIntent {
-    /// Whether both speak of one device. The file system that holds the file behind it may have another device number after a reboot (loop
-    /// devices, LVM and NVMe are numbered anew), so only the file's inode counts.
+    /// Whether both records describe the same device. The file system that holds the backing file may have another device number after a reboot (loop
+    /// devices, LVM and NVMe are renumbered), so only the inode of the file is compared.
     pub(crate) fn is_of(&self, now: &Self) -> bool {
         let Self {
             source,
@@ -48,7 +47,7 @@ impl FormatIntent {
     }
 }
 
-/// One volume.
+/// The record of one volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DurableRecord {
@@ -86,12 +85,12 @@ impl Record for DurableRecord {
 }
 
 impl Durable {
-    /// The notes of a volume; empty: none.
+    /// The notes of a volume. Empty: it has none.
     pub(crate) fn notes(&self, key: &VolumeKey) -> BTreeMap<String, String> {
         self.entry(key).notes
     }
 
-    /// Remembers the notes of a volume; empty: none.
+    /// Stores the notes of a volume. Empty: removes them.
     pub(crate) fn set_notes(
         &self,
         key: &VolumeKey,
@@ -100,12 +99,12 @@ impl Durable {
         self.change(key, |record| record.notes.clone_from(notes))
     }
 
-    /// Whether, and as what, a volume's device was about to be formatted.
+    /// The intent to format the device of a volume, if one is recorded.
     pub(crate) fn intent(&self, key: &VolumeKey) -> Option<FormatIntent> {
         self.entry(key).format_intent
     }
 
-    /// To be called before the first byte is written.
+    /// Must be called before the first byte is written.
     pub(crate) fn set_intent(
         &self,
         key: &VolumeKey,
@@ -114,7 +113,7 @@ impl Durable {
         self.change(key, |record| record.format_intent = Some(intent))
     }
 
-    /// To be called when the file system could be mounted, and before a process can write to it.
+    /// Must be called after the file system was mounted, and before a process can write to it.
     pub(crate) fn clear_intent(&self, key: &VolumeKey) -> Result<(), MountError> {
         self.change(key, |record| record.format_intent = None)
     }

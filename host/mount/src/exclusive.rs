@@ -1,4 +1,4 @@
-//! What another holder lets go in a moment: locks on directories, devices, images.
+//! Waits for resources that another holder releases within a moment: locks on directories, devices, images.
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -6,13 +6,13 @@ use std::os::fd::AsFd;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long another holder may take to let go. 2 s: the kernel unbinds a device within milliseconds, udev looks a little longer.
+/// How long another holder may take to release a resource. 2 s: the kernel unbinds a device within milliseconds, udev keeps it a little longer.
 const LET_GO_WITHIN: Duration = Duration::from_secs(2);
-/// How often it is asked whether it has.
+/// Interval between two attempts.
 const ASKED_EVERY: Duration = Duration::from_millis(20);
 
-/// Tries until it has an answer, or another holder has had 2 s to let go: a child that is being started has a copy of every descriptor until
-/// it runs its own program.
+/// Repeats an attempt until it gives a result or another holder had 2 s to release the resource. A child process has a copy of every descriptor of
+/// the host between its start and its exec.
 pub(crate) fn retry<T, E>(
     mut attempt: impl FnMut() -> Result<Option<T>, E>,
 ) -> Result<Option<T>, E> {
@@ -26,8 +26,8 @@ pub(crate) fn retry<T, E>(
     }
 }
 
-/// Locks an open directory for as long as its descriptor lives; false: another host has it and keeps it. The kernel gives the lock back however
-/// the host ends.
+/// Locks an open directory for the lifetime of its descriptor. `false`: another host holds the lock. The kernel releases the lock however the host
+/// ends.
 pub(crate) fn lock(directory: impl AsFd) -> Result<bool, Errno> {
     let locked = retry(
         || match flock(&directory, FlockOperation::NonBlockingLockExclusive) {

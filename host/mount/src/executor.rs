@@ -1,6 +1,6 @@
-//! The system calls that make a mount visible, all by descriptor: clone, set flags, attach, verify, take back.
+//! The system calls that make a mount visible, all by descriptor: clone, set flags, attach, verify, undo.
 //!
-//! Flags are set on a mount that is attached nowhere, so there is no moment in which it is visible and writable, or honours set-user bits.
+//! Flags are set on a detached mount, so the mount is never visible in a state in which it is writable or honours set-user bits.
 
 use crate::failure::kernel;
 use crate::mountinfo;
@@ -13,7 +13,7 @@ use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
 use std::os::fd::{AsFd, AsRawFd};
 use wasmount_core::mounter::MountError;
 
-/// Attaches a detached mount onto an opened directory and makes sure that the client's path leads to it. If not, it is taken off again.
+/// Attaches a detached mount to an opened directory and verifies that the client's path leads to it. If not, the mount is removed again.
 pub(crate) fn attach(
     prepared: &PreparedMount,
     onto: impl AsFd,
@@ -28,22 +28,22 @@ pub(crate) fn attach(
         .inspect_err(|_| take_back(prepared, path))
 }
 
-/// The mount table knows a mount, and what of its server it shows, once it is attached.
+/// The mount table shows a mount, and which part of its server it shows, only after it is attached.
 fn verify_source(prepared: &PreparedMount) -> Result<(), MountError> {
     let Some(filesystem) = &prepared.filesystem else {
         return Ok(());
     };
     let failed = |errno| kernel("look at", "a new mount", errno);
     let id = mount_id(&prepared.mount).map_err(failed)?;
-    // Without a line it was taken off by hand.
+    // Without a line in the table, an administrator unmounted it.
     let line = mountinfo::of_mount(id)?.ok_or_else(|| failed(Errno::STALE))?;
     filesystem.refuse_shown(&line.source)
 }
 
-/// Takes an attached mount off by its descriptor, wherever what it was attached to was moved.
+/// Unmounts an attached mount by its descriptor, even if its mount point was moved.
 fn take_back(prepared: &PreparedMount, path: &CheckedPath) {
     let mount = format!("/proc/self/fd/{}", prepared.mount.as_raw_fd());
-    // Lazily, since the descriptor itself keeps the mount busy. Nothing else does yet: it was there for microseconds.
+    // The unmount is lazy, because the descriptor itself keeps the mount busy. It has no other user: it existed for microseconds.
     match unmount(mount, UnmountFlags::DETACH) {
         Ok(()) | Err(Errno::INVAL) => {}
         Err(errno) => {
@@ -52,7 +52,7 @@ fn take_back(prepared: &PreparedMount, path: &CheckedPath) {
     }
 }
 
-/// Walks the client's path once more: it must lead to the mount that was attached, with the flags that were meant.
+/// Resolves the client's path again: it must lead to the attached mount, and the mount must have the intended flags.
 fn verify(path: &CheckedPath, identity: Identity, flags: MountFlags) -> Result<(), MountError> {
     let seen = match path.locate()? {
         Some(location) => look(&location)?,
@@ -100,7 +100,7 @@ mod tests {
     use crate::roots::{PathRoot, Roots};
     use rustix::mount::MountAttrFlags;
 
-    /// A file system in memory stands for the share, and its name for where the server's link leads.
+    /// A tmpfs replaces the share; its name replaces the target of the server's link.
     fn attached(shown: &str) -> (Result<(), MountError>, usize) {
         let directory = tempfile::tempdir().unwrap();
         let target = directory.path().join("target");

@@ -1,8 +1,7 @@
-//! NodeExpandVolume: expands what the node sees, from the plan in the journal. The plugin is not asked.
+//! NodeExpandVolume: expands the devices and the file system of a volume, from the plan in the journal. The plugin is not called.
 //!
-//! In order: the image (only of a driver with `node-only-expansion`: elsewhere its controller decides how large a volume is), its loop
-//! devices, the file system. Each step is done already or can be repeated. The caller grows the image between [`Node::image_growth`] and
-//! [`Node::expand`].
+//! The order is: the image (only for a driver with `node-only-expansion`; otherwise the controller decides the size of a volume), its loop devices,
+//! the file system. Each step is already done or can be repeated. The caller expands the image between [`Node::image_growth`] and [`Node::expand`].
 
 use crate::block::{BlockDevice, loop_device};
 use crate::format;
@@ -17,15 +16,16 @@ use wasmount_core::mounter::{ExpandVolume, MountError, VolumeKey};
 use wasmount_core::plan::{Plan, Source};
 use wasmount_core::pool::PoolCall;
 
-/// What a device is a multiple of, in bytes: `sector_t` of the kernel. The rest of a file that is none is not on its loop device.
+/// The size of a device is a multiple of this, in bytes: `sector_t` of the kernel. The remainder of a file is not visible on its loop device.
 const SECTOR_BYTES: u64 = 512;
-/// What images grow to a multiple of, in bytes: a sector would do, but every file system that the host makes has blocks of this size.
+/// Images are expanded to a multiple of this, in bytes. A sector would suffice, but every file system that the host makes has blocks of this size.
 const IMAGE_STEP_BYTES: u64 = 4096;
-/// Size of a volume that has nothing of its own to grow (CSI: unknown).
+/// Size that is returned for a volume without a size of its own (CSI: unknown).
 const UNKNOWN_BYTES: u64 = 0;
 
 impl Node {
-    /// The call that makes the image as large as is wanted. `None`: it is, the volume is none, or another's to grow.
+    /// The pool call that expands the image to the required size. `None`: the image is large enough, the volume is not an image, or the controller
+    /// expands it.
     pub(crate) fn image_growth(
         &self,
         request: &ExpandVolume,
@@ -52,7 +52,7 @@ impl Node {
         }))
     }
 
-    /// Grows the volume's devices and its file system to the size of what they lie on; that size, or 0 where there is none.
+    /// Expands the devices and the file system of the volume to the size of the storage below them. Returns that size, or 0 if there is none.
     pub(crate) fn expand(&self, request: &ExpandVolume) -> Result<u64, MountError> {
         let key = &request.key;
         let mount = self.mount_to_grow(request)?;
@@ -74,7 +74,7 @@ impl Node {
                 loop_device::take_size(&device)?;
             }
             size_bytes = block.number.size_bytes()?;
-            // A file system that is only read is left as it is, and grows when it is next staged for writing.
+            // A read-only file system is not changed. It is expanded when it is next staged for writing.
             if let (Form::Filesystem(_), Some(mount)) = (form, &mount)
                 && !mount.is_read_only()?
                 && let Some(fs_type) = FsType::of_mounted(&mount.root)?
@@ -93,7 +93,7 @@ impl Node {
         }
     }
 
-    /// The mount by which the file system is reached: that of the stage, since a target may be read-only.
+    /// The mount through which the file system is expanded: that of the stage, since a target may be read-only.
     fn mount_to_grow(&self, request: &ExpandVolume) -> Result<Option<SeenMount>, MountError> {
         let key = &request.key;
         let path = self.recorded_path(key, request.volume_path.as_str());
@@ -117,7 +117,7 @@ impl Node {
         key: &VolumeKey,
         entry: &Entry,
     ) -> Result<(Plan, CheckedSource), MountError> {
-        // The stage's, if there is one.
+        // The mount of the stage, if there is one.
         let at = entry.paths().next();
         let at = at.ok_or_else(|| MountError::not_found(volume_words(key)))?;
         let grants = self.grants_of(&key.driver);
@@ -126,7 +126,7 @@ impl Node {
     }
 }
 
-/// What an image of a size must grow to, if it must, or why it cannot.
+/// The size to which an image must be expanded, if it must, or why it cannot be.
 fn growth(size: u64, required: Option<u64>, limit: Option<u64>) -> Result<Option<u64>, String> {
     let limit = limit.unwrap_or(u64::MAX);
     if size > limit {
@@ -145,7 +145,7 @@ fn growth(size: u64, required: Option<u64>, limit: Option<u64>) -> Result<Option
     }
 }
 
-/// What of so many bytes can be on a device.
+/// How many of so many bytes are visible on a device.
 fn on_device(bytes: u64) -> u64 {
     bytes - bytes % SECTOR_BYTES
 }
@@ -166,7 +166,7 @@ mod tests {
             (GIB, Some(2 * GIB), Some(2 * GIB), Some(2 * GIB)),
             (GIB, Some(2 * GIB - 1), Some(2 * GIB), Some(2 * GIB)),
             (1000, Some(500_000_000), None, Some(500_002_816)),
-            // One that was made so stays so.
+            // An image that was created with an odd size keeps it.
             (500_000_000, Some(500_000_000), Some(500_000_000), None),
         ] {
             assert_eq!(

@@ -1,4 +1,4 @@
-//! What the kernel's error numbers mean to a caller, and why the mounter cannot be set up.
+//! Maps error numbers of the kernel to errors of the mounter, and describes why the mounter cannot be set up.
 
 use rustix::io::Errno;
 use std::fmt::Display;
@@ -12,54 +12,54 @@ const SHOWN_CHARACTERS: usize = 320;
 /// Why the mounter could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum MountSetupError {
-    /// A path root is not absolute, so what it names would depend on where the host was started.
+    /// A path root is relative, so its meaning would depend on the working directory of the host.
     #[error("path root {root:?} is not absolute; give the full path")]
     RelativeRoot {
-        /// As it was given.
+        /// The root as it was configured.
         root: PathBuf,
     },
-    /// Two hosts with one journal would undo each other's work; with one record of format intents they could format what the other has
-    /// mounted.
+    /// Two hosts with the same journal would undo each other's work. With the same records of format intents, they could format a device that the
+    /// other host has mounted.
     #[error(
         "the {kind} directory {path:?} is used by another host; stop that host, or name another {parent} directory"
     )]
     InUse {
-        /// What is kept there.
+        /// The content of the directory.
         kind: &'static str,
         /// Which directory.
         path: PathBuf,
-        /// The directory in which it lies.
+        /// Its parent directory.
         parent: &'static str,
     },
-    /// The directory of the journal, or of what must outlive a reboot, cannot be used.
+    /// The directory of the journal, or of the state that must outlive a reboot, cannot be used.
     #[error(
         "cannot {operation} the {kind} directory {path:?}; choose another {parent} directory or correct its rights"
     )]
     Directory {
-        /// What was tried.
+        /// The operation that failed.
         operation: &'static str,
-        /// What is kept there.
+        /// The content of the directory.
         kind: &'static str,
-        /// On which directory or file.
+        /// The directory or file.
         path: PathBuf,
-        /// The directory in which it lies.
+        /// Its parent directory.
         parent: &'static str,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },
-    /// The thread that thaws what a killed host left frozen cannot be started.
+    /// The thread that thaws file systems which a killed host left frozen cannot be started.
     #[error(
         "cannot start the thread that thaws what an earlier host left frozen; raise the limit of threads"
     )]
     Thaw {
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// The error of a system call on something.
+/// The error of a system call on an object.
 pub(crate) fn kernel(operation: &str, object: impl Display, errno: Errno) -> MountError {
     if matches!(errno, Errno::NOSPC | Errno::DQUOT) {
         return MountError::NoSpace {
@@ -87,7 +87,7 @@ pub(crate) fn io(operation: &str, object: impl Display, error: &std::io::Error) 
     kernel(operation, object, errno)
 }
 
-/// What was asked for makes no sense.
+/// The requested value is invalid.
 pub(crate) fn invalid(
     what: impl Into<String>,
     reason: impl Into<String>,
@@ -100,7 +100,7 @@ pub(crate) fn invalid(
     }
 }
 
-/// A step of a plan is beyond the grants.
+/// A step of a plan exceeds the grants.
 pub(crate) fn not_granted(step: &str, reason: impl Into<String>, blame: Blame) -> MountError {
     MountError::NotGranted {
         step: step.to_owned(),
@@ -109,7 +109,7 @@ pub(crate) fn not_granted(step: &str, reason: impl Into<String>, blame: Blame) -
     }
 }
 
-/// This host or this node does not have it.
+/// This host or this node does not support it.
 pub(crate) fn unsupported(what: impl Into<String>, reason: impl Into<String>) -> MountError {
     MountError::Unsupported {
         what: what.into(),
@@ -117,7 +117,7 @@ pub(crate) fn unsupported(what: impl Into<String>, reason: impl Into<String>) ->
     }
 }
 
-/// The state of the storage forbids it.
+/// The state of the storage does not allow it.
 pub(crate) fn unusable(what: impl Into<String>, reason: impl Into<String>) -> MountError {
     MountError::Unusable {
         what: what.into(),
@@ -125,7 +125,7 @@ pub(crate) fn unusable(what: impl Into<String>, reason: impl Into<String>) -> Mo
     }
 }
 
-/// A path for a message: escaped and shortened, since it came from a client.
+/// A path for a message: escaped and shortened, because it came from a client.
 pub(crate) fn shown(path: &str) -> String {
     let mut text: String = path.escape_debug().take(SHOWN_CHARACTERS).collect();
     if text.len() < path.len() {
@@ -134,7 +134,7 @@ pub(crate) fn shown(path: &str) -> String {
     text
 }
 
-/// Whether an error number says that a mount is there, but that what it shows is gone (mount-utils, `IsCorruptedMnt`).
+/// Whether an error number means that a mount exists but its storage is gone (mount-utils, `IsCorruptedMnt`).
 pub(crate) fn is_corrupted(errno: Errno) -> bool {
     matches!(
         errno,
@@ -149,7 +149,7 @@ pub(crate) fn is_corrupted(errno: Errno) -> bool {
     )
 }
 
-/// What to do where an error number says nothing of the call, but that the host or the node has run out of something.
+/// Advice for an error number that does not concern the call itself, but an exhausted resource of the host or the node.
 pub(crate) fn exhausted(errno: Errno) -> Option<&'static str> {
     match errno {
         Errno::MFILE => Some("raise the host's limit of open files (`ulimit -n`, `LimitNOFILE=`)"),

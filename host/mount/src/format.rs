@@ -1,5 +1,5 @@
-//! File systems on block devices: which one is there, making one where there is none, checking, mounting and growing it.
-//! Data can be lost here: what may be formatted is decided in one pure place, `decision`.
+//! File systems on block devices: detects, makes, checks, mounts and expands them. Data can be lost here, so one pure module, `decision`, decides
+//! what may be formatted.
 
 mod btrfs;
 mod content;
@@ -25,23 +25,23 @@ use uuid::Uuid;
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::plan::Source;
 
-/// How long an `mkfs` may take. 30 minutes: it writes little, but first it discards the whole device, which some arrays do at 1 GiB/s.
+/// Deadline of `mkfs`. 30 minutes: it writes little, but first it discards the whole device, which some arrays do at 1 GiB/s.
 const MAKE_WITHIN: Duration = Duration::from_mins(30);
 
-/// What it takes to bring the device of one volume to a mount.
+/// The input for mounting the device of one volume.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Formatting<'a> {
     pub(crate) durable: &'a Durable,
     pub(crate) key: &'a VolumeKey,
-    /// As recorded: for the format intent.
+    /// The source as recorded, for the format intent.
     pub(crate) source: &'a Source,
 }
 
 impl Formatting<'_> {
-    /// Makes a file system if the device is blank, checks and grows it if users write, and mounts it, attached nowhere.
+    /// Makes a file system if the device is blank, checks and expands it if users write, and returns a detached mount of it.
     ///
-    /// The format intent is on stable storage before the first byte is written, and is taken back when the kernel has mounted the result and
-    /// nobody can write to it yet. Killed in between, the next call begins anew.
+    /// The format intent is on stable storage before the first byte is written. It is cleared after the kernel mounted the result and before any
+    /// process can write to it. If the host is killed in between, the next call starts again.
     pub(crate) fn mount(
         &self,
         device: &BlockDevice,
@@ -83,7 +83,7 @@ impl Formatting<'_> {
         if writes {
             match fs_type {
                 FsType::Ext4 => {}
-                // A small one must stay usable, though it cannot grow yet.
+                // A small file system must stay usable, though it cannot be expanded yet.
                 FsType::Btrfs if !btrfs::can_grow(device)? => {}
                 FsType::Xfs | FsType::Btrfs => grow(device, &mount, fs_type)?,
             }
@@ -96,14 +96,15 @@ impl Formatting<'_> {
         let intent = self.intent(device, fs_type, uuid)?;
         self.durable.set_intent(self.key, intent)?;
         let tool = make_call(&device.path, fs_type, uuid);
-        // Errors of writes before ours are reported to whoever asks first: not to the question below.
+        // The kernel reports errors of earlier writes to the first caller of fsync. This call consumes them, so that the fsync below reports only
+        // ours.
         let _ = fsync(&device.file);
         let output = tool.run()?;
         if output.status != 0 {
             return Err(no_room(device).unwrap_or_else(|| tool.failed(&output)));
         }
-        // The intent is taken back soon, and must not be before all of it is on stable storage. Closing did not see to that: we have the
-        // device open too.
+        // The intent is cleared soon, and the whole file system must be on stable storage before. The close by `mkfs` did not ensure that, because
+        // this host has the device open too.
         fsync(&device.file).map_err(|errno| {
             no_room(device).unwrap_or_else(|| kernel("fsync", describe(device), errno))
         })
@@ -124,12 +125,12 @@ impl Formatting<'_> {
         })
     }
 
-    /// Whether what is there is what a killed `mkfs` of ours left, and nobody has mounted since. Only then something that is not blank is
-    /// formatted.
+    /// Whether the device contains what a killed `mkfs` of this host left, and was never mounted since. Only then is a device formatted that is not
+    /// blank.
     ///
-    /// The intent alone does not say so: while this node was down, the volume may have been formatted and used on another, and damaged since. So
-    /// what is there must be called as we said, or show the mark of an unfinished `mkfs`, and show that nobody has mounted it. In which order
-    /// each `mkfs` writes was found by killing it at every moment (`tests/interrupted`).
+    /// The intent alone does not prove that: while this node was down, the volume may have been formatted and used on another node, and damaged
+    /// since. So the content must have the UUID of the intent or the mark of an unfinished `mkfs`, and must show that it was never mounted. The order
+    /// in which each `mkfs` writes was determined by killing it at every moment (`tests/interrupted`).
     fn is_unfinished(
         &self,
         device: &BlockDevice,
@@ -144,17 +145,17 @@ impl Formatting<'_> {
         }
         match (content, wanted) {
             (Content::Blank, _) => Ok(true),
-            // Its superblock is the last that `mkfs.ext4` writes, so there is no name to go by. A device of the node goes from node to node;
-            // a pool's image is this host's own.
+            // `mkfs.ext4` writes its superblock last, so there is no UUID to compare. A device of the node can be moved to another node; an image of
+            // a pool belongs to this host.
             (Content::Unsigned { .. }, FsType::Ext4) if device.backing.is_some() => {
                 ext4::has_no_copy_of_another(device, intent.uuid)
             }
-            // Its magic number is the last that `mkfs.btrfs` writes.
+            // `mkfs.btrfs` writes its magic number last.
             (Content::Unsigned { .. }, FsType::Btrfs) => btrfs::is_being_made(device),
             (Content::Broken(FsType::Ext4) | Content::Filesystem(FsType::Ext4), FsType::Ext4) => {
                 ext4::was_never_mounted(device, intent.uuid)
             }
-            // Its superblock is the first that `mkfs.xfs` writes, and never with a wrong checksum.
+            // `mkfs.xfs` writes its superblock first, and never with a wrong checksum.
             (Content::Filesystem(FsType::Xfs), FsType::Xfs) => {
                 xfs::was_never_mounted(device, intent.uuid)
             }
@@ -178,7 +179,7 @@ impl Formatting<'_> {
     }
 }
 
-/// Grows a mounted file system to the size of its device. `root` is of its mount.
+/// Expands a mounted file system to the size of its device. `root` is the root of its mount.
 pub(crate) fn grow(
     device: &BlockDevice,
     root: &OwnedFd,
@@ -191,7 +192,7 @@ pub(crate) fn grow(
     }
 }
 
-/// A loop device says "input/output error" where the disk of its image is full: asked of the disk itself. `None`: that is not why.
+/// A loop device reports "input/output error" when the disk of its image is full, so the disk itself is queried. `None`: the disk is not full.
 fn no_room(device: &BlockDevice) -> Option<MountError> {
     let image = loop_device::backing_path(device.number)?;
     let disk = statvfs(&image).ok()?;
@@ -201,21 +202,21 @@ fn no_room(device: &BlockDevice) -> Option<MountError> {
     })
 }
 
-/// The `mkfs` of a type. Each with its own way to say: whatever is there.
+/// The `mkfs` of a type, with the option of each tool that overwrites existing content.
 fn make_call(path: &Path, fs_type: FsType, uuid: Uuid) -> ToolCall {
     let (text, option) = (uuid.to_string(), format!("uuid={uuid}"));
     let (program, arguments): (_, &[&str]) = match fs_type {
-        // No blocks kept for root: its daemons do not live on volumes. The kernel fills the inode tables later (the default of mke2fs).
+        // No blocks are reserved for root: its daemons do not use volumes. The kernel fills the inode tables later (the default of mke2fs).
         FsType::Ext4 => ("mkfs.ext4", &["-F", "-m0", "-U", &text]),
         FsType::Xfs => ("mkfs.xfs", &["-f", "-m", &option]),
-        // Told its UUID, it reads every block device of the node to see that none has it (`test_uuid_unique`), and one may hang. While it works,
-        // a mark of its own says so.
+        // With a given UUID, `mkfs.btrfs` reads every block device of the node to verify that the UUID is unique (`test_uuid_unique`), and one of
+        // them may hang. While it works, its own mark in the superblock shows that.
         FsType::Btrfs => ("mkfs.btrfs", &["-f"]),
     };
     tool_call(program, arguments, path, MAKE_WITHIN)
 }
 
-/// A program with its arguments, the last of which is the device.
+/// A program with its arguments. The last argument is the device.
 fn tool_call(
     program: &'static str,
     arguments: &[&str],
@@ -246,7 +247,7 @@ fn damaged(device: &BlockDevice, reason: impl Into<String>) -> MountError {
     }
 }
 
-/// A number of two bytes of a superblock, the lowest first.
+/// A little-endian number of two bytes in a superblock.
 fn le16(bytes: &[u8], at: usize) -> Option<u16> {
     array(bytes, at).map(u16::from_le_bytes)
 }

@@ -1,8 +1,10 @@
-//! Freezes what is mounted of images while these are copied, so that the copies are of one moment and hold a clean file system.
+//! Freezes the mounted file systems of images while these are copied, so that the copies are consistent at one moment and contain a clean file
+//! system.
 //!
-//! It is thawed when the copy ends, in whatever way; after [`FROZEN_AT_MOST`] by a thread of its own, though the copy may hang; when the host ends,
-//! before that thread does; and when the next host starts, by an intent that was written down before (`intent`). So whoever copies must not believe
-//! in it, but look afterwards. It knows images by the kernel's word alone: neither volumes nor pools.
+//! The file systems are thawed when the copy ends, for any reason; after [`FROZEN_AT_MOST`] by a separate thread, even if the copy hangs; when the
+//! host ends, before that thread does; and when the next host starts, from an intent that was written before the freeze (`intent`). So a copy must
+//! not rely on the freeze, but must verify afterwards. This module identifies images by what the kernel reports alone: it knows neither volumes nor
+//! pools.
 
 mod intent;
 mod mounts;
@@ -22,47 +24,47 @@ use std::time::Duration;
 use wasmount_core::mounter::MountError;
 use wasmount_sys::freeze as sys;
 
-/// How long writers may be kept waiting. 5 s: sharing the blocks of a hundred images takes a fraction of it, and it is half of what Windows
-/// lets a snapshot hold up its writers, so programs are made to bear it.
+/// How long writers may be blocked. 5 s: sharing the blocks of a hundred images takes a fraction of it. It is half of the time for which Windows lets
+/// a snapshot block its writers, so programs are built to tolerate it.
 const FROZEN_AT_MOST: Duration = Duration::from_secs(5);
 
-/// Threads beside the copy's own that freeze. 15: a disk's queue serves that many at once. 60 file systems with 1 MiB to write each take 0.4 s
-/// then, where 40 took 3 s one after another.
+/// Threads that freeze beside the thread of the copy. 15: the queue of a disk serves that many requests at once. With them, 60 file systems with 1
+/// MiB to write each take 0.4 s, where 40 took 3 s one after another.
 const HELPERS: usize = 15;
 
 /// Freezes on this node.
 #[derive(Debug)]
 pub(crate) struct Freezer {
     intents: Intents,
-    /// Devices whose file systems a copy of this process has frozen, or is about to.
+    /// Devices whose file systems a copy of this process has frozen, or is about to freeze.
     taken: Mutex<BTreeSet<DeviceNumber>>,
     given_back: Condvar,
-    /// What copies of this process have frozen. `None`: it ends, and nothing may be frozen any more.
+    /// What copies of this process have frozen. `None`: the process ends, and nothing may be frozen any more.
     sessions: Mutex<Option<Vec<Weak<Held>>>>,
 }
 
 /// An image that is about to be copied.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Image<'a> {
-    /// Its last name.
+    /// The last component of its path.
     pub(crate) name: &'a str,
     pub(crate) file: &'a OwnedFd,
 }
 
-/// Frozen until this is dropped, or [`FROZEN_AT_MOST`] has passed.
+/// File systems that stay frozen until this is dropped or [`FROZEN_AT_MOST`] has passed.
 #[derive(Debug)]
 #[must_use = "it is thawed when this is dropped"]
 pub(crate) struct Frozen<'f> {
     held: Arc<Held>,
-    /// Until this thread is through: whatever the guard thaws, it may be about to freeze one more.
+    /// Kept until this thread has finished: after the guard thawed, this thread may still be about to freeze one more.
     intent: Option<Intent>,
-    /// The guard hears of the end by this.
+    /// The guard thread detects the end of the copy when this sender is dropped.
     _end: Sender<()>,
-    /// Given back last.
+    /// Dropped last.
     _turn: Turn<'f>,
 }
 
-/// What is frozen now, for whoever comes first to thaw it.
+/// What is frozen now. The first of copy, guard and host end that takes it thaws it.
 #[derive(Debug)]
 struct Held(Mutex<State>);
 
@@ -70,11 +72,11 @@ struct Held(Mutex<State>);
 struct State {
     /// `None`: the time is over.
     frozen: Option<Vec<OwnedFd>>,
-    /// Something could not be thawed.
+    /// A file system could not be thawed.
     is_stuck: bool,
 }
 
-/// The right to freeze some devices, until it is dropped: nobody else of this process thaws them meanwhile.
+/// The right to freeze some devices, until it is dropped. No other code of this process thaws them meanwhile.
 #[derive(Debug)]
 struct Turn<'f> {
     freezer: &'f Freezer,
@@ -82,8 +84,8 @@ struct Turn<'f> {
 }
 
 impl Freezer {
-    /// Thaws what a killed host left frozen, before anybody unmounts it: unmounted, it stays frozen and out of reach, and whoever mounts it
-    /// again hangs. It does not wait for ever: the storage behind it may hang.
+    /// Thaws what a killed host left frozen, before anything unmounts it. A file system that is unmounted while frozen stays frozen and cannot be
+    /// reached, and the next mount of it hangs. The wait is limited, because the storage may hang.
     pub(crate) fn open(run_directory: &Path) -> Result<Self, MountSetupError> {
         let (intents, left) = Intents::open(run_directory)?;
         if !left.is_empty() {
@@ -103,7 +105,8 @@ impl Freezer {
         })
     }
 
-    /// Thaws what copies that still run have frozen, and freezes nothing any more. For the end of the process, which ends the guards.
+    /// Thaws what running copies have frozen, and freezes nothing any more. It is called at the end of the process, which also ends the guard
+    /// threads.
     pub(crate) fn close(&self) {
         let sessions = lock(&self.sessions).take().unwrap_or_default();
         let sessions: Vec<_> = sessions.iter().filter_map(Weak::upgrade).collect();
@@ -127,7 +130,7 @@ impl Freezer {
         }
     }
 
-    /// Freezes whatever file systems are mounted of these images. What cannot be frozen is left as it is.
+    /// Freezes every mounted file system of these images. A file system that cannot be frozen is skipped.
     pub(crate) fn freeze(&self, images: &[Image<'_>]) -> Option<Frozen<'_>> {
         self.try_freeze(images).unwrap_or_else(|error| {
             tracing::warn!(%error, "a mounted image is copied without a freeze");
@@ -141,7 +144,7 @@ impl Freezer {
             return Ok(None);
         }
         let turn = self.turn(records.iter().map(|record| record.number).collect())?;
-        // The bulk of what is to be written, while writers need not wait for it yet. An error of it shows in the next step again.
+        // Writes most of the dirty data before writers are blocked. An error of it occurs again in the next step.
         at_once(&mounts, |mount| {
             let _ = syncfs(mount);
         });
@@ -150,7 +153,7 @@ impl Freezer {
         Ok(Some(frozen))
     }
 
-    /// Waits until no other copy has any of these devices.
+    /// Waits until no other copy uses any of these devices.
     fn turn(&self, devices: BTreeSet<DeviceNumber>) -> Result<Turn<'_>, MountError> {
         let taken = lock(&self.taken);
         let (mut taken, waited) = self
@@ -176,7 +179,7 @@ impl Drop for Turn<'_> {
 }
 
 impl<'f> Frozen<'f> {
-    /// Sets the guard, and lets [`Freezer::close`] know. Nothing is frozen yet.
+    /// Starts the guard thread and registers with [`Freezer::close`]. Nothing is frozen yet.
     fn begin(turn: Turn<'f>, intent: Intent) -> Result<Self, MountError> {
         let held = Arc::new(Held(Mutex::new(State {
             frozen: Some(Vec::new()),
@@ -215,16 +218,16 @@ impl<'f> Frozen<'f> {
         Ok(begun)
     }
 
-    /// Freezes one more, if the time is not over.
+    /// Freezes one more file system, if the time is not over.
     fn freeze(&self, mount: OwnedFd) {
         if lock(&self.held.0).frozen.is_none() {
             return;
         }
-        // Not under the lock: this may take long, and the guard must come through.
+        // The lock is not held here: a freeze may take long, and the guard must be able to take the lock.
         let is_frozen = match sys::freeze(&mount) {
             Ok(()) => true,
             Err(errno) => {
-                // Frozen by another hand, or not to be frozen at all.
+                // Another program froze it, or it cannot be frozen at all.
                 tracing::debug!(%errno, "a file system is not frozen while its image is copied");
                 false
             }
@@ -249,7 +252,7 @@ impl Drop for Frozen<'_> {
 }
 
 impl Held {
-    /// Returns when everything is thawed; false: somebody else did it.
+    /// Returns when everything is thawed. `false`: another thread thawed it.
     fn thaw(&self) -> bool {
         let mut state = lock(&self.0);
         let Some(frozen) = state.frozen.take() else {
@@ -262,8 +265,8 @@ impl Held {
     }
 }
 
-/// Does something to each of several things, some at a time: each waits for the disk, and the disk serves many at once. What hangs keeps
-/// no other one waiting.
+/// Runs an action on several items, some at a time. Each waits for the disk, and the disk serves many requests at once. An item that hangs does not
+/// delay the others.
 fn at_once<T: Send>(
     things: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator + Send>,
     job: impl Fn(T) + Sync,
@@ -280,17 +283,17 @@ fn at_once<T: Send>(
     std::thread::scope(|scope| {
         for _ in 0..helpers {
             let thread = std::thread::Builder::new().name("freeze".to_owned());
-            // Without it, it takes longer.
+            // If the thread cannot be started, the work takes longer.
             let _ = thread.spawn_scoped(scope, work);
         }
         work();
     });
 }
 
-/// Whether it is not frozen any more.
+/// Whether it is no longer frozen.
 fn thaw(mount: &OwnedFd) -> bool {
     match sys::thaw(mount) {
-        // Somebody else was faster.
+        // Another thread thawed it first.
         Ok(()) | Err(Errno::INVAL) => true,
         Err(errno) => {
             tracing::error!(%errno, "a file system stays frozen: run `fsfreeze --unfreeze` on it; the next start of the host tries again");
@@ -299,7 +302,7 @@ fn thaw(mount: &OwnedFd) -> bool {
     }
 }
 
-/// Thaws what a killed host has, or was about to have, frozen.
+/// Thaws what a killed host has frozen, or was about to freeze.
 fn thaw_left(intent: Intent) {
     let thaw_one = |device| match mounts::of(device) {
         Ok(mount) => mount.as_ref().is_none_or(thaw),
@@ -317,7 +320,7 @@ fn failed(operation: &str, errno: Errno) -> MountError {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each change is one step, so what a panicking thread leaves is whole.
+    // Each change is a single step, so the data is consistent even after a panic of a thread.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,6 +1,5 @@
-//! A file system that is being set up, by `fsopen(2)`: each option is a word of its own, so that none can hide in another, and the mount that
-//! comes out is attached nowhere.
-//! No value is repeated in a message.
+//! Configures a file system with `fsopen(2)`. Each option is a separate string, so that none can hide in another, and the resulting mount is
+//! detached. Messages never contain an option's value.
 
 use crate::failure::{exhausted, invalid, kernel, unsupported};
 use crate::plan::label::CONTEXT;
@@ -16,26 +15,26 @@ use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 use zeroize::Zeroizing;
 
-/// Longest message that is read, in bytes; the kernel's own are one line.
+/// Longest message that is read, in bytes. The kernel's own messages are one line.
 const MESSAGE_BYTES: usize = 512;
-/// As many messages as a context keeps (`struct fc_log` of the kernel).
+/// The number of messages that a context keeps (`struct fc_log` of the kernel).
 const MESSAGES: usize = 8;
 
-/// One file system, not mounted yet. Dropped before it is, nothing is left of it.
+/// A file system that is not mounted yet. If it is dropped before the mount, nothing remains.
 #[derive(Debug)]
 pub(crate) struct FsContext {
     context: OwnedFd,
-    /// For messages: what is mounted.
+    /// What is mounted, for messages.
     what: String,
 }
 
 impl FsContext {
-    /// Begins with a type.
+    /// Starts with a file system type.
     pub(crate) fn open(fs_type: &str, what: impl Into<String>) -> Result<Self, MountError> {
         let what = what.into();
         match fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC) {
             Ok(context) => Ok(Self { context, what }),
-            // The kernel has asked modprobe already.
+            // The kernel has already tried modprobe.
             Err(Errno::NODEV) => Err(unsupported(
                 format!("file system `{fs_type}` for {what}"),
                 format!(
@@ -47,7 +46,7 @@ impl FsContext {
         }
     }
 
-    /// Sets an option; an empty value: a flag. One word is one option: what a value holds is never taken apart.
+    /// Sets an option. An empty value sets a flag. One string is one option: the kernel never splits a value.
     pub(crate) fn set(&self, name: &str, value: &str) -> Result<(), MountError> {
         let done = if value.is_empty() {
             fsconfig_set_flag(&self.context, name)
@@ -61,7 +60,7 @@ impl FsContext {
         done.map_err(|errno| self.not_taken(name, errno, blame))
     }
 
-    /// Sets an option whose value nobody may see: no copy of it is left in memory.
+    /// Sets an option with a secret value. No copy of the value is left in memory.
     pub(crate) fn set_secret(&self, name: &str, value: &str) -> Result<(), MountError> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(value.len() + 1));
         bytes.extend_from_slice(value.as_bytes());
@@ -72,40 +71,40 @@ impl FsContext {
             .map_err(|errno| self.not_taken(name, errno, Blame::Of(Owner::Secret)))
     }
 
-    /// Has the kernel open the storage. What an error number means here depends on the file system, so the caller words it.
+    /// Makes the kernel open the storage. The meaning of an error number depends on the file system, so the caller writes the message.
     ///
-    /// With `exclusive` the kernel refuses with `EBUSY` what is mounted already, where it would else hand out the same file system once
-    /// more, with the options of the first mount (Linux 6.6; before, only the caller's own look can tell).
+    /// With `exclusive` the kernel returns `EBUSY` if the file system is mounted already. Otherwise it would return the existing file system with the
+    /// options of its first mount. This needs Linux 6.6; on older kernels only the caller's own check detects it.
     pub(crate) fn create(&self, exclusive: bool) -> Result<(), Errno> {
         if !exclusive {
             return fsconfig_create(&self.context);
         }
         match fsconfig_create_exclusive(&self.context) {
-            // An older kernel does not know the command, and has not begun. `EINVAL` would be the file system's own answer, after which
-            // the context is spent.
+            // An older kernel does not know the command and has not started. `EINVAL` would be the file system's own answer, after which the context
+            // cannot be used again.
             Err(Errno::OPNOTSUPP) => fsconfig_create(&self.context),
             result => result,
         }
     }
 
-    /// What the kernel has to say of the last failure, line by line. It may repeat values: the caller leaves out what nobody may see.
+    /// The kernel's messages about the last failure, line by line. They may repeat values: the caller removes secret ones.
     pub(crate) fn messages(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut line = [0; MESSAGE_BYTES];
         while lines.len() < MESSAGES {
-            // `ENODATA`: that was the last one.
+            // `ENODATA`: there are no more messages.
             let Ok(length) = rustix::io::read(&self.context, &mut line) else {
                 break;
             };
             let text = String::from_utf8_lossy(line.get(..length).unwrap_or_default());
-            // A letter for the level, and a space.
+            // A message starts with a letter for its level and a space.
             let text = text.trim_end();
             lines.push(text.get(2..).unwrap_or(text).to_owned());
         }
         lines
     }
 
-    /// The mount, attached nowhere.
+    /// The detached mount.
     pub(crate) fn mount(self, flags: MountFlags) -> Result<OwnedFd, MountError> {
         fsmount(&self.context, FsMountFlags::FSMOUNT_CLOEXEC, flags.set)
             .map_err(|errno| kernel("fsmount", self.what, errno))
@@ -115,7 +114,7 @@ impl FsContext {
         let option = format!("option `{name}` of {}", self.what);
         match exhausted(errno) {
             Some(_) => kernel("fsconfig", &self.what, errno),
-            // SELinux looks at the label only when the storage is opened: here its word itself is not known.
+            // SELinux checks the label only when the storage is opened. Here the kernel does not know the option at all.
             None if name == CONTEXT => unsupported(
                 option,
                 "this node's kernel has no SELinux, or it is off; take the option out of the request, or `seLinuxMount` out of the CSIDriver object",
@@ -125,7 +124,7 @@ impl FsContext {
     }
 }
 
-/// The module of a type, where it is called otherwise.
+/// The kernel module of a type, if it has another name.
 pub(crate) fn module(fs_type: &str) -> &str {
     match fs_type {
         "nfs" | "nfs4" => "nfsv4",

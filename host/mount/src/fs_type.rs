@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use wasmount_core::mounter::MountError;
 
-/// The file systems that this host makes and mounts on a block device.
+/// A file system type that this host makes and mounts on a block device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FsType {
     Ext4,
@@ -14,31 +14,31 @@ pub(crate) enum FsType {
     Btrfs,
 }
 
-/// Which file system a volume is to have.
+/// The file system that a volume must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BlockFilesystem {
     pub(crate) wanted: FsType,
-    /// The request names it; else it is a default, and another type that is there already is as good.
+    /// The request names the type. Otherwise it is a default, and an existing file system of another supported type is accepted.
     pub(crate) is_named: bool,
-    /// Options of the file system's own, name and value, for each type that takes those of plan and request; `wanted` is one of them.
+    /// Options of the file system itself, as names and values, for each type that accepts those of plan and request. `wanted` is one of these types.
     pub(crate) options: BTreeMap<FsType, Vec<(String, String)>>,
 }
 
-/// What may happen to the storage of a volume.
+/// What the host may do with the storage of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StorageAccess {
-    /// Everything: format, check, grow, write.
+    /// Format, check, expand and write.
     ReadWrite,
-    /// Users only read, and this node alone has it: the kernel may replay the journal of the file system.
+    /// Users only read, and no other node uses the storage: the kernel may replay the journal of the file system.
     ReadOnly,
-    /// Other nodes may have it as well: not one byte is written.
+    /// Other nodes may use the storage too: not one byte is written.
     Untouched,
 }
 
 impl FsType {
     pub(crate) const ALL: [FsType; 3] = [FsType::Ext4, FsType::Xfs, FsType::Btrfs];
 
-    /// As the kernel, `blkid` and CSI's `fs_type` call it.
+    /// The name that the kernel, `blkid` and CSI's `fs_type` use.
     pub(crate) fn name(self) -> &'static str {
         match self {
             FsType::Ext4 => "ext4",
@@ -47,12 +47,12 @@ impl FsType {
         }
     }
 
-    /// The type of this name.
+    /// The type with this name.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }
 
-    /// What is mounted at a descriptor; absent: another type.
+    /// The type of the file system at a descriptor. `None`: another type.
     pub(crate) fn of_mounted(root: impl AsFd) -> Result<Option<Self>, MountError> {
         let magic = fstatfs(root)
             .map_err(|errno| kernel("statfs", "the volume's mount", errno))?
@@ -62,7 +62,7 @@ impl FsType {
             .find(|it| u64::try_from(magic) == Ok(it.mounted_magic())))
     }
 
-    /// `statfs(2)`. That of ext4 is that of ext2 and ext3 too, which this host does not mount.
+    /// Magic number of `statfs(2)`. ext4 shares it with ext2 and ext3, which this host does not mount.
     fn mounted_magic(self) -> u64 {
         match self {
             FsType::Ext4 => 0xef53,
@@ -71,7 +71,7 @@ impl FsType {
         }
     }
 
-    /// What an administrator does about a damaged file system.
+    /// Advice for the administrator about a damaged file system.
     pub(crate) fn repair(self) -> &'static str {
         match self {
             FsType::Ext4 => {

@@ -1,8 +1,8 @@
-//! The group of a request (CSI's `volume_mount_group`) for trees and file systems that keep owners: every entry gets it, as kubelet's own
-//! walk does it (`pkg/volume/volume_linux.go`, with `OnRootMismatch`).
+//! Applies the group of a request (CSI's `volume_mount_group`) to trees and file systems that store owners. Every entry gets the group, as in
+//! kubelet's own walk (`pkg/volume/volume_linux.go`, with `OnRootMismatch`).
 //!
-//! It walks what a pod wrote: by descriptor, through no link, onto no other mount. The root is changed last, so it tells whether the walk was
-//! ever finished: a killed one is repeated, a finished one never, however large the volume is.
+//! The walk covers content that a pod wrote, so it goes by descriptor, follows no link and crosses no mount. The root is changed last and shows
+//! whether a walk finished: a killed walk is repeated, and a finished one is not, however large the volume is.
 
 use crate::confine::open_confined;
 use crate::failure::{kernel, shown};
@@ -14,18 +14,18 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 
-/// The path of the root, from itself.
+/// The path of the root, relative to itself.
 const TOP: &[u8] = b".";
-/// What the group may do with a file: kubelet's `rwMask`.
+/// The permissions of the group on a file: kubelet's `rwMask`.
 const FILE_BITS: u16 = 0o660;
-/// And with a directory: enter it as well, and what is made inside inherits the group.
+/// The permissions on a directory: search as well, and new entries inherit the group.
 const DIRECTORY_BITS: u16 = 0o2770;
 /// The bits of a mode that chmod(2) sets.
 const MODE_BITS: u16 = 0o7777;
-/// The number that chown(2) takes for "leave it", so no group has it.
+/// The number that means "unchanged" to chown(2), so it cannot be a group.
 const NO_GROUP: u32 = u32::MAX;
 
-/// One look at an entry.
+/// The state of an entry.
 struct Entry {
     kind: FileType,
     group: u32,
@@ -44,7 +44,7 @@ pub(crate) fn group_number(group: &str) -> Result<u32, MountError> {
     }
 }
 
-/// Gives all of a volume to a group, unless its root has it already. A volume that is mounted read-only stays as it is.
+/// Changes the group of the whole volume, unless its root has the group already. A volume that is mounted read-only is not changed.
 pub(crate) fn apply(root: &OwnedFd, group: u32, read_only: bool) -> Result<(), MountError> {
     if read_only {
         return Ok(());
@@ -54,14 +54,14 @@ pub(crate) fn apply(root: &OwnedFd, group: u32, read_only: bool) -> Result<(), M
         return Ok(());
     }
     change_all(root, group)?;
-    // Last: from now on the walk counts as finished.
+    // The root is changed last: from now on the walk counts as finished.
     top.give(root, group).map_err(|errno| failed(TOP, errno))
 }
 
-/// Changes all that lies below a root.
+/// Changes all entries below a root.
 fn change_all(root: &OwnedFd, group: u32) -> Result<(), MountError> {
     let change = |directory: BorrowedFd<'_>, name: &CStr| {
-        // Neither a device nor a named pipe acts by being opened so, and a link is opened itself.
+        // With these flags, opening a device or a named pipe has no side effect, and a link itself is opened.
         let flags = OFlags::PATH | OFlags::NOFOLLOW;
         let Some(opened) = if_there(open_confined(directory, name, flags))? else {
             return Ok(Next::Pass);
@@ -91,7 +91,7 @@ impl Entry {
         })
     }
 
-    /// The mode that it is to have. A link has none of its own.
+    /// The mode that the entry must have. A link has no mode of its own.
     fn wanted_mode(&self) -> u16 {
         match self.kind {
             FileType::Symlink => self.mode,
@@ -104,14 +104,15 @@ impl Entry {
         self.group == group && self.mode == self.wanted_mode()
     }
 
-    /// The mode last: a change of group takes the set-user and set-group bits away (chown(2)), and kubelet keeps them.
+    /// Sets group and mode. The mode is set last: a change of the group clears the set-user and set-group bits (chown(2)), and kubelet keeps them.
     fn give(&self, opened: &OwnedFd, group: u32) -> Result<(), Errno> {
         let group = Some(Gid::from_raw(group));
         rustix::fs::chownat(opened, c"", None, group, AtFlags::EMPTY_PATH)?;
         if self.kind == FileType::Symlink {
             return Ok(());
         }
-        // fchmod(2) takes no O_PATH descriptor, and fchmodat2(2) is of Linux 6.6; this name leads to the open file itself and nowhere else.
+        // fchmod(2) does not accept an `O_PATH` descriptor, and fchmodat2(2) requires Linux 6.6. This name leads to the open file itself and nowhere
+        // else.
         let name = format!("/proc/self/fd/{}", opened.as_raw_fd());
         let mode = Mode::from_raw_mode(self.wanted_mode().into());
         rustix::fs::chmodat(CWD, name, mode, AtFlags::empty())

@@ -1,7 +1,7 @@
-//! What is wrong with a volume on this node (CSI 1.13, NodeGetVolumeHealth), as journal and kernel show it, at each of its places.
+//! The health of a volume on this node (CSI 1.13, NodeGetVolumeHealth): what journal and kernel show at each path of the volume.
 //!
-//! It only reads and holds no claim, so what changes beneath it is left out of its answer. It asks storage with the deadline and on the
-//! threads of statistics, so it delays no teardown. `facts` looks, `findings` decides what a fact means.
+//! It only reads and holds no claim, so a mount that changes meanwhile is left out of the answer. It accesses storage with the deadline and on the
+//! threads of statistics, so it does not delay a teardown. `facts` collects the state, `findings` interprets it.
 
 mod facts;
 mod findings;
@@ -19,19 +19,19 @@ use std::time::Instant;
 use wasmount_core::health::{Health, HealthStatus, merged};
 use wasmount_core::mounter::{HealthQuery, MountError, VolumeKey};
 
-/// Where a volume is settled: staged or published.
+/// A path at which a volume is settled: staged or published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     path: String,
     shows: Shows,
     is_read_only: bool,
     block: Option<BlockRecord>,
-    /// Absent where the grants have changed so much that the plan is none any more.
+    /// `None`: under the current grants the recorded plan is not valid any more.
     source: Option<CheckedSource>,
 }
 
 impl Node {
-    /// The settled places that a query asks about. One that is coming or going is none: what is seen of it means nothing.
+    /// The settled paths that a query covers. A path whose mount is being made or removed is skipped, because its state means nothing.
     fn places(
         &self,
         key: &VolumeKey,
@@ -45,7 +45,7 @@ impl Node {
         };
         match (publish_path, staging_path) {
             (Some(target), None) => Ok(vec![at(target)?]),
-            // The client says where it would be staged, if it has such a step.
+            // The client gives the staging path that the volume would have, if the driver has a stage step.
             (Some(target), Some(staging)) => {
                 let staged = at(staging).ok();
                 Ok([at(target)?].into_iter().chain(staged).collect())
@@ -74,7 +74,7 @@ impl Node {
     }
 }
 
-/// Looks at each place that is asked about, until the time for an answer is over or one does not answer.
+/// Checks each covered path, until the time for an answer is over or the storage of one path does not answer.
 pub(crate) async fn health(
     node: &Arc<Node>,
     query: HealthQuery,
@@ -106,12 +106,12 @@ pub(crate) async fn health(
             }],
         };
         found.push((place, findings));
-        // The volume's other places lie on the same storage.
+        // The other paths of the volume lie on the same storage.
         if is_over {
             break;
         }
     }
-    // What was taken down or replaced meanwhile was no fault.
+    // A mount that was removed or replaced meanwhile was not faulty.
     let now = places()?;
     let still = found.into_iter().filter(|(place, _)| now.contains(place));
     Ok(merged(still.flat_map(|(_, findings)| findings)))

@@ -1,4 +1,4 @@
-//! Bytes as text.
+//! Hexadecimal text.
 
 /// Bytes as lower case hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {

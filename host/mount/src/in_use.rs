@@ -1,9 +1,9 @@
-//! What volumes use: trees and images of pools, so that no guest can remove them under a pod, and block devices, so that no other volume gets
-//! them.
+//! What volumes use: trees and images of pools, which a guest must not remove while a pod uses them, and block devices, which no other volume may
+//! get.
 //!
-//! A record alone does not count when its mount is gone: after a power cut, or a full journal disk, a stale one must not keep a volume from
-//! being deleted. Nor does a missing record: where the journal was lost, the mount table is asked as well, until all that it shows is recorded
-//! or gone.
+//! A record does not count if its mount is gone: after a power cut, or with a full journal disk, a stale record must not prevent the deletion of a
+//! volume. A missing record is not sufficient either: if the journal was lost, the mount table is read as well, until each mount in it is recorded or
+//! gone.
 
 use crate::block::{BlockDevice, DeviceNumber, loop_device};
 use crate::journal::{Entry, Progress, Shows};
@@ -15,11 +15,11 @@ use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::DriverName;
 use wasmount_core::plan::{Plan, Source};
 
-/// What volumes of one driver use.
+/// The volumes of one driver.
 pub(crate) struct DriverVolumes {
     node: Arc<Node>,
     driver: DriverName,
-    /// Every mount of the driver's pools has a record, so that the mount table need not be read any more.
+    /// Every mount of the driver's pools has a record, so the mount table need not be read any more.
     is_recorded: AtomicBool,
 }
 
@@ -34,7 +34,7 @@ impl DriverVolumes {
 
     fn recorded(&self, pool: &str, touches: &dyn Fn(&str) -> bool) -> bool {
         let entries = self.node.journal.of_driver(&self.driver);
-        // Whether its mounts are there is asked last: it looks at each.
+        // The mounts are checked last, because each is accessed.
         entries.iter().any(|entry| {
             let mut paths = entry.paths().filter_map(|at| path_in(pool, at.plan));
             paths.any(touches) && self.node.has_mounts(entry)
@@ -64,7 +64,7 @@ impl InUse for DriverVolumes {
 }
 
 impl Node {
-    /// Whether any mount of a volume, or its raw device, is there or coming. One that cannot be looked at counts as there.
+    /// Whether any mount of a volume, or its raw device, exists or is being made. One that cannot be checked counts as existing.
     fn has_mounts(&self, entry: &Entry) -> bool {
         entry.paths().any(|at| match at.shows() {
             _ if at.progress == Progress::Coming => true,
@@ -76,10 +76,10 @@ impl Node {
         })
     }
 
-    /// Refuses a device that another volume has, or that is the loop device of any volume's image.
+    /// Refuses a device that another volume uses, or that is the loop device of any volume's image.
     ///
-    /// The kernel does not: a raw block volume claims nothing, since pods open its node as they like, so an exclusive open of it succeeds and
-    /// another volume's `mkfs` would run over its data.
+    /// The kernel does not prevent this. A raw block volume makes no exclusive claim, because pods open its node in any mode. So an exclusive open of
+    /// its device succeeds, and another volume's `mkfs` would overwrite its data.
     pub(crate) fn ensure_device_unclaimed(
         &self,
         key: &VolumeKey,
@@ -106,7 +106,7 @@ impl Node {
         }
     }
 
-    /// Whether what a record says of a device is there or coming. What cannot be looked at counts as there.
+    /// Whether a recorded device exists or is being attached. One that cannot be checked counts as existing.
     fn has_on(&self, entry: &Entry, number: DeviceNumber) -> bool {
         entry.paths().any(|at| {
             let is_there = || match at.is_stage {
@@ -119,7 +119,7 @@ impl Node {
     }
 }
 
-/// The tree or image of a pool that a plan shows.
+/// The path of the tree or image in a pool that a plan names.
 fn path_in<'p>(wanted: &str, plan: &'p Plan) -> Option<&'p str> {
     match &plan.source {
         Source::Directory { pool, path } | Source::Image { pool, path } => {

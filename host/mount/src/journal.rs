@@ -1,10 +1,11 @@
-//! The journal: what was meant and what was done for each volume, one file a volume, written aside and renamed.
+//! The journal: the intended and the completed work for each volume, in one file for each volume, which is written under a temporary name and
+//! renamed.
 //!
-//! Idempotence and recovery rest on it; teardown must work without it. It lies in the run directory, which ends with the mounts that it
-//! describes, so nothing is synced. Whether a record still holds is for its readers to see.
+//! Idempotence and recovery depend on it; teardown must work without it. It lies in the run directory, which ends with the mounts that it describes,
+//! so nothing is synced. Its readers must verify whether a record is still true.
 //!
-//! It never holds the content of files, a secret, or the request's mount flags in clear, which the specification calls sensitive. (A plan's own
-//! options are, since later publishes need them; a backend that copies a request's flags into them makes them its own.)
+//! It never contains the content of files, a secret, or the request's mount flags in clear text, which the specification calls sensitive. (It
+//! contains the plan's own options, since later publishes need them. A backend that copies a request's flags into them is responsible for that.)
 
 use crate::block::BlockRecord;
 use crate::hexadecimal::hex;
@@ -22,31 +23,31 @@ use wasmount_core::volume::{AccessType, VolumeCapability};
 /// The directory in the run directory.
 const DIRECTORY: &str = "journal";
 
-/// Version of the format. Others are put aside, not guessed at.
+/// Version of the format. Files of other versions are quarantined and not interpreted.
 pub(crate) const SCHEMA: u32 = 2;
 
 /// The records of all volumes.
 pub(crate) type Journal = Records<Entry>;
 
-/// One volume.
+/// The entry of one volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Entry {
     pub(crate) schema: u32,
     pub(crate) key: VolumeKey,
     pub(crate) stage: Option<StageRecord>,
-    /// By path.
+    /// The published targets, by path.
     pub(crate) targets: BTreeMap<String, TargetRecord>,
 }
 
-/// How far a mount is. Written before the first and after the last visible step, so whatever a killed host leaves is known.
+/// The progress of a mount. It is written before the first and after the last visible step, so everything that a killed host leaves is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Progress {
-    /// Meant, perhaps done: to be undone.
+    /// Intended and perhaps done: recovery undoes it.
     Coming,
     /// Done and verified.
     Settled,
-    /// Meant to go, perhaps gone: to be finished.
+    /// Its removal is intended and perhaps done: recovery finishes it.
     Going,
 }
 
@@ -58,9 +59,10 @@ pub(crate) struct StageRecord {
     pub(crate) path: String,
     pub(crate) capability: RecordedCapability,
     pub(crate) plan: Plan,
-    /// Of the mount's root. Absent for a raw block volume, of which nothing is mounted at its staging path, and while it is being made.
+    /// Identity of the mount's root. `None` for a raw block volume, of which nothing is mounted at its staging path, and while the mount is being
+    /// made.
     pub(crate) identity: Option<Identity>,
-    /// What the volume lies on, if that is a block device.
+    /// The block device below the volume, if there is one.
     pub(crate) block: Option<BlockRecord>,
     pub(crate) read_only: bool,
 }
@@ -71,18 +73,18 @@ pub(crate) struct StageRecord {
 pub(crate) struct TargetRecord {
     pub(crate) progress: Progress,
     pub(crate) capability: RecordedCapability,
-    /// What is shown: kept for each target, since a target may outlive the stage that it shows.
+    /// The plan of the published volume. It is stored for each target, since a target may outlive the stage that it shows.
     pub(crate) plan: Plan,
-    /// The plan is the stage's. Else the volume has no stage step.
+    /// The plan is that of the stage. Otherwise the volume has no stage step.
     pub(crate) shows_stage: bool,
-    /// Of the mount's root. Absent while it is being made.
+    /// Identity of the mount's root. `None` while the mount is being made.
     pub(crate) identity: Option<Identity>,
-    /// A block device that is there for targets alone.
+    /// A block device that is attached for targets only.
     pub(crate) block: Option<BlockRecord>,
     pub(crate) read_only: bool,
 }
 
-/// A volume at one of its paths, staged or published.
+/// One path of a volume, staged or published.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct VolumePath<'e> {
     pub(crate) is_stage: bool,
@@ -95,26 +97,26 @@ pub(crate) struct VolumePath<'e> {
     pub(crate) read_only: bool,
 }
 
-/// What is at a path of a volume.
+/// What exists at a path of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shows {
     /// A mounted volume, staged or published.
     Mount(Identity),
-    /// A raw block volume that is published: its device's node is mounted.
+    /// A published raw block volume: the node of its device is bind-mounted.
     Node(Identity),
-    /// A raw block volume that is staged: nothing is mounted.
+    /// A staged raw block volume: nothing is mounted.
     Device(BlockRecord),
 }
 
-/// A capability that can be compared with another, and shows no mount flag.
+/// A capability that can be compared with another and contains no mount flag in clear text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RecordedCapability {
-    /// Its mount flags are left out.
+    /// The capability without its mount flags.
     pub(crate) shape: VolumeCapability,
     /// SHA-256 of the mount flags.
     mount_flags: String,
-    /// The same of the SELinux label among them: what is staged with one is not to be published with another.
+    /// SHA-256 of the SELinux label among the flags: a volume that is staged with one label must not be published with another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) label: Option<String>,
 }
@@ -152,7 +154,7 @@ impl Journal {
         self.entries(|entry| entry.key.driver == *driver)
     }
 
-    /// Whose mounts are recorded at a path, and what their roots are. More than one only where a record is outdated.
+    /// The volumes with a recorded mount at a path, and the identities of the roots. More than one only if a record is outdated.
     pub(crate) fn holders_of(&self, path: &str) -> Vec<(VolumeKey, Identity)> {
         let root_at = |entry: &Entry| {
             let mut mounts = entry.mounts();
@@ -182,12 +184,12 @@ impl Entry {
         self.stage.iter().map(StageRecord::at).chain(targets)
     }
 
-    /// All mounts that are there, coming or going: path, and which root is there.
+    /// All mounts that exist, are being made or are being removed: path and identity of the root.
     pub(crate) fn mounts(&self) -> impl Iterator<Item = (&str, Identity)> {
         self.paths().filter_map(|at| Some((at.path, at.identity?)))
     }
 
-    /// Mounts that are done and show a file system: path, root, device and plan.
+    /// Settled mounts of a file system: path, root, device and plan.
     pub(crate) fn settled_mounts(
         &self,
     ) -> impl Iterator<Item = (&str, Identity, Option<BlockRecord>, &Plan)> {
@@ -201,17 +203,17 @@ impl Entry {
         self.paths().filter_map(|at| at.block)
     }
 
-    /// Whether the volume is staged or published at a path, or on its way to it or from it.
+    /// Whether the volume is staged or published at a path, or is being set up or torn down there.
     pub(crate) fn is_at(&self, path: &str) -> bool {
         self.is_staged_at(path) || self.targets.contains_key(path)
     }
 
-    /// Whether this is the staging path, however far the stage is.
+    /// Whether this is the staging path, whatever the progress of the stage is.
     pub(crate) fn is_staged_at(&self, path: &str) -> bool {
         self.stage.as_ref().is_some_and(|stage| stage.path == path)
     }
 
-    /// The stage, if it is done.
+    /// The stage, if it is settled.
     pub(crate) fn settled_stage(&self) -> Option<&StageRecord> {
         self.stage
             .as_ref()
@@ -235,7 +237,7 @@ impl StageRecord {
 }
 
 impl VolumePath<'_> {
-    /// What is to be seen there, once it is done.
+    /// What must be visible there once it is settled.
     pub(crate) fn shows(&self) -> Option<Shows> {
         match (self.identity, self.block) {
             (Some(identity), _) if self.capability.is_raw() => Some(Shows::Node(identity)),
@@ -246,7 +248,7 @@ impl VolumePath<'_> {
 }
 
 impl TargetRecord {
-    /// The device that a raw block volume has for targets alone.
+    /// The device of a raw block volume that is attached for targets only.
     pub(crate) fn raw(&self) -> Option<BlockRecord> {
         self.block.filter(|_| self.capability.is_raw())
     }
@@ -258,17 +260,17 @@ impl RecordedCapability {
         self.shape.access_type == AccessType::Block
     }
 
-    /// Takes what is to be remembered.
+    /// Extracts what is recorded.
     pub(crate) fn of(capability: &VolumeCapability) -> Self {
         let mut shape = capability.clone();
         let mut hash = Sha256::new();
         let mut label = None;
         if let AccessType::Mount(access) = &mut shape.access_type {
-            // Of a request that was checked: one that is none was refused.
+            // The flags come from a checked request: invalid ones were refused before.
             let found = Label::of_flags(&access.mount_flags).ok().flatten();
             label = found.map(|label| hex(&Sha256::digest(label.as_str())));
             for flag in access.mount_flags.drain(..) {
-                // Each with its length, so that no two lists of flags are alike.
+                // Each flag is hashed with its length, so that different lists have different hashes.
                 hash.update(flag.len().to_le_bytes());
                 hash.update(flag);
             }
@@ -281,7 +283,7 @@ impl RecordedCapability {
     }
 }
 
-/// A plan without what must not be written down.
+/// A plan without the values that must not be stored.
 pub(crate) fn recorded_plan(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     if let Source::Files { files } = &mut plan.source {

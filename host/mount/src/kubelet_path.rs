@@ -1,7 +1,7 @@
-//! The paths that kubelet makes for CSI volumes (kubernetes pkg/volume/csi: csi_attacher.go, csi_mounter.go, csi_block.go), parsed.
+//! Parses the paths that kubelet makes for CSI volumes (kubernetes pkg/volume/csi: csi_attacher.go, csi_mounter.go, csi_block.go).
 //!
-//! Beside a kubelet the mounter takes no others: below the same directory lie other drivers' volumes, pods' secrets and kubelet's own keys,
-//! and a serving process that was taken over would mount over them.
+//! Below kubelet's root directory the mounter accepts no other paths. The same directory contains other drivers' volumes, pods' secrets and kubelet's
+//! own keys, and a compromised serving process would mount over them.
 
 use std::path::Path;
 use wasmount_core::names::DriverName;
@@ -23,7 +23,7 @@ pub(crate) enum Purpose {
 pub(crate) enum KubeletPath<'p> {
     /// `plugins/kubernetes.io/csi/<driver>/<hash of the volume handle>/globalmount`
     GlobalMount { driver: &'p str },
-    /// `plugins/kubernetes.io/csi/pv/<volume>/globalmount`, made before Kubernetes 1.24.
+    /// `plugins/kubernetes.io/csi/pv/<volume>/globalmount`, used before Kubernetes 1.24.
     EarlierGlobalMount,
     /// `plugins/kubernetes.io/csi/volumeDevices/staging/<volume>`
     DeviceStaging,
@@ -52,7 +52,7 @@ impl<'p> KubeletPath<'p> {
         }
     }
 
-    /// Whether kubelet names it in such a call of a driver.
+    /// Whether kubelet uses this path in such a call of this driver.
     pub(crate) fn is_for(&self, purpose: Purpose, driver: &DriverName) -> bool {
         match self {
             Self::GlobalMount { driver: named } => {
@@ -107,7 +107,7 @@ mod tests {
                 "pods/1/volumes/kubernetes.io~csi/pv/mount".to_owned(),
                 vec![Publish, Unpublish],
             ),
-            // Staged by a kubelet before 1.24, and nothing is staged there any more.
+            // A kubelet before 1.24 staged it. Nothing is staged there any more.
             (format!("{csi}/pv/pvc-1/globalmount"), vec![Unstage]),
         ] {
             assert_eq!(purposes(&path, "a.test"), taken, "{path}");
@@ -127,7 +127,7 @@ mod tests {
             "pods/1/volumes/kubernetes.io~csi/pv/mount/below".to_owned(),
             "pods/1/volumeDevices/kubernetes.io~csi/pv".to_owned(),
             "plugins/a.test/csi.sock".to_owned(),
-            // Another driver's.
+            // It belongs to another driver.
             format!("{csi}/b.test/{HASH}/globalmount"),
             format!("{csi}/a.test/{}/globalmount", HASH.to_uppercase()),
             format!("{csi}/a.test/volume/globalmount"),

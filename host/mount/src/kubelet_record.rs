@@ -1,7 +1,7 @@
-//! Kubelet's own record of a path: which driver's and which volume's it is (`vol_data.json`, kubernetes pkg/volume/csi/csi_util.go).
+//! Reads kubelet's own record of a path: the driver and the volume to which it belongs (`vol_data.json`, kubernetes pkg/volume/csi/csi_util.go).
 //!
-//! With it, volumes that an earlier driver of the same name staged can be torn down though nothing else here knows them, and nothing is
-//! mounted where kubelet expects another volume. It is only read.
+//! With it, volumes that an earlier driver of the same name staged can be torn down without any other record, and nothing is mounted at a path where
+//! kubelet expects another volume. The record is only read.
 
 use crate::confine::open_confined;
 use crate::failure::shown;
@@ -15,14 +15,14 @@ use wasmount_core::mounter::{MountError, VolumeKey};
 
 /// The file's name.
 const FILE_NAME: &str = "vol_data.json";
-/// Most bytes of it that are read; kubelet writes some hundred.
+/// Maximum number of bytes that are read; kubelet writes some hundred.
 const FILE_BYTES: u64 = 64 << 10;
-/// The last part of a target and of a staging path of a mounted volume; the record lies beside.
+/// The last component of a target and of a staging path of a mounted volume. The record lies in the same directory.
 const MOUNT_NAMES: [&str; 2] = ["mount", "globalmount"];
-/// Above kubelet's paths of raw block volumes.
+/// The directory above kubelet's paths of raw block volumes.
 const DEVICES_NAME: &str = "volumeDevices";
 
-/// The fields that count here.
+/// The fields that are used.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct VolumeData {
@@ -30,12 +30,12 @@ struct VolumeData {
     volume_handle: String,
 }
 
-/// Whether kubelet says that a path is this volume's. No record, or one that cannot be read, says nothing.
+/// Whether kubelet's record says that a path belongs to this volume. A missing or unreadable record does not.
 pub(crate) fn says(roots: &Roots, path: &str, key: &VolumeKey) -> bool {
     recorded(roots, path).is_some_and(|data| data.is_of(key))
 }
 
-/// Refuses a path that kubelet keeps for another volume.
+/// Refuses a path that kubelet's record assigns to another volume.
 pub(crate) fn refuse_other(roots: &Roots, path: &str, key: &VolumeKey) -> Result<(), MountError> {
     match recorded(roots, path) {
         Some(other) if !other.is_of(key) => Err(MountError::in_use(
@@ -60,7 +60,7 @@ fn recorded(roots: &Roots, path: &str) -> Option<VolumeData> {
     record_of(Path::new(path)).and_then(|record| read(roots, &record))
 }
 
-/// Where kubelet keeps the record for a path of one of its forms.
+/// The path of kubelet's record for a path in one of its forms.
 fn record_of(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let parent = path.parent()?;

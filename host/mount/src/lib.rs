@@ -4,18 +4,18 @@
 //! It runs privileged, so it links neither gRPC, nor wasm, nor Kubernetes; a test of the workspace holds the list.
 //!
 //! ```text
-//! local ──▶ stage, publish, teardown, expand, stats, health, recovery     one file a request; blocking, on threads of the driver's own budget
-//!             ├──▶ plan      what was asked against what was granted: pure
-//!             ├──▶ roots     a client's path as descriptors, never through a link; beside a kubelet only a `kubelet_path`
-//!             ├──▶ source    makes a detached mount, or a raw device, of what the volume is; no process sees it yet
+//! local ──▶ stage, publish, teardown, expand, stats, health, recovery     one file for each request; blocking, on threads of the driver's own budget
+//!             ├──▶ plan      checks the request and the plan against the grants: pure
+//!             ├──▶ roots     a client's path as descriptors, never through a link; below kubelet's root only a `kubelet_path`
+//!             ├──▶ source    makes a detached mount, or a raw device, of the plan's source; no process sees it yet
 //!             │      ├──▶ block   loop devices and devices of the node
-//!             │      └──▶ format  what is on one, what may be made of it: probe, mkfs, fsck, growth; with tools, under intents in durable
-//!             ├──▶ executor  attaches it, and looks at the result
-//!             ├──▶ journal   what is meant and what was done, one file a volume; kept by records, as durable is
-//!             └──▶ ownership, in_use, kubelet_record     whose something is, where no record says so
-//! local ──▶ pool_places      no pool lies in another, or in a directory of the host's
-//! local ──▶ pool             trees and images for a backend; `confine` opens a plugin's paths, `in_use` tells what is mounted
-//!             └──▶ freeze   what is mounted of an image stands still while it is copied
+//!             │      └──▶ format  file systems on them: probe, mkfs, fsck, expand; with tools, under intents in durable
+//!             ├──▶ executor  attaches and verifies it
+//!             ├──▶ journal   intended and completed work, one file for each volume; stored by records, as durable is
+//!             └──▶ ownership, in_use, kubelet_record     the owner of a mount or device without a record
+//! local ──▶ pool_places      no pool lies in another, or in a directory of the host itself
+//! local ──▶ pool             trees and images for a backend; `confine` opens a plugin's paths, `in_use` reports what is mounted
+//!             └──▶ freeze   freezes the mounted file system of an image while it is copied
 //! ```
 
 #![forbid(unsafe_code)]

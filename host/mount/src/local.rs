@@ -1,4 +1,4 @@
-//! `Mounter` in this process: each request runs on a thread of its driver's budget. `wasmount mounter` serves the same behind a socket.
+//! `Mounter` in this process: each request runs on a thread of its driver's budget. `wasmount mounter` serves the same interface on a socket.
 
 use crate::durable::Durable;
 use crate::failure::MountSetupError;
@@ -26,20 +26,20 @@ use wasmount_core::mounter::{
 use wasmount_core::names::DriverName;
 use wasmount_core::pool::{PoolCall, PoolReply};
 
-/// What the administrator says about this node.
+/// The administrator's configuration of this node.
 #[derive(Debug, Clone)]
 pub struct MounterConfig {
-    /// Directories strictly below which clients may name paths. Links on the way to a root are followed.
+    /// Directories strictly below which clients may name paths. Links in the path of a root are followed.
     pub roots: Vec<PathRoot>,
-    /// Directories of the host's own, in which no pool may lie, nor around them. Roots, `run_dir` and `state_dir` are.
+    /// Directories of the host itself. No pool may lie in one or contain one. Roots, `run_dir` and `state_dir` are included.
     pub own: Vec<PathBuf>,
-    /// Where the journal is kept; best on a file system that dies with the mounts, such as `/run`.
+    /// The directory of the journal, preferably on a file system that ends with the mounts, such as `/run`.
     pub run_dir: PathBuf,
-    /// Where notes and format intents are kept; must outlive a reboot. Made if its parent exists.
+    /// The directory of notes and format intents, which must outlive a reboot. It is created if its parent exists.
     pub state_dir: PathBuf,
-    /// What each driver may use.
+    /// The grants of each driver.
     pub grants: BTreeMap<DriverName, Grants>,
-    /// How many blocking calls of one driver may run at a time.
+    /// Maximum number of blocking calls of one driver at a time.
     pub threads_per_driver: usize,
 }
 
@@ -54,14 +54,14 @@ pub struct LocalMounter {
 #[derive(Default)]
 struct Served {
     granted: BTreeMap<DriverName, Arc<Pools>>,
-    /// Grants that were taken back while their driver had volumes in use: held, so that another driver of the same directory removes none of
-    /// what those use.
+    /// Grants that were withdrawn while their driver had volumes in use. They are kept so that another driver with the same directory does not remove
+    /// what those volumes use.
     withdrawn: Vec<(DriverName, Arc<Pools>)>,
     places: PoolPlaces,
 }
 
 impl LocalMounter {
-    /// Reads the journal. Mounts nothing and waits for nothing; [`Mounter::unsettled`] tells what an earlier host left.
+    /// Reads the journal. It mounts nothing and does not block; [`Mounter::unsettled`] returns what an earlier host left.
     pub fn new(config: MounterConfig) -> Result<Self, MountSetupError> {
         let mut roots = config.roots.iter().map(PathRoot::directory);
         if let Some(root) = roots.find(|root| !root.is_absolute()) {
@@ -81,7 +81,7 @@ impl LocalMounter {
             budgets: Budgets::new(config.threads_per_driver),
             preparing: Mutex::default(),
         });
-        // The journal is locked: no other host has what is in the run directory.
+        // The journal is locked, so no other host uses the run directory.
         let freezer = Arc::new(Freezer::open(&config.run_dir)?);
         let mounter = Self {
             pools: RwLock::new(Served {
@@ -92,7 +92,7 @@ impl LocalMounter {
             freezer,
         };
         for (driver, grants) in config.grants {
-            // One driver's document is no other's trouble.
+            // An error in one driver's document must not affect other drivers.
             if let Err(error) = mounter.set_grants(&driver, Some(grants)) {
                 tracing::error!(%driver, %error, "grants of a driver are not in force");
             }
@@ -100,8 +100,8 @@ impl LocalMounter {
         Ok(mounter)
     }
 
-    /// From now on a driver is granted this; none: nothing, as a driver without a document. What is staged stays, and is torn down as ever;
-    /// calls that run end with what they began with. Where pools overlap, nothing changes.
+    /// Replaces the grants of a driver. `None`: it has no grants, like a driver without a document. Staged volumes stay and are torn down as before;
+    /// running calls end with the grants they started with. If pools overlap, nothing is changed.
     pub fn set_grants(
         &self,
         driver: &DriverName,
@@ -134,7 +134,7 @@ impl LocalMounter {
         Ok(())
     }
 
-    /// Grows the image first, through the pool, so that what it has promised stays true.
+    /// Expands the image first, through the pool, so that its promised size stays correct.
     async fn expand_volume(&self, request: ExpandVolume) -> Result<u64, MountError> {
         let driver = request.key.driver.clone();
         let set_up = self.node.budgets.of(&driver).set_up;
@@ -166,7 +166,7 @@ impl LocalMounter {
 }
 
 impl Drop for LocalMounter {
-    /// A copy may still run, on a thread that the end of the process ends.
+    /// A copy may still run, on a thread that ends with the process.
     fn drop(&mut self) {
         self.freezer.close();
     }
@@ -176,7 +176,7 @@ impl Drop for LocalMounter {
 impl Mounter for LocalMounter {
     async fn perform(&self, request: Request) -> Result<Response, MountError> {
         let set_up = |key: &VolumeKey| self.node.budgets.of(&key.driver).set_up;
-        // Also for what is asked before a teardown or before anything is set up: it waits for no storage.
+        // Also used for requests that precede a teardown or any set-up: they do not wait for storage.
         let tear_down = |driver: &DriverName| self.node.budgets.of(driver).tear_down;
         let (lane, job) = match request {
             Request::Stage(it) => (set_up(&it.key), job(move |node| node.stage(&it).map(done))),
@@ -231,7 +231,7 @@ impl Mounter for LocalMounter {
     }
 }
 
-/// What a blocking request does on a thread of its driver.
+/// The part of a blocking request that runs on a thread of its driver.
 type Job = Box<dyn FnOnce(&Node) -> Result<Response, MountError> + Send>;
 
 fn job(run: impl FnOnce(&Node) -> Result<Response, MountError> + Send + 'static) -> Job {

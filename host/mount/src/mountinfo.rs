@@ -1,7 +1,7 @@
 //! The mount table (`/proc/thread-self/mountinfo`, proc_pid_mountinfo(5)), parsed.
 //!
-//! It is slow (1.8 ms at a thousand mounts), so it is used only where one look by descriptor does not do: at recovery and at a teardown
-//! without a record, where storage that hangs must not be touched, and to see whether a path root is shared.
+//! Reading it is slow (1.8 ms at a thousand mounts), so it is used only where a check by descriptor is not sufficient: at recovery and at a teardown
+//! without a record, where storage that hangs must not be accessed, and to detect whether a path root is shared.
 
 use crate::block::DeviceNumber;
 use crate::failure::io;
@@ -11,53 +11,53 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use wasmount_core::mounter::MountError;
 
-/// The table of the calling thread's mount namespace. (`/proc/self` is the first thread's, which can differ.)
+/// The table of the calling thread's mount namespace. (`/proc/self` is that of the main thread, which can differ.)
 const TABLE: &str = "/proc/thread-self/mountinfo";
-/// Major number of file systems that lie on no block device.
+/// Major number of file systems without a block device.
 const ANONYMOUS: u32 = 0;
-/// How their device numbers begin in the table.
+/// Prefix of their device numbers in the table.
 const ANONYMOUS_PREFIX: &str = "0:";
-/// How the types of file systems that a program serves begin (`fuseblk` has a disk below all the same).
+/// Prefix of the types of file systems that a user-space program serves. (`fuseblk` has a disk below all the same.)
 const SERVED_BY_PROGRAM: &str = "fuse";
-/// File systems of the node itself without one device below, in which nodes may lie: `/dev` is a `tmpfs` in a container.
+/// File systems of the node without a single block device, in which device nodes may lie: in a container, `/dev` is a `tmpfs`.
 const HOLDING_NODES: [&str; 6] = ["devtmpfs", "tmpfs", "ramfs", "overlay", "btrfs", "zfs"];
-/// Where the nodes of devices are.
+/// The directory of device nodes.
 pub(crate) const DEVICES: &str = "/dev";
-/// The type of the file system there.
+/// The type of the file system in that directory.
 const DEVICES_TYPE: &str = "devtmpfs";
 
 /// One line of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MountLine {
-    /// As `statx` tells it.
+    /// The number that `statx` reports.
     pub(crate) mount_id: u64,
-    /// Of the mount that it lies on.
+    /// The number of the parent mount.
     pub(crate) parent_id: u64,
-    /// Of the file system: major and minor number with a colon between.
+    /// Device number of the file system: major and minor number, separated by a colon.
     pub(crate) device: String,
-    /// What of the file system is shown. Ends in `//deleted` when that is gone.
+    /// The part of the file system that is shown. It ends in `//deleted` if that was removed.
     pub(crate) root: PathBuf,
     pub(crate) mount_point: PathBuf,
-    /// Mount events travel to others and from them.
+    /// The mount propagates mount events to its peers and receives theirs.
     pub(crate) is_shared: bool,
     /// Type of the file system.
     pub(crate) fs_type: String,
-    /// What was mounted, as the file system calls it: a device, a server's export, a word.
+    /// The source as the file system reports it: a device, an export of a server, or a free text.
     pub(crate) source: String,
-    /// Options of the file system itself, whatever those of the mount are.
+    /// Options of the file system itself, independent of those of the mount.
     pub(crate) super_options: String,
 }
 
 impl MountLine {
-    /// Whether nodes of devices may lie in it: it has a disk below, or is what a `/dev` is made of. Else a server or a program tells what is in
-    /// it, and may never answer.
+    /// Whether device nodes may lie in it: it has a disk below, or is of a type that `/dev` uses. Otherwise a server or a program serves its content
+    /// and may never answer.
     pub(crate) fn may_hold_nodes(&self) -> bool {
         let has_disk = !self.device.starts_with(ANONYMOUS_PREFIX);
         let is_served = self.fs_type.starts_with(SERVED_BY_PROGRAM);
         (has_disk && !is_served) || HOLDING_NODES.contains(&self.fs_type.as_str())
     }
 
-    /// The block device below. A btrfs has a device number of its own making, so its source tells.
+    /// The block device below. btrfs has a device number of its own, so its source is used.
     pub(crate) fn block_device(&self) -> Option<DeviceNumber> {
         let number = DeviceNumber::parse(&self.device)?;
         if number.major != ANONYMOUS {
@@ -66,7 +66,7 @@ impl MountLine {
         number_of(Path::new(&self.source))
     }
 
-    /// The block device that is shown: by the file system on it, or as its node.
+    /// The block device that is shown, either by a file system on it or as its node.
     pub(crate) fn shown_device(&self) -> Option<DeviceNumber> {
         if self.fs_type != DEVICES_TYPE {
             return self.block_device();
@@ -76,13 +76,13 @@ impl MountLine {
     }
 }
 
-/// The mount with this number, as `statx` tells it. `None`: it is in another namespace, or was taken off.
+/// The mount with this number, as `statx` reports it. `None`: it is in another namespace, or was unmounted.
 pub(crate) fn of_mount(mount_id: u64) -> Result<Option<MountLine>, MountError> {
     let table = read()?;
     Ok(table.into_iter().find(|line| line.mount_id == mount_id))
 }
 
-/// The mount that a path lies in, as far as this namespace sees it. Of several at one place, the topmost.
+/// The mount that contains a path, as this namespace sees it. Of several mounts at one path, the topmost.
 pub(crate) fn covering<'t>(table: &'t [MountLine], path: &Path) -> Option<&'t MountLine> {
     table
         .iter()
@@ -90,7 +90,7 @@ pub(crate) fn covering<'t>(table: &'t [MountLine], path: &Path) -> Option<&'t Mo
         .max_by_key(|line| line.mount_point.components().count())
 }
 
-/// Reads the table. Lines that make no sense are left out: one odd mount must not hide the others.
+/// Reads the table. Invalid lines are skipped: one unusual mount must not hide the others.
 pub(crate) fn read() -> Result<Vec<MountLine>, MountError> {
     let table = std::fs::read(TABLE).map_err(|error| io("read", "the mount table", &error))?;
     Ok(parse(&table))
@@ -112,7 +112,7 @@ fn parse_line(line: &[u8]) -> Option<MountLine> {
     let root = path(words.next()?);
     let mount_point = path(words.next()?);
     let _options = words.next()?;
-    // Any number of optional words, ended by a lone hyphen.
+    // Any number of optional fields, ended by a single hyphen.
     let mut optional = words.by_ref().take_while(|word| *word != b"-");
     let is_shared = optional.any(|word| word.starts_with(b"shared:"));
     optional.for_each(drop);
@@ -129,13 +129,13 @@ fn parse_line(line: &[u8]) -> Option<MountLine> {
     })
 }
 
-/// Whether a device is mounted anywhere in this namespace, or its node is.
+/// Whether this namespace has a mount of a device or of its node.
 pub(crate) fn is_shown(device: DeviceNumber) -> Result<bool, MountError> {
     let table = read()?;
     Ok(table.iter().any(|line| line.shown_device() == Some(device)))
 }
 
-/// The number of a device, by its node. Only nodes are looked at: a look at anything else may ask storage that hangs.
+/// The number of a device, from its node. Only paths that can be device nodes are accessed: another path may lie on storage that hangs.
 pub(crate) fn number_of(path: &Path) -> Option<DeviceNumber> {
     if !path.starts_with(DEVICES) {
         return None;

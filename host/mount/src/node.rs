@@ -1,6 +1,6 @@
-//! What all blocking calls of the mounter share: roots, grants and journal.
+//! State that all blocking calls of the mounter share: roots, grants and journal.
 //!
-//! Its methods are in `stage`, `publish`, `teardown`, `recovery`, `stats` and `health`; here is what several of them need.
+//! The calls are in `stage`, `publish`, `teardown`, `recovery`, `stats` and `health`; this file has the code that several of them need.
 
 use crate::durable::Durable;
 use crate::failure::{kernel, shown};
@@ -19,21 +19,21 @@ use wasmount_core::document::Grants;
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::{DriverName, NodePath};
 
-/// One node, as the mounter sees it.
+/// The state of the mounter on one node.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) roots: Roots,
     pub(crate) journal: Journal,
-    /// Those of the versions that serve.
+    /// The grants of the serving versions.
     pub(crate) grants: RwLock<BTreeMap<DriverName, Grants>>,
     pub(crate) durable: Durable,
     pub(crate) stats_cache: StatsCache,
     pub(crate) budgets: Budgets,
-    /// Volumes without a stage step that are being made: their publishes hold the volume's claim together.
+    /// Volumes without a stage step that are being set up: their publishes share the volume's claim.
     pub(crate) preparing: Mutex<BTreeSet<VolumeKey>>,
 }
 
-/// The sole publish that makes a volume, until it is dropped.
+/// The only publish that sets a volume up, until it is dropped.
 pub(crate) struct Alone<'n>(&'n Node, VolumeKey);
 
 impl Drop for Alone<'_> {
@@ -42,26 +42,26 @@ impl Drop for Alone<'_> {
     }
 }
 
-/// What is in the way of a new mount, if anything.
+/// What exists at the path of a new mount.
 pub(crate) enum Place {
-    /// Nothing has the name.
+    /// The name does not exist.
     Missing,
     /// An ordinary directory.
     Directory(OwnedFd),
     /// An ordinary file.
     File(OwnedFd, Observation),
-    /// Some mount.
+    /// A mount.
     Taken(SeenMount),
 }
 
 impl Node {
-    /// What a driver was granted; a driver without a document was granted nothing.
+    /// The grants of a driver; a driver without a document has none.
     pub(crate) fn grants_of(&self, driver: &DriverName) -> Grants {
         let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
         grants.get(driver).cloned().unwrap_or_default()
     }
 
-    /// From now on a driver is granted this; whether that is something else than before.
+    /// Replaces the grants of a driver. Returns whether they changed.
     pub(crate) fn grant(&self, driver: &DriverName, granted: Option<Grants>) -> bool {
         let mut grants = self.grants.write().unwrap_or_else(PoisonError::into_inner);
         let before = match granted.clone() {
@@ -71,7 +71,7 @@ impl Node {
         before != granted
     }
 
-    /// A path at which a call sets a volume up or takes it down: one that its client may name for this volume.
+    /// Checks the path at which a call sets a volume up or tears it down: its client must be allowed to name it for this volume.
     pub(crate) fn path_for(
         &self,
         purpose: Purpose,
@@ -80,7 +80,7 @@ impl Node {
     ) -> Result<CheckedPath, MountError> {
         let path = self.roots.check(path)?;
         let is_teardown = matches!(purpose, Purpose::Unstage | Purpose::Unpublish);
-        // What was set up goes, whatever the rules were then.
+        // A mount that the host made can be torn down, whatever rules applied when it was made.
         if is_teardown && self.journal.entry(key).is_at(path.text()) {
             return Ok(path);
         }
@@ -89,7 +89,7 @@ impl Node {
         Ok(path)
     }
 
-    /// Keeps other publishes of a volume out while it is made. A client tries again.
+    /// Excludes other publishes of a volume while it is set up. Their clients try again.
     pub(crate) fn alone(&self, key: &VolumeKey) -> Result<Alone<'_>, MountError> {
         if self.preparing().insert(key.clone()) {
             return Ok(Alone(self, key.clone()));
@@ -100,13 +100,13 @@ impl Node {
     }
 
     fn preparing(&self) -> MutexGuard<'_, BTreeSet<VolumeKey>> {
-        // Each change is one step, so what a panicking thread leaves is whole.
+        // Each change is a single step, so the data is consistent even after a panic of a thread.
         self.preparing
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The mount at a path, if it has this root. Not being able to look is an error, not a no.
+    /// The mount at a path, if it has this root. A failed check is an error and does not mean no.
     pub(crate) fn mounted(
         &self,
         path: &CheckedPath,
@@ -135,7 +135,7 @@ impl Node {
         Ok(self.mounted(&path, identity)?.is_some())
     }
 
-    /// Refuses to touch a path where another volume is mounted: a client that mixes two up must not take down the wrong one.
+    /// Refuses to change a path where another volume is mounted: a client that confuses two volumes must not tear down the wrong one.
     pub(crate) fn refuse_others(
         &self,
         key: &VolumeKey,
@@ -144,11 +144,11 @@ impl Node {
         let holders = self.journal.holders_of(path.text()).into_iter();
         let (own, others): (Vec<_>, Vec<_>) = holders.partition(|(holder, _)| holder == key);
         for (holder, identity) in others {
-            // Two volumes can show one tree.
+            // Two volumes can show the same tree.
             if own.iter().any(|(_, own)| *own == identity) {
                 continue;
             }
-            // Storage that does not answer is the holder's all the same, but must not keep its own path from being cleaned up.
+            // Storage that does not answer still belongs to its volume, but must not prevent the cleanup of its own path.
             if is_certain(self.mounted(path, identity).map(|mount| mount.is_some()))? {
                 return Err(MountError::in_use(path.text(), volume_words(&holder)));
             }
@@ -156,8 +156,8 @@ impl Node {
         Ok(())
     }
 
-    /// Records a step of a tear-down. The journal's disk may be full: that must not make a tear-down fail, since a record that does not hold
-    /// any more does no harm and goes at the next recovery.
+    /// Records a step of a teardown. If the journal's disk is full, the teardown must not fail: an outdated record is harmless and is removed at the
+    /// next recovery.
     pub(crate) fn record_teardown(&self, key: &VolumeKey, change: impl FnOnce(&mut Entry)) {
         let stored = self.journal.update(key, |entry| {
             change(entry);
@@ -169,7 +169,7 @@ impl Node {
     }
 }
 
-/// Whether a look said yes. One that failed counts as no, but if the host had no means to look at all.
+/// Whether a check succeeded with yes. A failed check counts as no, unless the host lacked the resources to check at all.
 pub(crate) fn is_certain(looked: Result<bool, MountError>) -> Result<bool, MountError> {
     match looked {
         Err(error @ MountError::OutOfResources { .. }) => Err(error),
@@ -177,12 +177,12 @@ pub(crate) fn is_certain(looked: Result<bool, MountError>) -> Result<bool, Mount
     }
 }
 
-/// A volume, for messages.
+/// A volume, as text for messages.
 pub(crate) fn volume_words(key: &VolumeKey) -> String {
     format!("volume {} of {}", shown(key.volume.as_str()), key.driver)
 }
 
-/// What is at a place where a mount is to go. A corrupted mount must be torn down by the client first: it may still be in use.
+/// What exists at the path of a new mount. The client must first tear down a corrupted mount, because it may still be in use.
 pub(crate) fn place(location: &Location) -> Result<Place, MountError> {
     match look(location)? {
         Seen::Nothing => Ok(Place::Missing),
@@ -196,7 +196,7 @@ pub(crate) fn place(location: &Location) -> Result<Place, MountError> {
     }
 }
 
-/// Refuses to mount over a directory that is not empty. The mount would hide what is in it, and a target with content cannot be removed.
+/// Refuses to mount over a directory that is not empty. The mount would hide its content, and a target with content cannot be removed.
 pub(crate) fn refuse_content(directory: &OwnedFd, location: &Location) -> Result<(), MountError> {
     let failed = |errno| location.failed("read", errno);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

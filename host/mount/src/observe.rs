@@ -1,7 +1,6 @@
-//! What is at a location now, by descriptor: nothing, a plain file or directory, or the root of a mount, and which.
+//! Observes the current state of a location, by descriptor: nothing, a plain file or directory, or the root of a mount and its identity.
 //!
-//! Every call asks it before and after it acts. `statx` answers in 3 us however many mounts there are; the mount table takes 1.8 ms at a
-//! thousand.
+//! Every call observes before and after it acts. `statx` takes 3 us however many mounts there are; the mount table takes 1.8 ms at a thousand.
 
 use crate::failure::{is_corrupted, kernel};
 use crate::roots::Location;
@@ -14,19 +13,19 @@ use std::fmt::Display;
 use std::os::fd::{AsFd, OwnedFd};
 use wasmount_core::mounter::MountError;
 
-/// Which file or directory: holds as long as it exists, whatever it is called.
+/// The identity of a file or directory. It is valid as long as the file exists, whatever its name is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Identity {
-    /// Of its file system's device.
+    /// Major device number of its file system.
     pub(crate) device_major: u32,
-    /// Of its file system's device.
+    /// Minor device number of its file system.
     pub(crate) device_minor: u32,
-    /// In its file system.
+    /// Inode number in its file system.
     pub(crate) inode: u64,
 }
 
 impl Identity {
-    /// Of a `statx`, which always tells it.
+    /// From the result of `statx`, which always contains it.
     pub(crate) fn of(status: &Statx) -> Self {
         Self {
             device_major: status.stx_dev_major,
@@ -36,7 +35,7 @@ impl Identity {
     }
 }
 
-/// One look at a descriptor.
+/// The result of one observation of a descriptor.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Observation {
     pub(crate) identity: Identity,
@@ -45,48 +44,48 @@ pub(crate) struct Observation {
     pub(crate) is_mount_root: bool,
 }
 
-/// What has a name.
+/// What exists at a name.
 #[derive(Debug)]
 pub(crate) enum Seen {
     Nothing,
-    /// Not the root of a mount.
+    /// A file or directory that is not the root of a mount.
     Plain(OwnedFd, Observation),
     /// The root of the topmost mount.
     Mounted(SeenMount),
-    /// A mount is there, but what it shows is gone.
+    /// A mount whose storage is gone.
     Corrupted(Errno),
 }
 
 /// The topmost mount at a location.
 #[derive(Debug)]
 pub(crate) struct SeenMount {
-    /// Keeps the mount busy while it is open.
+    /// It keeps the mount busy while it is open.
     pub(crate) root: OwnedFd,
     pub(crate) identity: Identity,
-    /// For messages.
+    /// The path, for messages.
     path: String,
 }
 
 impl SeenMount {
-    /// Its flags. Asks the storage, so it is for those who are about to use the mount, and not for tear-down.
+    /// Its flags. This accesses storage, so it is for callers that are about to use the mount, and not for teardown.
     pub(crate) fn flags(&self) -> Result<StatVfsMountFlags, MountError> {
         fstatvfs(&self.root)
             .map(|answer| answer.f_flag)
             .map_err(|errno| kernel("statfs", &self.path, errno))
     }
 
-    /// Whether it can only be read. Asks the storage.
+    /// Whether it is read-only. This accesses storage.
     pub(crate) fn is_read_only(&self) -> Result<bool, MountError> {
         Ok(self.flags()?.contains(StatVfsMountFlags::RDONLY))
     }
 
-    /// Whether its storage is gone. Asks the storage.
+    /// Whether its storage is gone. This accesses storage.
     pub(crate) fn is_corrupted(&self) -> bool {
         fstatvfs(&self.root).is_err_and(is_corrupted)
     }
 }
 
-/// Looks at a descriptor without asking a server.
+/// Observes a descriptor without a request to a server.
 pub(crate) fn observe(descriptor: impl AsFd) -> Result<Observation, Errno> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
     let mask = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
@@ -95,7 +94,7 @@ pub(crate) fn observe(descriptor: impl AsFd) -> Result<Observation, Errno> {
         .stx_attributes_mask
         .contains(StatxAttributes::MOUNT_ROOT)
     {
-        // Linux before 5.8.
+        // Returned by Linux before 5.8.
         return Err(Errno::NOSYS);
     }
     Ok(Observation {
@@ -106,14 +105,14 @@ pub(crate) fn observe(descriptor: impl AsFd) -> Result<Observation, Errno> {
     })
 }
 
-/// Which file or directory a descriptor shows; `what` is for messages.
+/// The identity of the file or directory at a descriptor; `what` is for messages.
 pub(crate) fn identity(descriptor: impl AsFd, what: impl Display) -> Result<Identity, MountError> {
     observe(descriptor)
         .map(|observation| observation.identity)
         .map_err(|errno| kernel("statx", what, errno))
 }
 
-/// Whether a directory was removed while it was open or mounted (inode(7): it has no link any more).
+/// Whether a directory was removed while it was open or mounted (inode(7): its link count is 0).
 pub(crate) fn is_removed(directory: impl AsFd) -> Result<bool, Errno> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
     let found = statx(directory, c"", flags, StatxFlags::NLINK)?;
@@ -121,13 +120,13 @@ pub(crate) fn is_removed(directory: impl AsFd) -> Result<bool, Errno> {
     Ok(is_told && found.stx_nlink == 0)
 }
 
-/// The number of the mount that a descriptor lies in, as the mount table has it.
+/// The number of the mount that contains a descriptor, as in the mount table.
 pub(crate) fn mount_id(descriptor: impl AsFd) -> Result<u64, Errno> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     statx(descriptor, c"", flags, StatxFlags::MNT_ID).map(|found| found.stx_mnt_id)
 }
 
-/// Looks at a location. Storage is not asked: what hangs must not keep anybody from seeing that it is there.
+/// Observes a location. Storage is not accessed: a mount on storage that hangs must still be detected.
 pub(crate) fn look(location: &Location) -> Result<Seen, MountError> {
     let descriptor = match location.open() {
         Ok(descriptor) => descriptor,

@@ -1,8 +1,8 @@
-//! Which mounts and loop devices can be a driver's own, without the journal: what shows one of its pools, a device or a file system that
-//! it was granted, files of a volume, and loop devices by their tags.
+//! Determines without the journal which mounts and loop devices can belong to a driver: mounts of its pools, of a device or file system that it was
+//! granted, or of files of a volume, and loop devices by their tags.
 //!
-//! A teardown without a record rests on it: the path may hold another driver's volume, or a pod's own mount. It goes by the mount table and
-//! what the kernel lists of loop devices, so mounted storage that hangs is not touched.
+//! A teardown without a record depends on it: the path may have another driver's volume, or a pod's own mount. It uses the mount table and the
+//! kernel's list of loop devices, so mounted storage that hangs is not accessed.
 
 use crate::block::loop_device::{self, Attached};
 use crate::block::{BlockRecord, DeviceNumber, node_device};
@@ -21,41 +21,41 @@ use wasmount_core::document::{FilesystemGrant, Grants};
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::DriverName;
 
-/// What the mount table shows of a driver's pools.
+/// The mounts of a driver's pools, according to the mount table.
 pub(crate) struct Shown {
-    /// Trees of the pool that was asked for, relative to it.
+    /// Trees of the requested pool, relative to it.
     pub(crate) trees: Vec<String>,
-    /// The driver's own records know every mount of its pools: they alone can be asked from now on, for this host records what it mounts.
+    /// The driver's own records contain every mount of its pools. From now on the records alone are sufficient, because this host records its mounts.
     pub(crate) is_recorded: bool,
 }
 
-/// A raw block device that a volume left.
+/// A raw block device that a volume left attached.
 pub(crate) struct Kept {
     pub(crate) attached: Attached,
     /// It lies on an image of a pool, and not on a device of the node.
     pub(crate) lies_in_pool: bool,
 }
 
-/// What mounts of one driver can show.
+/// The sources that mounts of one driver can have.
 struct OwnSources {
     pools: Vec<PoolRoot>,
     filesystems: Vec<FilesystemGrant>,
-    /// Block devices that are the volume's, or granted to the driver.
+    /// Block devices that belong to the volume or are granted to the driver.
     devices: Vec<DeviceNumber>,
 }
 
-/// A pool, as the mount table tells of what lies in it.
+/// A pool in the terms of the mount table.
 struct PoolRoot {
     device: String,
-    /// From the root of its file system.
+    /// Path from the root of its file system.
     root: PathBuf,
-    /// Where this process sees it.
+    /// Path by which this process sees it.
     directory: PathBuf,
 }
 
 impl Node {
-    /// Refuses to take down what no record of the volume names, unless all of it can be its driver's, or kubelet says that the path is this
-    /// volume's: an earlier driver of the same name may have mounted it.
+    /// Refuses to tear down mounts that no record of the volume names, unless all of them can belong to its driver or kubelet's record assigns the
+    /// path to this volume: an earlier driver of the same name may have mounted it.
     pub(crate) fn refuse_foreign(
         &self,
         key: &VolumeKey,
@@ -83,7 +83,7 @@ impl Node {
                 None => node_device::is_granted(&grants, device),
                 Some(attached) => match &attached.tag {
                     Some(tag) => tag.is_of(key),
-                    // Of an earlier driver, perhaps.
+                    // It may belong to an earlier driver.
                     None => loop_device::backing_path(device).is_some_and(|it| own.hold_file(&it)),
                 },
             };
@@ -103,8 +103,8 @@ impl Node {
         ))
     }
 
-    /// Raw block devices of a volume, by their tags. Two hosts on one machine may have a driver and a volume of the same names, each in
-    /// pools of its own: only what lies in one that was granted here counts.
+    /// Raw block devices of a volume, found by their tags. Two hosts on one machine may have a driver and a volume with the same names, each in its
+    /// own pools: only devices in a pool that was granted here count.
     pub(crate) fn kept_devices(&self, key: &VolumeKey) -> Result<Vec<Kept>, MountError> {
         let is_kept = |attached: &Attached| {
             !attached.autoclear && attached.tag.as_ref().is_some_and(|tag| tag.is_of(key))
@@ -136,9 +136,9 @@ impl Node {
         Ok(loop_device::backing_path(device).is_some_and(|file| own.hold_file(&file)))
     }
 
-    /// Loop devices that an earlier driver of the same name left under a target: `losetup` without our tag, on an image of a pool. Their nodes
-    /// are mounted at a target that no record names, and kubelet says that it is this volume's. Left attached, such a device would keep its
-    /// image from every later stage.
+    /// Loop devices that an earlier driver of the same name left below a target: attached by `losetup` without our tag, on an image of a pool. Their
+    /// nodes are mounted at a target that no record names, and kubelet's record assigns it to this volume. If such a device stayed attached, no later
+    /// stage could use its image.
     pub(crate) fn earlier_devices(
         &self,
         key: &VolumeKey,
@@ -167,7 +167,7 @@ impl Node {
         Ok(left)
     }
 
-    /// Lets go of those that nothing shows any more.
+    /// Releases the devices of which no mount is left.
     pub(crate) fn release_earlier(&self, devices: &[BlockRecord]) -> Result<(), MountError> {
         for device in devices {
             if !mountinfo::is_shown(device.number)? {
@@ -177,7 +177,7 @@ impl Node {
         Ok(())
     }
 
-    /// Refuses to unstage, without a record, what is mounted elsewhere as well: by what the mount table shows, a pod has it.
+    /// Refuses to unstage, without a record, a volume that is also mounted elsewhere: according to the mount table, a pod uses it.
     pub(crate) fn refuse_shown_elsewhere(
         &self,
         key: &VolumeKey,
@@ -195,7 +195,7 @@ impl Node {
         }
     }
 
-    /// Where else below the roots what is staged at a path is mounted.
+    /// Other paths below the roots at which the volume staged at a path is mounted.
     pub(crate) fn shown_elsewhere(
         &self,
         key: &VolumeKey,
@@ -219,7 +219,7 @@ impl Node {
         Ok(elsewhere.map(|line| line.mount_point.clone()).collect())
     }
 
-    /// What is mounted of one of a driver's pools, by the mount table and the loop devices alone.
+    /// The mounts of one of a driver's pools, from the mount table and the loop devices alone.
     pub(crate) fn shown(&self, driver: &DriverName, pool: &str) -> Result<Shown, MountError> {
         let table = mountinfo::read()?;
         let grants = self.grants_of(driver);
@@ -229,7 +229,7 @@ impl Node {
             let mut blocks = entries.iter().flat_map(Entry::blocks);
             blocks.any(|block| block == record)
         };
-        // Of this driver: another one may have a pool in this one, or around it.
+        // Only records of this driver: another driver may have a pool inside or around this one.
         let mounts = entries.iter().flat_map(Entry::mounts);
         let paths: HashSet<_> = mounts.map(|(path, _)| Path::new(path)).collect();
         let has_record = |line: &MountLine| paths.contains(line.mount_point.as_path());
@@ -274,13 +274,13 @@ impl OwnSources {
         }
     }
 
-    /// Where this process sees the pools.
+    /// The paths by which this process sees the pools.
     fn directories(&self) -> Vec<PathBuf> {
         let directories = self.pools.iter().map(|pool| pool.directory.clone());
         directories.collect()
     }
 
-    /// Whether a file of this process's sight lies in one of the pools.
+    /// Whether a file, by its path in this process, lies in one of the pools.
     fn hold_file(&self, file: &Path) -> bool {
         self.pools.iter().any(|pool| pool.place_of(file).is_some())
     }
@@ -320,18 +320,18 @@ impl PoolRoot {
         }))
     }
 
-    /// Where a file of this process's sight lies in the pool, relative to it.
+    /// Path of a file relative to the pool, from its path in this process.
     fn place_of(&self, file: &Path) -> Option<String> {
         relative(file, &self.directory)
     }
 
-    /// What of the pool a mount shows, relative to the pool.
+    /// The tree of the pool that a mount shows, relative to the pool.
     fn tree(&self, line: &MountLine) -> Option<String> {
         let tree = relative(&line.root, &self.root);
         tree.filter(|_| self.holds(line))
     }
 
-    /// Strictly below: no plan mounts a whole pool.
+    /// Strictly below, because no plan mounts a whole pool.
     fn holds(&self, line: &MountLine) -> bool {
         line.device == self.device && line.root != self.root && line.root.starts_with(&self.root)
     }

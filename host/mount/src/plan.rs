@@ -1,6 +1,6 @@
-//! A plan and a request against the administrator's grants. What comes out is a type of its own, and the only thing that is executed.
+//! Checks a plan and a request against the administrator's grants. The result is a separate type, and the only input that is executed.
 //!
-//! It is pure: it opens nothing, so what is allowed can be read and tested without a kernel.
+//! The check is pure: it opens nothing, so the rules can be read and tested without a kernel.
 
 pub(crate) mod device;
 pub(crate) mod files;
@@ -30,17 +30,17 @@ use wasmount_core::mounter::MountError;
 use wasmount_core::plan::{Plan, Source};
 use wasmount_core::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
 
-/// Longest name of a file system type, in bytes. The kernel's longest are half of it.
+/// Longest name of a file system type, in bytes. The kernel's longest names have half of it.
 const FS_TYPE_BYTES: usize = 32;
-/// Made on a blank device where neither request nor plan names a type: kubelet's own default (mount-utils, `SafeFormatAndMount`).
+/// The type made on a blank device if neither request nor plan names one: kubelet's own default (mount-utils, `SafeFormatAndMount`).
 const DEFAULT_FS_TYPE: FsType = FsType::Ext4;
 
-/// What is to be mounted, granted and well-formed.
+/// A well-formed and granted plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckedPlan {
     pub(crate) source: CheckedSource,
     pub(crate) flags: MountFlags,
-    /// What may happen to the storage, whatever the mount's flags are.
+    /// What the host may do with the storage, whatever the flags of the mount are.
     pub(crate) access: StorageAccess,
     /// Group that must be able to use the volume (CSI VOLUME_MOUNT_GROUP).
     pub(crate) group: Option<u32>,
@@ -60,9 +60,9 @@ pub(crate) enum CheckedSource {
 /// How a block device is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As the device that it is.
+    /// As a raw block device.
     Raw,
-    /// By the file system on it.
+    /// As the file system on it.
     Filesystem(BlockFilesystem),
 }
 
@@ -71,13 +71,13 @@ pub(crate) enum Form {
 pub(crate) struct PoolPlace {
     /// The pool's name.
     pub(crate) pool: String,
-    /// Where the pool lies; the administrator's word.
+    /// The directory of the pool, from the administrator's configuration.
     pub(crate) directory: PathBuf,
-    /// Below the pool; the plugin's word.
+    /// The path below the pool, from the plugin.
     pub(crate) path: PoolPath,
 }
 
-/// Whether a host with these grants would carry out a plan, for whoever only wants to know: the same check with the same words, and nothing is
+/// Whether a host with these grants would execute a plan, for callers that only want to know: the same check with the same messages, and nothing is
 /// opened. A device may be refused later, when it is found and no grant covers it.
 pub fn judge(
     plan: &Plan,
@@ -88,7 +88,7 @@ pub fn judge(
     check(plan, capability, readonly, grants).map(drop)
 }
 
-/// Checks a plan for a request with this capability. `readonly` is the request's, beside that of the capability.
+/// Checks a plan for a request with this capability. `readonly` comes from the request, in addition to that of the capability.
 pub(crate) fn check(
     plan: &Plan,
     capability: &VolumeCapability,
@@ -106,7 +106,7 @@ pub(crate) fn check(
     let (source, flags) = match &plan.source {
         Source::Directory { pool, path } => {
             let grant = granted_pool(step, grants, pool)?;
-            // A tree lies on the pool's file system, whose options are not its own.
+            // A tree lies on the file system of the pool, whose options cannot be chosen for the tree.
             let allowed = Allowed {
                 step,
                 granted: &grant.mount_options,
@@ -151,7 +151,7 @@ pub(crate) fn check(
             (CheckedSource::Tmpfs(tmpfs), flags)
         }
         Source::Files { files } => {
-            // Files lie on a file system of their own, of which only the label can be chosen.
+            // Files lie on their own file system, of which only the label can be chosen.
             let allowed = Allowed {
                 step,
                 granted: &[],
@@ -173,7 +173,7 @@ pub(crate) fn check(
 }
 
 impl PoolPlace {
-    /// The error of a system call on the place; what lies there may say that it cannot be taken.
+    /// The error of a system call on the place. An error number may mean that the path itself is not acceptable.
     pub(crate) fn failed(&self, operation: &str, errno: Errno) -> MountError {
         match errno {
             Errno::NOENT => MountError::NotFound {
@@ -198,7 +198,7 @@ impl fmt::Display for PoolPlace {
     }
 }
 
-/// The file system that the client wants; `None`: a raw block device.
+/// The file system that the client requests. `None`: a raw block device.
 fn wanted(capability: &VolumeCapability) -> Result<Option<&MountAccess>, MountError> {
     let unknown = |what: String| Err(unsupported(what, "this host does not know it"));
     if let AccessMode::Other(number) = capability.access_mode {
@@ -220,8 +220,8 @@ fn storage_access(capability: &VolumeCapability, readonly: bool) -> StorageAcces
     }
 }
 
-/// The mount options of plan and request. Trees, tmpfs and network file systems bring their own type, so one that the request names is not
-/// obeyed (storage classes name one out of habit); it must be a type's name all the same.
+/// The mount options of plan and request. Trees, tmpfs and network file systems have a fixed type, so the type in the request is ignored (storage
+/// classes often name one without need). It must be a valid type name all the same.
 fn words<'w>(plan: &'w Plan, access: &'w MountAccess) -> Result<Words<'w>, MountError> {
     for fs_type in [&access.fs_type, &plan.default_fs_type]
         .into_iter()
@@ -241,7 +241,7 @@ fn words<'w>(plan: &'w Plan, access: &'w MountAccess) -> Result<Words<'w>, Mount
     })
 }
 
-/// A block device for a client: raw, or with which file system and options.
+/// The requested form of a block device: raw, or a file system with options.
 fn form(
     plan: &Plan,
     wanted: Option<&MountAccess>,
@@ -249,7 +249,8 @@ fn form(
     grants: &Grants,
 ) -> Result<(Form, MountFlags), MountError> {
     let Some(access) = wanted else {
-        // What a plan says of file systems has no meaning then: a plugin need not know what the client asked for. That nobody writes has.
+        // For a raw device, the plan's options for file systems have no meaning: a plugin need not know what the client requested. Only the read-only
+        // option still counts.
         let is_read_only = plan.mount_options.iter().any(|option| option == "ro");
         return Ok((Form::Raw, MountFlags::of_device().read_only(is_read_only)));
     };
@@ -269,7 +270,7 @@ fn form(
         allowed.check(&words)
     };
     let CheckedOptions { flags, own } = of_type(wanted)?;
-    // A device that has another type already keeps it, if the options are good for that type as well.
+    // A device that already has another type keeps it, if the options are valid for that type as well.
     let others = FsType::ALL.into_iter().filter(|it| *it != wanted);
     let mut options: BTreeMap<_, _> = others
         .filter_map(|other| Some((other, of_type(other).ok()?.own)))
@@ -283,7 +284,7 @@ fn form(
     Ok((Form::Filesystem(filesystem), flags))
 }
 
-/// Letters, digits and what a host or user name has.
+/// Letters, digits and the other characters of host and user names.
 fn is_name(text: &str, most_bytes: usize) -> bool {
     !text.is_empty() && text.len() <= most_bytes && text.chars().all(is_of_name)
 }
@@ -292,7 +293,7 @@ fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
 }
 
-/// Whether a granted pattern, which may end in `*`, covers a value. Byte by byte, with case.
+/// Whether a granted pattern, which may end in `*`, covers a value. Bytes are compared, case-sensitively.
 fn matches(pattern: &str, value: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => value.starts_with(start),

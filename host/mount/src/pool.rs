@@ -1,8 +1,8 @@
-//! Pools: the directories whose trees and images a backend may use, and the calls of the contract's `pool` interface. Apart from mounts
-//! because a guest asks for these and a client never does.
+//! Pools: the directories whose trees and images a backend may use, and the calls of the contract's `pool` interface. They are separate from mounts
+//! because guests call them and CSI clients never do.
 //!
-//! Everything here blocks; calls of guests are served on threads of their driver. A change is on stable storage, with its parent directory,
-//! when its call returns. It must not know what a driver is.
+//! Everything here blocks; calls of guests are served on threads of their driver. A change is on stable storage, with its parent directory, when its
+//! call returns. This module does not know what a driver is.
 
 mod copies;
 mod copy;
@@ -37,9 +37,9 @@ use wasmount_core::fault::Blame;
 use wasmount_core::mounter::MountError;
 use wasmount_core::pool::{PoolCall, PoolReply};
 
-/// Tells what staged volumes use.
+/// Reports what staged volumes use.
 pub(crate) trait InUse: Send + Sync {
-    /// Whether the source of a staged or published volume is a path in a pool that `touches` is true of.
+    /// Whether the source of a staged or published volume is a path in a pool for which `touches` returns true.
     fn uses(&self, pool: &str, touches: &dyn Fn(&str) -> bool) -> bool;
 }
 
@@ -47,26 +47,26 @@ pub(crate) trait InUse: Send + Sync {
 pub(crate) struct Pools {
     granted: BTreeMap<String, Granted>,
     freezer: Arc<Freezer>,
-    /// Known to all drivers as long as this lives.
+    /// All drivers of this process can query it while this lives.
     _in_use: Arc<dyn InUse>,
 }
 
-/// What a call has come to at once.
+/// The result of the part of a call that is done at once.
 enum Begun {
     Done(PoolReply),
-    /// A copy is under way, or is to be made by whoever has the job.
+    /// A copy is running, or the owner of the job must run it.
     Copy(Option<(Job, Claim)>, Waiting),
 }
 
 struct Granted {
     grant: PoolGrant,
-    /// Opened at the first call that needs it: a pool that cannot be opened is nobody else's trouble.
+    /// Opened at the first call that needs it: a pool that cannot be opened must not affect others.
     open: Mutex<Option<Arc<Pool>>>,
     found: users::Found,
 }
 
 impl Pools {
-    /// Takes the grants; opens nothing. A pool's directory is made at its first use if its parent exists.
+    /// Stores the grants and opens nothing. A pool's directory is created at its first use if its parent exists.
     pub(crate) fn new(
         grants: &BTreeMap<String, PoolGrant>,
         in_use: Arc<dyn InUse>,
@@ -87,7 +87,8 @@ impl Pools {
         }
     }
 
-    /// One call of a guest, on the threads of its driver. A copy goes on when its caller is gone, and takes one thread however many wait.
+    /// Serves one call of a guest, on the threads of its driver. A copy continues after its caller is gone, and uses one thread however many callers
+    /// wait.
     pub(crate) async fn serve(
         self: Arc<Self>,
         threads: &Threads,
@@ -110,7 +111,7 @@ impl Pools {
         }
     }
 
-    /// The same on the thread of a test, for as long as it takes; a copy that another call makes is [`MountError::UnderWay`] at once.
+    /// The same on the thread of a test, without a deadline. A copy that another call makes is [`MountError::UnderWay`] at once.
     #[cfg(test)]
     pub(crate) fn call(&self, call: PoolCall) -> Result<PoolReply, MountError> {
         match self.begin(call)? {
@@ -124,7 +125,7 @@ impl Pools {
         }
     }
 
-    /// Does what is done at once, and begins what is not.
+    /// Does the part of a call that is done at once, and starts a copy.
     fn begin(&self, call: PoolCall) -> Result<Begun, MountError> {
         let changed = match call {
             PoolCall::Names => {
@@ -252,12 +253,12 @@ impl Pools {
         let full_copies = self.granted(pool)?.grant.full_copies;
         let job = Job {
             pool: self.open(pool)?,
-            // A full copy takes too long to be of one moment with others.
+            // A full copy takes too long to be consistent with others at one moment.
             full_copies: full_copies && !matches!(request, CopyRequest::Images(_)),
             request,
             freezer: Arc::clone(&self.freezer),
         };
-        // Without a thread for copies, which others may have for hours.
+        // This needs no thread for copies, which other calls may occupy for hours.
         if job.is_done()? {
             return Ok(Begun::Done(PoolReply::Done));
         }
@@ -296,13 +297,13 @@ impl Pools {
         Ok(Arc::clone(open.insert(opened)))
     }
 
-    /// A pool, and a checked place in it.
+    /// An open pool and a checked place in it.
     fn at(&self, pool: &str, path: &str) -> Result<(Arc<Pool>, Place), MountError> {
         let place = Place::parse(pool, path)?;
         Ok((self.open(pool)?, place))
     }
 
-    /// The same, to make or change something there.
+    /// The same, for a call that creates or changes something there.
     fn at_to_change(&self, pool: &str, path: &str) -> Result<(Arc<Pool>, Place), MountError> {
         let (open, place) = self.at(pool, path)?;
         open.copies.refuse_leaving(&place)?;

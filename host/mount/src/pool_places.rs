@@ -1,7 +1,7 @@
-//! Where the pools of all drivers lie: none in another, and none around or in a directory of the host's own.
+//! The directories of all drivers' pools: no pool lies in another one, and none contains or lies in a directory of the host itself.
 //!
-//! Pools share a directory or have nothing in common: a backend owns all that is below its pool, so one in another would be removed with it.
-//! Directories are compared by where they really are, through links and bind mounts. It must not know what a pool holds.
+//! Two pools are either the same directory or disjoint: a backend owns everything below its pool, so a pool inside it would be removed with it.
+//! Directories are compared by their real location, through links and bind mounts. This module does not know what a pool contains.
 
 use crate::mountinfo::{self, MountLine};
 use crate::threads::within;
@@ -11,42 +11,42 @@ use std::time::Duration;
 use wasmount_core::document::PoolGrant;
 use wasmount_core::names::DriverName;
 
-/// How long links on the way to pools may take to be followed. 2 s: it takes microseconds, and a start must not wait for dead storage, whose
-/// pools are then compared by their paths alone.
+/// Deadline for following links in the paths of pools. 2 s: it takes microseconds, and a start must not wait for dead storage, whose pools are then
+/// compared by their paths alone.
 const RESOLVED_WITHIN: Duration = Duration::from_secs(2);
 
-/// Two grants, or a grant and a directory of the host's, overlap.
+/// Two grants, or a grant and a directory of the host, overlap.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{pool} overlaps with {other}: one lies in the other; give the pool a directory apart from it"
 )]
 pub struct OverlappingPools {
-    /// The pool that is refused.
+    /// The refused pool.
     pub pool: String,
-    /// What was there before.
+    /// The pool or directory that was there before.
     pub other: String,
 }
 
-/// Pools in use, by driver, and the host's own directories.
+/// The pools in use, by driver, and the host's own directories.
 #[derive(Debug, Default)]
 pub(crate) struct PoolPlaces {
     own: Vec<Place>,
     pools: BTreeMap<DriverName, Vec<Place>>,
 }
 
-/// Where a directory really is.
+/// The real location of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     /// For messages.
     name: String,
-    /// Without a link, as far as that could be told.
+    /// The path without links, as far as they could be resolved.
     path: PathBuf,
-    /// The file system's device, and the way to it from the root of that.
+    /// The device of the file system, and the path from its root.
     within: Option<(String, PathBuf)>,
 }
 
 impl PoolPlaces {
-    /// With directories of the host's, in which no pool may lie.
+    /// Starts with directories of the host, in which no pool may lie.
     pub(crate) fn new(own: &[PathBuf]) -> Self {
         let named = own.iter().map(|path| {
             let name = format!("the host's own directory {}", path.display());
@@ -58,7 +58,7 @@ impl PoolPlaces {
         }
     }
 
-    /// Takes a driver's pools in place of those it had; if any overlaps, it keeps those.
+    /// Replaces the pools of a driver. If any of the new pools overlaps, the driver keeps its old ones.
     pub(crate) fn set(
         &mut self,
         driver: &DriverName,
@@ -84,7 +84,7 @@ impl PoolPlaces {
         Ok(())
     }
 
-    /// Forgets a driver's pools.
+    /// Removes a driver's pools.
     pub(crate) fn remove(&mut self, driver: &DriverName) {
         self.pools.remove(driver);
     }
@@ -103,7 +103,7 @@ impl Place {
         self.path == other.path || self.within.is_some() && self.within == other.within
     }
 
-    /// One lies strictly in the other.
+    /// Whether one lies strictly in the other.
     fn is_nested(&self, other: &Self) -> bool {
         let within = match (&self.within, &other.within) {
             (Some((device, path)), Some((other_device, other_path))) => {
@@ -119,7 +119,7 @@ fn is_nested(one: &Path, other: &Path) -> bool {
     one != other && (one.starts_with(other) || other.starts_with(one))
 }
 
-/// Where a driver's pools are. It may take [`RESOLVED_WITHIN`].
+/// The locations of a driver's pools. It may take [`RESOLVED_WITHIN`].
 pub(crate) fn places(driver: &DriverName, pools: &BTreeMap<String, PoolGrant>) -> Vec<Place> {
     let named = pools.iter().map(|(name, grant)| {
         let path = grant.path.display();
@@ -129,7 +129,7 @@ pub(crate) fn places(driver: &DriverName, pools: &BTreeMap<String, PoolGrant>) -
     resolved(named.collect())
 }
 
-/// Follows links on a thread that may hang.
+/// Resolves links on a thread that may hang.
 fn resolved(named: Vec<(String, PathBuf)>) -> Vec<Place> {
     let paths: Vec<PathBuf> = named.iter().map(|(_, path)| path.clone()).collect();
     let follow = move || paths.iter().map(|path| real(path)).collect::<Vec<_>>();
@@ -143,7 +143,7 @@ fn resolved(named: Vec<(String, PathBuf)>) -> Vec<Place> {
         .collect()
 }
 
-/// A pool's directory may still have to be made.
+/// A pool's directory may not exist yet.
 fn real(path: &Path) -> PathBuf {
     let parent = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
     let real = path.canonicalize().ok().or_else(parent);
@@ -198,7 +198,7 @@ mod tests {
         }
         let own = set(&mut places, "b.test", &[&path("q"), &path("q/r")]);
         assert!(own.is_err());
-        // What one driver gives up another may have.
+        // A directory that one driver gives up is available to another.
         places.remove(&named("a.test"));
         set(&mut places, "b.test", &[&path("p/b")]).unwrap();
     }
@@ -240,7 +240,7 @@ mod tests {
         assert!(pool.is_nested(&place("/srv")) && pool.is_nested(&place("/srv/c")));
         assert!(place("/srv").is_at(&place("/p/b")));
         assert!(!place("/q").is_nested(&place("/srv")));
-        // Of another file system, and still in the way of who walks the pool.
+        // It is on another file system, and still in the way of a walk of the pool.
         assert!(pool.is_nested(&place("/p/disk/pool")));
     }
 }

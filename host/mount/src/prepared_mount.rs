@@ -1,4 +1,4 @@
-//! Mounts that are attached nowhere yet: cloned, with their flags set, and known by their identity.
+//! Detached mounts: cloned, with their flags set, and identified by their root.
 
 use crate::block::{BlockDevice, BlockRecord};
 use crate::failure::kernel;
@@ -10,17 +10,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use wasmount_core::mounter::MountError;
 use wasmount_sys::mount_setattr::mount_setattr;
 
-/// A mount that is attached nowhere.
+/// A detached mount.
 #[derive(Debug)]
 pub(crate) struct PreparedMount {
     pub(crate) mount: OwnedFd,
-    /// Of the mount's root: by this it is found again.
+    /// Identity of the mount's root, by which it is found again.
     pub(crate) identity: Identity,
-    /// What it lies on.
+    /// The block device below, for the record.
     pub(crate) block: Option<BlockRecord>,
-    /// The same, held open until the mount is attached.
+    /// The same device, held open until the mount is attached.
     pub(crate) device: Option<BlockDevice>,
-    /// Mounted by name: what it shows is known only when it is attached.
+    /// Set for a file system that is mounted by type: its source can be verified only after it is attached.
     pub(crate) filesystem: Option<Box<CheckedFilesystem>>,
 }
 
@@ -45,7 +45,7 @@ impl PreparedMount {
     }
 }
 
-/// A detached clone of the mount that a descriptor lies in, with the descriptor's directory as its root, without what is mounted below.
+/// A detached clone of the mount that contains a descriptor, with the descriptor's directory as its root and without submounts.
 pub(crate) fn clone_mount(root: impl AsFd, what: &str) -> Result<OwnedFd, MountError> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -53,8 +53,8 @@ pub(crate) fn clone_mount(root: impl AsFd, what: &str) -> Result<OwnedFd, MountE
     open_tree(root, c"", flags).map_err(|errno| kernel("open_tree", what, errno))
 }
 
-/// Sets the flags of a detached mount, and cuts it off from the mount that it was cloned of: what is mounted inside the one must not appear
-/// in the other. When it is attached below a shared mount, the kernel makes it shared again, with its own copies only.
+/// Sets the flags of a detached mount and makes it private: later mounts inside its origin must not appear in it. When it is attached below a shared
+/// mount, the kernel makes it shared again, in a new peer group.
 pub(crate) fn dress(mount: impl AsFd, flags: MountFlags, what: &str) -> Result<(), MountError> {
     mount_setattr(mount, flags.set, flags.clear)
         .map_err(|errno| kernel("mount_setattr", what, errno))

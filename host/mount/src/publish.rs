@@ -1,4 +1,4 @@
-//! NodePublishVolume: a staged volume, or the plan of one without a stage step, at a target that is made here.
+//! NodePublishVolume: publishes a staged volume, or the plan of a volume without a stage step, at a target that is created here.
 //!
 //! The order is that of `stage`. A read-only publish is read-only before it is attached, whatever the stage is; no other mount changes for it.
 
@@ -24,27 +24,27 @@ use wasmount_core::mounter::{MountError, PublishVolume};
 use wasmount_core::plan::Plan;
 use wasmount_core::volume::AccessType;
 
-/// Mode of a target directory: kubelet's own for the directories above it. The mount hides it.
+/// Mode of a target directory, which kubelet also uses for the directories above it. The mount hides it.
 const TARGET_MODE: Mode = Mode::from_raw_mode(0o750);
 /// Mode of a target file. The device node hides it.
 const TARGET_FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 
-/// Where what is published comes from.
+/// The source of a publish.
 enum Origin<'r> {
     /// The mount at the staging path.
     Stage(SeenMount),
     /// The device of a raw block volume that is staged.
     Device(BlockRecord),
-    /// A plan of its own.
+    /// The request's own plan.
     Plan(&'r Plan),
 }
 
-/// A publish whose request was checked.
+/// A checked publish request.
 struct Publish<'r> {
     request: &'r PublishVolume,
     path: CheckedPath,
     origin: Origin<'r>,
-    /// The request's own plan, or that of the stage. Its group is applied to what is staged: pods on one node may differ in it.
+    /// The request's own plan, or that of the stage. Its group is applied to the staged volume: pods on one node may use different groups.
     plan: CheckedPlan,
 }
 
@@ -69,12 +69,12 @@ impl Node {
             }
             (None, Place::Taken(mount)) => {
                 if let Some(state) = self.unrecorded_target(&publish, &mount)? {
-                    // Published just so, and the journal was lost.
+                    // It is published exactly so, and the journal was lost.
                     return self.record_target(&publish, state, Progress::Settled);
                 }
             }
             (Some(_), Place::Missing | Place::Directory(_) | Place::File(..)) => {
-                // Its mount was taken off by hand.
+                // An administrator unmounted it.
                 self.forget_target(&request.key, path.text())?;
             }
             _ => {}
@@ -85,7 +85,7 @@ impl Node {
         self.publish_anew(&publish, &location)
     }
 
-    /// The second call for a target. Files are replaced: kubelet calls again and again for a driver with `requiresRepublish`.
+    /// A repeated call for a target. Files are replaced: kubelet repeats the call for a driver with `requiresRepublish`.
     fn publish_again(
         &self,
         publish: &Publish<'_>,
@@ -108,7 +108,7 @@ impl Node {
     fn publish_anew(&self, publish: &Publish<'_>, location: &Location) -> Result<(), MountError> {
         let key = &publish.request.key;
         let done = match &publish.origin {
-            // The volume is made here, which may take as long as a `mkfs`: from this record on its source is in use.
+            // The volume is set up here, which may take as long as a `mkfs`: from this record on its source is in use.
             Origin::Plan(_) => {
                 let _alone = self.alone(key)?;
                 self.record_target(publish, MountState::default(), Progress::Coming)
@@ -132,7 +132,7 @@ impl Node {
         if let (true, Some(device)) = (publish.is_raw(), &prepared.device)
             && device.backing.is_some()
         {
-            // From here on it must outlive this host: a pod has only a name of it.
+            // From here on the device must outlive this host: a pod uses only its node.
             loop_device::keep(device)?;
         }
         let target = create_target(location, publish.is_raw())?;
@@ -140,7 +140,7 @@ impl Node {
         self.record_target(publish, state, Progress::Settled)
     }
 
-    /// What the target is to show, as a mount that is attached nowhere.
+    /// The detached mount that the target will show.
     fn prepare_target(&self, publish: &Publish<'_>) -> Result<PreparedMount, MountError> {
         let key = &publish.request.key;
         let tag = Tag::target(key, publish.path.text());
@@ -199,7 +199,7 @@ impl Node {
             (_, None) => return Err(publish.differs("it is not staged any more")),
         };
         self.journal.update(&request.key, |entry| {
-            // Here, since the lock makes it one step with the record: of two publishes at a time one comes second.
+            // Checked here, because the lock makes check and record one step: of two concurrent publishes one is second.
             publish.ensure_no_other_writer(entry, &outdated)?;
             let record = TargetRecord {
                 progress,
@@ -227,8 +227,8 @@ impl Publish<'_> {
     }
 }
 
-/// Makes the target and opens it: a directory, or a file for a raw block volume (CSI specification, NodePublishVolumeRequest.target_path). One
-/// that exists is as good: some clients make it.
+/// Creates and opens the target: a directory, or a file for a raw block volume (CSI specification, NodePublishVolumeRequest.target_path). An existing
+/// one is accepted, because some clients create it.
 fn create_target(location: &Location, is_raw: bool) -> Result<OwnedFd, MountError> {
     let (parent, name) = (&location.parent, &location.name);
     let created = if is_raw {

@@ -1,5 +1,5 @@
-//! A directory with one small JSON file a volume, for the journal and for the durable notes. Each is written aside and renamed, so that a
-//! reader finds the old or the new one and never half of one; only the durable ones are synced.
+//! A directory with one small JSON file for each volume, for the journal and for the durable notes. Each file is written under a temporary name and
+//! renamed, so that a reader finds the old or the new version and never a part of one. Only the durable files are synced.
 
 use crate::exclusive;
 use crate::failure::{MountSetupError, io};
@@ -15,57 +15,57 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use wasmount_core::mounter::{MountError, VolumeKey};
 
-/// End of a whole file's name.
+/// Extension of a complete file.
 const WHOLE: &str = "json";
-/// End of the name of one that is being written.
+/// Extension of a file that is being written.
 pub(crate) const ASIDE: &str = "aside";
-/// End of the name of one that could not be read.
+/// Extension of a file that could not be read.
 pub(crate) const QUARANTINED: &str = "quarantined";
-/// Only root reads it: it has paths and plans of all drivers.
+/// Only root can read it: it contains paths and plans of all drivers.
 const DIRECTORY_MODE: u32 = 0o700;
 /// The same for a file.
 const FILE_MODE: u32 = 0o600;
 
-/// What one file holds.
+/// The content of one file.
 pub(crate) trait Record: Clone + PartialEq + Serialize + DeserializeOwned {
-    /// Version of the format. Others are put aside, not guessed at.
+    /// Version of the format. Files of other versions are quarantined and not interpreted.
     const SCHEMA: u32;
-    /// Where the files are, in the run or state directory.
+    /// The directory of the files, in the run or state directory.
     const DIRECTORY: &'static str;
     const LASTING: Lasting;
-    /// Nothing is known of the volume.
+    /// The record of a volume without any state.
     fn empty(key: VolumeKey) -> Self;
-    /// The version that it was written in.
+    /// The version in which it was written.
     fn schema(&self) -> u32;
-    /// Of which volume.
+    /// The volume that it describes.
     fn key(&self) -> &VolumeKey;
-    /// Nothing is left to remember: it has no file.
+    /// It contains no state, so it needs no file.
     fn is_empty(&self) -> bool;
 }
 
-/// What a change must outlive.
+/// How long a change must last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lasting {
-    /// The process.
+    /// It outlives the process.
     Process,
-    /// The node: it is on stable storage, with the directory.
+    /// It outlives a power cut: it is on stable storage, with the directory.
     PowerCut,
 }
 
-/// The records of all volumes. Read once; then memory and files say the same. While this lives, no other host has the directory.
+/// The records of all volumes. They are read once; afterwards memory and files are equal. While this lives, no other host uses the directory.
 #[derive(Debug)]
 pub(crate) struct Records<R> {
     directory: PathBuf,
     /// The directory, locked. The kernel releases the lock however the host ends.
     opened: File,
-    /// Never held while a file is written: a reader must not wait for the node's disk.
+    /// Never locked while a file is written: a reader must not wait for the node's disk.
     records: Mutex<BTreeMap<VolumeKey, R>>,
-    /// Held while a record is changed, from the look at what is known until memory and file say the same again.
+    /// Locked while a record is changed, from reading the current state until memory and file are equal again.
     pub(crate) changing: Mutex<()>,
 }
 
 impl Lasting {
-    /// What is kept, and in which directory, for messages.
+    /// The kind of content and its parent directory, for messages.
     fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Process => ("journal", "run"),
@@ -93,7 +93,7 @@ impl Lasting {
 }
 
 impl<R: Record> Records<R> {
-    /// Makes the directory if need be, and reads what an earlier host left. A file that is torn or of another version is put aside and
+    /// Creates the directory if necessary, and reads what an earlier host left. A file that is torn or of another version is quarantined and
     /// reported, and never stops the host.
     pub(crate) fn open(parent: &Path) -> Result<Self, MountSetupError> {
         let (directory, lasting) = (parent.join(R::DIRECTORY), R::LASTING);
@@ -123,7 +123,7 @@ impl<R: Record> Records<R> {
                     Err(reason) => quarantine(&path, &reason)
                         .map_err(|source| lasting.failed("put aside an entry of", &path, source))?,
                 },
-                // Of a host that was killed while it wrote: the record itself is as it was.
+                // Left by a host that was killed during a write: the record itself is unchanged.
                 Some(ASIDE) => fs::remove_file(&path)
                     .map_err(|source| lasting.failed("clean", &path, source))?,
                 _ => {}
@@ -137,21 +137,20 @@ impl<R: Record> Records<R> {
         })
     }
 
-    /// What is known of a volume.
+    /// The record of a volume.
     pub(crate) fn entry(&self, key: &VolumeKey) -> R {
         let known = lock(&self.records).get(key).cloned();
         known.unwrap_or_else(|| R::empty(key.clone()))
     }
 
-    /// What is known of all volumes that are wanted.
+    /// The records that match.
     pub(crate) fn entries(&self, is_wanted: impl Fn(&R) -> bool) -> Vec<R> {
         let records = lock(&self.records);
         let wanted = records.values().filter(|record| is_wanted(record));
         wanted.cloned().collect()
     }
 
-    /// Changes what is known of a volume: first on disk, then in memory. An error of `change` changes nothing; without a change nothing is
-    /// written.
+    /// Changes the record of a volume: first on disk, then in memory. If `change` fails, nothing changes; if it changes nothing, nothing is written.
     pub(crate) fn update<T>(
         &self,
         key: &VolumeKey,
@@ -175,7 +174,7 @@ impl<R: Record> Records<R> {
         Ok(answer)
     }
 
-    /// Puts a record in the place of the volume's last one.
+    /// Replaces the record of a volume.
     fn store(&self, record: &R) -> io::Result<()> {
         let path = self.directory.join(file_name(record.key()));
         if record.is_empty() {
@@ -188,7 +187,7 @@ impl<R: Record> Records<R> {
         let aside = path.with_extension(ASIDE);
         let written = write(&aside, record).and_then(|()| fs::rename(&aside, &path));
         if written.is_err() {
-            // A full disk must not stay full of halves; the error that counts is the first.
+            // A full disk must not stay full of partial files. The first error is returned.
             let _ = fs::remove_file(&aside);
             return written;
         }
@@ -216,7 +215,7 @@ fn sync(file: &File, lasting: Lasting) -> io::Result<()> {
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What a panicking thread leaves is whole: memory changes after the file, in one step.
+    // The data is consistent even after a panic of a thread: memory changes after the file, in a single step.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -224,7 +223,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) fn file_name(key: &VolumeKey) -> String {
     let mut hash = Sha256::new();
     hash.update(key.driver.as_str());
-    // In neither of the two words, so no two volumes hash alike.
+    // Neither string contains NUL, so no two volumes have the same hash input.
     hash.update([0]);
     hash.update(key.volume.as_str());
     format!("{}.{WHOLE}", hex(&hash.finalize()))

@@ -1,7 +1,7 @@
-//! The journal against the mount table: what a killed host left and how it is finished or undone, and which volumes are in use.
+//! Compares the journal with the mount table: what a killed host left and how it is finished or undone, and which volumes are in use.
 //!
-//! A mount that was coming is undone (the client will ask again), one that was going is finished, a record whose mount is gone is dropped.
-//! Storage that hangs is not touched, so it cannot keep a host from starting. The caller holds the volume's claims.
+//! A mount that was being made is undone (the client will call again), one that was being removed is finished, and a record whose mount is gone is
+//! dropped. Storage that hangs is not accessed, so it cannot prevent the start of a host. The caller holds the volume's claims.
 
 use crate::failure::kernel;
 use crate::journal::{Entry, Progress, Shows, VolumePath};
@@ -15,7 +15,7 @@ use wasmount_core::mounter::{MountError, VolumeInUse, VolumeKey};
 use wasmount_core::names::{DriverName, VolumeId};
 
 impl Node {
-    /// Volumes with work that is half done, or with records of mounts that are gone.
+    /// Volumes with unfinished work, or with records of mounts that are gone.
     pub(crate) fn unsettled(&self, driver: &DriverName) -> Result<Vec<VolumeId>, MountError> {
         let table = mount_points()?;
         let mut entries = self.journal.of_driver(driver);
@@ -23,7 +23,7 @@ impl Node {
         Ok(entries.into_iter().map(|entry| entry.key.volume).collect())
     }
 
-    /// Brings one volume to a whole state. One mount that cannot be mended does not keep the others from it.
+    /// Recovers one volume. One mount that cannot be recovered does not prevent the recovery of the others.
     pub(crate) fn recover(&self, key: &VolumeKey) -> Result<(), MountError> {
         let mut outcome = self.undo_stage(key);
         let entry = self.journal.entry(key);
@@ -34,7 +34,7 @@ impl Node {
         outcome.and(self.drop_what_is_gone(key))
     }
 
-    /// Records of what a reboot, or a person, took away.
+    /// Drops records of mounts that a reboot or an administrator removed.
     fn drop_what_is_gone(&self, key: &VolumeKey) -> Result<(), MountError> {
         let table = mount_points()?;
         let entry = self.journal.entry(key);
@@ -42,7 +42,7 @@ impl Node {
             at.progress == Progress::Settled
                 && self.is_there(key, at, &table).is_ok_and(|there| !there)
         };
-        // Targets first.
+        // Targets are dropped first.
         for gone in entry.paths().rev().filter(is_gone) {
             if gone.is_stage {
                 self.journal.update(key, |entry| {
@@ -66,7 +66,7 @@ impl Node {
         })
     }
 
-    /// Whether the mount table has the mount of a record; of a raw block volume that is staged, whether its device is there.
+    /// Whether the mount table contains the mount of a record; for a staged raw block volume, whether its device exists.
     fn is_there(
         &self,
         key: &VolumeKey,
@@ -82,7 +82,7 @@ impl Node {
         }
     }
 
-    /// Whether the device of a raw block volume is there. One that cannot be looked at counts as there: its users may have it open.
+    /// Whether the device of a raw block volume exists. One that cannot be checked counts as existing: its users may have it open.
     pub(crate) fn has_raw_device(&self, key: &VolumeKey, at: &VolumePath<'_>) -> bool {
         self.has_device(key, at).unwrap_or_else(|error| {
             tracing::warn!(%key.volume, %error, "the device of a raw block volume cannot be looked at; its record stays");
@@ -90,8 +90,7 @@ impl Node {
         })
     }
 
-    /// The volumes of a driver that this node has in use, in the order of their ids. A volume whose record was lost with the run directory is
-    /// left out.
+    /// The volumes of a driver that are in use on this node, sorted by id. A volume whose record was lost with the run directory is not included.
     pub(crate) fn volumes_in_use(
         &self,
         driver: &DriverName,
@@ -99,7 +98,7 @@ impl Node {
         let table = mount_points()?;
         let mut volumes = Vec::new();
         for entry in self.journal.of_driver(driver) {
-            // What is coming or going may be there, whatever the table says; and a path that cannot be looked at.
+            // A mount that is being made or removed may exist, whatever the table says; so may one whose path cannot be checked.
             let in_use = entry.paths().filter(|at| {
                 at.progress != Progress::Settled
                     || self.is_there(&entry.key, at, &table).unwrap_or(true)
@@ -116,7 +115,7 @@ impl Node {
         Ok(volumes)
     }
 
-    /// One sentence for each root that is not on a shared mount: what is mounted below it here would not be seen by kubelet.
+    /// One message for each root that is not on a shared mount: kubelet would not see mounts below it.
     pub(crate) fn unshared_roots(&self) -> Result<Vec<String>, MountError> {
         let table = mountinfo::read()?;
         let mut sentences = Vec::new();
@@ -141,7 +140,7 @@ impl Node {
     }
 }
 
-/// Every path at which something is mounted.
+/// All mount points.
 fn mount_points() -> Result<HashSet<PathBuf>, MountError> {
     let table = mountinfo::read()?.into_iter();
     Ok(table.map(|line| line.mount_point).collect())

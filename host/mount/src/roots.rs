@@ -1,6 +1,6 @@
 //! Paths of the node that a client names: accepted only strictly below a path root, and turned into descriptors without following a link.
 //!
-//! Nothing else opens a client's path. Below pools, `confine` does the same for a plugin's paths.
+//! No other code opens a client's path. Below pools, `confine` does the same for a plugin's paths.
 
 use crate::confine::open_resolved;
 use crate::failure::{io, kernel, shown};
@@ -15,15 +15,15 @@ use wasmount_core::names::{DriverName, NodePath};
 
 /// Longest part of a path, in bytes: `NAME_MAX`.
 const PART_BYTES: usize = 255;
-/// Why a path with a part over [`PART_BYTES`] is refused.
+/// Reason to refuse a path with a component over [`PART_BYTES`].
 const PART_TOO_LONG: &str = "a part of it is longer than 255 bytes";
 
 /// A directory below which a client may name paths; absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathRoot {
-    /// kubelet's root directory: volumes are set up only at paths that kubelet makes for CSI.
+    /// kubelet's root directory: volumes are accepted only at paths that kubelet makes for CSI.
     Kubelet(PathBuf),
-    /// Another orchestrator's: at any path below.
+    /// The directory of another orchestrator: any path below it is accepted.
     Any(PathBuf),
 }
 
@@ -33,31 +33,31 @@ pub(crate) struct Roots {
     roots: Vec<PathRoot>,
 }
 
-/// A path whose words were checked; nothing was opened yet.
+/// A syntactically checked path. Nothing has been opened yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckedPath {
-    /// As the administrator named it. It may be, or lead through, a link: that is the administrator's word.
+    /// As the administrator configured it. It may be a link or lead through one, because the administrator is trusted.
     root: PathRoot,
-    /// From the root to the directory that holds the name; empty if that is the root.
+    /// Path from the root to the parent directory; empty if that is the root.
     parent: PathBuf,
     name: OsString,
-    /// The whole path: what the journal knows it by.
+    /// The whole path, by which the journal identifies it.
     text: String,
 }
 
-/// A name in an opened directory: what calls act on, so that no later rename or link can lead them elsewhere.
+/// A name in an opened directory. Calls act on it, so that no later rename or link can redirect them.
 #[derive(Debug)]
 pub(crate) struct Location {
-    /// `O_PATH` of the directory that holds the name.
+    /// `O_PATH` descriptor of the parent directory.
     pub(crate) parent: OwnedFd,
-    /// One component.
+    /// One path component.
     pub(crate) name: OsString,
     /// For messages and the journal only.
     pub(crate) path: String,
 }
 
 impl PathRoot {
-    /// As it was named.
+    /// As it was configured.
     pub fn directory(&self) -> &Path {
         match self {
             Self::Kubelet(directory) | Self::Any(directory) => directory,
@@ -70,17 +70,17 @@ impl Roots {
         Self { roots }
     }
 
-    /// The directories as they were named.
+    /// The directories as they were configured.
     pub(crate) fn directories(&self) -> impl Iterator<Item = &Path> {
         self.roots.iter().map(PathRoot::directory)
     }
 
-    /// Checks the words of a client's path. `..` and `.` are refused, not resolved: no client of CSI needs them.
+    /// Checks the syntax of a client's path. `..` and `.` are refused and not resolved: no CSI client needs them.
     pub(crate) fn check(&self, path: &NodePath) -> Result<CheckedPath, MountError> {
         self.check_text(path.as_str())
     }
 
-    /// The same for a path that comes from the journal, where it is spelled as [`NodePath`] does: the roots may have changed since.
+    /// The same for a path from the journal, which is in the form of [`NodePath`]: the roots may have changed since.
     pub(crate) fn check_text(&self, path: &str) -> Result<CheckedPath, MountError> {
         let refuse = |reason: &str| MountError::OutsideRoots {
             path: shown(path),
@@ -135,12 +135,12 @@ impl Roots {
 }
 
 impl CheckedPath {
-    /// The path, spelled as [`NodePath`] does.
+    /// The path in the form of [`NodePath`].
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Refuses a path below kubelet's root directory that kubelet does not name in such a call.
+    /// Refuses a path below kubelet's root directory that kubelet does not use in such a call.
     pub(crate) fn refuse_unlike_kubelets(
         &self,
         purpose: Purpose,
@@ -162,7 +162,7 @@ impl CheckedPath {
         }
     }
 
-    /// Opens the directory that holds the name. `None`: a part of the way is missing.
+    /// Opens the parent directory. `None`: a component of its path does not exist.
     pub(crate) fn locate(&self) -> Result<Option<Location>, MountError> {
         let Some(root) = open_root(self.root.directory())? else {
             return Ok(None);
@@ -184,8 +184,8 @@ impl CheckedPath {
         }))
     }
 
-    /// The path as the kernel's mount table spells it, in which no link is left of the root's own. `None`: the root is missing. What lies
-    /// below the root is not touched: it may be storage that hangs.
+    /// The path as the kernel's mount table shows it, with links in the root's own path resolved. `None`: the root does not exist. Nothing below the
+    /// root is accessed, because it may be storage that hangs.
     pub(crate) fn in_mount_table(&self) -> Result<Option<PathBuf>, MountError> {
         let Some(root) = open_root(self.root.directory())? else {
             return Ok(None);
@@ -201,36 +201,36 @@ impl CheckedPath {
 }
 
 impl Location {
-    /// Opens what has the name now, without reading or changing it: the root of the topmost mount, if one is there.
+    /// Opens what exists at the name now, without reading or changing it: the root of the topmost mount, if there is one.
     pub(crate) fn open(&self) -> Result<OwnedFd, Errno> {
         open_beneath(&self.parent, Path::new(&self.name), OFlags::PATH)
     }
 
-    /// The error of a system call on the name: what says that the path cannot be taken is a refusal of it.
+    /// The error of a system call on the name. An error number that means an unacceptable path becomes a refusal of the path.
     pub(crate) fn failed(&self, operation: &str, errno: Errno) -> MountError {
         refusal(operation, &self.path, "its root", errno)
     }
 
-    /// What is there is in the way.
+    /// The error that something else exists at the name.
     pub(crate) fn occupied(&self, difference: &str) -> MountError {
         MountError::already_exists(&self.path, difference)
     }
 
-    /// A path of the name that leads through the opened directory: for `umount2`, which takes no descriptor. (One of the mount itself would
-    /// keep it busy.)
+    /// A path of the name that leads through the opened directory, for `umount2`, which does not take a descriptor. (A descriptor of the mount itself
+    /// would keep it busy.)
     pub(crate) fn through_descriptor(&self) -> PathBuf {
         let directory = format!("/proc/self/fd/{}", self.parent.as_raw_fd());
         Path::new(&directory).join(OsStr::new(&self.name))
     }
 }
 
-/// Opens a path below a directory; no link and no `..` on the way leads anywhere. Mounts are crossed: a kubelet directory may hold some.
+/// Opens a path below a directory, without following links and `..`. Mounts are crossed: a kubelet directory may contain some.
 fn open_beneath(directory: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     open_resolved(directory, path, flags, resolve)
 }
 
-/// Opens a root following links. `None`: it does not exist.
+/// Opens a root, following links. `None`: it does not exist.
 pub(crate) fn open_root(root: &Path) -> Result<Option<OwnedFd>, MountError> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match rustix::fs::open(root, flags, Mode::empty()) {
@@ -240,7 +240,7 @@ pub(crate) fn open_root(root: &Path) -> Result<Option<OwnedFd>, MountError> {
     }
 }
 
-/// What the kernel calls an opened directory now, without a link.
+/// The current path of an opened directory, without links.
 pub(crate) fn real_path(directory: &OwnedFd) -> Result<PathBuf, MountError> {
     let link = format!("/proc/self/fd/{}", directory.as_raw_fd());
     std::fs::read_link(&link).map_err(|error| io("readlink", link, &error))

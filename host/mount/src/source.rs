@@ -1,5 +1,5 @@
-//! Makes what a volume is ready to be shown: a detached mount, complete, with all its flags, and visible nowhere until it is attached; or
-//! a raw block device. Calls get a [`Prepared`] and attach it.
+//! Prepares the source of a volume: a complete, detached mount with all its flags, which is not visible until it is attached, or a raw block device.
+//! Calls receive a [`Prepared`] and attach it.
 
 pub(crate) mod files;
 mod filesystem;
@@ -30,28 +30,28 @@ use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::plan::Source;
 use wasmount_core::secrets::SecretOptions;
 
-/// For whom a source is prepared.
+/// The input of a preparation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Preparation<'a> {
     pub(crate) node: &'a Node,
     pub(crate) key: &'a VolumeKey,
-    /// As it is recorded.
+    /// The source as recorded.
     pub(crate) source: &'a Source,
     pub(crate) secret_options: &'a SecretOptions,
-    /// Whose a loop device is that this attaches.
+    /// The tag of a loop device that is attached here.
     pub(crate) tag: &'a Tag,
 }
 
-/// What a volume is, ready to be shown. Dropped before that, it is gone: a killed host leaves nothing of it.
+/// A prepared source. If it is dropped before it is attached, nothing remains; the same holds if the host is killed.
 #[derive(Debug)]
 pub(crate) enum Prepared {
     Mount(PreparedMount),
-    /// Of a raw block volume.
+    /// The device of a raw block volume.
     Device(BlockDevice),
 }
 
 impl Preparation<'_> {
-    /// Makes the volume ready.
+    /// Prepares the source of a plan.
     pub(crate) fn prepare(&self, plan: &CheckedPlan) -> Result<Prepared, MountError> {
         let flags = plan.flags;
         let prepared = match &plan.source {
@@ -79,7 +79,7 @@ impl Preparation<'_> {
                 self.once(plan, || PreparedMount::of(new_tmpfs(tmpfs, flags)?))?
             }
             CheckedSource::Image(image, Form::Filesystem(filesystem)) => self.once(plan, || {
-                // The kernel may have to replay the journal of a file system that users only read.
+                // For a file system that users only read, the kernel may have to replay the journal.
                 let is_read_only = plan.access == StorageAccess::Untouched;
                 let device = image::attach(image, is_read_only, self.tag)?;
                 self.formatted(plan, device, filesystem)
@@ -94,7 +94,8 @@ impl Preparation<'_> {
         Ok(Prepared::Mount(prepared))
     }
 
-    /// One more mount of what another path of the volume shows, else a new one: one volume is one file system, however often it is shown.
+    /// Clones the mount at another path of the volume if there is one; otherwise makes a new mount. One volume is one file system, however often it
+    /// is published.
     fn once(
         &self,
         plan: &CheckedPlan,
@@ -147,7 +148,7 @@ impl Preparation<'_> {
         }
     }
 
-    /// The device that another target of the volume shows, if it is as wanted; for reading alone, one beside it that refuses writes.
+    /// The device that another target of the volume shows, if it matches. For read-only access, a second device that refuses writes.
     fn raw_image(&self, image: &PoolPlace, is_read_only: bool) -> Result<BlockDevice, MountError> {
         let entry = self.node.journal.entry(self.key);
         let mut live = None;
@@ -169,7 +170,7 @@ impl Preparation<'_> {
         }
     }
 
-    /// Opens it, unless it is another volume's: a raw one is held open by nobody of ours.
+    /// Opens the device, unless another volume uses it: this host keeps no descriptor of a raw block device open.
     fn node_device(
         &self,
         device: &CheckedDevice,
@@ -182,8 +183,7 @@ impl Preparation<'_> {
 }
 
 impl PreparedMount {
-    /// A raw block device for targets alone: for reading through one that refuses writes, since a read-only mount of a device's node does
-    /// not.
+    /// A raw block device for targets only. For read-only access it refuses writes itself, since a read-only mount of a device's node does not.
     pub(crate) fn showing(
         device: BlockDevice,
         source: &CheckedSource,
@@ -206,8 +206,8 @@ impl PreparedMount {
     }
 }
 
-/// A tree of a pool as a mount: a clone of just this directory, not of what is mounted below. It is opened without following links and without
-/// crossing a mount: a plugin names paths in its pool, and nothing that happens in the pool may lead elsewhere.
+/// A tree of a pool as a mount: a clone of this directory only, without submounts. It is opened without following links and without crossing a mount:
+/// a plugin names paths in its pool, and no change in the pool may redirect the mount.
 pub(crate) fn directory(tree: &PoolPlace, flags: MountFlags) -> Result<OwnedFd, MountError> {
     let pool = open_pool(tree)?;
     refuse_leaving(&pool, tree)?;
@@ -216,7 +216,7 @@ pub(crate) fn directory(tree: &PoolPlace, flags: MountFlags) -> Result<OwnedFd, 
     Ok(mount)
 }
 
-/// Which directory a tree of a pool is.
+/// The identity of the directory of a tree.
 fn directory_identity(tree: &PoolPlace) -> Result<Identity, MountError> {
     identity(open_directory(&open_pool(tree)?, tree)?, tree)
 }
@@ -226,7 +226,7 @@ fn open_directory(pool: &OwnedFd, tree: &PoolPlace) -> Result<OwnedFd, MountErro
     open_confined(pool, tree.path.as_str(), flags).map_err(|errno| tree.failed("open", errno))
 }
 
-/// An empty file system in memory as a mount.
+/// An empty tmpfs as a mount.
 fn new_tmpfs(tmpfs: &CheckedTmpfs, flags: MountFlags) -> Result<OwnedFd, MountError> {
     let what = "step `tmpfs`";
     let context = FsContext::open("tmpfs", what)?;
@@ -243,7 +243,7 @@ fn new_tmpfs(tmpfs: &CheckedTmpfs, flags: MountFlags) -> Result<OwnedFd, MountEr
     context.mount(flags)
 }
 
-/// Whether a mount that nobody recorded shows just this source. What cannot be told is no.
+/// Whether an unrecorded mount shows exactly this source. If that cannot be determined, the answer is no.
 pub(crate) fn is_shown(source: &CheckedSource, mount: &SeenMount) -> Result<bool, MountError> {
     match source {
         CheckedSource::Directory(tree) => Ok(directory_identity(tree)? == mount.identity),
@@ -261,19 +261,19 @@ pub(crate) fn is_shown(source: &CheckedSource, mount: &SeenMount) -> Result<bool
         }
         // Each of these is new.
         CheckedSource::Tmpfs(_) | CheckedSource::Files(_) => Ok(false),
-        // Raw: nothing is mounted where it is staged, and a published device is told by its number.
+        // For a raw block volume nothing is mounted at its staging path, and a published device is identified by its number.
         CheckedSource::Image(..) | CheckedSource::Device(..) => Ok(false),
     }
 }
 
-/// The directory of a pool, to open what lies in it.
+/// The directory of a pool, for opening what lies in it.
 fn open_pool(place: &PoolPlace) -> Result<OwnedFd, MountError> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(&place.directory, flags, Mode::empty())
         .map_err(|errno| kernel("open", format!("pool `{}`", place.pool), errno))
 }
 
-/// What a mount lies on, for a record.
+/// The block device below a mount, for a record.
 pub(crate) fn block_below(mount: &SeenMount) -> Result<Option<BlockRecord>, MountError> {
     let Some(number) = device_below(mount)? else {
         return Ok(None);
@@ -282,7 +282,7 @@ pub(crate) fn block_below(mount: &SeenMount) -> Result<Option<BlockRecord>, Moun
     Ok(Some(BlockRecord { number, backing }))
 }
 
-/// The block device that a mount lies on, by the mount table: a btrfs has a device number of its own making.
+/// The number of the block device below a mount, from the mount table: a btrfs has a device number of its own.
 fn device_below(mount: &SeenMount) -> Result<Option<DeviceNumber>, MountError> {
     Ok(line(mount)?.and_then(|line| line.block_device()))
 }

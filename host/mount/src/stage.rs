@@ -1,8 +1,8 @@
-//! NodeStageVolume: the source of a plan, mounted at the staging path that the client made; of a raw block volume the device alone, since
-//! CSI wants nothing of it at the staging path.
+//! NodeStageVolume: mounts the source of a plan at the staging path that the client created. For a raw block volume it only attaches the device,
+//! because CSI requires nothing at the staging path.
 //!
-//! Order: everything is checked; the mount is made, detached; the journal says that it is coming; it is attached and verified; the journal
-//! says that it is there. After a kill anywhere in between recovery finds either nothing or a record that says what to undo.
+//! The order is: everything is checked; the mount is made, detached; the journal records that it is being made; it is attached and verified; the
+//! journal records that it is settled. After a kill at any step, recovery finds either nothing or a record that says what to undo.
 
 use crate::block::loop_device::{self, Tag};
 use crate::block::{BlockDevice, BlockRecord, node_device};
@@ -20,17 +20,17 @@ use std::os::fd::OwnedFd;
 use wasmount_core::mounter::{MountError, StageVolume, Staged, StagedQuery, VolumeKey};
 use wasmount_core::volume::{AccessType, VolumeCapability};
 
-/// A stage whose request was checked.
+/// A checked stage request.
 struct Stage<'r> {
     request: &'r StageVolume,
     path: &'r CheckedPath,
     checked: &'r CheckedPlan,
 }
 
-/// What a stage or a publish made, as it is recorded.
+/// The result of a stage or a publish, as it is recorded.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct MountState {
-    /// Of the mount's root.
+    /// Identity of the mount's root.
     pub(crate) identity: Option<Identity>,
     pub(crate) block: Option<BlockRecord>,
 }
@@ -72,7 +72,7 @@ impl Node {
         let location = path.locate()?.ok_or_else(|| no_directory(&path))?;
         match place(&location)? {
             Place::Directory(directory) => {
-                // Of a raw block volume nothing is mounted there.
+                // For a raw block volume nothing is mounted there.
                 if request.capability.access_type != AccessType::Block {
                     refuse_content(&directory, &location)?;
                 }
@@ -85,7 +85,7 @@ impl Node {
         }
     }
 
-    /// Something is mounted there that no record of this volume speaks of.
+    /// Handles a mount at the staging path that no record of this volume names.
     fn stage_again(&self, stage: &Stage<'_>, mount: &SeenMount) -> Result<(), MountError> {
         let checked = stage.checked;
         if !is_shown(&checked.source, mount)? || !checked.flags.agree_with(mount.flags()?) {
@@ -94,13 +94,13 @@ impl Node {
                 "it is not this volume's; unmount it first",
             ));
         }
-        // Staged just so, and the journal was lost.
+        // It is staged exactly so, and the journal was lost.
         let state = MountState::of_unrecorded(mount, &checked.source)?;
         self.keep_notes(stage)?;
         self.record_stage(stage, state, Progress::Settled)
     }
 
-    /// Targets may outlive the stage that they show: what is staged under them must be the same.
+    /// Targets may outlive the stage that they show: a new stage must have the same source.
     fn ensure_no_other_source(&self, stage: &Stage<'_>) -> Result<(), MountError> {
         let key = &stage.request.key;
         let wanted = recorded_plan(&stage.request.plan).source;
@@ -115,7 +115,7 @@ impl Node {
         Ok(())
     }
 
-    /// From the first record on, the source is in use: no call removes an image under its `mkfs`.
+    /// From the first record on, the source is in use: no call can remove an image during its `mkfs`.
     fn stage_anew(&self, stage: &Stage<'_>, directory: &OwnedFd) -> Result<(), MountError> {
         let key = &stage.request.key;
         let notes = self.durable.notes(key);
@@ -156,7 +156,7 @@ impl Node {
         match &prepared {
             Prepared::Mount(mount) => attach(mount, directory, stage.path, stage.checked.flags)?,
             Prepared::Device(device) if device.backing.is_some() => loop_device::keep(device)?,
-            // Once more, now that a volume that came at the same moment is recorded.
+            // Checked once more, now that a concurrent stage of another volume has its record.
             Prepared::Device(device) => self.ensure_device_unclaimed(key, device)?,
         }
         self.record_stage(stage, state, Progress::Settled)
@@ -179,7 +179,7 @@ impl Node {
         }
     }
 
-    /// The notes of the plan that the volume was staged with. They outlive the journal: `before-unstage` may be asked after a reboot.
+    /// The notes of the plan with which the volume was staged. They outlive the journal: `before-unstage` may be called after a reboot.
     pub(crate) fn notes(&self, key: &VolumeKey) -> BTreeMap<String, String> {
         match self.journal.entry(key).stage {
             Some(stage) => stage.plan.notes,
@@ -192,7 +192,7 @@ impl Node {
         self.durable.set_notes(key, &plan.notes)
     }
 
-    /// The stage record, if it is settled and the kernel agrees. Staged at another path: an error.
+    /// The stage record, if it is settled and matches the kernel's state. A stage at another path is an error.
     fn stage_in_force(
         &self,
         key: &VolumeKey,
@@ -223,7 +223,7 @@ impl Node {
         Ok(Some(stage.clone()))
     }
 
-    /// Whether the device that a volume lies on is still what it was: numbers of devices are given anew.
+    /// Whether the device below a volume is still the recorded one: the kernel reuses device numbers.
     pub(crate) fn has_device(
         &self,
         key: &VolumeKey,
@@ -235,7 +235,7 @@ impl Node {
         if block.backing.is_some() {
             return loop_device::is_bound(&block);
         }
-        // A mount holds its device; a raw one is told by its facts.
+        // A mount holds its device; a raw device is identified by its facts.
         if at.identity.is_some() {
             return Ok(true);
         }
@@ -278,7 +278,7 @@ impl MountState {
         }
     }
 
-    /// Of a mount that no record names.
+    /// The state of an unrecorded mount.
     pub(crate) fn of_unrecorded(
         mount: &SeenMount,
         source: &CheckedSource,
@@ -295,8 +295,8 @@ impl MountState {
     }
 }
 
-/// What is answered when something failed and was undone. Not undone, it may be there in part: that is for the client to clean up, which it
-/// does after an answer that is not final.
+/// The answer after a failure that was undone. If the undo failed, parts may remain for the client to clean up, which it does after an answer that is
+/// not final.
 pub(crate) fn undone(
     undone: Result<(), MountError>,
     error: MountError,
@@ -311,7 +311,7 @@ pub(crate) fn undone(
     }
 }
 
-/// The kernel does that to a file system in which it finds an error.
+/// The kernel makes a file system read-only when it finds an error in it.
 pub(crate) fn made_read_only(key: &VolumeKey, path: &str) -> MountError {
     MountError::unusable(
         format!("{} at {path}", volume_words(key)),

@@ -1,7 +1,7 @@
-//! NodeGetVolumeStats: figures of a volume, from the kernel.
+//! NodeGetVolumeStats: statistics of a volume, from the kernel.
 //!
-//! `statfs` asks storage for an answer, every minute and for every volume: it has a deadline, and the last good answer is kept for storage
-//! that does not give one.
+//! `statfs` accesses storage, every minute and for every volume. So it has a deadline, and the last good answer is kept for storage that does not
+//! answer.
 
 use crate::block::DeviceNumber;
 use crate::failure::{kernel, shown};
@@ -16,7 +16,7 @@ use wasmount_core::mounter::{MountError, StatVolume, Usage, VolumeKey, VolumeSta
 use wasmount_core::names::DriverName;
 
 impl Node {
-    /// What is recorded at one of the volume's paths.
+    /// The recorded content of one of the volume's paths.
     pub(crate) fn recorded(&self, key: &VolumeKey, path: &str) -> Result<Shows, MountError> {
         let entry = self.journal.entry(key);
         if entry.is_empty() {
@@ -27,8 +27,8 @@ impl Node {
             .ok_or_else(|| not_mounted(key, path))
     }
 
-    /// The path by which the journal knows what is at a path: itself, or the target of the device that is shown there. Kubelet binds a raw
-    /// block volume once more (`volumeDevices/<volume>/dev/<pod>`, kubernetes pkg/volume/csi/csi_block.go) and asks there. It may ask storage.
+    /// The path by which the journal knows a mount: the path itself, or the target of the device that is shown there. Kubelet bind-mounts a raw block
+    /// volume once more (`volumeDevices/<volume>/dev/<pod>`, kubernetes pkg/volume/csi/csi_block.go) and queries that path. This may access storage.
     pub(crate) fn recorded_path(&self, key: &VolumeKey, path: &str) -> String {
         let entry = self.journal.entry(key);
         let known = match may_be_bound(&entry, path) {
@@ -46,8 +46,8 @@ impl Node {
         is_block.then(|| DeviceNumber::of_raw(status.st_rdev))
     }
 
-    /// Puts a question to the storage at a path, for as long as it may take. `None`: it does not answer, or has not answered an earlier one;
-    /// another thread would only hang beside the first. Takes twice as long at most: once for a thread, once for the answer.
+    /// Runs a query of the storage at a path, with a deadline. `None`: the storage does not answer, or has not answered an earlier query, in which
+    /// case another thread would only hang as well. It takes twice the deadline at most: once for a thread, once for the answer.
     pub(crate) async fn ask_storage<T: Send + 'static>(
         &self,
         driver: &DriverName,
@@ -58,7 +58,7 @@ impl Node {
             return Ok(None);
         }
         let turn = self.budgets.of(driver).stats_turn(ANSWER_WITHIN).await?;
-        // From now on, so that it counts as hung just when its deadline has passed.
+        // Starts here, so that the path counts as hung exactly when its deadline has passed.
         let asking = Asking::begin(&self.stats_cache, path);
         turn.ask(ANSWER_WITHIN, move || {
             let _asking = asking;
@@ -67,12 +67,12 @@ impl Node {
         .await
     }
 
-    /// Whether the storage of a mount is gone or does not answer; for a thread that may wait.
+    /// Whether the storage of a mount is gone or does not answer. For a thread that may block.
     pub(crate) fn is_unanswered(&self, driver: &DriverName, path: &str, mount: SeenMount) -> bool {
         let asked = self.ask_storage(driver, path, move || Ok(mount.is_corrupted()));
         match tokio::runtime::Handle::current().block_on(asked) {
             Ok(answer) => answer.unwrap_or(true),
-            // It could not be asked, so nothing is known: a mount that is in use must not be taken from its users for that.
+            // The storage could not be queried, so nothing is known: a mount that is in use must not be taken from its users for that.
             Err(_) => false,
         }
     }
@@ -98,7 +98,7 @@ impl Node {
     }
 }
 
-/// Asks for the use of a volume. The last answer stands in for one that does not come.
+/// Queries the usage of a volume. If storage does not answer, the last answer is returned.
 pub(crate) async fn stats(
     node: &Arc<Node>,
     request: StatVolume,
@@ -114,7 +114,7 @@ pub(crate) async fn stats(
         let (node, path, key) = (node.clone(), path.clone(), key.clone());
         move || {
             let stats = node.ask(&key, &path, recorded)?;
-            // Here, so that an answer that comes late is known to the next call.
+            // Stored here, so that a late answer is available to the next call.
             node.stats_cache.keep(path, stats);
             Ok(stats)
         }
@@ -133,7 +133,7 @@ pub(crate) async fn stats(
     }
 }
 
-/// The same for a caller that must not wait: on a thread for statistics, with their deadline.
+/// The same for a caller that must not block: on a thread for statistics, with their deadline.
 pub(crate) async fn recorded_path(
     node: &Arc<Node>,
     key: &VolumeKey,
@@ -162,7 +162,7 @@ fn target_of(entry: &Entry, device: DeviceNumber) -> Option<&str> {
     target.map(|(path, _)| path.as_str())
 }
 
-/// That storage does not answer, and what to do.
+/// Message that storage does not answer, with advice.
 pub(crate) fn unanswered_words() -> String {
     format!(
         "its storage has not answered for {} s; look at the server or disk behind it",
@@ -183,13 +183,13 @@ fn figures(answer: &StatVfs) -> VolumeStats {
             answer.f_bfree,
             answer.f_bavail,
         ),
-        // btrfs and others have no count.
+        // btrfs and others report no count.
         inodes: (answer.f_files > 0)
             .then(|| usage(1, answer.f_files, answer.f_ffree, answer.f_favail)),
     }
 }
 
-/// Of a raw block volume only the size is known: what its user does with it is not this host's to see.
+/// For a raw block volume only the size is known: the host does not interpret its content.
 fn whole(size_bytes: u64) -> VolumeStats {
     VolumeStats {
         bytes: Usage {

@@ -1,25 +1,25 @@
-//! The last statistics of each path, and which paths are being asked: storage that hangs is answered for from here.
+//! The last statistics of each path, and the running queries: the answer for storage that hangs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wasmount_core::mounter::VolumeStats;
 
-/// How long storage may take to answer. 2 s: kubelet gives NodeGetVolumeStats much more, local storage takes microseconds, and a server that
-/// takes longer has a problem that should be seen.
+/// Deadline of storage for an answer. 2 s: kubelet gives NodeGetVolumeStats much more, local storage takes microseconds, and a slower server has a
+/// problem that should be visible.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// How long an answer stands in for one that does not come. 5 minutes: five of kubelet's rounds; older figures would hide the problem.
+/// How long a cached answer is returned for storage that does not answer. 5 minutes: five of kubelet's rounds; older values would hide the problem.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
-/// Last answers, and what is being asked. By path, which the journal gives to one volume only.
+/// Last answers and running queries, by path, which the journal assigns to one volume only.
 #[derive(Debug, Default)]
 pub(crate) struct StatsCache {
     kept: Mutex<HashMap<String, (Instant, VolumeStats)>>,
-    /// Since when, of each that asks.
+    /// The start times of the running queries of each path.
     pub(crate) asked: Arc<Mutex<HashMap<String, Vec<Instant>>>>,
 }
 
-/// Notes that a path is being asked, as long as it lives.
+/// A running query of a path, until it is dropped.
 pub(crate) struct Asking {
     pub(crate) asked: Arc<Mutex<HashMap<String, Vec<Instant>>>>,
     path: String,
@@ -27,7 +27,7 @@ pub(crate) struct Asking {
 }
 
 impl StatsCache {
-    /// Whether storage at a path has been asked and has not answered in time.
+    /// Whether a query of the storage at a path has missed its deadline.
     pub(crate) fn is_hung(&self, path: &str) -> bool {
         lock(&self.asked)
             .get(path)
@@ -82,6 +82,6 @@ impl Drop for Asking {
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each change is one step, so what a panicking thread leaves is whole.
+    // Each change is a single step, so the data is consistent even after a panic of a thread.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,8 @@
-//! NodeUnpublishVolume and NodeUnstageVolume, and the undoing of what failed: needs neither plugin nor plan nor journal.
+//! NodeUnpublishVolume and NodeUnstageVolume, and the undo of failed calls: teardown needs neither plugin nor plan nor journal.
 //!
-//! What is gone already is success. Everything that is stacked at a path is unmounted, without a record only what can be the driver's own. A
-//! target is removed only when it is no mount, empty, and of the kind that a publish makes; nothing is ever removed recursively. The path
-//! must lie below a root here too: teardown is privileged.
+//! What is already gone is a success. All mounts that are stacked at a path are unmounted; without a record only those that can belong to the driver.
+//! A target is removed only if it is not a mount, is empty and has the type that a publish creates; nothing is ever removed recursively. The path
+//! must lie below a root here too, because teardown is privileged.
 
 use crate::block::BlockRecord;
 use crate::block::loop_device::{self, Tag};
@@ -22,25 +22,26 @@ use std::time::Duration;
 use wasmount_core::mounter::{MountError, UnpublishVolume, UnstageVolume, VolumeKey};
 use wasmount_core::names::DriverName;
 
-/// Most mounts that are taken off one path: more than any client stacks, and an end for a loop that another process feeds.
+/// Maximum number of mounts that are unmounted at one path: more than any client stacks, and an end for a loop that another process feeds.
 const STACKED_MOUNTS: usize = 1000;
-/// How often a busy mount is tried again. With the pause below a second in all: what kubelet's own statistics and ours hold a mount for.
+/// How often the unmount of a busy mount is repeated. With the pause below a second in all: the time for which kubelet's own statistics and ours keep
+/// a mount busy.
 const BUSY_ATTEMPTS: usize = 20;
-/// Between two of these.
+/// Pause between two attempts.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Which of the mounts at a path are to go.
+/// Which of the mounts at a path are unmounted.
 #[derive(Clone, Copy)]
 enum Which {
     All,
-    /// Those on top with this root.
+    /// The topmost ones with this root.
     Of(Identity),
     None,
 }
 
 impl Node {
-    /// Unstages. Refused while a target is still mounted: the specification has clients unpublish first, and what follows an unstage (detach,
-    /// delete) would take the storage away under a pod.
+    /// Unstages a volume. Refused while a target is still mounted: the specification requires clients to unpublish first, and the steps after an
+    /// unstage (detach, delete) would remove the storage while a pod uses it.
     pub(crate) fn unstage(&self, request: &UnstageVolume) -> Result<(), MountError> {
         let key = &request.key;
         let path = self.path_for(Purpose::Unstage, key, &request.staging_path)?;
@@ -61,13 +62,13 @@ impl Node {
         if self.journal.entry(key).stage.is_none()
             && let Err(error) = self.durable.set_notes(key, &BTreeMap::new())
         {
-            // Only the next stage would read them, and it writes them anew.
+            // Only the next stage would read them, and it overwrites them.
             tracing::warn!(%key.driver, %key.volume, %error, "notes of a volume remain");
         }
         Ok(())
     }
 
-    /// Unpublishes. The staging path is no target: its mount goes with the unstage, its directory with the client.
+    /// Unpublishes a volume. The staging path is not a target: the unstage removes its mount, and the client removes its directory.
     pub(crate) fn unpublish(&self, request: &UnpublishVolume) -> Result<(), MountError> {
         let path = self.path_for(Purpose::Unpublish, &request.key, &request.target_path)?;
         if self.journal.entry(&request.key).is_staged_at(path.text()) {
@@ -91,7 +92,7 @@ impl Node {
         self.release_earlier(&earlier)
     }
 
-    /// Brings a stage that is neither there nor gone to an end: nothing of it is left.
+    /// Undoes an incomplete stage: nothing of it is left.
     pub(crate) fn undo_stage(&self, key: &VolumeKey) -> Result<(), MountError> {
         let Some(stage) = self.journal.entry(key).stage else {
             return Ok(());
@@ -124,7 +125,7 @@ impl Node {
     ) -> Result<(), MountError> {
         self.take_off(&key.driver, path, which)?;
         let entry = self.journal.entry(key);
-        // Of a volume that is staged elsewhere, nothing here is to be let go.
+        // If the volume is staged elsewhere, nothing is released here.
         match &entry.stage {
             Some(stage) if stage.path == path.text() => {
                 self.release(key, stage.block, stage.capability.is_raw())?;
@@ -149,7 +150,7 @@ impl Node {
     ) -> Result<(), MountError> {
         if let Some(location) = self.take_off(&key.driver, path, which)? {
             match remove_target(&location) {
-                // A link or file that is not ours has the name: an undo has nothing to remove there, an unpublish says so.
+                // A link or file of another owner has the name: an undo has nothing to remove there, an unpublish returns the error.
                 Err(_) if !matches!(which, Which::All) => {}
                 removed => removed?,
             }
@@ -157,7 +158,7 @@ impl Node {
         self.forget_target(key, path.text())
     }
 
-    /// Drops the record of a target at which nothing of the volume is mounted any more, and lets go of its device.
+    /// Drops the record of a target at which nothing of the volume is mounted any more, and releases its device.
     pub(crate) fn forget_target(&self, key: &VolumeKey, path: &str) -> Result<(), MountError> {
         let mut entry = self.journal.entry(key);
         match entry.targets.remove(path) {
@@ -166,7 +167,7 @@ impl Node {
                 let is_raw = target.capability.is_raw();
                 self.release(key, target.block.filter(|_| !is_shared), is_raw)?;
             }
-            // An image's device may be there for several targets, and carries the tag of the first.
+            // The device of an image may serve several targets, and has the tag of the first.
             None => self.release_tagged(key, |tag, lies_in_pool| {
                 *tag == Tag::target(key, path) || lies_in_pool && *tag != Tag::staged(key)
             })?,
@@ -178,7 +179,7 @@ impl Node {
         Ok(())
     }
 
-    /// Lets go of the loop device that a record speaks of: a raw one is detached, that of a mount has gone with it.
+    /// Releases the loop device of a record: a raw one is detached, that of a mount was detached with the mount.
     fn release(
         &self,
         key: &VolumeKey,
@@ -191,7 +192,7 @@ impl Node {
         if is_raw {
             loop_device::release(&block)?;
         }
-        // The answer says that nothing uses the image any more. A process may just be looking at the device, which keeps it for a moment.
+        // The answer means that the image is not in use any more. Another process may have the device open for a moment, which keeps it bound.
         for _ in 0..BUSY_ATTEMPTS {
             if !loop_device::is_bound(&block)? {
                 return Ok(());
@@ -202,7 +203,7 @@ impl Node {
         Ok(())
     }
 
-    /// The same without a record, since the journal may have been lost: of the devices that carry the volume's tag, those that nothing shows.
+    /// The same without a record, since the journal may have been lost: of the devices with the volume's tag, those of which no mount is left.
     fn release_tagged(
         &self,
         key: &VolumeKey,
@@ -225,7 +226,7 @@ impl Node {
 
     fn refuse_published(&self, key: &VolumeKey) -> Result<(), MountError> {
         for (path, target) in &self.journal.entry(key).targets {
-            // A target that does not answer is no reason to keep the rest.
+            // A target whose storage does not answer must not keep the other devices.
             if is_certain(self.still_mounted(path, target.identity))? {
                 return Err(MountError::in_use(
                     volume_words(key),
@@ -236,8 +237,8 @@ impl Node {
         Ok(())
     }
 
-    /// Unmounts, from the top. Where the path leads; `None`: a part of the way is missing. For an undo a way that was changed into a link is as
-    /// good as none: the mount was taken back by descriptor.
+    /// Unmounts from the top. Returns the location of the path. `None`: a component of the path does not exist. For an undo, a path that was replaced
+    /// by a link counts as missing: the mount was undone by descriptor.
     fn take_off(
         &self,
         driver: &DriverName,
@@ -256,7 +257,7 @@ impl Node {
         }
         for _ in 0..STACKED_MOUNTS {
             if let Which::Of(identity) = which {
-                // The descriptor must be gone before the unmount.
+                // The descriptor must be closed before the unmount.
                 match look(&location) {
                     Ok(Seen::Mounted(mount)) if mount.identity == identity => {}
                     Ok(_) | Err(MountError::OutsideRoots { .. }) => return Ok(Some(location)),
@@ -273,7 +274,7 @@ impl Node {
         Err(MountError::in_use(location.path, by))
     }
 
-    /// Unmounts what is on top. `false`: no mount is there.
+    /// Unmounts the topmost mount. `false`: there is no mount.
     fn take_off_top(&self, driver: &DriverName, location: &Location) -> Result<bool, MountError> {
         let path = location.through_descriptor();
         let mut attempts = 0;
@@ -300,7 +301,7 @@ impl Node {
         }
     }
 
-    /// Whether waiting for the users of a mount is in vain: its storage is gone or does not answer.
+    /// Whether it is useless to wait for the users of a mount: its storage is gone or does not answer.
     fn is_lost(&self, driver: &DriverName, location: &Location) -> bool {
         if self.stats_cache.is_hung(&location.path) {
             return true;
@@ -313,19 +314,19 @@ impl Node {
     }
 }
 
-/// `None`: nothing is to be undone.
+/// `None`: there is nothing to undo.
 fn which(progress: Progress, identity: Option<Identity>) -> Option<Which> {
     match (progress, identity) {
         (Progress::Settled, _) => None,
         (Progress::Coming, Some(identity)) => Some(Which::Of(identity)),
-        // Nothing was mounted there yet, or it is a raw block volume's staging path; what is there is another owner's.
+        // Nothing was mounted there yet, or it is a raw block volume's staging path; existing mounts belong to another owner.
         (_, None) => Some(Which::None),
         (Progress::Going, Some(_)) => Some(Which::All),
     }
 }
 
-/// Whether a mount is there after all: a directory that was swapped for a link has none at one moment and one at the next. With the link in
-/// its place the call is refused, since a mount that moved away with its directory must not be forgotten.
+/// Whether a mount exists after all: while a directory is being swapped with a link, the path has no mount at one moment and one at the next. If the
+/// link is in place the call is refused, since a mount that was moved with its directory must not be forgotten.
 fn is_left(location: &Location) -> Result<bool, MountError> {
     match location.open() {
         Ok(opened) => Ok(observe(opened).is_ok_and(|observation| observation.is_mount_root)),
@@ -336,7 +337,7 @@ fn is_left(location: &Location) -> Result<bool, MountError> {
     }
 }
 
-/// The last resort: the mount goes from everybody's sight now, and its storage when the last user lets go.
+/// The last resort, a lazy unmount: the mount disappears now, and its storage is released when the last user closes it.
 fn detach(location: &Location, errno: Errno) -> Result<bool, MountError> {
     unmount(
         location.through_descriptor(),
@@ -351,7 +352,7 @@ fn detach(location: &Location, errno: Errno) -> Result<bool, MountError> {
     Ok(true)
 }
 
-/// Removes a target that is no mount, if it is what a publish makes: an empty directory or an empty file.
+/// Removes a target that is not a mount, if it is what a publish creates: an empty directory or an empty file.
 fn remove_target(location: &Location) -> Result<(), MountError> {
     let in_use = |by| MountError::in_use(&location.path, by);
     let (target, observation) = match look(location)? {

@@ -1,7 +1,7 @@
-//! Blocking work runs here, on threads that each driver has a budget of, so that hung storage costs only its own driver.
+//! Runs blocking work on threads with a budget for each driver, so that hung storage affects only its own driver.
 //!
-//! Teardown, with the reads of the journal that lead to it, has a budget of its own: set-ups that wait for a device or a server must not keep
-//! pods Terminating. So have statistics, a small one, pools, and copies, which take as long as they take.
+//! Teardown, with the reads of the journal that precede it, has a separate budget: set-ups that wait for a device or a server must not keep pods
+//! Terminating. Statistics have a separate small budget, and so have pools, and copies, whose duration is not limited.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,14 +11,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmount_core::mounter::MountError;
 use wasmount_core::names::DriverName;
 
-/// How many drivers have a budget of their own before unused ones are dropped: a client may name any driver.
+/// How many drivers have their own budget before unused ones are dropped: a client may name any driver.
 const KEPT_BUDGETS: usize = 256;
 /// How long a call waits for a thread of its driver. 5 s: a hundred times what a stage takes, and well below any client's deadline.
 const WAIT_FOR_THREAD: Duration = Duration::from_secs(5);
-/// Share of the budget that statistics have beside it: a quarter, at least one.
+/// Share of the budget that statistics have in addition: a quarter, at least one.
 const STATS_SHARE: usize = 4;
 
-/// Share of the budget that copies have beside it: a half, at least one. Each may keep its thread for hours.
+/// Share of the budget that copies have in addition: a half, at least one. Each may occupy its thread for hours.
 const COPIES_SHARE: usize = 2;
 
 /// The budgets of all drivers.
@@ -33,7 +33,7 @@ pub(crate) struct Budgets {
 pub(crate) struct Threads {
     /// For jobs that mount or expand.
     pub(crate) set_up: Lane,
-    /// For jobs that unmount, or that read what is recorded.
+    /// For jobs that unmount, or that read records.
     pub(crate) tear_down: Lane,
     pub(crate) pool: Lane,
     pub(crate) copies: Lane,
@@ -46,11 +46,11 @@ pub(crate) struct Lane {
     driver: DriverName,
     permits: Arc<Semaphore>,
     size: usize,
-    /// What keeps its threads, for the administrator.
+    /// What the administrator should check when all its threads are occupied.
     look_for: &'static str,
 }
 
-/// A thread for one question to storage, on which nothing runs yet.
+/// A reserved thread for one query of storage.
 pub(crate) struct Turn(OwnedSemaphorePermit);
 
 impl Lane {
@@ -64,7 +64,7 @@ impl Lane {
         }
     }
 
-    /// Runs a job. It runs to its end even if the caller goes away.
+    /// Runs a job. It continues to its end even if the caller is gone.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
@@ -89,7 +89,7 @@ impl Lane {
 }
 
 impl Budgets {
-    /// `per_driver` threads at most for the mounts of each driver.
+    /// At most `per_driver` threads for the mounts of each driver.
     pub(crate) fn new(per_driver: usize) -> Self {
         Self {
             per_driver,
@@ -97,7 +97,7 @@ impl Budgets {
         }
     }
 
-    /// Those of one driver.
+    /// The budget of one driver.
     pub(crate) fn of(&self, driver: &DriverName) -> Threads {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         if threads.len() >= KEPT_BUDGETS && !threads.contains_key(driver) {
@@ -111,7 +111,7 @@ impl Budgets {
 }
 
 impl Turn {
-    /// Runs a job that asks storage, and does not wait for its answer for ever. `None`: there was none; the thread is free when there is.
+    /// Runs a job that queries storage, with a deadline. `None`: there was no answer; the thread becomes free when there is one.
     pub(crate) async fn ask<T: Send + 'static>(
         self,
         wait: Duration,
@@ -123,7 +123,7 @@ impl Turn {
 }
 
 impl Threads {
-    /// `budget` threads at most for set-ups, as many for teardown and for pools, half of it for copies and a quarter for statistics.
+    /// At most `budget` threads for set-ups, as many for teardown and for pools, half of it for copies and a quarter for statistics.
     pub(crate) fn new(driver: &DriverName, budget: usize) -> Self {
         let hung = "look for hung mounts of this driver";
         let storage = "look for devices and servers that its volumes wait for";
@@ -146,13 +146,13 @@ impl Threads {
             &self.copies,
             &self.stats,
         ];
-        // A permit holds its semaphore.
+        // A permit keeps a reference to its semaphore.
         lanes
             .iter()
             .any(|lane| Arc::strong_count(&lane.permits) > 1)
     }
 
-    /// Waits for a thread on which storage may be asked.
+    /// Waits for a thread for a query of storage.
     pub(crate) async fn stats_turn(&self, wait: Duration) -> Result<Turn, MountError> {
         self.stats.permit(wait).await.map(Turn)
     }
@@ -163,14 +163,14 @@ async fn begin<T: Send + 'static>(
     job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
 ) -> Result<T, MountError> {
     unbudgeted(move || {
-        // Given back when the job has really ended, not when its caller has.
+        // Released when the job has really ended, not when its caller is gone.
         let _permit = permit;
         job()
     })
     .await
 }
 
-/// Runs a job that touches no storage and is no driver's.
+/// Runs a job that accesses no storage and belongs to no driver.
 pub(crate) async fn unbudgeted<T: Send + 'static>(
     job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
 ) -> Result<T, MountError> {
@@ -181,7 +181,7 @@ pub(crate) async fn unbudgeted<T: Send + 'static>(
     })
 }
 
-/// Runs a job that may hang on a thread of its own. `None`: it took longer than `wait`, and still does.
+/// Runs a job that may hang on a new thread. `None`: it did not finish within `wait`, and still runs.
 pub(crate) fn within<T: Send + 'static>(
     wait: Duration,
     name: &str,
@@ -190,7 +190,7 @@ pub(crate) fn within<T: Send + 'static>(
     let (answer, answered) = mpsc::channel();
     let thread = std::thread::Builder::new().name(name.to_owned());
     thread.spawn(move || {
-        // Nobody listens any more if it was late.
+        // After the deadline there is no receiver any more.
         let _ = answer.send(job());
     })?;
     Ok(answered.recv_timeout(wait).ok())
@@ -239,7 +239,7 @@ mod tests {
             Err(MountError::OutOfThreads { .. })
         ));
         assert_eq!(healthy.set_up.run(|| Ok(7)).await, Ok(7));
-        // Tear-down, statistics, pools and copies have threads of their own.
+        // Teardown, statistics, pools and copies have separate threads.
         assert_eq!(hung.tear_down.run(|| Ok(8)).await, Ok(8));
         let turn = hung.stats_turn(WAIT_FOR_THREAD).await.unwrap();
         assert_eq!(turn.ask(WAIT_FOR_THREAD, || Ok(8)).await, Ok(Some(8)));

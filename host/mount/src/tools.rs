@@ -1,6 +1,6 @@
-//! Programs that the host runs, such as `mkfs`: by argument list, without a shell, with a deadline, and never longer than the host itself.
+//! Runs external programs, such as `mkfs`: by argument list, without a shell, with a deadline, and never longer than the host itself.
 //!
-//! No secret may be among the arguments, which everybody on the node can read.
+//! Arguments must not contain a secret, because every process on the node can read them.
 
 use crate::failure::{self, kernel};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,16 +16,16 @@ use std::time::{Duration, Instant};
 use wasmount_core::mounter::MountError;
 use wasmount_sys::child::dies_with_parent;
 
-/// Where programs are looked for, whatever the host's own environment says.
+/// Search path of programs, whatever the host's own environment contains.
 const SEARCH_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
-/// How much of each output is kept, in bytes; the rest is read and dropped, so that nobody waits for us. What we read of it is in the first
-/// lines.
+/// How much of each output is kept, in bytes. The rest is read and dropped, so that the program does not block on the pipe. The parts that the host
+/// parses are in the first lines.
 const KEPT_BYTES: usize = 64 << 10;
 /// How much of an output an error repeats, in characters: the last lines of a terminal.
 const REPEATED_CHARACTERS: usize = 400;
-/// How much is read at a time, in bytes: what a pipe holds.
+/// How much is read at a time, in bytes: the capacity of a pipe.
 const READ_BYTES: usize = 64 << 10;
-/// The Debian package that brings a program. Other distributions name them much alike.
+/// The Debian package that contains a program. Other distributions use similar names.
 const PACKAGES: [(&str, &str); 8] = [
     ("blkid", "util-linux"),
     ("mkfs.ext4", "e2fsprogs"),
@@ -42,13 +42,13 @@ const PACKAGES: [(&str, &str); 8] = [
 pub(crate) struct ToolCall {
     pub(crate) program: &'static str,
     pub(crate) arguments: Vec<OsString>,
-    /// On what, for messages.
+    /// The object that it works on, for messages.
     pub(crate) object: String,
-    /// After this long it is killed.
+    /// The program is killed after this time.
     pub(crate) deadline: Duration,
 }
 
-/// How a program ended by itself.
+/// The result of a program that ended itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ToolOutput {
     pub(crate) status: i32,
@@ -56,14 +56,14 @@ pub(crate) struct ToolOutput {
     pub(crate) stderr: String,
 }
 
-/// A pipe from the program, and the beginning of what came.
+/// A pipe from the program, and the beginning of its output.
 struct Output {
     pipe: Option<OwnedFd>,
     kept: Vec<u8>,
 }
 
 impl ToolCall {
-    /// Runs the program to its end. Returns only when it is gone for good: until then the device that it works on is its own.
+    /// Runs the program to its end. Returns only after it is gone: until then it may use its device.
     pub(crate) fn run(&self) -> Result<ToolOutput, MountError> {
         let deadline = Instant::now() + self.deadline;
         let mut child = self.start()?;
@@ -73,7 +73,7 @@ impl ToolCall {
         ];
         let mut outputs = pipes.map(Output::new);
         let ended = attend(&child, &mut outputs, deadline);
-        // Before it is reaped: until then no other process can have its number. What it started goes with it.
+        // Killed before it is reaped: until then no other process can have its process id. Its own children are killed with it.
         if let Some(group) = pid(&child) {
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -87,7 +87,7 @@ impl ToolCall {
                 ),
             });
         }
-        // What lay in the pipes when it ended.
+        // The rest of the pipes after its end.
         outputs.iter_mut().for_each(Output::read);
         let [stdout, stderr] = outputs.map(|output| output.kept);
         let output = ToolOutput {
@@ -104,7 +104,7 @@ impl ToolCall {
         }
     }
 
-    /// The kernel kills a child when the thread that started it ends; this one waits in `run` until the child is gone.
+    /// The kernel kills a child when the thread that started it ends; this thread waits in `run` until the child is gone.
     fn start(&self) -> Result<Child, MountError> {
         let mut command = Command::new(self.program);
         command
@@ -124,7 +124,7 @@ impl ToolCall {
             })
     }
 
-    /// For an exit status that means failure.
+    /// The error for an exit status that means failure.
     pub(crate) fn failed(&self, output: &ToolOutput) -> MountError {
         self.error(format!(
             "exit status {}; {}",
@@ -161,7 +161,7 @@ impl ToolCall {
 }
 
 impl ToolOutput {
-    /// Beginning and end of what it said, escaped, since what is on a device may be in it. `mkfs.xfs` gives its reason first and its usage last.
+    /// Beginning and end of its output, escaped, since it may contain data from the device. `mkfs.xfs` prints its reason first and its usage last.
     pub(crate) fn last_words(&self) -> String {
         let stdout = String::from_utf8_lossy(&self.stdout);
         let text = match self.stderr.trim() {
@@ -182,7 +182,7 @@ impl ToolOutput {
 
 impl Output {
     fn new(pipe: Option<OwnedFd>) -> Self {
-        // Only our end: the program's may still block.
+        // Only our end is non-blocking: the program's end may still block.
         let pipe = pipe.filter(|pipe| {
             fcntl_getfl(pipe)
                 .and_then(|flags| fcntl_setfl(pipe, flags | OFlags::NONBLOCK))
@@ -194,7 +194,7 @@ impl Output {
         }
     }
 
-    /// Takes all that is there now.
+    /// Reads all that is available now.
     fn read(&mut self) {
         let mut buffer = vec![0; READ_BYTES];
         while let Some(pipe) = &self.pipe {
@@ -211,9 +211,9 @@ impl Output {
     }
 }
 
-/// Listens until the program ends: true; or the deadline has come: false.
+/// Reads until the program ends: `true`; or until the deadline: `false`.
 fn attend(child: &Child, outputs: &mut [Output; 2], deadline: Instant) -> Result<bool, Errno> {
-    // A descriptor that can be waited for together with the pipes. The child is not reaped yet, so its number is its own.
+    // A descriptor that can be polled together with the pipes. The child is not reaped yet, so no other process has its process id.
     let process = pidfd_open(pid(child).ok_or(Errno::SRCH)?, PidfdFlags::empty())?;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

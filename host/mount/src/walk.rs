@@ -1,7 +1,7 @@
-//! A walk over what a pod wrote, as wide and as deep as it liked: by descriptor, through no link, onto no other mount, depth first.
+//! Walks content that a pod wrote, of any width and depth: by descriptor, without following links or crossing mounts, depth first.
 //!
-//! Its memory does not grow with the tree: for each level of a path, which `PATH_MAX` bounds, it keeps where its directory was left, and of
-//! the deepest [`OPEN`] the open directories, whose buffers of at most 50 KiB take 3 MiB. It must not know what is done to an entry.
+//! Its memory does not grow with the tree: for each level of a path, which `PATH_MAX` bounds, it keeps the position in its directory, and for the
+//! deepest [`OPEN`] levels the open directories, whose buffers of at most 50 KiB take 3 MiB. This module does not know what is done to an entry.
 
 use crate::confine::open_confined;
 use rustix::fs::{Dir, OFlags};
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Directories that are open at a time. 64: real trees are less deep; a level above is opened again by its path.
+/// Maximum number of open directories. 64: real trees are less deep; a higher level is opened again by its path.
 const OPEN: usize = 64;
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
@@ -21,25 +21,25 @@ pub(crate) struct Stopped {
     pub(crate) errno: Errno,
 }
 
-/// What a visitor says of an entry.
+/// The decision of a visitor about an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// It is a directory, and what lies in it is visited now.
+    /// It is a directory, and its entries are visited now.
     Enter,
     Pass,
 }
 
-/// A directory whose entries were visited in part.
+/// A partly visited directory.
 #[derive(Default)]
 struct Level {
     path_bytes: usize,
-    /// As `seekdir` takes it.
+    /// The position that `seekdir` takes.
     position: i64,
     open: Option<Dir>,
 }
 
-/// Visits all that lies below a root, which is not visited itself. What is gone or was replaced meanwhile is passed over; a path too long for
-/// the kernel is `ENAMETOOLONG`.
+/// Visits all entries below a root, but not the root itself. Entries that are removed or replaced meanwhile are skipped; a path too long for the
+/// kernel is `ENAMETOOLONG`.
 pub(crate) fn walk(
     root: impl AsFd,
     mut visit: impl FnMut(BorrowedFd<'_>, &CStr) -> Result<Next, Errno>,
@@ -71,7 +71,7 @@ pub(crate) fn walk(
     Ok(())
 }
 
-/// `None`: it is gone or was replaced just now, or another mount lies on it, which is not of this tree.
+/// `None`: the entry was removed or replaced meanwhile, or is the mount point of another mount, which is not part of this tree.
 pub(crate) fn if_there<T>(opened: Result<T, Errno>) -> Result<Option<T>, Errno> {
     match opened {
         Ok(opened) => Ok(Some(opened)),
@@ -81,7 +81,7 @@ pub(crate) fn if_there<T>(opened: Result<T, Errno>) -> Result<Option<T>, Errno> 
 }
 
 impl Level {
-    /// Visits entries up to the next directory to be entered, or to the end.
+    /// Visits entries up to the next directory to enter, or to the end.
     fn visit_on(
         &mut self,
         root: BorrowedFd<'_>,

@@ -1,7 +1,7 @@
 //! Images as loop devices: attach, keep, find again, release.
 //!
-//! The number of a loop device goes to the program that asks next. What it is bound to is told by device and inode of the file alone, read
-//! through a descriptor that keeps the binding while it is open.
+//! The kernel gives the number of a released loop device to the next program that asks. So a binding is identified only by device and inode of the
+//! backing file, read through a descriptor that keeps the binding while it is open.
 
 mod holders;
 mod sysfs;
@@ -21,13 +21,13 @@ use sysfs::LoopName;
 use wasmount_core::mounter::MountError;
 use wasmount_sys::loop_device as sys;
 
-/// Gives out unbound devices (loop(4)).
+/// The kernel's device that allocates unbound loop devices (loop(4)).
 const CONTROL: &str = "/dev/loop-control";
-/// How often another process may take the device that was found before it is bound. Each time that process has gained one, so only a
-/// stream of them that never ends comes near.
+/// How often another process may take the free device before this host binds it. Each time that process makes progress, so only an endless series of
+/// competing processes could reach this bound.
 const ATTEMPTS: usize = 128;
 
-/// What to do where devices of the node are not seen.
+/// Advice for a container that does not see the node's devices.
 const MOUNT_DEV: &str =
     "if the host runs in a container, mount the node's /dev into it (a hostPath volume at /dev)";
 
@@ -37,20 +37,20 @@ pub(crate) struct Attached {
     pub(crate) number: DeviceNumber,
     /// The file behind it.
     pub(crate) backing: Identity,
-    /// The device whose node that file is. `None`: it is no node.
+    /// The block device, if that file is the node of a block device. `None`: it is not a device node.
     pub(crate) device: Option<DeviceNumber>,
-    /// `None`: it is not ours.
+    /// The tag of this host. `None`: the device does not belong to this host.
     pub(crate) tag: Option<Tag>,
-    /// It goes when the last one closes it.
+    /// The kernel detaches the device when the last user closes it.
     pub(crate) autoclear: bool,
     pub(crate) read_only: bool,
 }
 
-/// A bound loop device, opened for reading. While it is open it stays bound to the same file.
+/// A bound loop device, opened for reading. The binding to the same file lasts while it is open.
 type Held = (OwnedFd, LoopName, Attached);
 
 impl Attached {
-    /// What the journal keeps.
+    /// The record of the device for the journal.
     pub(crate) fn record(&self) -> BlockRecord {
         BlockRecord {
             number: self.number,
@@ -59,8 +59,8 @@ impl Attached {
     }
 }
 
-/// Binds a file, or a block device once more, to a loop device of its own, which goes when the last one closes it. For writing, `image` is
-/// opened for reading and writing; where that does not do, the device says that it is read-only.
+/// Binds a file or a block device to a new loop device, which the kernel detaches when the last user closes it. For write access, `image` must be
+/// opened for reading and writing. If it cannot be written, the loop device reports that it is read-only.
 pub(crate) fn attach(
     image: &OwnedFd,
     read_only: bool,
@@ -80,14 +80,14 @@ pub(crate) fn attach(
     })
 }
 
-/// Makes a loop device outlive whoever opened it, until it is released.
+/// Makes a loop device outlive the process that opened it, until it is released.
 pub(crate) fn keep(device: &BlockDevice) -> Result<(), MountError> {
     sys::set_autoclear(&device.file, false)
         .map_err(|errno| failed("LOOP_SET_STATUS64", &device.path, errno))
 }
 
-/// Unbinds a loop device that is still bound to that file; where it is in use, it goes with its last user. Gone already, or another's by
-/// now: success.
+/// Unbinds a loop device that is still bound to the recorded file. If the device is in use, the kernel detaches it when its last user closes it. A
+/// device that is already gone, or that is bound to another file by now, is a success.
 pub(crate) fn release(record: &BlockRecord) -> Result<(), MountError> {
     let Some((file, name, _)) = find(record)? else {
         return Ok(());
@@ -98,7 +98,7 @@ pub(crate) fn release(record: &BlockRecord) -> Result<(), MountError> {
     }
 }
 
-/// Opens a loop device that is still bound to that file, for writing where it can be written.
+/// Opens a loop device that is still bound to the recorded file, for writing if possible.
 pub(crate) fn open(record: &BlockRecord) -> Result<Option<BlockDevice>, MountError> {
     let Some((held, name, attached)) = find(record)? else {
         return Ok(None);
@@ -107,7 +107,7 @@ pub(crate) fn open(record: &BlockRecord) -> Result<Option<BlockDevice>, MountErr
     let file = if attached.read_only {
         held
     } else {
-        // The very device, whatever its path leads to by now.
+        // Reopens the same device through its descriptor, wherever its path leads by now.
         let again = format!("/proc/self/fd/{}", held.as_raw_fd());
         rustix::fs::open(again, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .map_err(|errno| kernel("open", path.display(), errno))?
@@ -126,29 +126,29 @@ pub(crate) fn is_bound(record: &BlockRecord) -> Result<bool, MountError> {
     Ok(find(record)?.is_some())
 }
 
-/// What a device is bound to; `None` if it is no loop device, or a loop device that is not bound.
+/// The binding of a device. `None`: it is not a loop device, or it is not bound.
 pub(crate) fn status(number: DeviceNumber) -> Result<Option<Attached>, MountError> {
     Ok(look(number)?.map(|(_, _, attached)| attached))
 }
 
-/// Takes over the size that the file behind it has now.
+/// Makes the loop device adopt the current size of the file behind it.
 pub(crate) fn take_size(device: &BlockDevice) -> Result<(), MountError> {
     sys::set_capacity(&device.file)
         .map_err(|errno| failed("LOOP_SET_CAPACITY", &device.path, errno))
 }
 
-/// Where the file behind a loop device lies, or lay before it was removed, as far as this process can see it. For people and for a look at
-/// what lies there; not identity: another file may have its name by now, and the kernel cuts paths at 4 KiB.
+/// Path of the file behind a loop device, or its path before the file was removed, as this process sees it. It serves messages and the search for
+/// mounts below a directory. It is not an identity: another file may have this name by now, and the kernel cuts paths at 4 KiB.
 pub(crate) fn backing_path(number: DeviceNumber) -> Option<PathBuf> {
     LoopName::of(number)?.backing_path()
 }
 
-/// Whether the file behind a loop device, which had this name, was removed. Nothing is opened, and no storage is asked.
+/// Whether the file behind a loop device, last known by this name, was removed. Nothing is opened, and storage is not accessed.
 pub(crate) fn is_backing_removed(number: DeviceNumber, name: &str) -> bool {
     LoopName::of(number).is_some_and(|device| device.is_backing_removed(name))
 }
 
-/// Binds one that was free; `None` if it is no more.
+/// Binds a loop device that was free. `None`: another process took it.
 fn bind(
     name: &LoopName,
     image: &OwnedFd,
@@ -179,9 +179,9 @@ fn bind(
     }))
 }
 
-/// The device of a record, if it is bound to the record's file.
+/// The device of a record, if it is still bound to the recorded file.
 fn find(record: &BlockRecord) -> Result<Option<Held>, MountError> {
-    // Without a file behind it, the record is of a device that is not ours to open or to release.
+    // A record without a backing file describes a device that this host must not open or release.
     let Some(backing) = record.backing else {
         return Ok(None);
     };
@@ -191,7 +191,7 @@ fn find(record: &BlockRecord) -> Result<Option<Held>, MountError> {
 
 fn look(number: DeviceNumber) -> Result<Option<Held>, MountError> {
     match LoopName::of(number) {
-        // An unbound one is not even opened.
+        // An unbound loop device is not even opened.
         Some(name) if name.is_bound() => hold(name),
         _ => Ok(None),
     }
@@ -236,7 +236,7 @@ fn open_control() -> Result<OwnedFd, MountError> {
     }
 }
 
-/// Opens the node of a loop device, and makes sure that it is that device's. `None`: it has been removed, or is on its way out.
+/// Opens the node of a loop device and verifies that it is the node of that device. `None`: the device was removed, or is being removed.
 fn open_node(
     name: &LoopName,
     access: OFlags,
@@ -249,7 +249,7 @@ fn open_node(
     let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let file = match rustix::fs::open(&path, flags, Mode::empty()) {
         Ok(file) => file,
-        // While the kernel unbinds or removes it (`lo_open`).
+        // Returned while the kernel unbinds or removes the device (`lo_open`).
         Err(Errno::NXIO) => return Ok(None),
         Err(Errno::NOENT) if name.number().is_none() => return Ok(None),
         Err(Errno::NOENT) => {

@@ -1,7 +1,7 @@
-//! A block device of the node, found by its facts: waited for, opened, and looked at once more.
+//! A block device of the node, found by its facts: the host waits for it, opens it and verifies the facts again.
 //!
-//! Between a name and a device anything can change: disks are renumbered, links are late. So what counts is what holds for the opened device,
-//! whose number cannot be given away while it is open.
+//! Names can change before the device is open: disks are renumbered, and udev creates links late. So the facts must hold for the opened device, whose
+//! number cannot be reused while it is open.
 
 mod tree;
 
@@ -18,38 +18,38 @@ use wasmount_core::device_fact::DeviceFact;
 use wasmount_core::document::Grants;
 use wasmount_core::mounter::MountError;
 
-/// Time between two looks for a device: nobody notices it beside an attach, which takes seconds, and a look costs well under 1 ms.
+/// Interval between two searches for a device. It is negligible beside an attach, which takes seconds, and a search costs well below 1 ms.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Most devices that a message names.
+/// Maximum number of devices that a message names.
 const NAMED: usize = 4;
 
-/// A block device's node that has its number. The device itself is not open.
+/// The node of a block device, verified to have its number. The device itself is not open.
 struct DeviceNode {
     place: OwnedFd,
     number: DeviceNumber,
 }
 
-/// Finds the device, waits for it as long as the plan says, and opens it. Nothing else has it then. The descriptor keeps nobody out later:
-/// who mounts the device asks the kernel for a file system that nobody else has (fsconfig(2), `FSCONFIG_CMD_CREATE_EXCL`).
+/// Finds the device, waits for it as long as the plan says, and opens it. At that moment it has no other user. The descriptor does not exclude later
+/// users: code that mounts the device asks the kernel for an exclusive file system (fsconfig(2), `FSCONFIG_CMD_CREATE_EXCL`).
 pub(crate) fn open(device: &CheckedDevice, read_only: bool) -> Result<BlockDevice, MountError> {
     open_in(&DeviceTree::default(), device, read_only)
 }
 
-/// Whether a grant covers this device, so that a mount of it can be the driver's own.
+/// Whether a grant covers this device, so that a mount of it can belong to the driver.
 pub(crate) fn is_granted(grants: &Grants, number: DeviceNumber) -> bool {
     let tree = DeviceTree::default();
     let name = tree.named(number);
     name.is_some_and(|name| is_covered(&grants.devices, &tree.facts_of(&name)))
 }
 
-/// Which device has the facts now. `None`: not exactly one that was granted.
+/// The device that has the facts now. `None`: there is not exactly one granted device with these facts.
 pub(crate) fn find(device: &CheckedDevice) -> Result<Option<DeviceNumber>, MountError> {
     let found = find_granted(&DeviceTree::default(), device)?;
     Ok(found.map(|(_, node)| node.number))
 }
 
-/// Opens a device that this host has handed out already, without the claim of `open`, since its users may have it. It is opened for writing
-/// where it can be written.
+/// Opens a device that this host already opened for a volume. It makes no exclusive claim as `open` does, because users of the volume may have the
+/// device open. It is opened for writing if possible.
 pub(crate) fn open_shared(device: &CheckedDevice) -> Result<Option<BlockDevice>, MountError> {
     let tree = DeviceTree::default();
     let Some((name, node)) = find_granted(&tree, device)? else {
@@ -104,7 +104,7 @@ fn open_in(
     }
 }
 
-/// One look: the device, or in words what is missing yet.
+/// One search: the device, or a message about what is still missing.
 fn look(
     tree: &DeviceTree,
     device: &CheckedDevice,
@@ -117,7 +117,7 @@ fn look(
         [name] => name,
         several => return Err(ambiguous(device, several)),
     };
-    // Before it is opened: opening alone can make a device spin up.
+    // The grant is checked before the device is opened, because opening can make a disk spin up.
     check_granted(tree, device, name)?;
     let Some(node) = DeviceNode::open(tree, name)? else {
         return missing(format!(
@@ -131,8 +131,7 @@ fn look(
     let file = node
         .reopen(access(read_only || is_read_only))
         .map_err(|errno| kernel("open", name, errno))?;
-    // From here on the number is this device's. That the facts are its own, and not those of one that had the number before, is known
-    // only now.
+    // The open node fixes the number. Only now can the host verify that the facts belong to this device, and not to one that had the number before.
     if tree.named(node.number).as_ref() != Some(name) || search(tree, &device.facts)? != found {
         return missing(format!("{name} was exchanged while it was opened"));
     }
@@ -147,10 +146,10 @@ fn look(
     }))
 }
 
-/// All devices that have these facts. Facts of a disk hold for its partitions too.
+/// All devices that have these facts. Facts of a disk also apply to its partitions.
 fn search(tree: &DeviceTree, wanted: &WantedFacts) -> Result<Vec<KernelName>, MountError> {
     let links = links(tree, wanted)?;
-    // With links just the devices that they lead to, so that no other disk is asked anything.
+    // If the facts contain links, only their targets are searched, so that no other disk is accessed.
     let mut found: BTreeSet<KernelName> = if links.is_empty() {
         tree.names().into_iter().collect()
     } else {
@@ -161,7 +160,7 @@ fn search(tree: &DeviceTree, wanted: &WantedFacts) -> Result<Vec<KernelName>, Mo
     };
     found.retain(|name| {
         let disk = tree.disk_of(name);
-        // A partition is asked for by its number or by a link of its own: what tells its disk does not mean it.
+        // A partition is selected by its number or by its own link. Facts of the disk alone select the disk, not the partition.
         let is_meant = disk.is_none()
             || wanted.contains_key(&DeviceFact::Partition)
             || links.iter().any(|(_, to)| to.as_ref() == Some(name));
@@ -172,13 +171,13 @@ fn search(tree: &DeviceTree, wanted: &WantedFacts) -> Result<Vec<KernelName>, Mo
                 .any(|(of, to)| of == fact && to.as_ref().is_some_and(leads_here)),
             false => tree.value(name, *fact).as_ref() == Some(value),
         };
-        // A path of an NVMe multipath device is shown without a number: it cannot be opened.
+        // sysfs shows a path of an NVMe multipath device without a number. Such a path cannot be opened.
         tree.number(name).is_some() && is_meant && wanted.iter().all(has)
     });
     Ok(found.into_iter().collect())
 }
 
-/// Where the links among the facts lead now.
+/// The current targets of the links among the facts.
 fn links(
     tree: &DeviceTree,
     wanted: &WantedFacts,
@@ -189,7 +188,7 @@ fn links(
         .collect()
 }
 
-/// Why no device has the facts, in words.
+/// A message why no device has the facts.
 fn absent(tree: &DeviceTree, wanted: &WantedFacts) -> Result<String, MountError> {
     let astray = |(fact, to): (DeviceFact, Option<KernelName>)| match to {
         None => Some(format!("there is no such {}", fact.name())),
@@ -216,8 +215,8 @@ fn check_granted(
     }
 }
 
-/// Shows that nobody has the device, by having it for a moment (open(2), `O_EXCL` without `O_CREAT`). Only for reading: udev looks anew at
-/// each device that was open for writing. None: there is no device behind the node.
+/// Verifies that the device has no other user, by a brief exclusive open (open(2), `O_EXCL` without `O_CREAT`). It is opened for reading only,
+/// because udev probes a device again after a writer closes it. `None`: there is no device behind the node.
 fn claim(
     tree: &DeviceTree,
     name: &KernelName,
@@ -228,7 +227,7 @@ fn claim(
         by,
     };
     match node.reopen(OFlags::RDONLY | OFlags::EXCL) {
-        // A loop device does not claim what it lies on.
+        // A loop device does not claim the device below it.
         Ok(claim) => match loops_on(tree, name)? {
             loops if loops.is_empty() => Ok(Some(claim)),
             loops => Err(in_use(loops)),
@@ -242,8 +241,8 @@ fn claim(
     }
 }
 
-/// Loop devices on a device, on its partitions or on the disk that it is a part of, in words: told by the number of what they lie on, since a
-/// path says nothing. kubelet attaches one to each raw volume at its target path.
+/// A message that lists loop devices on a device, on its partitions or on its disk. They are found by the number of the backing device, because paths
+/// are not reliable. kubelet attaches a loop device to each raw block volume at its target path.
 fn loops_on(tree: &DeviceTree, name: &KernelName) -> Result<String, MountError> {
     let mut related = tree.partitions(name);
     related.extend(tree.disk_of(name));
@@ -277,14 +276,14 @@ fn access(read_only: bool) -> OFlags {
     }
 }
 
-/// Whether an error number says that there is no device behind a node.
+/// Whether an error number means that there is no device behind a node.
 fn is_absent(errno: Errno) -> bool {
     matches!(errno, Errno::NXIO | Errno::NODEV | Errno::NOMEDIUM)
 }
 
 impl DeviceNode {
-    /// Opens a node without opening the device: opening the wrong file has effects of its own, a tape rewinds, a watchdog begins to count.
-    /// None: it is not there, or is still that of another device.
+    /// Opens a node without opening the device. Opening the wrong device has side effects: a tape rewinds, a watchdog starts. `None`: the node is
+    /// missing, or still belongs to another device.
     fn open(tree: &DeviceTree, name: &KernelName) -> Result<Option<Self>, MountError> {
         let Some(number) = tree.number(name) else {
             return Ok(None);
@@ -310,7 +309,7 @@ impl DeviceNode {
         Ok((DeviceNumber::of_raw(found.st_rdev) == number).then_some(Self { place, number }))
     }
 
-    /// Opens the device, without waiting for a medium.
+    /// Opens the device without waiting for a medium.
     fn reopen(&self, access: OFlags) -> Result<OwnedFd, Errno> {
         let path = format!("/proc/self/fd/{}", self.place.as_raw_fd());
         let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -1,4 +1,4 @@
-//! What outlives the host, what is written, and what a torn file does.
+//! What outlives the host, what is written to disk, and how a torn file is handled.
 
 use super::*;
 use crate::failure::MountSetupError;

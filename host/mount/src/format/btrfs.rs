@@ -1,5 +1,5 @@
-//! btrfs: it replays its own log at mount and can be grown while mounted; there is no check that may run by itself (btrfs-check(8): `--repair`
-//! is for developers).
+//! btrfs: it replays its log at mount and can be expanded while mounted. No check may run automatically (btrfs-check(8): `--repair` is for
+//! developers).
 
 use super::{le64, tool_call, unusable};
 use crate::block::BlockDevice;
@@ -8,50 +8,50 @@ use std::path::Path;
 use std::time::Duration;
 use wasmount_core::mounter::MountError;
 
-/// Where the first superblock lies, in bytes.
+/// Offset of the first superblock, in bytes.
 const SUPERBLOCK: usize = 64 << 10;
-/// Its size.
+/// Its size, in bytes.
 const SUPERBLOCK_BYTES: usize = 4096;
-/// Where the magic number lies in it, and which it is.
+/// Offset of the magic number in the superblock, and its value.
 const MAGIC_AT: usize = 0x40;
 const MAGIC: u64 = u64::from_le_bytes(*b"_BHRfS_M");
-/// What is there instead while `mkfs.btrfs` works (`BTRFS_MAGIC_TEMPORARY`).
+/// The magic number while `mkfs.btrfs` works (`BTRFS_MAGIC_TEMPORARY`).
 const UNFINISHED_MAGIC: u64 = u64::from_le_bytes(*b"!BHRfS_M");
 /// Sizes are multiples of this, in bytes: the sector size of `mkfs.btrfs`.
 const SECTOR_BYTES: u64 = 4096;
-/// Least size to which the kernel resizes a btrfs (`btrfs_ioctl_resize`, `SZ_256M`), though it makes smaller ones.
+/// Smallest size to which the kernel resizes a btrfs (`btrfs_ioctl_resize`, `SZ_256M`), though smaller ones can be made.
 const LEAST_RESIZED_BYTES: u64 = 256 << 20;
-/// How long a call of the tool may take. 5 minutes: growing writes one transaction, behind all that was written before.
+/// Deadline of a call of the tool. 5 minutes: expansion writes one transaction, after all earlier writes.
 const TOOL_WITHIN: Duration = Duration::from_mins(5);
 
-/// What the superblock says, as far as it is read.
+/// The fields of the superblock that are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Superblock {
-    /// 0: there is no log to be replayed.
+    /// 0: there is no log to replay.
     log_root: u64,
     total_bytes: u64,
     devices: u64,
 }
 
-/// Whether these first bytes of a device have the magic number.
+/// Whether these first bytes of a device contain the magic number.
 pub(super) fn has_magic(first: &[u8]) -> bool {
     le64(first, SUPERBLOCK + MAGIC_AT) == Some(MAGIC)
 }
 
-/// Whether a `mkfs.btrfs` has begun on it and not ended.
+/// Whether a `mkfs.btrfs` started on the device and did not finish.
 pub(super) fn is_being_made(device: &BlockDevice) -> Result<bool, MountError> {
     let bytes = device.read_at(SUPERBLOCK as u64, SUPERBLOCK_BYTES)?;
     Ok(le64(&bytes, MAGIC_AT) == Some(UNFINISHED_MAGIC))
 }
 
-/// Whether there is no log to be replayed.
+/// Whether there is no log to replay.
 pub(super) fn is_clean(device: &BlockDevice) -> Result<bool, MountError> {
     Ok(superblock(device)?.log_root == 0)
 }
 
-/// To be called before a mount.
+/// Must be called before a mount.
 pub(super) fn prepare(device: &BlockDevice) -> Result<(), MountError> {
-    // A file system over several devices takes the others from wherever the kernel has seen them: not from what was granted.
+    // A file system over several devices uses every device that the kernel has seen, whether or not it was granted.
     let count = superblock(device)?.devices;
     if count != 1 {
         return Err(unusable(
@@ -61,8 +61,8 @@ pub(super) fn prepare(device: &BlockDevice) -> Result<(), MountError> {
             ),
         ));
     }
-    // The kernel remembers which file system over several devices a device of this number was part of. It takes a copy of a mounted file
-    // system for that one, and then fails to mount it (Linux 6.18, tried here). Nothing to forget is an error to the tool, and fine.
+    // The kernel remembers the file system over several devices to which a device with this number belonged. It takes a copy of a mounted file system
+    // for that one, and then fails to mount it (tested with Linux 6.18). The tool reports an error if there is nothing to forget; that is harmless.
     let tool = tool_call(
         "btrfs",
         &["device", "scan", "--forget"],
@@ -72,12 +72,12 @@ pub(super) fn prepare(device: &BlockDevice) -> Result<(), MountError> {
     tool.run().map(drop)
 }
 
-/// Whether the kernel would grow it to its device at all.
+/// Whether the kernel can expand it to the size of its device at all.
 pub(super) fn can_grow(device: &BlockDevice) -> Result<bool, MountError> {
     Ok(device.size_bytes()? >= LEAST_RESIZED_BYTES)
 }
 
-/// Grows it to its device, while it is mounted.
+/// Expands it to the size of its device, while it is mounted.
 pub(super) fn grow(device: &BlockDevice, root: &OwnedFd) -> Result<(), MountError> {
     let size = device.size_bytes()?;
     if size - size % SECTOR_BYTES <= superblock(device)?.total_bytes {
@@ -91,7 +91,7 @@ pub(super) fn grow(device: &BlockDevice, root: &OwnedFd) -> Result<(), MountErro
             ),
         ));
     }
-    // Nobody else can see the mount, but through our descriptor of it.
+    // The mount is detached, so it is visible only through our descriptor.
     let path = format!("/proc/{}/fd/{}", std::process::id(), root.as_raw_fd());
     let mut tool = tool_call(
         "btrfs",

@@ -1,9 +1,8 @@
-//! What is on a device, as far as that can be told without mounting it: a signature that `blkid` knows, or bytes, or nothing.
+//! Detects the content of a device without mounting it: a signature that `blkid` knows, other bytes, or nothing.
 //!
-//! `blkid` alone must not be trusted with the word blank. It says "nothing found" of a device that it cannot read, and of
-//! an xfs with one flipped bit in its superblock, since it verifies the checksum (libblkid 2.38, tried here); Kubernetes' own
-//! SafeFormatAndMount formats both. So where it finds nothing, the places where file systems and partition tables keep their words are read
-//! too.
+//! `blkid` alone must not decide that a device is blank. It reports "nothing found" for a device that it cannot read, and for an xfs with one flipped
+//! bit in its superblock, since it verifies the checksum (tested with libblkid 2.38). Kubernetes' own SafeFormatAndMount formats both. So if `blkid`
+//! finds nothing, the places where file systems and partition tables keep their metadata are read too.
 
 use super::{FsType, btrfs, ext4, tool_call, unusable, xfs};
 use crate::block::BlockDevice;
@@ -12,39 +11,39 @@ use crate::tools::ToolOutput;
 use std::time::Duration;
 use wasmount_core::mounter::MountError;
 
-/// Longest a probe may take. 20 s: it reads some hundred KiB, which takes milliseconds; a disk that fails over meanwhile is found by the client's
-/// next try.
+/// Deadline of a probe. 20 s: it reads some hundred KiB, which takes milliseconds. If a disk fails over meanwhile, the client's next attempt finds
+/// it.
 const PROBE_WITHIN: Duration = Duration::from_secs(20);
-/// How much of both ends is looked at, in bytes. 1 MiB: all superblocks, partition tables and RAID labels that are at an end lie in it, and
-/// partitions begin behind it.
+/// How many bytes are read at both ends. 1 MiB: it covers all superblocks, partition tables and RAID labels at either end, and partitions begin after
+/// it.
 const END_BYTES: u64 = 1 << 20;
-/// Where btrfs keeps its second superblock, in bytes: the first MiB of it may be all zeros but for the first one.
+/// Offset of the second superblock of btrfs, in bytes: its first MiB may be zero except for the first superblock.
 const BTRFS_MIRROR: u64 = 64 << 20;
 /// The size of a btrfs superblock.
 const BTRFS_MIRROR_BYTES: usize = 4096;
-/// `blkid -p` found nothing, or could not look (blkid(8)).
+/// Exit status: `blkid -p` found nothing, or could not read the device (blkid(8)).
 const NOTHING: i32 = 2;
-/// `blkid -p` found signatures that exclude each other.
+/// Exit status: `blkid -p` found signatures that exclude each other.
 const AMBIVALENT: i32 = 8;
 
-/// What is on a device.
+/// The content of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Content {
-    /// No signature, and nothing but zeros where one could be.
+    /// No signature, and only zeros where a signature could be.
     Blank,
-    /// No signature that is known, and bytes, the first at this offset.
+    /// No known signature, but non-zero bytes, the first at this offset.
     Unsigned { at: u64 },
-    /// The magic number of a file system of ours, and a superblock that is not right.
+    /// The magic number of a supported file system, with an invalid superblock.
     Broken(FsType),
-    /// A file system of ours.
+    /// A supported file system.
     Filesystem(FsType),
-    /// A partition table, a volume manager's label, another file system: as `blkid` calls it.
+    /// A partition table, a volume manager's label or another file system, by the name that `blkid` gives it.
     Foreign(String),
     /// Several signatures that exclude each other.
     Ambivalent,
 }
 
-/// Looks. Past `blkid`'s own cache, which may be older than the device.
+/// Probes the device, without `blkid`'s cache, which may be older than the device.
 pub(super) fn look(device: &BlockDevice) -> Result<Content, MountError> {
     let tool = tool_call("blkid", &["-p", "-o", "export"], &device.path, PROBE_WITHIN);
     let output = tool.run()?;
@@ -55,7 +54,7 @@ pub(super) fn look(device: &BlockDevice) -> Result<Content, MountError> {
     }
 }
 
-/// What `blkid` means; absent: it failed.
+/// Parses the output of `blkid`. `None`: it failed.
 fn parse(output: &ToolOutput) -> Option<Content> {
     match output.status {
         0 => {}
@@ -70,7 +69,7 @@ fn parse(output: &ToolOutput) -> Option<Content> {
             .find(|(found, _)| *found == name)
             .map(|(_, value)| value)
     };
-    // A partition that is empty has words all the same: those that tell where it lies (`PART_ENTRY_..`).
+    // `blkid` prints values for an empty partition too: those that describe its location (`PART_ENTRY_..`).
     if let Some(table) = value("PTTYPE") {
         return Some(Content::Foreign(format!(
             "a partition table ({})",
@@ -86,7 +85,7 @@ fn parse(output: &ToolOutput) -> Option<Content> {
     }
 }
 
-/// What is on a device without a signature.
+/// Reads the content of a device without a signature.
 fn unsigned(device: &BlockDevice) -> Result<Content, MountError> {
     let size = device.size_bytes()?;
     if size == 0 {
@@ -177,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_label_cannot_pass_for_a_type() {
-        // `blkid` escapes line ends in labels; a name that only begins alike does not count either.
+        // `blkid` escapes line breaks in labels. A key that only has the same prefix does not count either.
         let text = "LABEL=x\\nTYPE=ext4\nSEC_TYPE=ext2\nTYPE=vfat\n";
         assert_eq!(
             parse(&output(0, text)),

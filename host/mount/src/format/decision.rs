@@ -1,22 +1,22 @@
-//! The decision whether a device is formatted, used as it is, or refused. Pure, and the only place that says `Make`.
+//! Decides whether a device is formatted, used as it is, or refused. It is pure, and the only place that returns `Make`.
 //!
-//! Only what is blank is formatted, or what our own `mkfs` left unfinished; what is foreign, damaged or unclear is for a person to look at.
+//! Only a blank device is formatted, or one on which our own `mkfs` did not finish. Foreign, damaged or unclear content requires an administrator.
 
 use super::content::Content;
 use super::{BlockFilesystem, FsType, StorageAccess, damaged, unusable};
 use crate::block::BlockDevice;
 use wasmount_core::mounter::MountError;
 
-/// What happens to the device.
+/// The decision for a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// A file system is made, over whatever is there.
+    /// A file system is made, over whatever the device contains.
     Make(FsType),
-    /// The one that is there is mounted.
+    /// The existing file system is mounted.
     Use(FsType),
 }
 
-/// Decides. `is_unfinished`: our own `mkfs` was begun on it and nobody has mounted the result.
+/// Decides. `is_unfinished`: our own `mkfs` was started on the device and its result was never mounted.
 pub(super) fn decide(
     device: &BlockDevice,
     content: &Content,

@@ -1,5 +1,5 @@
-//! ext4: checked before every use, grown before it is mounted, since the kernel lets only a holder of CAP_SYS_RESOURCE grow a mounted one.
-//! Its superblock: `Documentation/filesystems/ext4/super.rst`.
+//! ext4: checked before every use and expanded before it is mounted, since the kernel requires CAP_SYS_RESOURCE to expand a mounted one. The
+//! superblock is described in `Documentation/filesystems/ext4/super.rst`.
 
 use super::{FsType, array, damaged, le16, le32, tool_call, unusable};
 use crate::block::BlockDevice;
@@ -8,32 +8,32 @@ use std::time::Duration;
 use uuid::Uuid;
 use wasmount_core::mounter::MountError;
 
-/// Where the superblock lies, in bytes.
+/// Offset of the superblock, in bytes.
 const SUPERBLOCK: u64 = 1024;
-/// Its size.
+/// Its size, in bytes.
 const SUPERBLOCK_BYTES: usize = 1024;
 /// `s_magic`.
 const MAGIC: u16 = 0xef53;
-/// Sizes of a block that `mkfs.ext4` chooses from, in bytes.
+/// Block sizes from which `mkfs.ext4` chooses, in bytes.
 const BLOCKS: [u64; 3] = [1024, 2048, 4096];
-/// `INCOMPAT_RECOVER` in `s_feature_incompat`: there is something in the journal.
+/// `INCOMPAT_RECOVER` in `s_feature_incompat`: the journal is not empty.
 const NEEDS_RECOVERY: u32 = 0x4;
 /// `INCOMPAT_64BIT`: sizes have upper halves.
 const IS_64_BIT: u32 = 0x80;
-/// The least that `resize2fs` makes a group of, beside its own tables, in blocks (`adjust_fs_info`).
+/// The smallest group that `resize2fs` makes, without its tables, in blocks (`adjust_fs_info`).
 const LEAST_GROUP: u64 = 50;
-/// Two bitmaps in each group.
+/// Each group has two bitmaps.
 const BITMAPS: u64 = 2;
-/// `resize2fs` goes by whole pages of memory, in bytes.
+/// `resize2fs` works in whole pages of memory, in bytes.
 const PAGE_BYTES: u64 = 4096;
-/// How long a check or a growth may take. 6 hours: a full check of some TB of small files on slow disks; killing it half-way gains nothing.
+/// Deadline of a check or an expansion. 6 hours: a full check of some TB of small files on slow disks. Killing it half-way gains nothing.
 const CHECK_WITHIN: Duration = Duration::from_hours(6);
-/// `e2fsck` exits with a sum of these; those below 4 say that all is well now.
+/// `e2fsck` exits with a sum of these bits. Sums below 4 mean that the file system is in order.
 const UNCORRECTED: i32 = 4;
-/// From here on it could not work at all.
+/// From this value on, `e2fsck` could not run at all.
 const OPERATIONAL: i32 = 8;
 
-/// What the superblock says, as far as it is read.
+/// The fields of the superblock that are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Superblock {
     block_bytes: u64,
@@ -44,12 +44,12 @@ struct Superblock {
     needs_recovery: bool,
     /// Seconds; 0: never.
     mounted_at: u32,
-    /// Since the last check.
+    /// Number of mounts since the last check.
     mounts: u16,
     uuid: Uuid,
 }
 
-/// Whether these first bytes of a device have the magic number.
+/// Whether these first bytes of a device contain the magic number.
 pub(super) fn has_magic(first: &[u8]) -> bool {
     first
         .get(SUPERBLOCK as usize..)
@@ -61,15 +61,15 @@ pub(super) fn is_clean(device: &BlockDevice) -> Result<bool, MountError> {
     Ok(!superblock(device)?.needs_recovery)
 }
 
-/// Whether it has this name, and nobody has mounted it for writing since it was made. The checksum may be wrong: one torn byte makes neither of
-/// the two true.
+/// Whether the file system has this UUID and was never mounted for writing since it was made. The checksum may be wrong: a single torn byte does not
+/// change either of the two.
 pub(super) fn was_never_mounted(device: &BlockDevice, uuid: Uuid) -> Result<bool, MountError> {
     let found = parse(&device.read_at(SUPERBLOCK, SUPERBLOCK_BYTES)?);
     Ok(found.is_some_and(|it| it.uuid == uuid && it.mounted_at == 0 && it.mounts == 0))
 }
 
-/// Whether no other ext4 lies where the superblock is gone: one has a copy of it at the beginning of its second group, and a group has as many
-/// blocks as a block has bits.
+/// Whether the device contains no copy of another ext4, when the superblock is missing. An ext4 has a copy of its superblock at the start of its
+/// second group, and a group has as many blocks as a block has bits.
 pub(super) fn has_no_copy_of_another(device: &BlockDevice, uuid: Uuid) -> Result<bool, MountError> {
     for block in BLOCKS {
         let first_block = u64::from(block == SUPERBLOCK);
@@ -82,15 +82,15 @@ pub(super) fn has_no_copy_of_another(device: &BlockDevice, uuid: Uuid) -> Result
     Ok(true)
 }
 
-/// Mends what can be mended without a person, and grows it to its device. It is mounted nowhere.
+/// Repairs what can be repaired automatically, and expands the file system to the size of its device. It must not be mounted.
 pub(super) fn check_and_grow(device: &BlockDevice) -> Result<(), MountError> {
     let grows = can_grow(&superblock(device)?, device.size_bytes()?);
-    // `resize2fs` wants a full check before.
+    // `resize2fs` requires a full check first.
     check(device, if grows { &["-f", "-p"] } else { &["-p"] })?;
     if grows { resize(device) } else { Ok(()) }
 }
 
-/// Grows it while it is mounted, at a place that this host's mount table shows.
+/// Expands it while it is mounted, at a path that this host's mount table shows.
 pub(super) fn grow_mounted(device: &BlockDevice) -> Result<(), MountError> {
     let grows = can_grow(&superblock(device)?, device.size_bytes()?);
     if grows { resize(device) } else { Ok(()) }
@@ -130,20 +130,20 @@ fn check(device: &BlockDevice, arguments: &[&str]) -> Result<(), MountError> {
     }
 }
 
-/// Whether `e2fsck` could not begin because of the superblock's checksum (libext2fs' words for `EXT2_ET_SB_CSUM_INVALID`).
+/// Whether `e2fsck` could not start because of the superblock's checksum (message of libext2fs for `EXT2_ET_SB_CSUM_INVALID`).
 fn is_torn(output: &ToolOutput) -> bool {
     output
         .stderr
         .contains("Superblock checksum does not match superblock")
 }
 
-/// Whether `resize2fs` was refused by the kernel (its words for `EPERM`).
+/// Whether the kernel rejected the request of `resize2fs` (its message for `EPERM`).
 fn is_forbidden(output: &ToolOutput) -> bool {
     output.stderr.contains("Permission denied to resize")
         || output.stderr.contains("Operation not permitted")
 }
 
-/// Whether `resize2fs` would make it larger: it leaves a last group alone that would hold hardly more than its own tables.
+/// Whether `resize2fs` would expand the file system: it does not add a last group that would hold little more than its own tables.
 fn can_grow(superblock: &Superblock, device_bytes: u64) -> bool {
     let pages = device_bytes - device_bytes % PAGE_BYTES.max(superblock.block_bytes);
     let blocks = pages / superblock.block_bytes;
@@ -171,7 +171,7 @@ fn parse(bytes: &[u8]) -> Option<Superblock> {
         return None;
     }
     let block_bytes = 1024_u64.checked_shl(le32(bytes, 0x18)?)?;
-    // The kernel takes 1 KiB to 64 KiB.
+    // The kernel accepts block sizes from 1 KiB to 64 KiB.
     if !(1024..=65536).contains(&block_bytes) {
         return None;
     }
@@ -219,11 +219,11 @@ mod tests {
         for (mib, device, expected) in [
             (512, 512 * MIB, false),
             (512, 512 * MIB + 4096, false),
-            // A group of its own needs 564 blocks.
+            // A new group needs 564 blocks.
             (512, 512 * MIB + 563 * 4096, false),
             (512, 512 * MIB + 564 * 4096, true),
             (512, 640 * MIB, true),
-            // Within the last group there are no tables to make.
+            // An expansion within the last group needs no new tables.
             (520, 520 * MIB + 4096, true),
             (520, 520 * MIB + 4095, false),
             (512, 511 * MIB, false),

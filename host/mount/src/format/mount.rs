@@ -1,7 +1,7 @@
-//! A file system on a device as a mount that is attached nowhere, and the proof that it is the device that was meant.
+//! Mounts a file system on a device as a detached mount, and verifies that it is the intended device.
 //!
-//! The path in `/dev` may lead elsewhere by now, the kernel may hand out what somebody else has mounted, and what is on the device may be
-//! damaged or a copy.
+//! The path in `/dev` may lead to another device by now, the kernel may return a file system that another process mounted, and the content of the
+//! device may be damaged or a copy.
 
 use super::{FsType, StorageAccess, damaged, describe, unusable};
 use crate::block::{BlockDevice, DeviceNumber};
@@ -15,11 +15,11 @@ use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
 use wasmount_core::mounter::MountError;
 
-/// The option of ext4 that says what follows an error. Never a panic: `plan::options` refuses that.
+/// The option of ext4 for the behaviour after an error. It is never a panic: `plan::options` rejects that.
 const ERRORS: &str = "errors";
 
-/// Tells the kernel how to mount. `options` are the file system's own. The storage is not looked at, so this can come before anything is written
-/// to it: nothing is formatted for an option that this kernel does not take.
+/// Gives the kernel the mount options. `options` are those of the file system itself. Storage is not accessed, so this can run before anything is
+/// written: a device is not formatted for an option that this kernel does not accept.
 pub(super) fn configure(
     device: &BlockDevice,
     fs_type: FsType,
@@ -56,7 +56,7 @@ pub(super) fn mount(
     Ok(mount)
 }
 
-/// Whether the device's path still leads to it.
+/// Verifies that the device's path still leads to it.
 pub(super) fn require_path(device: &BlockDevice) -> Result<(), MountError> {
     let found = stat(&device.path).map_err(|errno| kernel("stat", describe(device), errno))?;
     let is_device = FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice;
@@ -68,14 +68,14 @@ pub(super) fn require_path(device: &BlockDevice) -> Result<(), MountError> {
     Err(unusable(device, reason))
 }
 
-/// Refuses a device that is mounted, or that a volume manager or another host holds. A mount of ours that was just dropped may live on for a
+/// Refuses a device that is mounted, or that a volume manager or another host holds. A mount of this host that was just dropped may live on for a
 /// moment.
 pub(super) fn require_free(device: &BlockDevice) -> Result<(), MountError> {
     let is_free = || Ok((!is_held(device)?).then_some(()));
     retry(is_free)?.ok_or_else(|| in_use(device))
 }
 
-/// What the host itself sets.
+/// The options that the host sets itself.
 fn own_options(
     fs_type: FsType,
     access: StorageAccess,
@@ -83,14 +83,14 @@ fn own_options(
 ) -> Vec<(&'static str, &'static str)> {
     let mut options = Vec::new();
     if fs_type == FsType::Ext4 && !asked.iter().any(|(name, _)| name == ERRORS) {
-        // Else the superblock says what happens, and whoever has written it may have chosen that the node panics (ext4(5)).
+        // Otherwise the superblock decides, and its author may have chosen a panic of the node (ext4(5)).
         options.push((ERRORS, "remount-ro"));
     }
     if access != StorageAccess::ReadWrite {
         options.push(("ro", ""));
     }
     if access == StorageAccess::Untouched {
-        // Even a read-only mount replays the journal, which writes.
+        // Even a read-only mount replays the journal, which writes to the device.
         options.push(match fs_type {
             FsType::Ext4 => ("noload", ""),
             FsType::Xfs => ("norecovery", ""),
@@ -98,13 +98,13 @@ fn own_options(
         });
     }
     if fs_type == FsType::Xfs {
-        // A clone or a restored snapshot has the UUID of its origin, which may be mounted beside it.
+        // A clone or a restored snapshot has the UUID of its origin, which may be mounted at the same time.
         options.push(("nouuid", ""));
     }
     options
 }
 
-/// What the kernel means.
+/// Maps an error number of the kernel to an error.
 fn refused(device: &BlockDevice, fs_type: FsType, errno: Errno) -> MountError {
     match errno {
         Errno::BUSY => in_use(device),
@@ -133,10 +133,10 @@ fn refused(device: &BlockDevice, fs_type: FsType, errno: Errno) -> MountError {
     }
 }
 
-/// Makes sure that the mount shows this device and no other.
+/// Verifies that the mount shows this device and no other.
 ///
-/// The root of ext4 and xfs has the device's number. That of btrfs has one of its own, so there the proof is another, which holds for all:
-/// the mount is new (`create` is exclusive), the path led to the device, and the device, which was free, is held now.
+/// The root of ext4 and xfs has the device's number. The root of btrfs has its own number, so another proof is needed, which holds for all types: the
+/// mount is new (`create` is exclusive), the path led to the device, and the device was free before and is claimed now.
 fn verify(device: &BlockDevice, fs_type: FsType, mount: &OwnedFd) -> Result<(), MountError> {
     let root = identity(mount, describe(device))?;
     let number = DeviceNumber {
@@ -154,7 +154,7 @@ fn verify(device: &BlockDevice, fs_type: FsType, mount: &OwnedFd) -> Result<(), 
     ))
 }
 
-/// Whether somebody has claimed the device: who mounts does, and an exclusive open does. By the descriptor: it is this device.
+/// Whether the device is claimed: a mount claims it, and so does an exclusive open. The check uses the descriptor, so it concerns this device.
 fn is_held(device: &BlockDevice) -> Result<bool, MountError> {
     let path = format!("/proc/self/fd/{}", device.file.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;

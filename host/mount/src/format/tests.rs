@@ -1,4 +1,4 @@
-//! Real tools on real loop devices, in a mount namespace that dies with the test.
+//! Real tools on real loop devices, in a mount namespace that ends with the test.
 
 mod blank;
 mod checked;
@@ -24,7 +24,7 @@ use std::process::Command;
 use wasmount_core::names::{DriverName, VolumeId};
 
 const MIB: u64 = 1 << 20;
-/// The least that all three take: `mkfs.xfs` wants 300 MiB.
+/// The smallest size that all three types accept: `mkfs.xfs` requires 300 MiB.
 const SIZE: u64 = 320 * MIB;
 const RW: StorageAccess = StorageAccess::ReadWrite;
 const FLAGS: MountFlags = MountFlags {
@@ -39,13 +39,13 @@ struct Bench {
     source: Source,
 }
 
-/// An image file on a loop device, detached when it is dropped.
+/// An image file on a loop device. It is detached when this value is dropped.
 struct Disk {
     image: PathBuf,
     device: BlockDevice,
 }
 
-/// Runs a test where its mounts are seen by nobody else.
+/// Runs a test in its own mount namespace, so that no other process sees its mounts.
 fn privileged(test: impl FnOnce(&Bench) + Send + 'static) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_owned();
@@ -125,7 +125,7 @@ impl Disk {
         text(&self.device.path)
     }
 
-    /// The path, for a program that writes to the device: a child that another test has just forked may hold a mount until it executes.
+    /// The path, for a program that writes to the device. A child that another test has just forked may hold a mount until its exec.
     fn free_path(&self) -> &str {
         mount::require_free(&self.device).unwrap();
         self.path()
@@ -148,7 +148,7 @@ impl Disk {
         file.sync_all().unwrap();
     }
 
-    /// Makes a byte another one: a checksum may hold any value.
+    /// Changes a byte to another value: a checksum may have any value.
     fn flip(&self, at: u64) {
         let mut byte = [0];
         let file = File::open(&self.device.path).unwrap();
@@ -164,7 +164,7 @@ impl Disk {
         run("blockdev", &["--flushbufs", self.path()]);
     }
 
-    /// Of what is on the disk: ext4 changes its superblock in memory, even where it never writes it.
+    /// Digest of the data on the disk: ext4 changes its superblock in memory, even if it never writes it.
     fn digest(&self) -> Vec<u8> {
         mount::require_free(&self.device).unwrap();
         run("blockdev", &["--flushbufs", self.path()]);
@@ -177,7 +177,7 @@ impl Disk {
             if count == 0 {
                 break;
             }
-            // Most of it is.
+            // Most of the disk is zeros.
             if buffer[..count] != zeros[..count] {
                 hash.update(block.to_le_bytes());
                 hash.update(&buffer[..count]);
@@ -189,7 +189,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Mounted still: it goes with its last user.
+        // It is still mounted, so the kernel detaches it when the last user closes it.
         let _ = Command::new("losetup").args(["-d", self.path()]).output();
     }
 }
@@ -219,7 +219,7 @@ fn run(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A path into a mount that is attached nowhere.
+/// A path into a detached mount.
 fn inside(mount: &OwnedFd, name: &str) -> PathBuf {
     Path::new("/proc/self/fd")
         .join(mount.as_raw_fd().to_string())

@@ -1,5 +1,5 @@
-//! xfs: its journal is replayed by the kernel at mount, and a mounted one can be grown with the right to mount.
-//! There is no check to run: `fsck.xfs` does nothing by design, and a damaged superblock shows at mount.
+//! xfs: the kernel replays its journal at mount, and a mounted xfs can be expanded with the right to mount. There is no check to run: `fsck.xfs` does
+//! nothing by design, and the mount detects a damaged superblock.
 
 use super::{array, describe, tool_call};
 use crate::block::BlockDevice;
@@ -13,18 +13,18 @@ use wasmount_sys::xfs::{geometry, grow as grow_data};
 
 /// The first bytes of a device.
 const MAGIC: &[u8] = b"XFSB";
-/// `sb_uuid`, in bytes from the beginning.
+/// Offset of `sb_uuid`, in bytes.
 const UUID: usize = 32;
-/// `sb_inprogress`, in bytes from the beginning: not 0 until `mkfs.xfs` is done, and until then the kernel does not mount it.
+/// Offset of `sb_inprogress`, in bytes. It is not 0 until `mkfs.xfs` is done, and the kernel does not mount the file system before.
 const IN_PROGRESS: usize = 126;
-/// The least sector, and more than what is read of the superblock.
+/// The smallest sector, and more than is read of the superblock.
 const SUPERBLOCK_BYTES: usize = 512;
-/// How long the look at the journal may take. 5 minutes: a journal has 2 GiB at most, and all of it may be read.
+/// Deadline of reading the journal. 5 minutes: a journal has 2 GiB at most, and all of it may be read.
 const LOG_WITHIN: Duration = Duration::from_mins(5);
-/// Where the journal begins and ends after `mkfs.xfs`, which writes one record: that it was unmounted.
+/// Position at which the journal begins and ends after `mkfs.xfs`, which writes one record: that the file system was unmounted.
 const AFTER_MKFS: u64 = 2;
 
-/// Whether these first bytes of a device have the magic number.
+/// Whether these first bytes of a device contain the magic number.
 pub(super) fn has_magic(first: &[u8]) -> bool {
     first.starts_with(MAGIC)
 }
@@ -38,7 +38,8 @@ pub(super) fn is_clean(device: &BlockDevice) -> Result<bool, MountError> {
         .ok_or_else(|| tool.failed(&output))
 }
 
-/// Whether it has this name, and nobody can have mounted it for writing since `mkfs.xfs` began. A journal that cannot be read does not say so.
+/// Whether the file system has this UUID and cannot have been mounted for writing since `mkfs.xfs` started. If the journal cannot be read, the answer
+/// is no.
 pub(super) fn was_never_mounted(device: &BlockDevice, uuid: Uuid) -> Result<bool, MountError> {
     let first = device.read_at(0, SUPERBLOCK_BYTES)?;
     if array(&first, UUID).map(Uuid::from_bytes) != Some(uuid) {
@@ -52,10 +53,10 @@ pub(super) fn was_never_mounted(device: &BlockDevice, uuid: Uuid) -> Result<bool
     Ok(parse_log(&String::from_utf8_lossy(&output.stdout)) == Some((AFTER_MKFS, true)))
 }
 
-/// Grows it to its device, while it is mounted. The kernel leaves out an end that is too small for a group.
+/// Expands it to the size of its device, while it is mounted. The kernel does not use a remainder that is too small for a group.
 pub(super) fn grow(device: &BlockDevice, root: &OwnedFd) -> Result<(), MountError> {
     let failed = |operation: &str, errno| kernel(operation, describe(device), errno);
-    // The descriptor of a mount is a place only; the request wants an opened file.
+    // The descriptor of a mount is opened with `O_PATH`; the ioctl requires an opened file.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = openat(root, c".", flags, Mode::empty()).map_err(|errno| failed("open", errno))?;
     let found = geometry(&opened).map_err(|errno| failed("XFS_IOC_FSGEOMETRY", errno))?;
@@ -69,7 +70,7 @@ pub(super) fn grow(device: &BlockDevice, root: &OwnedFd) -> Result<(), MountErro
     grow_data(&opened, blocks).map_err(|errno| failed("XFS_IOC_FSGROWFSDATA", errno))
 }
 
-/// Where the journal begins, and whether it is empty, from the line `log tail: 2 head: 2 state: <CLEAN>`.
+/// The start of the journal, and whether it is empty, from the line `log tail: 2 head: 2 state: <CLEAN>`.
 fn parse_log(text: &str) -> Option<(u64, bool)> {
     let line = text
         .lines()

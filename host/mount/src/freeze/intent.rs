@@ -1,7 +1,7 @@
-//! What is about to be frozen, written down in the run directory before it is: one file a freeze, gone when everything is thawed. It dies with the
-//! mounts that it speaks of, so nothing is synced.
+//! Freeze intents in the run directory, written before a freeze: one file for each freeze, removed when everything is thawed. An intent ends with the
+//! mounts that it describes, so it is not synced.
 //!
-//! It must not know how a file system is thawed.
+//! This module does not know how a file system is thawed.
 
 use crate::block::BlockRecord;
 use crate::failure::{MountSetupError, io};
@@ -11,18 +11,18 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 use wasmount_core::mounter::MountError;
 
-/// In the run directory.
+/// The directory in the run directory.
 const DIRECTORY: &str = "frozen";
-/// Only root reads it.
+/// Only root can read it.
 const DIRECTORY_MODE: u32 = 0o700;
 
-/// The directory.
+/// The directory of all intents.
 #[derive(Debug)]
 pub(super) struct Intents {
     directory: PathBuf,
 }
 
-/// One freeze.
+/// The intent of one freeze.
 #[derive(Debug)]
 pub(super) struct Intent {
     file: PathBuf,
@@ -30,7 +30,7 @@ pub(super) struct Intent {
 }
 
 impl Intents {
-    /// Makes the directory if need be, and reads what an earlier host left.
+    /// Creates the directory if necessary, and reads what an earlier host left.
     pub(super) fn open(run_directory: &Path) -> Result<(Self, Vec<Intent>), MountSetupError> {
         let directory = run_directory.join(DIRECTORY);
         DirBuilder::new()
@@ -44,14 +44,14 @@ impl Intents {
             let file = entry.map_err(failed)?.path();
             match serde_json::from_slice(&fs::read(&file).map_err(failed)?) {
                 Ok(devices) => left.push(Intent { file, devices }),
-                // It is whole before anything is frozen.
+                // An intent is complete before anything is frozen, so an unreadable one is removed.
                 Err(_) => fs::remove_file(&file).map_err(failed)?,
             }
         }
         Ok((Self { directory }, left))
     }
 
-    /// To be called before the first of these is frozen.
+    /// Must be called before the first of these devices is frozen.
     pub(super) fn write(&self, devices: &[BlockRecord]) -> Result<Intent, MountError> {
         let intent = Intent {
             file: self.directory.join(Uuid::new_v4().to_string()),
@@ -72,18 +72,18 @@ impl Intents {
 }
 
 impl Intent {
-    /// What lies below the file systems.
+    /// The devices below the file systems.
     pub(super) fn devices(&self) -> &[BlockRecord] {
         &self.devices
     }
 
-    /// Nothing of it is frozen any more; or something is, and the next host tries again.
+    /// Removes the intent if nothing of it is frozen any more. Otherwise it is kept, and the next host tries again.
     pub(super) fn end(self, is_thawed: bool) {
         let file = self.file.display();
         if !is_thawed {
             tracing::warn!(%file, "the freeze intent is kept for the next start");
         } else if let Err(error) = fs::remove_file(&self.file) {
-            // What is not frozen is not hurt by being thawed.
+            // To thaw a file system that is not frozen is harmless.
             tracing::debug!(%file, %error, "the freeze intent remains");
         }
     }

@@ -1,7 +1,7 @@
-//! Which mounts show images: by way of the loop devices that the mount table names.
+//! Finds the mounts of images by the loop devices that the mount table lists.
 //!
-//! What is frozen is a clone of a mount that nobody sees: whoever unmounts meanwhile need not wait. A device is asked only if the file behind it has
-//! a name that is looked for: asking about another may mean to ask a dead server.
+//! A detached clone of the mount is frozen, which no other process sees, so an unmount meanwhile does not have to wait. A device is queried only if
+//! its backing file has a searched name: querying another device could access a dead server.
 
 use super::{Image, failed};
 use crate::block::loop_device::{self, Attached};
@@ -15,13 +15,13 @@ use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use wasmount_core::mounter::MountError;
 
-/// How a root is opened.
+/// Flags with which a root is opened.
 const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// A mount of a loop device. `None`: the device is not bound to that file any more, so it has none.
+/// A mount of a loop device. `None`: the device is no longer bound to that file, so no mount shows it.
 pub(super) fn of(record: &BlockRecord) -> Result<Option<OwnedFd>, MountError> {
     if !loop_device::is_bound(record)? {
         return Ok(None);
@@ -34,7 +34,7 @@ pub(super) fn of(record: &BlockRecord) -> Result<Option<OwnedFd>, MountError> {
     }
 }
 
-/// The loop devices of images that can be written, and a clone of one mount of each.
+/// The loop devices of images that are writable, and a clone of one mount of each.
 pub(super) fn mounted(
     images: &[Image<'_>],
 ) -> Result<(Vec<BlockRecord>, Vec<OwnedFd>), MountError> {
@@ -63,14 +63,14 @@ pub(super) fn mounted(
     Ok((records, mounts))
 }
 
-/// The root of a clone of a mount. There is none of a mount that somebody made unbindable (mount_namespaces(7)).
+/// The root of a detached clone of a mount. `None` for a mount that was made unbindable (mount_namespaces(7)).
 fn aside(mount: &OwnedFd) -> Option<OwnedFd> {
     let clone = clone_mount(mount, "what is mounted of an image").ok()?;
-    // A clone itself is opened as a path, through which nothing is frozen (open_tree(2)). The file keeps the clone alive.
+    // The clone itself is opened with `O_PATH`, which cannot freeze (open_tree(2)). The open file keeps the clone alive.
     openat(&clone, c".", DIRECTORY, Mode::empty()).ok()
 }
 
-/// One mount of a device. Another mount may lie on it, or in its path: then the next one is tried.
+/// Opens one mount of a device. If another mount covers it or its path, the next mount of the device is tried.
 fn open(table: &[MountLine], device: DeviceNumber) -> Option<OwnedFd> {
     let mut lines = table
         .iter()

@@ -13,10 +13,10 @@ use tempfile::TempDir;
 
 const DIRECTORY: &str = "WASMOUNT_TEST_FREEZE_DIRECTORY";
 const IMAGE_BYTES: u64 = 16 << 20;
-/// For what must happen. Generous: other tests share the machine.
+/// Deadline of what must happen. It is generous because other tests share the machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Images with file systems that are mounted beside them; thawed and unmounted when it is dropped.
+/// Images with mounted file systems. They are thawed and unmounted when this is dropped.
 struct Mounts {
     directory: TempDir,
     names: Vec<&'static str>,
@@ -72,7 +72,7 @@ impl Mounts {
         self.names.iter().map(|name| self.is_frozen(name)).collect()
     }
 
-    /// Of a host with these directories.
+    /// A mounter with these directories.
     fn mounter(&self) -> LocalMounter {
         let directory = self.directory.path();
         let config = MounterConfig {
@@ -96,7 +96,7 @@ impl Mounts {
 impl Drop for Mounts {
     fn drop(&mut self) {
         for name in &self.names {
-            // One that stays frozen would keep its loop device for ever.
+            // A file system that stays frozen would keep its loop device for ever.
             if let Ok(mount) = std::fs::File::open(self.path(name)) {
                 let _ = sys::thaw(&mount);
             }
@@ -171,7 +171,7 @@ fn privileged_a_file_system_is_thawed_though_the_copy_hangs() {
         let frozen = freeze(&freezer, mounts.directory.path(), &["a", "b"]);
         assert_eq!(mounts.are_frozen(), [true; 2]);
         wait_until(|| mounts.are_frozen() == [false; 2]);
-        // The end of the copy does not thaw what another has frozen since.
+        // The end of the copy does not thaw what another copy has frozen since.
         let other = mounts.open("a");
         sys::freeze(&other).unwrap();
         drop(frozen);
@@ -211,7 +211,7 @@ fn privileged_a_mounter_thaws_at_its_end() {
         let frozen = freeze(&freezer, directory, &["a", "b"]);
         assert_eq!(mounts.are_frozen(), [true; 2]);
         drop(mounter);
-        // At once, and not when the guard's time is over.
+        // It is thawed at once, and not only when the guard's time is over.
         assert_eq!(mounts.are_frozen(), [false; 2]);
         drop(frozen);
         let late = freeze(&freezer, directory, &["a", "b"]);
@@ -250,7 +250,7 @@ fn privileged_a_mount_left_frozen_is_thawed_at_start() {
         child.wait().unwrap();
         assert_eq!((mounts.are_frozen(), mounts.intents()), (vec![true; 2], 1));
         let _host = mounts.mounter();
-        // At once: nobody may unmount what is frozen.
+        // It is refused at once: what is frozen must not be unmounted.
         assert_eq!((mounts.are_frozen(), mounts.intents()), (vec![false; 2], 0));
         std::fs::write(mounts.path("a").join("file"), "written").unwrap();
     });
@@ -344,7 +344,7 @@ fn an_intent_outlives_its_host_and_a_torn_one_is_dropped() {
     let (intents, left) = Intents::open(directory.path()).unwrap();
     let [left] = left.try_into().unwrap();
     assert_eq!(left.devices(), first.devices());
-    // It is not written over.
+    // The existing intent is not overwritten.
     intents.write(&[]).unwrap().end(false);
     let (_, left) = Intents::open(directory.path()).unwrap();
     let mut counts: Vec<_> = left.iter().map(|it| it.devices().len()).collect();

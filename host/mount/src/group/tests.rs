@@ -1,4 +1,4 @@
-//! The walk that gives a volume to a group.
+//! The walk that applies a group to a volume.
 
 use super::*;
 use crate::namespace::in_a_namespace;
@@ -33,14 +33,14 @@ impl Tree {
         self.directory.path().join(name)
     }
 
-    /// Runs a test in a mount namespace that dies with it.
+    /// Runs a test in a mount namespace that ends with it.
     fn isolated(self, test: impl FnOnce(&Self) + Send + 'static) {
         in_a_namespace(move || {
             test(&self);
         });
     }
 
-    /// A file system in memory: a disk takes a millisecond for each new file.
+    /// Mounts a tmpfs: on a disk each new file takes a millisecond.
     fn mount_memory(&self, name: &str) {
         let (point, options) = (self.path(name), Some(c"mode=0700"));
         mount("none", &point, "tmpfs", MountFlags::empty(), options).unwrap();
@@ -68,7 +68,7 @@ impl Tree {
         (status.gid(), status.mode() & 0o7777)
     }
 
-    /// When each entry was changed last.
+    /// Time of the last change of each entry.
     fn changes(&self) -> Vec<(PathBuf, i64, i64)> {
         let mut found = Vec::new();
         let mut waiting = vec![self.path("volume")];
@@ -95,7 +95,7 @@ fn set_mode(path: &Path, mode: u32) {
 fn a_group_is_a_number_and_nothing_else() {
     assert_eq!(group_number("0"), Ok(0));
     assert_eq!(group_number("4294967294"), Ok(4_294_967_294));
-    // The last one means "leave it" to chown.
+    // The last value means "unchanged" to chown.
     for group in [
         "",
         "root",
@@ -303,7 +303,7 @@ fn privileged_entries_that_come_and_go_meanwhile_are_no_error() {
                 for number in 0..200 {
                     let path = tree.path(&format!("volume/{number}"));
                     fs::remove_dir_all(&path).unwrap();
-                    // A link in the place of a directory that the walk has seen.
+                    // A link replaces a directory that the walk has already listed.
                     symlink("/etc", &path).unwrap();
                     fs::remove_file(&path).unwrap();
                     fs::create_dir(&path).unwrap();

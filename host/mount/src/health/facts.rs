@@ -1,5 +1,5 @@
-//! Looks at one place of a volume: its mount by descriptor, its file system by `statfs` and one read of its root, its device by sysfs, its image in
-//! the pool.
+//! Collects the facts of one path of a volume: its mount by descriptor, its file system by `statfs` and one read of its root, its device by sysfs,
+//! its image in the pool.
 
 use super::Place;
 use super::findings::{Device, Facts, FileSystem, Image, Root, SuperBlock, is_failure};
@@ -18,13 +18,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use wasmount_core::mounter::MountError;
 
-/// One directory for each mounted ext4, named as its device.
+/// Contains one directory for each mounted ext4, named after its device.
 const EXT4: &str = "/sys/fs/ext4";
-/// One directory for each mounted btrfs, named by its UUID.
+/// Contains one directory for each mounted btrfs, named by its UUID.
 const BTRFS: &str = "/sys/fs/btrfs";
 
 impl Node {
-    /// Everything that can be seen of a place.
+    /// Collects all facts of a path.
     pub(super) fn facts(&self, place: &Place) -> Result<Facts, MountError> {
         Ok(Facts {
             root: self.root(place)?,
@@ -59,7 +59,7 @@ impl Node {
 fn mounted(mount: &SeenMount, place: &Place) -> Result<Root, MountError> {
     let path = &place.path;
     let is_directory = matches!(place.source, Some(CheckedSource::Directory(_)));
-    // Only there: the root of a whole file system need not have any link, as FUSE's servers like it.
+    // Only for trees of a pool: the root of a whole file system may have a link count of 0, as FUSE servers often report.
     if is_directory && is_removed(&mount.root).map_err(|errno| kernel("statx", path, errno))? {
         return Ok(Root::Removed);
     }
@@ -74,7 +74,7 @@ fn file_system(mount: &SeenMount, path: &str) -> Result<Root, MountError> {
         Err(errno) => return Err(kernel("statfs", path, errno)),
     };
     let is_read_only = answer.f_flag.contains(StatVfsMountFlags::RDONLY);
-    // The table takes its time, and of other file systems it says no more than `statfs`.
+    // Reading the mount table is slow, and for other file systems it contains no more than `statfs`.
     let itself = if is_read_only || FsType::of_mounted(&mount.root)? == Some(FsType::Ext4) {
         let number = mount_id(&mount.root).map_err(|errno| kernel("statx", path, errno))?;
         mountinfo::of_mount(number)?.map(|line| SuperBlock::parse(&line.super_options))
@@ -87,7 +87,7 @@ fn file_system(mount: &SeenMount, path: &str) -> Result<Root, MountError> {
     }))
 }
 
-/// Reads the first entry of the root: `statfs` alone is answered from memory.
+/// Reads the first entry of the root, because `statfs` alone is answered from memory.
 fn read(mount: &SeenMount) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let read = openat(&mount.root, c".", flags, Mode::empty())
@@ -95,7 +95,7 @@ fn read(mount: &SeenMount) -> Result<(), Errno> {
         .and_then(|mut directory| directory.next().transpose());
     match read {
         Err(errno) if is_failure(errno) || exhausted(errno).is_some() => Err(errno),
-        // A server may keep this host from reading what its users may read.
+        // A server may deny this host what its users may read.
         _ => Ok(()),
     }
 }
@@ -122,13 +122,13 @@ fn device(block: &BlockRecord, place: &Place) -> Result<Device, MountError> {
         },
         errors: match place.shows {
             Shows::Mount(_) => counted_errors(block.number),
-            // What its user makes of a raw device is not this host's to see.
+            // The host does not interpret the content of a raw block volume.
             Shows::Node(_) | Shows::Device(_) => 0,
         },
     })
 }
 
-/// Whether the number is still the volume's device: numbers are given anew. A mount holds its own.
+/// Whether the number still belongs to the volume's device, because the kernel reuses numbers. A mount holds its own device.
 fn is_same(block: &BlockRecord, place: &Place) -> Result<bool, MountError> {
     match &place.source {
         _ if block.backing.is_some() => loop_device::is_bound(block),
@@ -156,7 +156,7 @@ fn image_state(
         (of.identity.device_major, of.identity.device_minor)
             != (backing.device_major, backing.device_minor)
     };
-    // Before the image's own size: of two that grow, the image is first.
+    // The device is read before the image: when both are expanded, the image is expanded first.
     let device_bytes = block.number.size_bytes()?;
     let at_its_place = open_confined(&pool, image.path.as_str(), flags).and_then(observe);
     match at_its_place {
@@ -168,7 +168,7 @@ fn image_state(
         } else {
             Image::Sound
         }),
-        // Another file system is mounted at the pool: that says nothing of the image.
+        // Another file system is mounted at the pool, which says nothing about the image.
         Ok(file) if is_elsewhere(&file) => Ok(Image::Sound),
         Ok(_) => Ok(Image::Moved),
         Err(Errno::NOENT | Errno::NOTDIR) if observe(&pool).is_ok_and(|it| !is_elsewhere(&it)) => {
@@ -178,8 +178,8 @@ fn image_state(
     }
 }
 
-/// Errors that the file system on a device has counted, as sysfs lists them (Documentation/ABI/testing/sysfs-fs-ext4, `errors_count`; btrfs(5),
-/// `error_stats`). 0 where none is mounted, or none that counts: xfs keeps no count. Only sysfs is opened, so no storage is asked.
+/// Number of errors that the file system on a device has counted, as sysfs lists them (Documentation/ABI/testing/sysfs-fs-ext4, `errors_count`;
+/// btrfs(5), `error_stats`). 0 if no file system is mounted, or if its type keeps no count, as xfs. Only sysfs is read, so storage is not accessed.
 fn counted_errors(number: DeviceNumber) -> u64 {
     let Ok(device) = fs::read_link(format!("/sys/dev/block/{number}")) else {
         return 0;
@@ -205,7 +205,7 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
     entries.filter_map(|it| Some(it.ok()?.path())).collect()
 }
 
-/// Of lines with a name and a count each.
+/// The sum of the counts of lines with a name and a count each.
 fn sum(lines: &str) -> u64 {
     let counts = lines.lines().filter_map(|line| line.split_once(' '));
     counts

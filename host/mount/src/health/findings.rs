@@ -1,30 +1,30 @@
-//! What the facts of one place mean: status, reason and a message with what to do.
+//! Interprets the facts of one path: status, reason and a message with advice.
 //!
-//! A full volume is no finding: statistics show it. A fact that cannot be determined is no finding either: an alarm must mean something.
+//! A full volume is not a finding: statistics show it. A fact that cannot be determined is not a finding either, so that alarms stay meaningful.
 
 use rustix::io::Errno;
 use wasmount_core::health::{Health, HealthStatus};
 
-/// What was seen at one place of a volume.
+/// The facts of one path of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) root: Root,
-    /// As it is recorded: users only read.
+    /// The record says that users only read.
     pub(super) is_read_only: bool,
-    /// What the volume lies on, if that is a block device.
+    /// The block device below the volume, if there is one.
     pub(super) device: Option<Device>,
 }
 
 /// The root of the mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Root {
-    /// The record's is not mounted there.
+    /// The recorded mount is not there.
     Lost,
-    /// It is a directory of a pool, and was removed from there.
+    /// It is a directory of a pool that was removed from the pool.
     Removed,
-    /// Looking at it, or reading it, failed.
+    /// Access to it failed.
     Failed(Errno),
-    /// A raw block volume: there is no file system of this host's to look at.
+    /// A raw block volume: the host mounts no file system of it.
     Raw,
     Shown(FileSystem),
 }
@@ -32,13 +32,13 @@ pub(super) enum Root {
 /// A file system that answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileSystem {
-    /// Here, for one reason or another (`statfs(2)`, `ST_RDONLY`).
+    /// It is read-only on this node, whatever the reason (`statfs(2)`, `ST_RDONLY`).
     pub(super) is_read_only: bool,
-    /// What the mount table says of the file system itself. It is asked only where that can make a difference.
+    /// The state of the file system itself in the mount table. It is read only if it can make a difference.
     pub(super) itself: Option<SuperBlock>,
 }
 
-/// State of a file system, whatever its mounts are.
+/// State of a file system, independent of its mounts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct SuperBlock {
     pub(super) is_read_only: bool,
@@ -48,13 +48,13 @@ pub(super) struct SuperBlock {
 /// The block device below.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Device {
-    /// The kernel has none of that number, or it is another one.
+    /// The kernel has no device with that number, or the number belongs to another device.
     Gone,
-    /// It could not be asked.
+    /// It could not be queried.
     Failed(Errno),
     There {
         image: Image,
-        /// Errors that the file system on it has counted.
+        /// Number of errors that the file system on it has counted.
         errors: u64,
     },
 }
@@ -62,12 +62,12 @@ pub(super) enum Device {
 /// The image behind a loop device, as its pool shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Image {
-    /// Whole, or none, or it cannot be told.
+    /// The image is complete, or there is none, or its state cannot be determined.
     Sound,
     Removed,
-    /// Another file has its place, or none, though it lives on somewhere.
+    /// Another file, or no file, has its path. The image itself may still exist elsewhere.
     Moved,
-    /// Cut off below the device.
+    /// It was truncated below the size of the device.
     Short {
         image_bytes: u64,
         device_bytes: u64,
@@ -75,8 +75,8 @@ pub(super) enum Image {
 }
 
 impl SuperBlock {
-    /// Reads the last word of a line of the mount table. Since Linux 6.15 an ext4 that was made read-only by an error says `emergency_ro` there,
-    /// and nowhere else; one that was shut down says `shutdown` (`_ext4_show_options`).
+    /// Parses the last field of a line of the mount table. Since Linux 6.15, an ext4 that an error made read-only shows `emergency_ro` there and
+    /// nowhere else; one that was shut down shows `shutdown` (`_ext4_show_options`).
     pub(super) fn parse(options: &str) -> Self {
         let has = |name: &str| options.split(',').any(|option| option == name);
         Self {
@@ -86,7 +86,7 @@ impl SuperBlock {
     }
 }
 
-/// Whether an error number says that storage is gone or gives nonsense, and not that this host may not ask.
+/// Whether an error number means that storage is gone or returns invalid data, and not that this host lacks permission.
 pub(super) fn is_failure(errno: Errno) -> bool {
     matches!(
         errno,
@@ -108,7 +108,7 @@ pub(super) fn is_failure(errno: Errno) -> bool {
     )
 }
 
-/// Everything that is wrong at a place, the device's first. `what` names volume and place.
+/// All findings at a path, those of the device first. `what` names volume and path.
 pub(super) fn findings(what: &str, facts: &Facts) -> Vec<Health> {
     let device = facts.device.iter().flat_map(of_device);
     let found = device.chain(of_root(&facts.root, facts.is_read_only));

@@ -105,7 +105,7 @@ fn a_label_is_told_from_another_and_shown_by_no_record() {
     for recorded in [labelled, of(&["noatime"])] {
         let text = serde_json::to_string(&recorded).unwrap();
         assert!(!text.contains("u:r:t"), "{text}");
-        // What an earlier host wrote has no label.
+        // An entry of an earlier host version has no label.
         assert_eq!(text.contains("label"), recorded.label.is_some());
         let read: RecordedCapability = serde_json::from_str(&text).unwrap();
         assert_eq!(read, recorded);
@@ -180,7 +180,7 @@ fn a_change_that_fails_changes_nothing() {
     });
     assert!(refused.is_err());
     assert_eq!(journal.entry(&key("v")).stage, Some(stage("/k/a")));
-    // A file that cannot be written: its directory is gone.
+    // The file cannot be written because its directory is gone.
     fs::remove_dir_all(run.path()).unwrap();
     let refused = journal.update(&key("w"), |entry| {
         entry.stage = Some(stage("/k/b"));

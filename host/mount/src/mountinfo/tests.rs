@@ -1,4 +1,4 @@
-//! Lines as the kernel writes them, and lines that it never would.
+//! Lines in the kernel's format, and invalid lines.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Lines of the mount table, and whose they can be.
+//! Lines of the mount table, and the drivers to which they can belong.
 
 use super::*;
 
@@ -31,10 +31,10 @@ fn what_lies_in_a_pool_and_a_granted_tmpfs_can_be_the_drivers() {
     for words in [
         "8:1 /srv/pool/v /t rw - ext4",
         "8:1 /srv/pool/a/b /t rw shared:1 - ext4",
-        // Removed under the mount.
+        // It was removed while it was mounted.
         "8:1 /srv/pool/.wasmount/trash/1//deleted /t rw - ext4",
         "0:50 / /t rw - tmpfs",
-        // By the file system on it.
+        // Shown by the file system on the device.
         "7:9 / /t rw - ext4",
     ] {
         assert!(own(true).include(&line(words)), "{words}");

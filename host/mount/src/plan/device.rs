@@ -1,6 +1,6 @@
-//! The step `device`: the facts that identify a block device, checked, and which grants could cover it.
+//! The step `device`: checks the facts that identify a block device, and finds the grants that could cover it.
 //!
-//! A plan that passes is not granted yet: a grant speaks of the device that is found, and [`is_covered`] decides then.
+//! A plan that passes is not granted yet: a grant describes the device that is found, so [`is_covered`] decides then.
 
 use super::matches;
 use crate::failure::shown;
@@ -13,29 +13,29 @@ use wasmount_core::mounter::MountError;
 
 /// The step's name in the contract.
 const STEP: &str = "device";
-/// Longest wait for a device, in milliseconds: 45 s leave a quarter of a call's default budget of 60 s to check, mend and mount it. A device
-/// that takes longer is there for the client's next try.
+/// Longest wait for a device, in milliseconds: 45 s leave a quarter of a call's default budget of 60 s to check, repair and mount it. A slower device
+/// is present when the client tries again.
 const WAIT_MS_MAX: u32 = 45_000;
 
-/// What a plan asks for: each fact at most once.
+/// The requested facts: each fact at most once.
 pub(crate) type WantedFacts = BTreeMap<DeviceFact, String>;
 
-/// A device that a plan names, well-formed, and not known to be beyond every grant.
+/// A well-formed device of a plan that at least one grant could cover.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckedDevice {
     pub(crate) facts: WantedFacts,
-    /// How long to wait for it.
+    /// Maximum wait for it.
     pub(crate) wait: Duration,
     /// One of these must cover the device that is found.
     pub(crate) grants: Vec<DeviceGrant>,
 }
 
-/// What is known of a device that is there. It has as many links as udev gave it.
+/// The known facts of an existing device. It has as many links as udev created.
 pub(crate) type DeviceFacts = BTreeSet<(DeviceFact, String)>;
 
 impl CheckedDevice {
-    /// Checks mount options under each grant, and keeps the grants that allow them all: what one grant allows must not be used on a device
-    /// that only another one covers.
+    /// Checks mount options under each grant, and keeps the grants that allow all of them: an option that one grant allows must not be used on a
+    /// device that only another grant covers.
     pub(crate) fn with_options<T, E>(
         self,
         check: impl Fn(&[String]) -> Result<T, E>,
@@ -69,7 +69,7 @@ pub(crate) fn check(
     if wait_ms > WAIT_MS_MAX {
         let reason =
             format!("{wait_ms} ms are more than {WAIT_MS_MAX}; clients retry, so wait less");
-        // A number may be computed from what the request says.
+        // The number may be computed from the request.
         return Err(invalid("wait-ms", reason, Blame::Of(Owner::Request)));
     }
     let facts = wanted(facts)?;
@@ -96,24 +96,24 @@ pub(crate) fn is_covered(grants: &[DeviceGrant], device: &DeviceFacts) -> bool {
             let mut known = device.iter().filter(|(known, _)| known == fact);
             known.any(|(_, value)| matches(pattern, value))
         };
-        // An empty grant is refused with the document; here it covers nothing.
+        // A document with an empty grant is rejected; here such a grant covers nothing.
         !grant.facts.is_empty() && grant.facts.iter().all(holds)
     };
     grants.iter().any(covers)
 }
 
-/// No grant covers a device of these facts.
+/// The error that no grant covers a device of these facts.
 pub(crate) fn not_granted(facts: &WantedFacts) -> MountError {
     let reason = format!(
         "no entry of `grants.devices` of the backend document covers the device with {}; add one whose facts all hold for it, such as `{{ facts: {{ .. }} }}`",
         in_words(facts)
     );
-    // All of them together name the device.
+    // All values together name the device.
     let values: Vec<&str> = facts.values().map(String::as_str).collect();
     crate::failure::not_granted(STEP, reason, Blame::word(values.join(" ")))
 }
 
-/// Facts for a message.
+/// Text of facts for a message.
 pub(crate) fn in_words(facts: &WantedFacts) -> String {
     let words: Vec<String> = facts
         .iter()
@@ -146,7 +146,7 @@ fn wanted(facts: &[(String, String)]) -> Result<WantedFacts, MountError> {
     Ok(wanted)
 }
 
-/// Whether a device with the wanted facts can be covered. Of a link nothing follows: the device may have others.
+/// Whether a device with the requested facts can be covered. A requested link proves nothing: the device may have other links.
 fn could_cover(grant: &DeviceGrant, wanted: &WantedFacts) -> bool {
     grant.facts.iter().all(|(fact, pattern)| {
         let named = wanted.get(fact).filter(|_| !fact.is_link());

@@ -1,7 +1,7 @@
-//! The small files of step `files`, checked: where each may lie, how many there may be, how much they may hold.
+//! The small files of step `files`: checks their paths, their number and their size.
 //!
-//! A name of the plugin's is never one of the names that the host keeps for itself at the volume's top (`..data` and its like, all that begin
-//! with `..`). No content is formatted.
+//! A plugin cannot use the names that the host reserves at the top of the volume (`..data` and all others that begin with `..`). No content is ever
+//! formatted.
 
 use crate::failure::{invalid, shown};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,33 +11,33 @@ use wasmount_core::mounter::MountError;
 use wasmount_core::plan::PlanFile;
 use zeroize::Zeroizing;
 
-/// Most that all files hold together, in bytes: what a Kubernetes Secret holds (`MaxSecretSize`), which these files stand in for.
+/// Maximum size of all files together, in bytes: the limit of a Kubernetes Secret (`MaxSecretSize`), for which these files are a substitute.
 pub(crate) const CONTENT_BYTES: usize = 1 << 20;
-/// Most files and directories together: ten times what anybody keeps in one Secret, and few enough to swap them in milliseconds.
+/// Maximum number of files and directories together: ten times the usual content of a Secret, and few enough to swap them in milliseconds.
 pub(crate) const ENTRIES: usize = 1024;
 /// Longest path, in bytes: `PATH_MAX` without its NUL.
 const PATH_BYTES: usize = 4095;
 /// Longest part of a path, in bytes: `NAME_MAX`.
 const PART_BYTES: usize = 255;
-/// What a mode may be of: read, write and execute, without the set-user, set-group and sticky bits.
+/// The bits that a mode may have: read, write and execute, without the set-user, set-group and sticky bits.
 const PERMISSIONS: u32 = 0o777;
-/// What messages call all of them.
+/// Name of all files in messages.
 const ALL: &str = "the files of step `files`";
-/// How names begin that the host keeps for itself at the top: kubelet's own rule for the same layout (`atomic_writer.go`, `validatePath`).
+/// Prefix of the names that the host reserves at the top: kubelet's own rule for the same layout (`atomic_writer.go`, `validatePath`).
 pub(crate) const HOST_PREFIX: &str = "..";
 
-/// Files that can lie beside each other in one tree.
+/// A set of files without conflicting paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckedFiles {
     /// In the order of their paths.
     files: Vec<CheckedFile>,
-    /// The path of each directory, and the names in it; the top is the empty path and is always there.
+    /// Each directory by its path, with the names in it. The top is the empty path and always exists.
     directories: BTreeMap<String, BTreeSet<String>>,
-    /// Of the file system that they lie on: name and value.
+    /// Options of the file system below them, as names and values.
     options: Vec<(String, String)>,
 }
 
-/// One of them.
+/// One file.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct CheckedFile {
     path: String,
@@ -51,7 +51,7 @@ impl CheckedFiles {
         Self { options, ..self }
     }
 
-    /// Of the file system that they lie on: name and value.
+    /// Options of the file system below them, as names and values.
     pub(crate) fn options(&self) -> &[(String, String)] {
         &self.options
     }
@@ -95,7 +95,7 @@ impl CheckedFile {
         self.mode
     }
 
-    /// To be written, never to be formatted.
+    /// The content, which may be written but not formatted.
     pub(crate) fn content(&self) -> &[u8] {
         &self.content
     }
@@ -143,10 +143,10 @@ pub(crate) fn check(files: &[PlanFile]) -> Result<CheckedFiles, MountError> {
             return Err(refused(&file.path, "it is there twice"));
         }
         enter(&mut directories, &file.path);
-        // The top is no entry of the volume's own.
+        // The top itself is not an entry.
         if by_path.len() + directories.len() - 1 > ENTRIES {
             let reason = format!("they are more than {ENTRIES} with their directories");
-            // One byte of the request makes an entry at most.
+            // One byte of the request creates at most one entry.
             return Err(invalid(ALL, reason, Blame::Size(ENTRIES)));
         }
     }
@@ -160,7 +160,7 @@ pub(crate) fn check(files: &[PlanFile]) -> Result<CheckedFiles, MountError> {
     })
 }
 
-/// Notes a file in its directory, and that in its own, up to one that is known.
+/// Adds a file to its directory, and that directory to its parent, up to the first known one.
 fn enter(directories: &mut BTreeMap<String, BTreeSet<String>>, path: &str) {
     let mut entry = path;
     loop {

@@ -1,6 +1,6 @@
-//! The step `filesystem`: a file system that the kernel mounts by name, against the administrator's grants.
+//! The step `filesystem`: checks a file system that the kernel mounts by type against the administrator's grants.
 //!
-//! Type, server and tree come from a plugin, and all must be what was granted to the letter. Nothing is opened or resolved here.
+//! Type, server and tree come from a plugin, and each must match a grant literally. Nothing is opened or resolved here.
 
 pub(crate) mod server;
 
@@ -18,31 +18,31 @@ use wasmount_core::mounter::MountError;
 const STEP: &str = "filesystem";
 /// Longest source, in bytes: `fsconfig(2)` takes strings of 256 bytes with their NUL.
 const SOURCE_BYTES: usize = 255;
-/// Options whose values are secret whatever the type: plain options stand in journals and mount tables.
+/// Options whose values are secret for every type: plain options appear in journals and mount tables.
 const SECRET: &[&str] = &["password", "password2", "pass", "secret"];
-/// What files and directories of a share are shown with for `volume_mount_group`: cifs' default of 0755, and the group writes as well, as
-/// the specification of the field demands.
+/// Mode of files and directories of a share for `volume_mount_group`: cifs' default of 0755, with write permission for the group, as the
+/// specification of the field requires.
 const GROUP_MODE: &str = "0775";
 
 /// A granted file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckedFilesystem {
     pub(crate) fs_type: String,
-    /// As the kernel takes it.
+    /// The source in the form that the kernel takes.
     pub(crate) source: String,
-    /// Name and value; a flag has an empty value. Each name once.
+    /// Names and values. A flag has an empty value. Each name occurs once.
     pub(crate) options: Vec<(String, String)>,
     /// Names of the options whose values come with each request.
     pub(crate) secret_names: Vec<String>,
-    /// Whose address the kernel must be told.
+    /// The server whose address the kernel requires.
     pub(crate) server: Option<Server>,
     /// Patterns of the sources that were granted.
     pub(crate) granted_sources: Vec<String>,
 }
 
 impl CheckedFilesystem {
-    /// Refuses a mount that shows another source than was granted, by the mount table. Its server decides where a path leads: a link on an
-    /// NFS share leads to another tree, a referral to another server, and the kernel shows where it came to (`nfs_show_devname`).
+    /// Refuses a mount that shows another source than was granted, according to the mount table. The server decides where a path leads: a link on an
+    /// NFS share leads to another tree, a referral to another server, and the kernel shows the final location (`nfs_show_devname`).
     pub(crate) fn refuse_shown(&self, source: &str) -> Result<(), MountError> {
         let is_as_asked = without_spare_slashes(&self.source) == without_spare_slashes(source);
         if is_as_asked || is_granted(&self.fs_type, &self.granted_sources, source) {
@@ -58,17 +58,17 @@ impl CheckedFilesystem {
     }
 }
 
-/// The step, as the plan has it.
+/// The step as the plan contains it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FilesystemStep<'p> {
     pub(crate) fs_type: &'p str,
     pub(crate) source: &'p str,
     pub(crate) options: &'p [String],
-    /// Option name to the name of a secret.
+    /// Maps an option name to the name of a secret.
     pub(crate) secret_options: &'p [(String, String)],
 }
 
-/// Checks the step with the words of plan and request that come on top of its own, and the group that the request wants.
+/// Checks the step with the mount options of plan and request in addition to its own, and with the group of the request.
 pub(crate) fn check<'w>(
     step: &FilesystemStep<'w>,
     words: Words<'w>,
@@ -130,15 +130,15 @@ fn is_granted(fs_type: &str, patterns: &[String], source: &str) -> bool {
     patterns.any(|pattern| matches(&spelled(fs_type, pattern), &source))
 }
 
-/// Whether a line of the mount table, by type and source, shows this file system. Never for types whose source says nothing.
+/// Whether a line of the mount table, by type and source, shows this file system. Always false for types whose source is not meaningful.
 pub(crate) fn same(filesystem: &CheckedFilesystem, fs_type: &str, source: &str) -> bool {
-    // What an overlay shows stands in its options; its source is a word for people.
+    // The content of an overlay is defined by its options; its source is free text.
     family(&filesystem.fs_type) != "overlay"
         && family(&filesystem.fs_type) == family(fs_type)
         && without_spare_slashes(&filesystem.source) == without_spare_slashes(source)
 }
 
-/// The kernel walks to the tree of an NFS source and shows the way that it took (`nfs_path`).
+/// The kernel resolves the path of an NFS source and shows the path it took (`nfs_path`).
 fn without_spare_slashes(source: &str) -> String {
     let mut text = String::with_capacity(source.len());
     for c in source.chars() {
@@ -175,7 +175,7 @@ fn never_mounted(fs_type: &str) -> Option<&'static str> {
     }
 }
 
-/// A name for both of two types that the kernel mounts by the same code: it shows an `nfs` of version 4 as `nfs4`.
+/// A common name for two types that the kernel mounts by the same code: it shows an `nfs` of version 4 as `nfs4`.
 fn family(fs_type: &str) -> &str {
     match fs_type {
         "nfs4" => "nfs",
@@ -184,7 +184,7 @@ fn family(fs_type: &str) -> &str {
     }
 }
 
-/// To cifs `\` and `/` are the same, so they must be the same to a grant.
+/// cifs treats `\` and `/` as the same character, so grants must do so too.
 fn spelled(fs_type: &str, source: &str) -> String {
     match family(fs_type) {
         "cifs" => source.replace('\\', "/"),
@@ -192,7 +192,7 @@ fn spelled(fs_type: &str, source: &str) -> String {
     }
 }
 
-/// What no source may have, so that a pattern's prefix cannot be left again.
+/// What no source may contain, so that it cannot leave the prefix of a pattern.
 fn check_form(source: &str) -> Result<(), &'static str> {
     if source.is_empty() {
         return Err("is empty");
@@ -235,7 +235,7 @@ fn secret_names(
     Ok(names)
 }
 
-/// Where one option has two values the kernel takes the last, so whoever comes last would undo what was meant.
+/// If one option has two values, the kernel uses the last one, so a later option would override an earlier one.
 fn each_once(
     options: Vec<(String, String)>,
     secret_names: &[String],
@@ -263,7 +263,7 @@ fn each_once(
     Ok(once)
 }
 
-/// Makes all that is on a share belong to a group (`volume_mount_group`). Only where the client decides whose everything is.
+/// Assigns all entries of a share to a group (`volume_mount_group`). Only for types whose client decides about ownership.
 fn group_options(
     fs_type: &str,
     group: &str,

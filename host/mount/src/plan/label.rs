@@ -1,18 +1,18 @@
-//! The SELinux label that a request wants a whole mount to have, as kubelet sends it where CSIDriver says `seLinuxMount`: one mount flag,
-//! `context="system_u:object_r:container_file_t:s0:c10,c20"` (`AddSELinuxMountOption` of its `pkg/volume/util/selinux.go`).
+//! The SELinux label that a request demands for a whole mount, in the form that kubelet sends if CSIDriver has `seLinuxMount`: one mount flag,
+//! `context="system_u:object_r:container_file_t:s0:c10,c20"` (`AddSELinuxMountOption` in its `pkg/volume/util/selinux.go`).
 //!
-//! It is the only option whose value may hold commas: it is parsed here, and from then on is a name and a value, which `fsconfig(2)` takes as
-//! they are.
+//! It is the only option whose value may contain commas. It is parsed here, and from then on is a name and a value, which `fsconfig(2)` takes
+//! unchanged.
 
 use super::is_of_name;
 
-/// The name of the option. It labels all files of a mount; `fscontext` and its like are never kubelet's.
+/// The name of the option. It labels all files of a mount; kubelet never sends `fscontext` and similar options.
 pub(crate) const CONTEXT: &str = "context";
 /// Longest label, in bytes: `fsconfig(2)` takes strings of 256 bytes with their NUL.
 const LABEL_BYTES: usize = 255;
-/// Parts of a label that are always there: user, role and type. A level may follow, which has colons of its own.
+/// Components that a label always has: user, role and type. A level may follow, which contains colons itself.
 const PARTS: usize = 3;
-/// What is wrong with most of what is none.
+/// Reason why most invalid labels are invalid.
 const NO_LABEL: &str =
     "is not an SELinux label, which is `user:role:type` or `user:role:type:level`";
 
@@ -21,7 +21,8 @@ const NO_LABEL: &str =
 pub(crate) struct Label(String);
 
 impl Label {
-    /// The label that mount flags name, if they do. Not repeating a value, since mount flags are sensitive: says what is wrong with it.
+    /// The label among mount flags, if there is one. The error says what is wrong with the value but does not repeat it, since mount flags are
+    /// sensitive.
     pub(crate) fn of_flags(flags: &[String]) -> Result<Option<Self>, &'static str> {
         let mut found = None;
         for value in flags.iter().filter_map(|flag| value(flag)) {
@@ -34,7 +35,7 @@ impl Label {
         Ok(found)
     }
 
-    /// Quotes keep commas together, as for mount(8). Where they are is no part of the label.
+    /// Quotes protect commas, as for mount(8). The position of the quotes is not part of the label.
     fn parse(value: &str) -> Result<Self, &'static str> {
         let quoted = value
             .strip_prefix('"')
@@ -59,13 +60,13 @@ impl Label {
         Err(NO_LABEL)
     }
 
-    /// As the kernel takes it.
+    /// The form that the kernel takes.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Whether a mount flag names a label.
+/// Whether a mount flag specifies a label.
 pub(crate) fn is_label(flag: &str) -> bool {
     value(flag).is_some()
 }

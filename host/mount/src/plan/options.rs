@@ -1,7 +1,7 @@
-//! Mount options: words of a plan and of a request, checked against an allow-list, as flags and file system options.
+//! Mount options: checks the options of a plan and of a request against an allow-list, and turns them into flags and file system options.
 //!
-//! A comma makes two of one, `suid` undoes what the host sets, `upperdir=` names a path. The value of a word is never repeated: the
-//! specification calls mount flags sensitive.
+//! A comma splits one option into two, `suid` reverts what the host sets, `upperdir=` names a path. The value of an option is never repeated in a
+//! message: the specification calls mount flags sensitive.
 
 use super::label::{CONTEXT, Label};
 use super::own_options::{is_harmless, is_reserved};
@@ -11,58 +11,58 @@ use rustix::mount::MountAttrFlags;
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 
-/// Longest option, in bytes: one page of the kernel holds all options of a mount, and no option that is allowed here comes near.
+/// Longest option, in bytes: the kernel stores all options of a mount in one page, and every allowed option is much shorter.
 const OPTION_BYTES: usize = 256;
 /// Longest name that an error message repeats, in characters.
 const SHOWN_NAME: usize = 32;
 
-/// Words of an fstab that mount(8) and systemd keep to themselves. Users write them out of habit, and no kernel takes them: they are dropped,
-/// as kubelet's own mounts do, and like them what begins with `x-`.
+/// Options of an fstab that mount(8) and systemd handle themselves. Users write them out of habit, and the kernel does not know them. They are
+/// dropped, as kubelet does for its own mounts, and so are options that begin with `x-`.
 const FSTAB_WORDS: &[&str] = &["defaults", "_netdev", "nofail", "auto", "noauto", "nouser"];
-/// What no option may have as its value, whatever was granted: a damaged file system would take the node down with it.
+/// A value that no option may have, whatever was granted: a damaged file system would crash the node.
 const PANIC: &str = "panic";
 
 /// Flags of the mount itself, the same for every file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MountFlags {
-    /// To be set.
+    /// Flags to set.
     pub(crate) set: MountAttrFlags,
-    /// To be cleared before: the bits of a field that `set` chooses a value of.
+    /// Flags to clear first: the bits of a field for which `set` chooses a value.
     pub(crate) clear: MountAttrFlags,
 }
 
-/// What the options of one mount amount to.
+/// The result of checking the options of one mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckedOptions {
     pub(crate) flags: MountFlags,
-    /// For the file system: name and value.
+    /// Names and values for the file system.
     pub(crate) own: Vec<(String, String)>,
 }
 
-/// What is asked for.
+/// The requested mount options.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Words<'w> {
-    /// Of plan and request.
+    /// The options of plan and request.
     pub(crate) options: Vec<&'w str>,
-    /// The request's. A plan has none, unless `context` is granted to it as an option.
+    /// The label of the request. A plan has none, unless `context` is granted to it as an option.
     pub(crate) label: Option<Label>,
 }
 
-/// What the mount of a step takes.
+/// The options that the mount of a step allows.
 pub(crate) struct Allowed<'a> {
     /// The step's name in the contract.
     pub(crate) step: &'a str,
-    /// Words that the administrator granted beyond the harmless ones.
+    /// Options that the administrator granted in addition to the harmless ones.
     pub(crate) granted: &'a [String],
-    /// Whose options it takes beside the flags of a mount. `None`: a bind has none of its own.
+    /// The file system type whose options are accepted in addition to mount flags. `None`: a bind mount, which has no options of its own.
     pub(crate) fs_type: Option<&'a str>,
-    /// Whether the administrator lets requests choose its SELinux label (`csiDriver.seLinuxMount`). `None`: there is no file system of its
-    /// own that could have one.
+    /// Whether the administrator lets requests choose the SELinux label (`csiDriver.seLinuxMount`). `None`: the volume has no file system of its own
+    /// that could have a label.
     pub(crate) labels: Option<bool>,
 }
 
 impl MountFlags {
-    /// Of a bind that shows a device: the one mount on which a device must work. Nothing else is there to be run.
+    /// Flags of a bind mount of a device node: the only mount on which device access is allowed. It contains nothing that could be executed.
     pub(crate) fn of_device() -> Self {
         Self {
             set: MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC,
@@ -70,7 +70,7 @@ impl MountFlags {
         }
     }
 
-    /// The same for a clone of a mount that may have others: just these, whatever it has.
+    /// The same for a clone of a mount that may have other flags: the clone gets exactly these.
     pub(crate) fn exactly(mut self) -> Self {
         self.clear |= MountAttrFlags::MOUNT_ATTR_RDONLY
             | MountAttrFlags::MOUNT_ATTR_NOSUID
@@ -86,7 +86,7 @@ impl MountFlags {
         self.set.contains(MountAttrFlags::MOUNT_ATTR_RDONLY)
     }
 
-    /// The same, and without writing.
+    /// The same, and read-only if requested.
     pub(crate) fn read_only(mut self, read_only: bool) -> Self {
         if read_only {
             self.set |= MountAttrFlags::MOUNT_ATTR_RDONLY;
@@ -94,7 +94,7 @@ impl MountFlags {
         self
     }
 
-    /// Whether a mount that is there is as restricted as this, and read-only just when this is.
+    /// Whether an existing mount is at least as restricted as this, and read-only exactly if this is.
     pub(crate) fn agree_with(self, there: StatVfsMountFlags) -> bool {
         let restrictions = [
             (MountAttrFlags::MOUNT_ATTR_NOSUID, StatVfsMountFlags::NOSUID),
@@ -109,8 +109,8 @@ impl MountFlags {
 }
 
 impl Allowed<'_> {
-    /// Checks all options of a mount. Where two contradict each other, the one that forbids more counts, so that neither side can undo what
-    /// the other asked for.
+    /// Checks all options of a mount. If two contradict each other, the more restrictive one is used, so that neither plan nor request can undo a
+    /// restriction of the other.
     pub(crate) fn check(&self, words: &Words<'_>) -> Result<CheckedOptions, MountError> {
         let (mut suid, mut dev) = (false, false);
         let mut set = MountAttrFlags::empty();
@@ -126,7 +126,7 @@ impl Allowed<'_> {
                 "noexec" => set |= MountAttrFlags::MOUNT_ATTR_NOEXEC,
                 "nosymfollow" => set |= MountAttrFlags::MOUNT_ATTR_NOSYMFOLLOW,
                 "nodiratime" => set |= MountAttrFlags::MOUNT_ATTR_NODIRATIME,
-                // The default is relative; its bits are 0, so there is nothing to set.
+                // `relatime` is the kernel's default; its bits are 0, so there is nothing to set.
                 "relatime" => {}
                 "noatime" => {
                     set |= MountAttrFlags::MOUNT_ATTR_NOATIME;
@@ -191,7 +191,7 @@ impl Allowed<'_> {
         }
     }
 
-    /// A pod that asked for a label must not get a mount without it, or with another: it could not read it, or others could.
+    /// A pod that requested a label must not get a mount without it or with another one: either the pod could not read it, or other pods could.
     fn check_label(&self, label: &Label, own: &[(String, String)]) -> Result<(), MountError> {
         let blame = Blame::Of(Owner::Request);
         let Some(is_allowed) = self.labels else {

@@ -1,18 +1,18 @@
-//! The table of the options of each file system's own, `own_options.txt`.
+//! The table of options of each file system, `own_options.txt`.
 
 use super::is_name;
 
-/// One line a kind of value; its head says what the columns are.
+/// One line for each kind of value; the head of the file describes the columns.
 const TABLE: &str = include_str!("own_options.txt");
-/// Most digits of a number: those of 2^32.
+/// Maximum number of digits of a number: those of 2^32.
 const DIGITS: usize = 10;
-/// Longest word, in bytes: a label of a domain name has 63.
+/// Longest string, in bytes: a label of a domain name has 63.
 const WORD_BYTES: usize = 64;
 /// Permission bits without the set-user and set-group bits.
 const MODE_BITS: u32 = 0o1777;
-/// The shape of options that the host sets itself.
+/// Kind of the options that the host sets itself.
 const HOST: &str = "host";
-/// The shape of options whose values are secrets of a request.
+/// Kind of the options whose values are secrets of a request.
 const SECRET: &str = "secret";
 
 /// Whether an option is harmless. A flag has an empty value.
@@ -30,7 +30,7 @@ pub(crate) fn is_harmless_secret(fs_type: &str, name: &str) -> bool {
     shapes(fs_type, name).any(|shape| shape == SECRET)
 }
 
-/// The shapes in which the table has an option.
+/// The kinds that the table has for an option.
 fn shapes<'n>(fs_type: &'n str, name: &'n str) -> impl Iterator<Item = &'static str> + 'n {
     TABLE.lines().filter_map(move |line| {
         let mut words = line.split_ascii_whitespace();

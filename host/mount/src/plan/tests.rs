@@ -296,7 +296,7 @@ fn a_raw_image_needs_no_file_system_and_its_device_must_work() {
             .contains(MountAttrFlags::MOUNT_ATTR_NODEV)
     );
     assert!(!checked.flags.set.contains(MountAttrFlags::MOUNT_ATTR_NODEV));
-    // Of its options one has a meaning there.
+    // Only one of its options has a meaning for a raw device.
     assert!(!checked.flags.is_read_only());
     let for_reading = Plan {
         mount_options: vec!["discard".to_owned(), "ro".to_owned()],

@@ -1,4 +1,5 @@
-//! An empty file system in memory, as a plan asks for it, against the grant of type `tmpfs`: never larger than granted.
+//! The step `tmpfs`: checks the request of a plan for an empty file system in memory against the grant of type `tmpfs`. It is never larger than
+//! granted.
 
 use super::granted_type;
 use super::options::{Allowed, MountFlags, Words};
@@ -8,19 +9,19 @@ use wasmount_core::document::{FilesystemGrant, Grants};
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 
-/// The step's name in the contract, which is the type's name too.
+/// The step's name in the contract, which is also the file system type.
 const STEP: &str = "tmpfs";
 
 /// An empty file system in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckedTmpfs {
-    /// Absent: the kernel's default, half of the memory.
+    /// `None`: the kernel's default, half of the memory.
     pub(crate) size_bytes: Option<u64>,
-    /// Name and value.
+    /// Names and values.
     pub(crate) options: Vec<(String, String)>,
 }
 
-/// Checks what the plan and the request say of a tmpfs.
+/// Checks the tmpfs options of plan and request.
 pub(super) fn check(
     size_bytes: Option<u64>,
     words: &Words<'_>,
@@ -47,12 +48,12 @@ pub(super) fn check(
     Ok((tmpfs, checked.flags))
 }
 
-/// Without a size of the plan's the grant's largest is taken: never more than was granted.
+/// If the plan has no size, the largest size of the grant is used: never more than granted.
 fn size(wanted: Option<u64>, grant: &FilesystemGrant) -> Result<Option<u64>, MountError> {
-    // Sizes are what requests ask for.
+    // Sizes come from requests.
     let blame = Blame::Of(Owner::Request);
     match (wanted, grant.max_bytes) {
-        // To the kernel 0 means without limit.
+        // The kernel interprets 0 as unlimited.
         (Some(0), _) => Err(invalid("size of step `tmpfs`", "it is 0", blame)),
         (Some(wanted), Some(most)) if wanted > most => {
             let reason = format!("{wanted} bytes are more than the granted `maxBytes` {most}");

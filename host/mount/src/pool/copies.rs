@@ -1,8 +1,9 @@
-//! Copies under way in a pool: which there are, who waits for them, and what became of those that nobody waited for. A copy may take hours, its caller
-//! may be gone, and a repeated call joins it instead of beginning it anew.
+//! The copies of a pool: which are running, who waits for them, and the results for which no call waited. A copy may take hours and outlive its
+//! caller; a repeated call joins it and does not start it again.
 //!
-//! An error is reported once to everybody who waits, or else to the next who asks for the same copy; only the one after that begins anew. So a copy
-//! that fills the disk each time is not begun again before its error was seen. A call that names one target of a group for something else is refused.
+//! An error is returned once to every waiting call, or otherwise to the next call for the same copy. Only the call after that starts the copy again.
+//! So a copy that fills the disk each time is not started again before its error was reported. A call that uses one target of a running group for
+//! something else is refused.
 
 use crate::confine::PoolPath;
 use crate::pool::copy_request::{CopyRequest, Pair};
@@ -13,14 +14,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use wasmount_core::mounter::MountError;
 
-/// How long a call waits for a copy, its own or one that it joins. 30 s: half of a backend's default time, so that its guest is told
-/// `aborted` and can say so, before it is stopped.
+/// How long a call waits for a copy, its own or one that it joins. 30 s: half of a backend's default time budget, so that its guest receives
+/// `aborted` and can return it before the call is interrupted.
 pub(super) const WAIT: Duration = Duration::from_secs(30);
-/// How long the error of a copy is kept for who asks next. 10 min: twice external-provisioner's longest pause between two tries
+/// How long the error of a copy is kept for the next call. 10 min: twice external-provisioner's longest pause between two attempts
 /// (`--retry-interval-max`).
 const ERROR_KEPT: Duration = Duration::from_secs(600);
 
-/// What a copy ended with.
+/// The result of a copy.
 type Outcome = Result<(), MountError>;
 
 /// The copies of a pool.
@@ -29,20 +30,20 @@ pub(super) struct Copies(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
-    /// Under way, or failed and not reported yet.
+    /// Running copies, and failed ones whose error was not reported yet.
     copies: Vec<Arc<Copy>>,
-    /// What is being removed or renamed at this moment.
+    /// Paths that are being removed or renamed now.
     leaving: Vec<String>,
 }
 
 #[derive(Debug)]
 struct Copy {
     request: CopyRequest,
-    /// When it ended, and with what.
+    /// The time of its end and its result.
     end: watch::Sender<Option<(Instant, Outcome)>>,
 }
 
-/// The right to make a copy, which ends when this is dropped.
+/// The exclusive right to make a copy, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Claim {
     copies: Arc<Copies>,
@@ -50,21 +51,21 @@ pub(super) struct Claim {
     outcome: Outcome,
 }
 
-/// A copy that a call waits for.
+/// A wait of a call for a copy.
 #[derive(Debug)]
 pub(super) struct Waiting {
     copies: Arc<Copies>,
     copy: Arc<Copy>,
 }
 
-/// Nothing of it is copied from or to while this lives.
+/// A path that is being removed or renamed: nothing is copied from or to it while this lives.
 #[derive(Debug)]
 pub(super) struct Leaving<'a> {
     copies: &'a Copies,
     path: String,
 }
 
-/// Begins a copy, or joins the same one: then there is no claim. An error that was not reported yet is returned now.
+/// Starts a copy, or joins the same running one, in which case there is no claim. An unreported error is returned now.
 pub(super) fn begin(
     copies: &Arc<Copies>,
     request: &CopyRequest,
@@ -124,8 +125,9 @@ impl Copies {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets something be removed or renamed. Not what is being copied: the copy would be whole by name only; nor what is being made by a
-    /// copy: it would appear after its removal was answered; nor what leaves already: a retry does not walk beside the first walk.
+    /// Marks a path that is to be removed or renamed. Refused for the source of a running copy, which would be incomplete; for its target, which
+    /// would appear after its removal was answered; and for a path that is already being removed, so that a retry does not walk beside the first
+    /// walk.
     pub(super) fn leave(&self, place: &Place) -> Result<Leaving<'_>, MountError> {
         let mut table = self.table();
         if table.leaving.iter().any(|path| place.overlaps(path)) {
@@ -147,7 +149,7 @@ impl Copies {
         Ok(Leaving { copies: self, path })
     }
 
-    /// Refuses to make or change what is being removed or renamed, or what lies in it: it would go with it.
+    /// Refuses to create or change a path that is being removed or renamed, or that lies in one: the change would be lost with it.
     pub(super) fn refuse_leaving(&self, place: &Place) -> Result<(), MountError> {
         match self.is_leaving(&place.path) {
             true => Err(under_way(place)),
@@ -155,7 +157,7 @@ impl Copies {
         }
     }
 
-    /// Whether a path is being removed or renamed, or lies in what is.
+    /// Whether a path is being removed or renamed, or lies in such a path.
     pub(super) fn is_leaving(&self, path: &PoolPath) -> bool {
         let table = self.table();
         table.leaving.iter().any(|leaving| path.is_in(leaving))
@@ -173,7 +175,7 @@ impl Copy {
         self.end.borrow().is_none()
     }
 
-    /// It failed too long ago.
+    /// Its failure was too long ago to be reported.
     fn is_forgotten(&self) -> bool {
         let end = self.end.borrow();
         end.as_ref()
@@ -182,7 +184,7 @@ impl Copy {
 }
 
 impl Claim {
-    /// The copy has ended.
+    /// Records the end of the copy.
     pub(super) fn end(mut self, outcome: Outcome) {
         self.outcome = outcome;
     }
@@ -192,7 +194,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         let mut table = self.copies.table();
         let outcome = std::mem::replace(&mut self.outcome, Ok(()));
-        // What is done is found at its target from now on.
+        // A finished copy is found at its target from now on.
         if outcome.is_ok() {
             table.remove(&self.copy);
         }
@@ -201,14 +203,14 @@ impl Drop for Claim {
 }
 
 impl Waiting {
-    /// Waits for the end, but not for ever: a later call finds the copy further on.
+    /// Waits for the end with a limit: a later call finds the copy further advanced.
     pub(super) async fn outcome(self, wait: Duration) -> Outcome {
         let mut end = self.copy.end.subscribe();
         let _ = tokio::time::timeout(wait, end.wait_for(Option::is_some)).await;
         self.now()
     }
 
-    /// The end, if it has come.
+    /// The result, if the copy has ended.
     pub(super) fn now(self) -> Outcome {
         let end = self.copy.end.borrow().clone();
         let Some((_, outcome)) = end else {

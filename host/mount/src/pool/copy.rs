@@ -1,5 +1,5 @@
-//! What a copy does: images or a tree, made aside and moved to their places when they are whole. Each copy is of one moment. A killed one leaves
-//! nothing at the target; what it left aside is cleared at the next start.
+//! Makes copies of images or of a tree, under temporary names, and moves them to their targets when they are complete. Each copy is consistent at one
+//! moment. A killed copy leaves nothing at the target; its temporary files are cleared at the next start.
 
 mod data;
 mod images;
@@ -19,21 +19,21 @@ use wasmount_core::mounter::MountError;
 
 pub(super) use job::Job;
 
-/// How often a tree is copied until nothing changes meanwhile. A pod that writes once in a while is met by one of them, one that always writes
-/// by all.
+/// How often a tree is copied until nothing changes meanwhile. A pod that writes occasionally disturbs one attempt; one that always writes disturbs
+/// all of them.
 const TREE_ATTEMPTS: usize = 4;
-/// A tree is copied again only if that took no longer. 5 s: all attempts then end before a caller's patience (`copies::WAIT`), and what takes
-/// longer would most likely meet the next write, too.
+/// A tree is copied again only if the attempt took no longer than this. 5 s: all attempts then end before a caller stops waiting (`copies::WAIT`),
+/// and a slower attempt would most likely be disturbed by the next write, too.
 const QUICK: Duration = Duration::from_secs(5);
 
-/// A folder for a tree that is being made, with what is beside it. Deleted when it is dropped.
+/// A temporary directory for a tree that is being copied, and its auxiliary data. Deleted when it is dropped.
 struct Folder<'p> {
     pool: &'p Pool,
     name: String,
 }
 
 impl Job {
-    /// Copies, for as long as it takes. The target is such a copy already: done.
+    /// Makes the copy, without a deadline. If the target is already this copy, it is a success.
     pub(super) fn run(&self) -> Result<(), MountError> {
         if self.is_done()? {
             return Ok(());
@@ -44,7 +44,7 @@ impl Job {
         }
     }
 
-    /// Whether the targets are copies of their sources; durably, if so. Something else there is an error.
+    /// Whether the targets are copies of their sources; if so, they are made durable. Any other content of a target is an error.
     pub(super) fn is_done(&self) -> Result<bool, MountError> {
         let _held = group_move::hold(&self.pool)?;
         match &self.request {
@@ -59,14 +59,14 @@ impl Job {
         }
     }
 
-    /// The copy is promised nothing: `set-quota` says what it may use.
+    /// Copies a tree. The copy has no promised size: `set-quota` sets what it may use.
     fn directory(&self, pair: &Pair) -> Result<(), MountError> {
         let Pair { source, target } = pair;
         let pool = &self.pool;
         let from = directory::open(pool, source)?;
         let (inode, _) = Inode::of_fd(&from).map_err(|errno| source.failed("stat", errno))?;
         let mut attempts = 1;
-        // Again if it changed meanwhile.
+        // Copied again if it changed meanwhile.
         let (folder, to, shares) = loop {
             let begun = Instant::now();
             let name = fresh_name();
@@ -86,7 +86,7 @@ impl Job {
         remember(pool, pair, own, inode, |record| {
             record.shares_blocks = shares
         })?;
-        // Once for all: a sync of each of 10,000 files takes seconds.
+        // Synced once for the whole file system: a sync of each of 10,000 files takes seconds.
         rustix::fs::syncfs(&to).map_err(|errno| target.failed("sync", errno))?;
         pool.finish(&format!("{}/{}", folder.name, tree::TREE_NAME), target)
     }

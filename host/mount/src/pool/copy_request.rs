@@ -1,27 +1,27 @@
-//! What is to be copied, checked: one image, one tree, or several images at one moment.
+//! A checked copy request: one image, one tree, or several images as of one moment.
 
 use crate::pool::place::Place;
 use std::fmt;
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 
-/// Most copies of one group. 1,000: each keeps three descriptors open until all are made, of which a process has some thousands, and so many
-/// file systems are frozen and copied within the time that writers bear.
+/// Maximum number of copies in one group. 1,000: each keeps three descriptors open until all are made, of which a process has some thousands, and so
+/// many file systems are frozen and copied within the time for which writers may be blocked.
 const GROUP: usize = 1000;
 
-/// Something, and where its copy goes.
+/// A source and the target of its copy.
 #[derive(Debug, Clone)]
 pub(super) struct Pair {
     pub(super) source: Place,
     pub(super) target: Place,
 }
 
-/// What is copied.
+/// The kind of the copy.
 #[derive(Debug, Clone)]
 pub(super) enum CopyRequest {
     Image(Pair),
     Directory(Pair),
-    /// At one moment, all or none; by target.
+    /// All or none, as of one moment; sorted by target.
     Images(Vec<Pair>),
 }
 
@@ -35,13 +35,13 @@ impl Pair {
 }
 
 impl CopyRequest {
-    /// Of a plugin's call. The same group in another order is the same.
+    /// From a plugin's call. The same group in another order is equal.
     pub(super) fn group(pool: &str, copies: &[(String, String)]) -> Result<Self, MountError> {
         if copies.len() > GROUP {
             return Err(MountError::Invalid {
                 what: format!("a group of {} copies", copies.len()),
                 reason: format!("it may have {GROUP} at most; make several groups"),
-                // As many as the request has members.
+                // The request determines the number of members.
                 blame: Blame::Of(Owner::Request),
             });
         }
@@ -64,7 +64,7 @@ impl CopyRequest {
         }
     }
 
-    /// Whether both are one copy, whatever drivers call the pool.
+    /// Whether both describe the same copy, whatever names drivers give the pool.
     pub(super) fn is(&self, other: &Self) -> bool {
         let is_same = |(one, other): (&Pair, &Pair)| {
             (&one.source.path, &one.target.path) == (&other.source.path, &other.target.path)

@@ -1,6 +1,6 @@
-//! Trees: made, renamed, given permissions. Always by descriptor of the parent, one name at a time.
+//! Trees: created, renamed, given permissions. All calls use the descriptor of the parent and one name at a time.
 //!
-//! What a tree may hold is `promise`'s subject, how it is removed `trash`'s.
+//! `promise` limits the size of a tree, `trash` removes it.
 
 use crate::confine::open_confined;
 use crate::pool::handle::{DIRECTORY, Pool, rename_no_replace};
@@ -11,28 +11,28 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use wasmount_core::mounter::MountError;
 
-/// Of a new tree: as `mkdir` makes one. The backend says otherwise with `set-permissions`.
+/// Mode of a new tree, the same as that of `mkdir`. The backend changes it with `set-permissions`.
 const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o755);
-/// All bits that permissions may have: also setgid and the sticky bit.
+/// All bits that permissions may have, including setgid and the sticky bit.
 const MODE_BITS: u32 = 0o7777;
 
-/// What `statx` says that something is.
+/// The file type in the result of `statx`.
 pub(super) fn file_type(status: &Statx) -> FileType {
     FileType::from_raw_mode(status.stx_mode.into())
 }
 
-/// Opens a tree, to be read and synced.
+/// Opens a tree for reading and syncing.
 pub(super) fn open(pool: &Pool, place: &Place) -> Result<OwnedFd, MountError> {
     open_confined(&pool.root, place.path.as_str(), DIRECTORY)
         .map_err(|errno| place.failed("open", errno))
 }
 
-/// Makes an empty tree. There already: done.
+/// Creates an empty tree. If it exists, it is a success.
 pub(super) fn create(pool: &Pool, place: &Place) -> Result<(), MountError> {
     let parent = pool.parent(place)?;
     match rustix::fs::mkdirat(&parent, place.path.name(), DIRECTORY_MODE) {
         Ok(()) => {
-            // The mode of mkdir is cut by the process's umask.
+            // The umask of the process reduces the mode of mkdir.
             let tree = open(pool, place)?;
             rustix::fs::fchmod(&tree, DIRECTORY_MODE)
                 .and_then(|()| rustix::fs::fsync(&tree))
@@ -48,7 +48,7 @@ pub(super) fn create(pool: &Pool, place: &Place) -> Result<(), MountError> {
     pool.sync_parent(&parent, place)
 }
 
-/// Gives something another path in the pool, unless a volume uses it. When the source is gone and the target there, an earlier call did it.
+/// Renames a tree or image within the pool, unless a volume uses it. If the source is missing and the target exists, an earlier call did it.
 pub(super) fn rename(pool: &Pool, source: &Place, target: &Place) -> Result<(), MountError> {
     let _leaving = pool.copies.leave(source)?;
     if target.path.is_in(source.path.as_str()) {
@@ -83,10 +83,10 @@ pub(super) fn rename(pool: &Pool, source: &Place, target: &Place) -> Result<(), 
         .ledger
         .moved(source.path.as_str(), target.path.as_str())
     {
-        // An image that is not found counts as empty: the pool has less to give, and nothing is lost.
+        // An image that is not found counts as empty: the pool reports less available space, and nothing is lost.
         tracing::warn!(%error, "a pool's ledger does not know of a rename");
     }
-    // The target first: power may fail in between, and twice is better than nowhere.
+    // The target is synced first: after a power cut in between, two names are better than none.
     pool.sync_parent(&to, target)?;
     match from {
         Some(from) => pool.sync_parent(&from, source),
@@ -105,13 +105,13 @@ pub(super) fn set_permissions(
     if mode & !MODE_BITS != 0 {
         return Err(place.too_much("its mode has bits beyond 7777"));
     }
-    // The highest number means "as it is" to the kernel (chown(2)).
+    // The kernel interprets the highest number as "unchanged" (chown(2)).
     if [uid, gid].contains(&Some(u32::MAX)) {
         return Err(place.too_much("its owner or group is 4294967295"));
     }
     let tree = open(pool, place)?;
     let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
-    // In this order: a change of owner takes setuid and setgid away.
+    // The order matters: a change of the owner clears the set-user and set-group bits.
     rustix::fs::fchown(&tree, uid, gid)
         .and_then(|()| rustix::fs::fchmod(&tree, Mode::from_raw_mode(mode)))
         .and_then(|()| rustix::fs::fsync(&tree))

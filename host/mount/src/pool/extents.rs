@@ -1,7 +1,7 @@
-//! What images hold: ranges with data, and ranges that differ between two. Apart because it only reads, and because one answer never says
-//! all: each is bounded in ranges, in bytes that are read and in time, and says where to ask on.
+//! Reads the content of images: ranges with data, and ranges that differ between two images. It only reads. Each answer is bounded in ranges, in
+//! bytes read and in time, and contains the offset at which to continue.
 //!
-//! An answer is of one moment only for images that nobody writes, which snapshots are.
+//! An answer is consistent at one moment only for images that are not written, such as snapshots.
 
 mod contents;
 
@@ -14,29 +14,29 @@ use wasmount_core::mounter::MountError;
 use wasmount_core::pool::Extents;
 use wasmount_core::snapshot::Extent;
 
-/// What is compared as one, in bytes: the block of xfs, btrfs and ext4, and a page of memory, in which all of them write.
+/// Unit of comparison, in bytes: the block size of xfs, btrfs and ext4, and a page of memory; all of them write in this unit.
 const BLOCK_BYTES: u64 = 4096;
-/// One step of a comparison, in bytes: large enough for few system calls, and two of them stay in the processor's cache.
+/// One step of a comparison, in bytes: large enough for few system calls, and two of them fit the processor's cache.
 const STEP_BYTES: u64 = 64 << 10;
 
-/// Most ranges of one answer: 256 KiB of a guest's memory, where a call may carry 4 MiB.
+/// Maximum number of ranges of one answer: 256 KiB of a guest's memory, while a call may carry 4 MiB.
 const RANGES: u32 = 16 << 10;
 
-/// What one answer may cost; however little it is, some of the way is made.
+/// The budget of one answer. However small it is, each answer makes progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
-    /// Bytes read of both images together.
+    /// Bytes that may be read of both images together.
     pub(super) read_bytes: u64,
     pub(super) time: Duration,
 }
 
-/// 256 MiB: a second of a fast disk. 2 s: little of a guest's 60, and of the time that another call of the driver waits for a thread.
+/// 256 MiB: a second of a fast disk. 2 s: a small part of a guest's 60 s, and of the time for which another call of the driver waits for a thread.
 pub(super) const BUDGET: Budget = Budget {
     read_bytes: 256 << 20,
     time: Duration::from_secs(2),
 };
 
-/// Ranges that were found so far.
+/// The ranges found so far.
 #[derive(Debug)]
 struct Page {
     ranges: Vec<Extent>,
@@ -44,14 +44,14 @@ struct Page {
 }
 
 impl Budget {
-    /// Whether the answer must be given now.
+    /// Whether the budget is used up.
     fn is_spent(self, read_bytes: u64, began: Instant) -> bool {
         read_bytes >= self.read_bytes || began.elapsed() >= self.time
     }
 }
 
 impl Page {
-    /// For at most `limit` ranges; 0: for as many as an answer holds.
+    /// For at most `limit` ranges. 0: as many as an answer may have.
     fn new(limit: u32) -> Self {
         let limit = match limit {
             0 => RANGES,
@@ -63,7 +63,7 @@ impl Page {
         }
     }
 
-    /// Takes the next range, which lies behind all others. False: it belongs on the next page.
+    /// Adds the next range, which lies after all others. `false`: it belongs to the next page.
     fn add(&mut self, range: Range<u64>) -> bool {
         let size_bytes = range.end.saturating_sub(range.start);
         let is_full = self.ranges.len() >= self.limit;
@@ -80,7 +80,7 @@ impl Page {
         true
     }
 
-    /// The answer, where all before `at` of an image of `size` bytes has been looked at.
+    /// The answer, after everything before `at` in an image of `size` bytes was processed.
     fn end(self, at: u64, size: u64) -> Extents {
         Extents {
             ranges: self.ranges,
@@ -89,7 +89,7 @@ impl Page {
     }
 }
 
-/// Ranges of an image that hold data, from `offset` on.
+/// Ranges of an image that contain data, starting at `offset`.
 pub(super) fn allocated(
     pool: &Pool,
     place: &Place,
@@ -114,7 +114,7 @@ pub(super) fn allocated(
     Ok(page.end(at, image.size))
 }
 
-/// Ranges of the image `target` that differ from the image `base`, from `offset` on; behind its end `base` is zeroes.
+/// Ranges of the image `target` that differ from the image `base`, starting at `offset`. After its end, `base` counts as zeroes.
 pub(super) fn changed(
     pool: &Pool,
     base: &Place,
@@ -126,7 +126,7 @@ pub(super) fn changed(
     Ok(extents)
 }
 
-/// The same within a budget, and how many bytes were read for it.
+/// The same with a given budget; also returns the number of bytes read.
 pub(super) fn compare(
     pool: &Pool,
     base: &Place,
@@ -172,10 +172,10 @@ pub(super) fn compare(
     Ok((page.end(at, size), read_bytes))
 }
 
-/// How far to go from `at`, where each image is one piece up to `end`, and whether to compare.
+/// Returns the end of the next part from `at`, where each image has one piece up to `end`, and whether to compare it.
 ///
-/// What is the same is passed over in whole blocks; a block that an extent ends in (they may be of 512 bytes) is compared as one, so that
-/// blocks are the same ones however an image lies on the disk. Steps end where those from the beginning do, whatever the offset was.
+/// Equal content is skipped in whole blocks. A block in which an extent ends (extents may have 512 bytes) is compared as a whole, so that the result
+/// does not depend on the layout of an image on the disk. Steps end at multiples from the start of the image, whatever the offset was.
 fn next_part(at: u64, end: u64, is_same: bool, size: u64) -> (u64, bool) {
     let whole = match end == size {
         true => end,
@@ -189,7 +189,7 @@ fn next_part(at: u64, end: u64, is_same: bool, size: u64) -> (u64, bool) {
     (end, true)
 }
 
-/// Blocks in which bytes differ that lie at `at`; the first and the last one may be parts of blocks.
+/// Blocks that differ between the bytes at `at`. The first and the last one may be parts of blocks.
 fn differing_blocks(at: u64, base: &[u8], target: &[u8]) -> impl Iterator<Item = Range<u64>> {
     let end = at + target.len() as u64;
     let blocks = std::iter::successors(Some(at..at), move |block| {
@@ -252,13 +252,13 @@ mod tests {
             (0, SIZE, true, (SIZE, false)),
             (0, 9000, true, (8192, false)),
             (5000, 9000, true, (8192, false)),
-            // It ends in the block.
+            // The extent ends inside the block.
             (8192, 9000, true, (12_288, true)),
             (8192, 8193, false, (12_288, true)),
             (0, SIZE, false, (65_536, true)),
             (5000, 100_000, false, (65_536, true)),
             (65_536, 65_536 + 4096, false, (65_536 + 4096, true)),
-            // The last part of a block is all that there is of it.
+            // The last part of the image is smaller than a block.
             (999_424, SIZE, true, (SIZE, false)),
             (999_424, 999_500, true, (SIZE, true)),
             (999_424, SIZE, false, (SIZE, true)),

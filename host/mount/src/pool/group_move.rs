@@ -1,7 +1,7 @@
-//! Several finished things moved to their places, all or none. What is meant is written down before the first is moved, and until that is gone again
-//! it is taken back, by this call or by the next start. Nobody was told of it yet.
+//! Moves several finished copies to their places, all or none. The intent is written before the first move. Until the intent is removed, the moves
+//! are undone by this call or by the next start; no caller was informed of them yet.
 //!
-//! It must not know what is moved, nor whence it came.
+//! This module knows neither what is moved nor where it was made.
 
 use crate::confine::{PoolPath, open_confined};
 use crate::failure::kernel;
@@ -24,25 +24,25 @@ use wasmount_core::mounter::MountError;
 /// Only the host reads it.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// One of those that are moved.
+/// One of the moves.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Move<'a> {
-    /// Among what is unfinished.
+    /// Name in the directory of unfinished copies.
     pub(super) name: &'a str,
     pub(super) inode: Inode,
     pub(super) place: &'a Place,
 }
 
-/// What is written down of one.
+/// The recorded intent of one move.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Meant {
-    /// Where it goes.
+    /// The target path.
     path: String,
     inode: Inode,
 }
 
-/// Moves all to their places, if nothing is there; durable on return, with the ledger.
+/// Moves all to their places, if the places are free. Everything, including the ledger, is durable on return.
 pub(super) fn all_or_none(pool: &Pool, moves: &[Move<'_>]) -> Result<(), MountError> {
     let Some(Move { place: first, .. }) = moves.first() else {
         return Ok(());
@@ -62,7 +62,7 @@ pub(super) fn all_or_none(pool: &Pool, moves: &[Move<'_>]) -> Result<(), MountEr
         .map_err(failed)
         .and_then(|()| put(pool, moves));
     let (moved, is_half_moved) = match moved {
-        // From here on it holds.
+        // From here on the moves are final.
         Ok(()) => {
             let forgotten = forget(pool, &intent).map_err(failed);
             let is_in_doubt = forgotten.is_err();
@@ -82,7 +82,7 @@ pub(super) fn all_or_none(pool: &Pool, moves: &[Move<'_>]) -> Result<(), MountEr
     moved
 }
 
-/// Takes back what a killed host, or a call that failed, has moved in part. To be called before the pool is used.
+/// Undoes partial moves of a killed host or a failed call. Must be called before the pool is used.
 pub(super) fn settle(pool: &Pool) -> Result<(), MountError> {
     if !pool.is_half_moved.load(Ordering::Acquire) {
         return Ok(());
@@ -99,8 +99,7 @@ pub(super) fn settle(pool: &Pool) -> Result<(), MountError> {
     Ok(())
 }
 
-/// No group is moved, nor taken back, as long as this is held: whoever tells what is there would tell of one that may yet be taken back, or of
-/// half of one.
+/// While this is held, no group is moved or undone. Otherwise a reader of the pool could report a group that is undone later, or half of a group.
 pub(super) fn hold(pool: &Pool) -> Result<RwLockReadGuard<'_, ()>, MountError> {
     loop {
         settle(pool)?;
@@ -121,7 +120,7 @@ fn put(pool: &Pool, moves: &[Move<'_>]) -> Result<(), MountError> {
     parents.try_for_each(|(parent, place)| pool.sync_parent(parent, place))
 }
 
-/// Takes away what is at its place, and is what was meant; then it is as if nothing had been.
+/// Removes the moved targets, if they are what the intent recorded, so that nothing remains of the group.
 fn take_back(pool: &Pool, intent: impl Arg, meant: &[Meant]) -> Result<(), Errno> {
     let mut taken = Vec::new();
     for Meant { path, inode } in meant {
@@ -143,7 +142,7 @@ fn take_back(pool: &Pool, intent: impl Arg, meant: &[Meant]) -> Result<(), Errno
     }
     forget(pool, intent)?;
     for name in taken {
-        // It is out of sight; what cannot be deleted now is tried again.
+        // It is not visible any more. What cannot be deleted now is deleted later.
         if let Err(errno) = trash::delete(pool, name) {
             tracing::warn!(%errno, "a copy that was taken back could not be deleted yet");
         }
@@ -151,7 +150,7 @@ fn take_back(pool: &Pool, intent: impl Arg, meant: &[Meant]) -> Result<(), Errno
     Ok(())
 }
 
-/// Durable on return.
+/// Writes the intent. Durable on return.
 fn write(pool: &Pool, name: &str, meant: &[Meant]) -> Result<(), Errno> {
     let text = serde_json::to_vec(meant).map_err(|_| Errno::INVAL)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -162,7 +161,7 @@ fn write(pool: &Pool, name: &str, meant: &[Meant]) -> Result<(), Errno> {
     sync(pool)
 }
 
-/// One that is not whole was never acted on.
+/// An incomplete intent was never acted on.
 fn read(pool: &Pool, name: impl Arg + Copy) -> Result<Vec<Meant>, Errno> {
     let file = open_confined(&pool.groups, name, OFlags::RDONLY)?;
     let mut text = Vec::new();
@@ -170,7 +169,7 @@ fn read(pool: &Pool, name: impl Arg + Copy) -> Result<Vec<Meant>, Errno> {
     Ok(serde_json::from_slice(&text).unwrap_or_default())
 }
 
-/// Makes durable that no group which is there will be taken back. To be called before anybody is told of one that was found.
+/// Makes durable that no existing group will be undone. Must be called before a caller is informed of a group that was found.
 pub(super) fn sync(pool: &Pool) -> Result<(), Errno> {
     rustix::fs::fsync(&pool.groups)
 }

@@ -1,4 +1,4 @@
-//! An open pool: its directory, the host's folders in it, the ledger, and the copies under way.
+//! An open pool: its directory, the host's private directories in it, the ledger, and the running copies.
 
 use crate::confine::open_confined;
 use crate::failure::kernel;
@@ -21,36 +21,36 @@ use wasmount_core::mounter::MountError;
 const TRASH_NAME: &str = "trash";
 const UNFINISHED_NAME: &str = "unfinished";
 const GROUPS_NAME: &str = "groups";
-/// To be read, and to be synced.
+/// Flags to open a directory for reading and syncing.
 pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
-/// An open pool. While one process has it, no other changes it.
+/// An open pool. While one process has it open, no other process changes it.
 #[derive(Debug)]
 pub(super) struct Pool {
     pub(super) root: OwnedFd,
-    /// That led to it first, perhaps through links.
+    /// The path by which it was opened first, which may lead through links.
     pub(super) path: PathBuf,
-    /// What is being deleted: out of the plugin's sight, and found again after a kill.
+    /// Content that is being deleted: hidden from the plugin, and found again after a kill.
     pub(super) trash: OwnedFd,
-    /// What in the trash could not be deleted yet.
+    /// Entries of the trash that could not be deleted yet.
     pub(super) stuck: Mutex<Vec<CString>>,
-    /// What is being made: moved to its place when it is whole.
+    /// Unfinished trees and images, which are moved to their places when they are complete.
     pub(super) unfinished: OwnedFd,
-    /// What is moved to several places at once, as long as it may be half done.
+    /// Intents of moves of several targets, as long as they may be incomplete.
     pub(super) groups: OwnedFd,
-    /// Written while a group is moved, or taken back; read while somebody looks what is there.
+    /// Locked for writing while a group is moved or undone, and for reading while the content of the pool is read.
     pub(super) moving: RwLock<()>,
-    /// A group may lie half moved in the pool.
+    /// The pool may contain a partially moved group.
     pub(super) is_half_moved: AtomicBool,
     pub(super) ledger: Ledger,
     pub(super) copies: Arc<Copies>,
     pub(super) identity: Identity,
-    /// Locked.
+    /// The host's private directory, locked.
     _folder: OwnedFd,
 }
 
 impl Pool {
-    /// Opens what lies in the host's folder of a pool.
+    /// Opens the directories inside the host's private directory of a pool.
     pub(super) fn with_folder(
         root: OwnedFd,
         path: &Path,
@@ -71,7 +71,7 @@ impl Pool {
             unfinished,
             groups,
             moving: RwLock::default(),
-            // Of a killed host, perhaps.
+            // A killed host may have left one.
             is_half_moved: AtomicBool::new(true),
             ledger,
             copies: Arc::default(),
@@ -80,13 +80,13 @@ impl Pool {
         })
     }
 
-    /// The directory that holds a place, to act in and to sync.
+    /// The directory that contains a place, for changes and for syncing.
     pub(super) fn parent(&self, place: &Place) -> Result<OwnedFd, MountError> {
         open_confined(&self.root, place.path.parent(), DIRECTORY)
             .map_err(|errno| place.failed("open the parent directory", errno))
     }
 
-    /// The same; none if it is not there.
+    /// The same. `None` if it does not exist.
     pub(super) fn parent_if_there(&self, place: &Place) -> Result<Option<OwnedFd>, MountError> {
         match self.parent(place) {
             Err(MountError::NotFound { .. }) => Ok(None),
@@ -94,7 +94,7 @@ impl Pool {
         }
     }
 
-    /// What is at a place now; a link is not followed.
+    /// The current state of a place. A link is not followed.
     pub(super) fn look(
         &self,
         parent: impl AsFd,
@@ -108,20 +108,20 @@ impl Pool {
         }
     }
 
-    /// Makes a place durable: the directory that holds it.
+    /// Makes a place durable by syncing the directory that contains it.
     pub(super) fn sync_parent(&self, parent: impl AsFd, place: &Place) -> Result<(), MountError> {
         rustix::fs::fsync(parent).map_err(|errno| place.failed("sync the parent directory", errno))
     }
 
-    /// Moves what is finished to its place, if nothing is there; durable on return, with the ledger.
+    /// Moves a finished tree or image to its place, if the place is free. It is durable on return, including the ledger.
     pub(super) fn finish(&self, name: &str, place: &Place) -> Result<(), MountError> {
         self.sync_ledger(place)?;
         let parent = self.move_to(name, place)?;
         self.sync_parent(&parent, place)
     }
 
-    /// Moves something unfinished to its place, if nothing is there. The directory that holds the place is looked up only now: it may have been
-    /// renamed since a long copy began.
+    /// Moves an unfinished tree or image to its place, if the place is free. The directory that contains the place is resolved only now: it may have
+    /// been renamed since a long copy started.
     pub(super) fn move_to(&self, name: &str, place: &Place) -> Result<OwnedFd, MountError> {
         let parent = self.parent(place)?;
         match rename_no_replace(&self.unfinished, name, &parent, place.path.name()) {
@@ -138,7 +138,7 @@ impl Pool {
     }
 }
 
-/// An error of the ledger's file, on behalf of a place.
+/// An error of the ledger's file, for a place.
 pub(super) fn ledger_failed(place: &Place, error: io::Error) -> MountError {
     kernel("write the ledger", place, errno_of(error))
 }
@@ -147,7 +147,7 @@ pub(super) fn errno_of(error: io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
-/// A name that nothing in the host's folders has, nor had in a process that was killed.
+/// A name that is unique in the host's private directories, also across killed processes.
 pub(super) fn fresh_name() -> String {
     Uuid::new_v4().simple().to_string()
 }
@@ -170,7 +170,7 @@ pub(super) fn entries(
     Ok(entries.filter(move |entry| !entry.as_ref().is_ok_and(is_dots)))
 }
 
-/// Names in one of the host's folders.
+/// Names in one of the host's private directories.
 pub(super) fn names(directory: impl AsFd) -> Result<Vec<CString>, Errno> {
     let name = |entry: Result<DirEntry, Errno>| Ok(entry?.file_name().to_owned());
     entries(directory)?.map(name).collect()

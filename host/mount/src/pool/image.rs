@@ -1,6 +1,6 @@
-//! Images: sparse files that are block volumes. Their logical size is promised, so a volume that was sold can be filled.
+//! Images: sparse files used as block volumes. Their logical size is promised, so a created volume can be filled.
 //!
-//! An image that was not made here (restored by hand, say) has no promise until it grows.
+//! An image that this host did not create (for example one restored by hand) has no promised size until it is expanded.
 
 use crate::confine::open_confined;
 use crate::pool::directory::file_type;
@@ -13,10 +13,11 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use wasmount_core::mounter::MountError;
 
-/// An image is read and written through its loop device only.
+/// Mode of an image, which is read and written through its loop device only.
 const IMAGE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// An image that is being made, in the folder for that. Removed when it is dropped, with its promise, unless it was moved to its place.
+/// An image that is being made in the directory of unfinished copies. When it is dropped, it is removed with its promise, unless it was moved to its
+/// place.
 #[derive(Debug)]
 pub(super) struct Unfinished<'p> {
     pool: &'p Pool,
@@ -25,7 +26,7 @@ pub(super) struct Unfinished<'p> {
     pub(super) inode: Inode,
 }
 
-/// Makes a sparse image. There with the same size: done.
+/// Creates a sparse image. If it exists with the same size, it is a success.
 pub(super) fn create(pool: &Pool, place: &Place, size: u64) -> Result<(), MountError> {
     if size == 0 {
         return Err(place.too_much("its size is 0"));
@@ -42,7 +43,7 @@ pub(super) fn create(pool: &Pool, place: &Place, size: u64) -> Result<(), MountE
         .and_then(|()| rustix::fs::fsync(&unfinished.file))
         .map_err(|errno| place.failed("size", errno))?;
     match pool.finish(&unfinished.name, place) {
-        // Another call made it at this moment.
+        // A concurrent call created it.
         Err(error @ MountError::AlreadyExists { .. }) => match pool.look(&parent, place)? {
             Some(status) => check_same(place, &status, size),
             None => Err(error),
@@ -51,7 +52,7 @@ pub(super) fn create(pool: &Pool, place: &Place, size: u64) -> Result<(), MountE
     }
 }
 
-/// Grows an image. Of that size already: done.
+/// Expands an image. If it has that size already, it is a success.
 pub(super) fn resize(pool: &Pool, place: &Place, size: u64) -> Result<(), MountError> {
     let file = open(pool, place, OFlags::RDWR)?;
     let (inode, status) = Inode::of_fd(&file).map_err(|errno| place.failed("stat", errno))?;
@@ -75,7 +76,7 @@ pub(super) fn resize(pool: &Pool, place: &Place, size: u64) -> Result<(), MountE
     rustix::fs::fsync(&file).map_err(|errno| place.failed("sync", errno))
 }
 
-/// Opens an image, and nothing else: a named pipe would block, a device act.
+/// Opens an image and refuses everything else: opening a named pipe would block, opening a device has side effects.
 pub(super) fn open(pool: &Pool, place: &Place, flags: OFlags) -> Result<OwnedFd, MountError> {
     let parent = pool.parent(place)?;
     match pool.look(&parent, place)? {
@@ -104,7 +105,7 @@ impl<'p> Unfinished<'p> {
 }
 
 impl Drop for Unfinished<'_> {
-    /// The next start does it otherwise. What has come to its place keeps its record: the retry knows it by that.
+    /// If this fails, the next start removes it. An image that reached its place keeps its record, by which a retry recognises it.
     fn drop(&mut self) {
         let (aside, flags) = (&self.pool.unfinished, AtFlags::SYMLINK_NOFOLLOW);
         if rustix::fs::statat(aside, &self.name, flags).is_ok() {

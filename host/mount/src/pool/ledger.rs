@@ -1,8 +1,9 @@
-//! The ledger of a pool: bytes promised to each tree and image, the project that enforces them, and what a copy was copied from. A tenant can write
-//! everything in its volume (extended attributes too), so it lies in the host's own folder; a killed host must not leave a promise that nothing uses,
-//! so a record belongs to an inode and is told apart by its birth.
+//! The ledger of a pool: the bytes promised to each tree and image, the project that enforces them, and the origin of each copy. A tenant can write
+//! everything in its volume (extended attributes too), so the ledger lies in the host's private directory. A killed host must not leave a promise
+//! that nothing uses, so a record belongs to an inode and is identified by its birth time.
 //!
-//! No change costs more when there are more records. It knows neither paths' rules nor quotas; the file is `ledger/lines`'s.
+//! The cost of a change does not depend on the number of records. This module knows neither the rules of paths nor quotas; `ledger/lines` handles the
+//! file.
 
 mod lines;
 
@@ -16,30 +17,30 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long it holds what was taken of the promises. 10 s: until then only what others than the pool's volumes write could be promised as
-/// well, and that they can write at any time; a pool with 10,000 images is looked at six times a minute at most.
+/// How long a measurement of the used part of the promises is valid. 10 s: until then only what others than the pool's volumes write could be
+/// promised as well, and they can write that at any time. A pool with 10,000 images is measured six times a minute at most.
 const LOOK_HOLDS: Duration = Duration::from_secs(10);
 
-/// What a file system knows a file by, for as long as it lives. Numbers are used again, births are not.
+/// The identity of a file in its file system, for the lifetime of the file. Inode numbers are reused, birth times are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Inode {
     number: u64,
     born: (i64, u32),
 }
 
-/// What a copy was copied from.
+/// The source of a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Origin {
-    /// Where it was then.
+    /// Its path at that time.
     pub(super) path: String,
-    /// Which it was.
+    /// Its inode.
     pub(super) inode: Inode,
 }
 
-/// What is known of a tree or image.
+/// The record of a tree or image.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// In bytes.
+    /// Promised size in bytes.
     #[serde(default)]
     pub(super) promised: u64,
     /// The project whose limit enforces the promise.
@@ -47,23 +48,24 @@ pub(super) struct Record {
     pub(super) project: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) origin: Option<Origin>,
-    /// Where an image was when it was last looked at: a hint, to be held against the inode.
+    /// Path of an image when it was last measured. It is a hint that must be verified by the inode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) path: Option<String>,
-    /// Which copies were made with it, all at one moment: they have the same name here.
+    /// Identifier of the group copy that made it. All copies of the same moment have the same identifier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) moment: Option<String>,
-    /// Whether it began as a copy that shares blocks with its source: what it takes on disk is then not all its own.
+    /// Whether it was made as a copy that shares blocks with its source: then not all of its used blocks are its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) shares_blocks: bool,
 }
 
-/// What the ledger says of all inodes but one.
+/// A summary of the records of all inodes but one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Others {
     /// Bytes promised to them.
     promised: u64,
-    /// What they had not taken yet at the last look, and the free bytes of the disk right after; none if that was too long ago.
+    /// The part of their promises that was unused at the last measurement, and the free bytes of the disk right after. `None` if the measurement is
+    /// too old.
     seen: Option<(u64, u64)>,
 }
 
@@ -72,22 +74,22 @@ pub(super) struct Others {
 pub(super) struct Ledger {
     folder: OwnedFd,
     book: Mutex<Book>,
-    /// Count of bytes up to which everything is on stable storage. Held during the wait, so that one wait serves all.
+    /// Number of bytes that are on stable storage. The lock is held during a sync, so that one sync serves all waiting calls.
     synced: Mutex<u64>,
 }
 
-/// The records in memory, and their sums, kept up with each change: only a look goes through all records.
+/// The records in memory and their sums, which each change updates. Only a measurement iterates over all records.
 #[derive(Debug)]
 struct Book {
     lines: Lines,
-    /// By number.
+    /// By inode number.
     records: HashMap<u64, Known>,
-    /// Hints of paths, each with the number of who has it.
+    /// Path hints, each with the inode number of its record.
     paths: BTreeSet<(String, u64)>,
     promised: u64,
-    /// What was not taken of the promises at the last look.
+    /// The unused part of the promises at the last measurement.
     outstanding: u64,
-    /// Free bytes of the disk at the last look, and when.
+    /// Free bytes of the disk at the last measurement, and its time.
     look: Option<(u64, Instant)>,
     last_project: u32,
 }
@@ -96,12 +98,12 @@ struct Book {
 struct Known {
     inode: Inode,
     record: Record,
-    /// At the last look, in bytes.
+    /// Bytes in use at the last measurement.
     taken: u64,
 }
 
 impl Inode {
-    /// Of a `statx` that asked for [`Inode::FIELDS`]. A file system without births is trusted not to use numbers again at once.
+    /// From a `statx` that requested [`Inode::FIELDS`]. A file system without birth times is assumed not to reuse inode numbers at once.
     pub(super) fn of(status: &Statx) -> Self {
         Self {
             number: status.stx_ino,
@@ -109,15 +111,15 @@ impl Inode {
         }
     }
 
-    /// In its file system.
+    /// Inode number in its file system.
     pub(super) fn number(self) -> u64 {
         self.number
     }
 
-    /// What to ask `statx` for.
+    /// Fields to request from `statx`.
     pub(super) const FIELDS: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
-    /// Of an open file.
+    /// The identity of an open file.
     pub(super) fn of_fd(fd: impl AsFd) -> Result<(Self, Statx), Errno> {
         let status = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, Self::FIELDS)?;
         Ok((Self::of(&status), status))
@@ -125,7 +127,7 @@ impl Inode {
 }
 
 impl Ledger {
-    /// Reads the ledger in the host's folder of a pool; makes it if there is none.
+    /// Reads the ledger in the host's private directory of a pool; creates it if it is missing.
     pub(super) fn open(folder: &OwnedFd) -> io::Result<Self> {
         let (lines, records) = Lines::open(folder)?;
         let mut book = Book {
@@ -151,13 +153,13 @@ impl Ledger {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All bytes that are promised.
+    /// Sum of all promises, in bytes.
     #[cfg(test)]
     pub(super) fn promised(&self) -> u64 {
         self.book().promised
     }
 
-    /// Everything that is known, as it is at one moment.
+    /// All records, as of one moment.
     pub(super) fn all(&self) -> Vec<(Inode, Record)> {
         let book = self.book();
         let all = book.records.values();
@@ -165,18 +167,18 @@ impl Ledger {
             .collect()
     }
 
-    /// Highest project that was ever in use; 0 if none was.
+    /// The highest project that was ever used; 0 if there was none.
     pub(super) fn last_project(&self) -> u32 {
         self.book().last_project
     }
 
-    /// What is known of an inode.
+    /// The record of an inode.
     pub(super) fn get(&self, inode: Inode) -> Record {
         self.book().get(inode)
     }
 
-    /// A look found how many bytes of its promise each has taken, and then how many are free. Who came since has taken nothing; who is gone is
-    /// gone. Bytes that are promised and not taken.
+    /// Stores a measurement: the used bytes of each promise, and the free bytes right after. A record that was added since counts as unused; a
+    /// removed one is ignored. Returns the promised bytes that are not used.
     pub(super) fn looked(&self, taken: &[(Inode, u64)], free: u64) -> u64 {
         let book = &mut *self.book();
         for (inode, taken) in taken {
@@ -191,10 +193,10 @@ impl Ledger {
         book.outstanding
     }
 
-    /// Something was renamed: the hints of what is there, or in it, follow. Durable after [`Ledger::sync`].
+    /// Updates the path hints of a renamed path and of everything below it. Durable after [`Ledger::sync`].
     pub(super) fn moved(&self, from: &str, to: &str) -> io::Result<()> {
         let mut book = self.book();
-        // What lies in it, and it: what only begins like it is passed over.
+        // The path itself and everything below it. A path that only has the same prefix is skipped.
         let inside = format!("{from}/");
         let in_it = book.paths.range((inside.clone(), 0)..);
         let in_it = in_it.take_while(|(path, _)| path.starts_with(&inside));
@@ -213,7 +215,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Changes what is known of an inode, if `change` allows it in view of all others and of the old record, which is returned. Durable after
+    /// Changes the record of an inode, if `change` allows it in view of all other records and of the old one, which is returned. Durable after
     /// [`Ledger::sync`].
     pub(super) fn update(
         &self,
@@ -232,7 +234,8 @@ impl Ledger {
         Ok(Some(before))
     }
 
-    /// An inode dies: by its number, since what is being deleted is known by that. Durable on return; the project that has become free.
+    /// Removes the record of a deleted inode, by its number, which identifies files that are being deleted. Durable on return. Returns the project
+    /// that became free.
     pub(super) fn forget(&self, number: u64) -> io::Result<Option<u32>> {
         let Some(record) = self.book().forget(number)? else {
             return Ok(None);
@@ -259,7 +262,7 @@ impl Ledger {
             (lines.written, Arc::clone(&lines.file))
         };
         if let Err(error) = file.sync_data() {
-            // The kernel tells a failed write once, and takes the pages for clean afterwards (fsync(2)): only a new file is sure.
+            // The kernel reports a failed write once and then treats the pages as clean (fsync(2)), so only a new file is reliable.
             self.book().lines.is_distrusted = true;
             return Err(error);
         }
@@ -302,7 +305,7 @@ impl Book {
         Ok(())
     }
 
-    /// Also the promise of a file that had this number before.
+    /// Also removes the promise of an earlier file with this number.
     fn forget(&mut self, number: u64) -> io::Result<Option<Record>> {
         let Some(known) = self.records.get(&number) else {
             return Ok(None);
@@ -342,8 +345,8 @@ impl Book {
 }
 
 impl Others {
-    /// What can be promised beside them and to one who has `own` bytes to take, with `free` bytes on the disk now. Never too much: what
-    /// was free at the look stands for bytes that the others have given back to the disk since.
+    /// How much can be promised in addition to the others, to a holder that may still use `own` bytes, with `free` bytes on the disk now. Never too
+    /// much: the free bytes at the measurement limit the result, because the others may have released bytes since, which they may use again.
     pub(super) fn leave(&self, free: u64, own: u64) -> u64 {
         let left = |free: u64, promised: u64| free.saturating_sub(promised.saturating_add(own));
         let unseen = left(free, self.promised);

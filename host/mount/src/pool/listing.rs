@@ -1,6 +1,6 @@
-//! What a pool holds. A guest takes what is there for a copy that is done, so half of a group is not shown.
+//! Lists the content of a pool. A guest interprets an existing entry as a finished copy, so a partially moved group is not shown.
 //!
-//! Names that are not text were made by nobody who calls here; they are not listed.
+//! Names that are not UTF-8 were not made by any caller of this host; they are not listed.
 
 use crate::confine::RESERVED_NAME;
 use crate::failure::kernel;
@@ -17,12 +17,12 @@ use wasmount_core::mounter::MountError;
 use wasmount_core::pool::{PoolEntry, PoolEntryKind};
 use wasmount_sys::quota;
 
-/// Most entries of one answer: an entry is at most a path of 4 KiB, a guest call carries 4 MiB.
+/// Maximum number of entries of one answer: an entry is at most a path of 4 KiB, and a guest call carries 4 MiB.
 const LIST_ENTRIES: u32 = 1000;
-/// What `stx_blocks` counts in, in bytes (statx(2)).
+/// Unit of `stx_blocks`, in bytes (statx(2)).
 const BLOCK_BYTES: u64 = 512;
 
-/// What is at a place.
+/// The entry at a place.
 pub(super) fn stat(pool: &Pool, place: &Place) -> Result<Option<PoolEntry>, MountError> {
     let _held = group_move::hold(pool)?;
     let Some(parent) = pool.parent_if_there(place)? else {
@@ -55,7 +55,7 @@ pub(super) fn list(
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         let status = match rustix::fs::statx(directory, &name, flags, Inode::FIELDS) {
             Ok(status) => status,
-            // Gone since.
+            // It was removed meanwhile.
             Err(Errno::NOENT) => continue,
             Err(errno) => return Err(failed(errno)),
         };
@@ -68,7 +68,7 @@ pub(super) fn list(
     Ok(entries)
 }
 
-/// The smallest names after `after`: memory for one page, however many there are.
+/// The smallest names after `after`. The memory for one page does not depend on the number of names.
 fn first_names(
     directory: BorrowedFd<'_>,
     is_pool: bool,
@@ -115,7 +115,7 @@ fn entry(pool: &Pool, path: String, status: &Statx) -> PoolEntry {
     }
 }
 
-/// Known only where a project counts it: adding it up would read the whole tree.
+/// Known only if a project counts it: otherwise the whole tree would have to be read.
 fn tree_usage(pool: &Pool, status: &Statx) -> u64 {
     let project = pool.ledger.get(Inode::of(status)).project;
     let usage = project.and_then(|project| quota::project_usage(&pool.root, project).ok());

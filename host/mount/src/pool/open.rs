@@ -1,4 +1,4 @@
-//! Opening pools. A process opens each directory once, however many backends name it: promises belong to the directory, not to a driver.
+//! Opens pools. A process opens each directory once, however many backends name it: promises belong to the directory and not to a driver.
 
 use crate::confine::RESERVED_NAME;
 use crate::exclusive;
@@ -17,16 +17,16 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use wasmount_core::mounter::MountError;
 
-/// Pool and host's folder are the host's alone; volumes are reached through mounts, never through the pool's path.
+/// Only the host may access the pool and its private directory; volumes are accessed through mounts and never through the pool's path.
 const POOL_MODE: u32 = 0o700;
 
-/// A pool that is open, or being opened. Each has a lock of its own: one on storage that hangs keeps nobody from another.
+/// A pool that is open or being opened. Each has its own lock: one on storage that hangs does not block others.
 type Slot = Arc<Mutex<Weak<Pool>>>;
-/// Those of this process.
+/// The pools of this process.
 static OPEN: LazyLock<Mutex<HashMap<Identity, Slot>>> = LazyLock::new(Mutex::default);
 
 impl Pool {
-    /// Opens the pool at a path of the administrator's, which may lead through links; makes the directory if its parent exists.
+    /// Opens the pool at a path of the administrator, which may lead through links. The directory is created if its parent exists.
     pub(super) fn open(name: &str, path: &Path) -> Result<Arc<Self>, MountError> {
         let what = || format!("pool `{}` at {}", shown(name), path.display());
         let failed = |operation: &str, errno: Errno| kernel(operation, what(), errno);
@@ -71,13 +71,13 @@ impl Pool {
         let pool = Arc::new(pool);
         group_move::settle(&pool)?;
         trash::resume(&pool).map_err(|errno| failed("clear what was left half done", errno))?;
-        // Only now: what another call makes meanwhile would be taken for what was left.
+        // Published only now: otherwise the unfinished work of a concurrent call would be treated as left over.
         *open = Arc::downgrade(&pool);
         Ok(pool)
     }
 }
 
-/// The pool that this process has open in a directory. One that is being opened is waited for: what is asked about it hangs as well.
+/// The pool that this process has open in a directory. If it is being opened, the call waits: a request to such a pool would hang as well.
 fn opened(identity: Identity) -> Option<Arc<Pool>> {
     let slot = {
         let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,7 +87,8 @@ fn opened(identity: Identity) -> Option<Arc<Pool>> {
     pool.upgrade()
 }
 
-/// Refuses to show what is being removed or renamed in an open pool, or lies in that. To be asked when the journal says that it is coming.
+/// Refuses to mount a path that is being removed or renamed in an open pool, or that lies in one. Must be called after the journal records that the
+/// mount is being made.
 pub(crate) fn refuse_leaving(pool: impl AsFd, place: &PoolPlace) -> Result<(), MountError> {
     let seen = observe(pool).map_err(|errno| place.failed("statx", errno))?;
     if opened(seen.identity).is_some_and(|pool| pool.copies.is_leaving(&place.path)) {
@@ -100,7 +101,7 @@ pub(crate) fn refuse_leaving(pool: impl AsFd, place: &PoolPlace) -> Result<(), M
 
 fn slot(identity: Identity) -> Slot {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    // A slot that somebody else holds is being opened.
+    // A slot that is locked elsewhere is being opened.
     open.retain(|_, slot| {
         let is_open = |slot: &Slot| {
             let pool = slot.try_lock();

@@ -1,6 +1,6 @@
-//! A place in a pool, and what an error number means there.
+//! A place in a pool, and the meaning of error numbers there.
 //!
-//! It opens nothing.
+//! This module opens nothing.
 
 use crate::confine::PoolPath;
 use crate::failure::{kernel, shown};
@@ -9,7 +9,7 @@ use std::fmt;
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 
-/// A checked path, with the name of its pool.
+/// A checked path with the name of its pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pool: String,
@@ -17,7 +17,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Checks the words of a plugin.
+    /// Checks the syntax of a plugin's path.
     pub(super) fn parse(pool: &str, path: &str) -> Result<Self, MountError> {
         match PoolPath::parse(path) {
             Ok(path) => Ok(Self {
@@ -32,7 +32,7 @@ impl Place {
         }
     }
 
-    /// Whether this is the other path, or lies in it, or it in this.
+    /// Whether both paths are equal or one lies in the other.
     pub(super) fn overlaps(&self, other: &str) -> bool {
         let path = self.path.as_str();
         let holds = other
@@ -41,7 +41,7 @@ impl Place {
         holds || self.path.is_in(other)
     }
 
-    /// The error of a system call on it.
+    /// The error of a system call on the place.
     pub(super) fn failed(&self, operation: &str, errno: Errno) -> MountError {
         match errno {
             Errno::NOENT => MountError::NotFound {
@@ -58,17 +58,17 @@ impl Place {
         }
     }
 
-    /// The path is none that can be asked for.
+    /// The error that the path is not acceptable.
     pub(super) fn invalid(&self, reason: &str) -> MountError {
         self.refused(reason, Blame::word(self.path.as_str()))
     }
 
-    /// What lies there is not what the call is for.
+    /// The error that the call does not apply to what exists there.
     pub(super) fn unfit(&self, reason: &str) -> MountError {
         self.refused(reason, Blame::Of(Owner::Content))
     }
 
-    /// A figure is beyond what can be; it may be computed from one of the request.
+    /// The error that a number exceeds a bound; it may be computed from the request.
     pub(super) fn too_much(&self, reason: &str) -> MountError {
         self.refused(reason, Blame::Of(Owner::Request))
     }
@@ -81,7 +81,7 @@ impl Place {
         }
     }
 
-    /// Something else than what is wanted is there.
+    /// The error that something else exists there.
     pub(super) fn otherwise_there(&self, difference: impl Into<String>) -> MountError {
         MountError::AlreadyExists {
             what: self.to_string(),
@@ -89,7 +89,7 @@ impl Place {
         }
     }
 
-    /// It must stay.
+    /// The error that it is in use.
     pub(super) fn in_use(&self, by: impl Into<String>) -> MountError {
         MountError::InUse {
             what: self.to_string(),

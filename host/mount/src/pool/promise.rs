@@ -1,7 +1,8 @@
-//! Promises: what a pool can still give, what each tree or image may use, and the project quota that enforces it where the file system has one.
+//! Promises: how much space a pool can still promise, how much each tree or image may use, and the project quota that enforces it if the file system
+//! supports it.
 //!
-//! Available is what is free, less what has been promised and not yet been taken. A promise beyond that is refused, so a volume that was created can
-//! be filled, whatever else lies on the disk.
+//! The available space is the free space minus the unused part of the promises. A promise beyond that is refused, so a created volume can be filled,
+//! whatever else the disk contains.
 
 use crate::confine::open_confined;
 use crate::failure::kernel;
@@ -20,19 +21,19 @@ use wasmount_core::mounter::MountError;
 use wasmount_core::pool::PoolUsage;
 use wasmount_sys::quota;
 
-/// The unit of `stx_blocks`, in bytes, whatever the file system's own (statx(2)).
+/// The unit of `stx_blocks`, in bytes, whatever the block size of the file system is (statx(2)).
 const BLOCK_BYTES: u64 = 512;
-/// The first project that is tried: far above the small numbers that administrators give by hand in /etc/projid.
+/// The first project that is tried: far above the small numbers that administrators assign by hand in /etc/projid.
 const FIRST_PROJECT: u32 = 1 << 24;
-/// How many taken projects are passed over before giving up. Others may use the same range on the same file system.
+/// How many used projects are skipped before giving up. Others may use the same range on the same file system.
 const PROJECT_ATTEMPTS: usize = 4096;
 
-/// A lock for each device, by major and minor number: one that hangs holds up no other.
+/// One lock for each device, by major and minor number: a device that hangs does not block others.
 type Locks = HashMap<(u32, u32), Arc<Mutex<()>>>;
-/// Projects are a file system's, and several pools may lie on one: one of them chooses at a time.
+/// Projects belong to a file system, which may contain several pools: only one of them chooses a project at a time.
 static CHOOSING: LazyLock<Mutex<Locks>> = LazyLock::new(Mutex::default);
 
-/// Space of the pool. It looks at each volume that was promised something: the exact figure costs as much as there are volumes.
+/// Space of the pool. It measures each volume with a promise: the cost of an exact number grows with the number of volumes.
 pub(super) fn capacity(pool: &Pool, name: &str) -> Result<PoolUsage, MountError> {
     let (total, available) = look(pool)
         .map_err(|errno| kernel("read the free space", format!("pool `{name}`"), errno))?;
@@ -42,9 +43,9 @@ pub(super) fn capacity(pool: &Pool, name: &str) -> Result<PoolUsage, MountError>
     })
 }
 
-/// Looks at what has been taken of each promise, for the ledger too. Size of the disk, and what can be promised.
+/// Measures the used part of each promise, and stores it in the ledger. Returns the size of the disk and how much can be promised.
 fn look(pool: &Pool) -> Result<(u64, u64), Errno> {
-    // In this order: what is written in between is then counted twice, not never.
+    // The order matters: data written in between is counted twice and not missed.
     let taken: Vec<_> = pool
         .ledger
         .all()
@@ -55,7 +56,7 @@ fn look(pool: &Pool) -> Result<(u64, u64), Errno> {
     Ok((total, free.saturating_sub(pool.ledger.looked(&taken, free))))
 }
 
-/// Bytes of a promise that its holder may still ask of the disk.
+/// Bytes of a promise that its holder may still use on the disk.
 fn outstanding(pool: &Pool, inode: Inode, record: &Record) -> u64 {
     if record.promised == 0 {
         return 0;
@@ -63,11 +64,11 @@ fn outstanding(pool: &Pool, inode: Inode, record: &Record) -> u64 {
     record.promised.saturating_sub(taken(pool, inode, record))
 }
 
-/// Bytes of a promise that its holder has surely taken: those are no longer free, and must not be asked of the disk a second time.
+/// Bytes of a promise that its holder has certainly used. They are not free any more and must not be reserved a second time.
 ///
-/// A guess is always too low, never too high: an honest promise is worth more than the last byte of a disk. So nothing counts as taken for a tree
-/// that no quota counts (its bytes stand against the pool twice, as written and as promised), and for a copy that shares blocks (what it
-/// overwrites is taken anew).
+/// An estimate is always too low and never too high: a reliable promise is worth more than the last byte of a disk. So nothing counts as used for a
+/// tree without a quota (its bytes are subtracted from the pool twice, as used and as promised), and for a copy that shares blocks (overwriting them
+/// allocates new ones).
 fn taken(pool: &Pool, inode: Inode, record: &Record) -> u64 {
     known_taken(pool, inode, record).unwrap_or(0)
 }
@@ -81,14 +82,14 @@ fn known_taken(pool: &Pool, inode: Inode, record: &Record) -> Option<u64> {
         return Some(usage.used_bytes);
     }
     let path = record.path.as_deref()?;
-    // Nothing is opened by this but the name: neither a pipe nor a device acts.
+    // Only the name is opened, so a pipe or a device has no side effect.
     let file = open_confined(&pool.root, path, OFlags::PATH | OFlags::NOFOLLOW).ok()?;
     let (found, status) = Inode::of_fd(&file).ok()?;
     let is_it = found == inode && directory::file_type(&status) == FileType::RegularFile;
     is_it.then(|| status.stx_blocks.saturating_mul(BLOCK_BYTES))
 }
 
-/// Promises an image its size, and notes where it is. The record before, for [`restore`]. Durable after the ledger's sync.
+/// Promises an image its size, and records its path. Returns the earlier record, for [`restore`]. Durable after the ledger's sync.
 pub(super) fn promise_image(
     pool: &Pool,
     place: &Place,
@@ -100,7 +101,7 @@ pub(super) fn promise_image(
     })
 }
 
-/// Promises `bytes` in all to an inode, and makes another change to its record.
+/// Sets the promise of an inode to `bytes`, and makes another change to its record.
 fn promise(
     pool: &Pool,
     place: &Place,
@@ -109,7 +110,7 @@ fn promise(
     change: impl Fn(&mut Record),
 ) -> Result<Record, MountError> {
     match try_promise(pool, place, inode, bytes, &change) {
-        // By the last look, or as if nothing had been taken: each new volume would look at all the others otherwise.
+        // First by the last measurement, or as if nothing had been used: otherwise each new volume would measure all others.
         Err(MountError::NoSpace { .. }) => {
             look(pool).map_err(|errno| place.failed("read the free space", errno))?;
             try_promise(pool, place, inode, bytes, &change)
@@ -134,7 +135,7 @@ fn try_promise(
         if more == 0 {
             return true;
         }
-        // After what is outstanding: what is written in between is then counted twice, not never.
+        // Read after the unused part of the promises: data written in between is counted twice and not missed.
         match disk(pool) {
             Ok((_, free)) => available = others.leave(free, before),
             Err(errno) => failed = Some(errno),
@@ -152,7 +153,7 @@ fn try_promise(
         })
 }
 
-/// Takes a change back.
+/// Reverts a change.
 pub(super) fn restore(
     pool: &Pool,
     place: &Place,
@@ -162,7 +163,7 @@ pub(super) fn restore(
     set(pool, place, inode, move |record| *record = before)
 }
 
-/// Changes a record without a condition.
+/// Changes a record unconditionally.
 pub(super) fn set(
     pool: &Pool,
     place: &Place,
@@ -178,7 +179,7 @@ pub(super) fn set(
         .map_err(|error| ledger_failed(place, error))
 }
 
-/// Promises bytes to a tree, or takes the promise back; whether the file system enforces it.
+/// Promises bytes to a tree, or withdraws the promise. Returns whether the file system enforces it.
 pub(super) fn set_quota(
     pool: &Pool,
     place: &Place,
@@ -195,7 +196,7 @@ pub(super) fn set_quota(
     enforced
 }
 
-/// Limits the tree's project. No project quota here: false.
+/// Limits the project of a tree. `false`: the file system has no project quota.
 fn enforce(
     pool: &Pool,
     place: &Place,
@@ -215,14 +216,14 @@ fn enforce(
     };
     quota::set_project_limit(tree, project, bytes.unwrap_or(0)).map_err(failed)?;
     if before.project.is_none() {
-        // A copy has content already. The limit stands first, so nothing slips past it.
+        // A copy has content already. The limit is set first, so that no write can exceed it.
         assign(tree, project).map_err(failed)?;
         rustix::fs::syncfs(tree).map_err(failed)?;
     }
     Ok(bytes.is_some())
 }
 
-/// A project that nobody uses, written down before it is used.
+/// Chooses an unused project and records it before it is used.
 fn choose_project(
     pool: &Pool,
     place: &Place,
@@ -242,13 +243,13 @@ fn choose_project(
     for project in (first..).take(PROJECT_ATTEMPTS) {
         match quota::project_usage(tree, project) {
             Ok(usage) if usage.limit_bytes == 0 && usage.used_bytes == 0 => {}
-            // No quota was ever set for it.
+            // It never had a quota.
             Err(Errno::NOENT) => {}
             Ok(_) => continue,
-            // No project quota here, or not for us.
+            // There is no project quota, or this host may not use it.
             Err(_) => return Ok(None),
         }
-        // Taken by the limit, so that another pool on this file system passes it over.
+        // The limit marks it as used, so that another pool on this file system skips it.
         quota::set_project_limit(tree, project, 1)
             .map_err(|errno| place.failed("take a project", errno))?;
         set(pool, place, inode, |record| record.project = Some(project))?;
@@ -257,11 +258,11 @@ fn choose_project(
     Ok(None)
 }
 
-/// Puts what was made aside into the project of the directory that it will lie in, as if it had been made there: the kernel does not move
-/// anything into another project (`EXDEV`).
+/// Puts an unfinished tree or image into the project of its future parent directory, as if it had been made there: the kernel does not move a file
+/// into another project (`EXDEV`).
 pub(super) fn inherit(place: &Place, parent: &OwnedFd, made: &OwnedFd) -> Result<(), MountError> {
     let project = match quota::project(parent) {
-        // No projects here, or none in force.
+        // The file system has no projects, or they are not enforced.
         Err(_) | Ok(0) => return Ok(()),
         Ok(project) => project,
     };
@@ -275,7 +276,7 @@ pub(super) fn inherit(place: &Place, parent: &OwnedFd, made: &OwnedFd) -> Result
     inherited.map_err(|errno| place.failed("set the project", errno))
 }
 
-/// Puts a tree into a project: directories pass it on to what is made in them.
+/// Puts a tree into a project. Directories pass it on to new entries.
 fn assign(tree: impl AsFd, project: u32) -> Result<(), Errno> {
     quota::set_project(&tree, project, true)?;
     let put = |directory: BorrowedFd<'_>, name: &CStr| {
@@ -286,7 +287,7 @@ fn assign(tree: impl AsFd, project: u32) -> Result<(), Errno> {
         let (flags, is_directory) = match FileType::from_raw_mode(status.st_mode) {
             FileType::Directory => (DIRECTORY, true),
             FileType::RegularFile => (OFlags::RDONLY | OFlags::NONBLOCK, false),
-            // Links and special files have no content to count, and cannot be opened for it.
+            // Links and special files have no content to count, and cannot be opened for this call.
             _ => return Ok(Next::Pass),
         };
         let Some(inner) = if_there(open_confined(directory, name, flags))? else {

@@ -1,4 +1,4 @@
-//! Every call of a pool: right, wrong and twice. Here what holds for all calls; one file a subject below.
+//! Every call of a pool: correct, wrong and repeated. This file has the tests that concern all calls; each file below covers one subject.
 
 mod attacks;
 mod calls;
@@ -62,7 +62,7 @@ impl Fixture {
         }
     }
 
-    /// As after a restart.
+    /// The same pool after a restart of the host.
     fn restarted(self) -> Self {
         let Self {
             directory,
@@ -110,7 +110,7 @@ impl Fixture {
         self.pools.open("data").unwrap().ledger.promised()
     }
 
-    /// Fills a tree. With names of few files: making files is slow where this runs, and not what is looked at.
+    /// Fills a tree. The names are hard links of few files: creating files is slow on the test machine and is not the subject.
     fn tree_of_10_000(&self, path: &str) {
         for i in 0..100 {
             let directory = self.path(path).join(i.to_string());
@@ -123,7 +123,7 @@ impl Fixture {
         }
     }
 
-    /// Waits until nothing is left in the host's folders.
+    /// Waits until the host's private directories are empty.
     fn wait_until_clear(&self) {
         self.stat("x");
         for _ in 0..500 {
@@ -151,7 +151,7 @@ fn pools(path: &Path, full_copies: bool, used: &Arc<Used>) -> Arc<Pools> {
     Arc::new(Pools::new(&granted, used, freezer(path)))
 }
 
-/// With its run directory beside the pool, or above.
+/// A freezer with a run directory beside the pool or above it.
 fn freezer(pool: &Path) -> Arc<Freezer> {
     let above = pool.ancestors().skip(1).find(|it| it.is_dir()).unwrap();
     Arc::new(Freezer::open(&above.join("run")).unwrap())
@@ -161,7 +161,7 @@ fn to_be_copied(source: &str, target: &str) -> Pair {
     Pair::parse("data", source, target).unwrap()
 }
 
-/// Variant of an error, for tables.
+/// The variant of an error, for tables.
 fn kind(result: Result<PoolReply, MountError>) -> &'static str {
     match result {
         Ok(_) => "ok",
@@ -250,7 +250,7 @@ fn a_symbolic_link_is_followed_by_no_call() {
         for call in calls_on(path) {
             let result = fixture.call(call.clone());
             match call {
-                // The link itself may be looked at, and moved.
+                // The link itself may be listed and renamed.
                 PoolCall::Stat { .. } if !path.contains('/') => assert!(result.is_ok()),
                 PoolCall::Rename { .. } if !path.contains('/') => {
                     let _ = result;

@@ -1,9 +1,9 @@
-//! Deletion that a kill cannot leave half visible: what goes is renamed into the trash, that is made durable, and then it is deleted there, step by
-//! step; the next start goes on.
+//! Deletes trees and images so that a kill leaves nothing half visible: the entry is renamed into the trash, the rename is made durable, and then the
+//! entry is deleted there step by step. The next start continues.
 //!
-//! A directory is deleted flat: what lies in it and is not empty is moved to a bin in the trash, which is emptied in the same way until nothing is
-//! left. So neither depth nor width matters: three directories are open at a time, and the list of what is left is the bin itself, on the disk and
-//! found by the next start. Never through a link, never onto another mount.
+//! A directory is deleted without recursion: its entries that are not empty are moved to a bin in the trash, which is emptied in the same way until
+//! nothing is left. So neither depth nor width matters: three directories are open at a time, and the list of remaining entries is the bin itself,
+//! which lies on the disk and is found by the next start. It never follows a link or crosses a mount.
 
 use crate::confine::{open_confined, remove_empty};
 use crate::mountinfo;
@@ -25,13 +25,13 @@ use std::sync::{Arc, PoisonError};
 use wasmount_core::mounter::MountError;
 use wasmount_sys::quota;
 
-/// How often a directory is read again that is not empty yet. A second time is enough unless somebody still writes into it.
+/// How often a directory that is not empty yet is read again. A second time is sufficient unless a process still writes into it.
 const PASSES: usize = 4;
 
-/// A deletion under way.
+/// A running deletion.
 struct Deletion<'p> {
     pool: &'p Pool,
-    /// Made when it is needed: an image and an empty tree do without.
+    /// Created on demand: an image and an empty tree need none.
     bin: OnceCell<Bin>,
 }
 
@@ -40,7 +40,7 @@ struct Bin {
     directory: OwnedFd,
 }
 
-/// Removes a tree with everything in it, or an image, unless a volume uses it. Not there: done.
+/// Removes an image, or a tree with its content, unless a volume uses it. If it does not exist, it is a success.
 pub(super) fn remove(pool: &Pool, place: &Place, kind: FileType) -> Result<(), MountError> {
     let _leaving = pool.copies.leave(place)?;
     let Some(parent) = pool.parent_if_there(place)? else {
@@ -68,13 +68,13 @@ pub(super) fn remove(pool: &Pool, place: &Place, kind: FileType) -> Result<(), M
     users::refuse_used(pool, place)?;
     match discard(pool, parent.as_fd(), place.path.name()) {
         Ok(discarded) => delete(pool, discarded).map_err(failed),
-        // Somebody else removes the same at this moment.
+        // A concurrent call removes the same path.
         Err(Errno::NOENT) => pool.sync_parent(&parent, place),
         Err(errno) => Err(failed(errno)),
     }
 }
 
-/// Moves a name out of sight. Durable on return.
+/// Moves a name into the trash, where it is not visible. Durable on return.
 pub(super) fn discard(pool: &Pool, parent: BorrowedFd<'_>, name: &str) -> Result<CString, Errno> {
     let discarded = fresh_name();
     rename_no_replace(parent, name, &pool.trash, &discarded)?;
@@ -83,8 +83,8 @@ pub(super) fn discard(pool: &Pool, parent: BorrowedFd<'_>, name: &str) -> Result
     CString::new(discarded).map_err(|_| Errno::INVAL)
 }
 
-/// Deletes what [`discard`] moved. Goes on after an error and returns the first. What could not be deleted is tried again with the next
-/// deletion: a mount that was in the way may be gone.
+/// Deletes what [`discard`] moved. It continues after an error and returns the first one. What could not be deleted is tried again with the next
+/// deletion: a mount that prevented it may be gone.
 pub(super) fn delete(pool: &Pool, discarded: CString) -> Result<(), Errno> {
     let stuck = std::mem::take(&mut *pool.stuck.lock().unwrap_or_else(PoisonError::into_inner));
     let deleted = delete_or_keep(pool, discarded);
@@ -94,12 +94,12 @@ pub(super) fn delete(pool: &Pool, discarded: CString) -> Result<(), Errno> {
     deleted
 }
 
-/// Clears what was being made when a host was killed, and goes on deleting what was being deleted, in the background: it may be a lot.
+/// Clears unfinished work of a killed host, and continues its deletions in the background, because they may be large.
 pub(super) fn resume(pool: &Arc<Pool>) -> Result<(), Errno> {
     for name in names(&pool.unfinished)? {
         rename_no_replace(&pool.unfinished, &*name, &pool.trash, fresh_name())?;
     }
-    // As many as there were deletions under way, and two for each that failed.
+    // As many as there were running deletions, and two for each failed one.
     let left = names(&pool.trash)?;
     if left.is_empty() {
         return Ok(());
@@ -116,8 +116,8 @@ pub(super) fn resume(pool: &Arc<Pool>) -> Result<(), Errno> {
     started.map(drop).map_err(errno_of)
 }
 
-/// Whether another mount lies in a tree. Asked before a tree is discarded: a mount would keep it in the trash for ever. The mount table says
-/// so, however large the tree is.
+/// Whether another mount lies in a tree. Checked before a tree is discarded: a mount would keep the tree in the trash for ever. The mount table
+/// answers it, however large the tree is.
 fn has_mount(tree: BorrowedFd<'_>) -> Result<bool, Errno> {
     let own = mount_id(tree)?;
     let link = format!("/proc/thread-self/fd/{}", tree.as_raw_fd());
@@ -147,7 +147,7 @@ fn delete_or_keep(pool: &Pool, name: CString) -> Result<(), Errno> {
 }
 
 impl Deletion<'_> {
-    /// Deletes an entry. What lies in it and is not empty is in the bin then.
+    /// Deletes an entry. Its entries that are not empty are then in the bin.
     fn of(&self, parent: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
         self.forget(parent, name)?;
         match remove_empty(parent, name) {
@@ -185,7 +185,7 @@ impl Deletion<'_> {
         }
     }
 
-    /// Deletes what is in the bin, and what comes into it meanwhile, as long as that leads on.
+    /// Deletes the content of the bin, and what is moved into it meanwhile, while there is progress.
     fn empty_bin(&self) -> Result<(), Errno> {
         let Some(bin) = self.bin.get() else {
             return Ok(());
@@ -215,7 +215,7 @@ impl Deletion<'_> {
         Ok(self.bin.get_or_init(|| Bin { name, directory }))
     }
 
-    /// The record goes first: one that outlived its inode would keep space promised to nobody.
+    /// The record is removed first: a record without its inode would reserve space for no volume.
     fn forget(&self, parent: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
         match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(status) => forget(self.pool, status.st_ino),
@@ -227,7 +227,7 @@ impl Deletion<'_> {
 
 fn forget(pool: &Pool, number: u64) -> Result<(), Errno> {
     if let Some(project) = pool.ledger.forget(number).map_err(errno_of)? {
-        // Without files and limit the number is free again; a limit that stays limits nobody.
+        // Without files and limit the number is free again; a limit that remains affects no files.
         let _ = quota::set_project_limit(&pool.root, project, 0);
     }
     Ok(())

@@ -1,8 +1,8 @@
-//! Who uses what in a pool, over all drivers of this process: two of them may have grants for one directory, and what one has staged from it the
-//! other must not remove.
+//! The users of paths in a pool, over all drivers of this process: two drivers may have grants for one directory, and one of them must not remove
+//! what the other has staged from it.
 //!
-//! A directory is known by what it is, not by the name or the path of a grant. Asking may touch the storage of whoever is asked, which is no business
-//! of whoever asks: it is done on a thread aside, with a deadline. It must not know how a driver tells what it uses.
+//! A directory is identified by its inode, not by the name or the path of a grant. A query may access the storage of the queried driver, which must
+//! not delay the caller, so it runs on a separate thread with a deadline. This module does not know how a driver determines what it uses.
 
 use crate::mountinfo::{self, MountLine};
 use crate::observe::{Identity, mount_id};
@@ -18,31 +18,31 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use wasmount_core::mounter::MountError;
 
-/// How long a driver may take to say what it uses. 2 s: it takes microseconds, and a removal must not wait for what is not its own.
+/// How long a driver may take to report what it uses. 2 s: it takes microseconds, and a removal must not wait for the storage of another driver.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// Grants of this process whose drivers still have them.
+/// Grants of this process whose drivers still hold them.
 static USERS: Mutex<Vec<User>> = Mutex::new(Vec::new());
 
-/// What a driver found at its path, once it has.
+/// The directory that a driver found at its path, after it was resolved.
 pub(super) type Found = Arc<OnceLock<Identity>>;
 
 #[derive(Clone)]
 struct User {
-    /// What the driver calls the pool.
+    /// The driver's name of the pool.
     pool: String,
     directory: PathBuf,
     found: Found,
     in_use: Weak<dyn InUse>,
-    /// The last question that was not answered in time; gone when it is. One at a time: the next would only hang beside it.
+    /// The last query that was not answered in time; dropped when it is answered. There is only one at a time: another would hang too.
     late: Arc<Mutex<Weak<()>>>,
 }
 
-/// What is known when the time is over.
+/// The result when the time is over.
 enum Use {
     No,
     Yes,
-    /// It may.
+    /// It may use it.
     Unknown,
 }
 
@@ -84,8 +84,8 @@ impl User {
         }
     }
 
-    /// Its path leads through storage that hangs. The pool does not hang, or nobody would have come to this question, so a path on another
-    /// file system than the pool's leads elsewhere. Where that cannot be told, in doubt nothing is removed.
+    /// The driver's path leads through storage that hangs. The pool itself does not hang, or this check would not have been reached, so a path on
+    /// another file system leads elsewhere. If that cannot be determined, nothing is removed.
     fn unanswered(&self, is_here: bool, pool: &Pool) -> Use {
         let may_be_here = is_here
             || mountinfo::read().map_or(true, |table| {
@@ -96,7 +96,7 @@ impl User {
     }
 }
 
-/// A driver may use a directory from now on.
+/// Registers a driver that may use a directory from now on.
 pub(super) fn add(pool: &str, directory: &Path, in_use: Weak<dyn InUse>) -> Found {
     let mut users = lock(&USERS);
     users.retain(|user| user.in_use.strong_count() > 0);
@@ -111,10 +111,10 @@ pub(super) fn add(pool: &str, directory: &Path, in_use: Weak<dyn InUse>) -> Foun
     found
 }
 
-/// Refuses what a volume of any driver uses, or what lies in it, or what it lies in. Asked right before a destruction, of
-/// what is marked as leaving: who stages it later sees the mark ([`super::refuse_leaving`]), who does so before is seen here.
+/// Refuses a path that a volume of any driver uses, or that lies in a used one or contains one. Called right before a removal, after the path was
+/// marked as leaving: a later stage sees the mark ([`super::refuse_leaving`]), an earlier stage is seen here.
 pub(super) fn refuse_used(pool: &Pool, place: &Place) -> Result<(), MountError> {
-    // A copy: no lock is held while anybody is asked.
+    // A copy of the list: no lock is held during a query.
     let users = lock(&USERS).clone();
     for user in users {
         match user.ask(pool, place) {
@@ -138,19 +138,19 @@ pub(super) fn refuse_used(pool: &Pool, place: &Place) -> Result<(), MountError> 
     Ok(())
 }
 
-/// Whether an administrator's path, which may go through links, leads to a directory now. Attributes that the kernel has are enough.
+/// Whether an administrator's path, which may lead through links, leads to a directory now. Attributes that the kernel has in memory are sufficient.
 pub(super) fn leads_to(path: &Path, identity: Identity) -> bool {
     let status = rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, Inode::FIELDS);
     status.is_ok_and(|status| Identity::of(&status) == identity)
 }
 
-/// Whether a path, as it is written, lies on the file system that a mount shows. Links are not followed: that might hang.
+/// Whether a literal path lies on the file system that a mount shows. Links are not followed, because that might hang.
 fn shares_device(table: &[MountLine], mount_id: u64, path: &Path) -> bool {
     let own = table.iter().find(|line| line.mount_id == mount_id);
     let above = table
         .iter()
         .filter(|line| path.starts_with(&line.mount_point));
-    // The last of equals is the topmost.
+    // The last of equal candidates is the topmost mount.
     let nearest = above.max_by_key(|line| line.mount_point.components().count());
     match (own, nearest) {
         (Some(own), Some(nearest)) => own.device == nearest.device,
@@ -159,7 +159,7 @@ fn shares_device(table: &[MountLine], mount_id: u64, path: &Path) -> bool {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // Each change is one step, so what a panicking thread leaves is whole.
+    // Each change is a single step, so the data is consistent even after a panic of a thread.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -186,7 +186,7 @@ mod tests {
             (3, "/data/pool", false),
             (5, "/data/pool", true),
             (4, "/pool", false),
-            // Nothing is known of its mount.
+            // Its mount is not known.
             (9, "/hung", true),
         ] {
             let found = shares_device(&table, mount, Path::new(path));

@@ -1,4 +1,4 @@
-//! What a publish is checked against: the request, the stage, the record of an earlier call, and mounts that no record names.
+//! The checks of a publish: against the request, the stage, the record of an earlier call, and mounts without a record.
 
 use super::{Origin, Publish};
 use crate::block::BlockDevice;
@@ -21,7 +21,7 @@ use wasmount_core::volume::AccessMode;
 
 const IMAGE_REMOVED: &str = "its image was removed from the pool, so that whatever is written now is lost when it is unstaged; copy its data away from pods that still run, then delete them";
 const DIRECTORY_REMOVED: &str = "its directory was removed from the pool, so that nothing can be written there any more; delete the pods that use it, and restore the volume";
-/// One publish of a volume, and no second (CSI specification, NodePublishVolume).
+/// The mode that allows only one publish of a volume (CSI specification, NodePublishVolume).
 const SINGLE: AccessMode = AccessMode::SingleNodeSingleWriter;
 
 impl Node {
@@ -95,7 +95,7 @@ impl Node {
                 difference,
             ))
         };
-        // A bind has the labels of what it shows. Kubelet unstages before another pod's label is used; without one, any is accepted.
+        // A bind mount has the labels of its source. Kubelet unstages before it uses another pod's label; a request without a label accepts any.
         if capability.label.is_some() && capability.label != stage.capability.label {
             return differs("it is staged without this SELinux label; unstage it first");
         }
@@ -111,8 +111,8 @@ impl Node {
         origin.ok_or_else(|| not_staged(&path))
     }
 
-    /// Refuses a new target of a stage whose image or directory was removed. It asks sysfs and the mount's inode alone, so it waits for no
-    /// storage. Existing targets stay: what runs must be able to copy its data away.
+    /// Refuses a new target of a stage whose image or directory was removed. It reads only sysfs and the mount's inode, so it does not wait for
+    /// storage. Existing targets stay: running programs must be able to copy their data away.
     pub(super) fn ensure_source_exists(&self, publish: &Publish<'_>) -> Result<(), MountError> {
         let key = &publish.request.key;
         let Some(stage) = self.journal.entry(key).stage else {
@@ -134,7 +134,7 @@ impl Node {
         }
     }
 
-    /// Where only one publish may be, a mount counts that the journal does not know: it may have been lost.
+    /// If only one publish is allowed, a mount without a record counts too: the journal may have been lost.
     pub(super) fn ensure_no_unrecorded_writer(
         &self,
         publish: &Publish<'_>,
@@ -153,7 +153,7 @@ impl Node {
         }
     }
 
-    /// Other targets that are recorded as settled and are gone: they are in no one's way. One that cannot be looked at counts as there.
+    /// Other targets that are recorded as settled but whose mounts are gone: they do not conflict. One that cannot be checked counts as mounted.
     pub(super) fn outdated_targets(&self, publish: &Publish<'_>) -> BTreeSet<String> {
         let entry = self.journal.entry(&publish.request.key);
         let is_gone = |path: &str, target: &TargetRecord| {
@@ -169,8 +169,8 @@ impl Node {
             .collect()
     }
 
-    /// What a mount at the target that no record names shows, if it is just what is to be published: so it is after a lost journal. What the
-    /// kernel alone cannot tell is no: the client unmounts it then.
+    /// The state of an unrecorded mount at the target, if it shows exactly the volume to be published: this is the case after a lost journal. If the
+    /// kernel alone cannot prove that, the answer is no: the client unmounts it then.
     pub(super) fn unrecorded_target(
         &self,
         publish: &Publish<'_>,
@@ -193,7 +193,7 @@ impl Node {
                 true => Some(MountState::of_unrecorded(mount, &plan.source)?),
                 false => None,
             },
-            // A device for targets alone, by its tag.
+            // A device that is attached for targets only is found by its tag.
             Origin::Device(_) | Origin::Plan(_) => self
                 .tagged_device(publish, mount)?
                 .map(|block| shown(Some(block))),
@@ -222,7 +222,7 @@ impl Node {
 }
 
 impl Publish<'_> {
-    /// The second call for a target: the same is success, anything else is refused.
+    /// A repeated call for a target: an equal request is a success, any other is refused.
     pub(super) fn ensure_same(
         &self,
         record: &TargetRecord,
@@ -232,7 +232,7 @@ impl Publish<'_> {
             Origin::Stage(stage) => record.identity == Some(stage.identity),
             Origin::Device(block) => match record.block {
                 Some(own) => loop_device::is_bound(&own)?,
-                // Numbers are given anew: the node may be another volume's by now.
+                // The kernel reuses numbers: the node may belong to another volume by now.
                 None => self.is_node_of(block, mount)?,
             },
             // Files are replaced as a whole.
@@ -255,7 +255,7 @@ impl Publish<'_> {
         Ok(())
     }
 
-    /// Refuses a target beside another one (CSI specification, NodePublishVolume, the table of second calls).
+    /// Refuses a target in addition to another one (CSI specification, NodePublishVolume, the table of repeated calls).
     pub(super) fn ensure_no_other_writer(
         &self,
         entry: &Entry,

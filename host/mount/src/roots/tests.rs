@@ -1,4 +1,4 @@
-//! Words of paths, and the walk below a root.
+//! Syntax of paths, and the walk below a root.
 
 use super::*;
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ fn a_path_below_a_root_is_taken_in_the_spelling_of_node_paths() {
             "/var/lib/kubelet/x y",
             "/var/lib/kubelet",
         ),
-        // The nearest root counts.
+        // The nearest root is used.
         (
             "/var/lib/kubelet/pods/a",
             "/var/lib/kubelet/pods/a",
@@ -110,7 +110,7 @@ fn no_link_below_a_root_is_followed() {
         for below in ["none/x", "a/none/x"] {
             assert!(located(root, below).unwrap().is_none(), "{below}");
         }
-        // The way is real, and the name itself a link.
+        // The parent is a real directory, and the name itself is a link.
         for below in ["out", "in"] {
             let location = located(root, below).unwrap().unwrap();
             assert_eq!(location.open().unwrap_err(), Errno::LOOP, "{below}");

@@ -1,10 +1,10 @@
-//! Small files in memory that change as a whole, laid out as kubelet's Secret volumes are (`pkg/volume/util/atomic_writer.go`): `..data`
-//! leads to a directory with all files of one generation, each name at the top leads through it, and a swap is one rename of `..data`.
+//! Small files in a tmpfs that change as a whole, in the layout of kubelet's Secret volumes (`pkg/volume/util/atomic_writer.go`): `..data` leads to a
+//! directory with all files of one generation, each name at the top leads through it, and a swap is one rename of `..data`.
 //!
-//! A killed swap leaves a whole generation in force and things that no program reads; the next one begins by removing those. The generation
-//! before the one in force stays until the next call: a program that resolves a path, or reads several files of the directory that `..data`
-//! led to, can finish; kubelet removes it at once, and such readers find nothing. The top may belong to a hostile pod that mounted it writable, so
-//! every step goes by descriptor, through no link, onto no other mount.
+//! A killed swap leaves a complete generation in force and leftovers that no program reads; the next swap removes these first. The generation before
+//! the one in force stays until the next call, so that a program which resolves a path, or reads several files of the directory to which `..data`
+//! led, can finish; kubelet removes it at once, and such readers get errors. A hostile pod may have mounted the top writable, so every step uses
+//! descriptors, follows no link and crosses no mount.
 
 mod generation;
 
@@ -25,31 +25,31 @@ use wasmount_core::mounter::MountError;
 
 /// The file system's type.
 const TYPE: &str = "tmpfs";
-/// What the mount table shows as its source: by this a mount of files is told from any other tmpfs.
+/// The source that the mount table shows. It distinguishes a mount of files from any other tmpfs.
 pub(crate) const FILES_NAME: &str = "wasmount-files";
-/// What messages call it.
+/// The name of the volume in messages.
 const WHAT: &str = "the files of a volume";
-/// The link to the generation in force. Kubelet's name: programs watch it.
+/// The link to the generation in force. The name is that of kubelet, because programs watch it.
 const DATA: &str = "..data";
-/// Generations that are there at most: the one in force, and the one before it or the one that is being written.
+/// Maximum number of generations: the one in force, and the one before it or the one that is being written.
 const GENERATIONS: usize = 2;
-/// How often a directory is emptied that a pod still writes into.
+/// How often a directory is emptied while a pod still writes into it.
 const PASSES: usize = 4;
-/// Smallest page of a kernel, in bytes; with larger ones the same number of pages holds as much or more.
+/// Smallest page of a kernel, in bytes; with larger pages the same number of pages holds as much or more.
 const PAGE_BYTES: usize = 4096;
-/// Most pages that are in use: each generation's content, the last page of each file, and one for each link that the kernel does not keep in
-/// its inode. It is chosen so that every checked set of files fits, and not for the first one: a limit costs nothing until it is used, and
-/// one that is never raised cannot be found too low in the middle of a swap.
+/// Maximum number of pages: each generation's content, the last page of each file, and one for each link that the kernel does not store in its inode.
+/// It is large enough for every checked set of files and not only for the first one: a limit costs nothing until it is used, and if it is never
+/// raised, a swap cannot fail half-way because of a limit that is too low.
 const PAGES: usize = GENERATIONS * (CONTENT_BYTES / PAGE_BYTES + ENTRIES + ENTRIES);
-/// Most inodes: each generation's entries and its own directory, links for both, `..data`, a new link beside the old one, and the top.
+/// Maximum number of inodes: each generation's entries and its own directory, links for both, `..data`, a new link beside the old one, and the top.
 const INODES: usize = GENERATIONS * (ENTRIES + 1 + ENTRIES) + 3;
-/// Files of a volume are data: whatever was asked for, nothing in it runs, acts for its owner or is a device.
+/// Files of a volume are data: whatever was requested, nothing in it can be executed, honours set-user bits or is a device.
 const RESTRICTIONS: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID
     .union(MountAttrFlags::MOUNT_ATTR_NODEV)
     .union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
-/// Makes a detached mount that shows these files. With a group, the files are its as well, and it may read them.
+/// Makes a detached mount that shows these files. With a group, the files belong to it, and it may read them.
 pub(crate) fn prepare(
     files: &CheckedFiles,
     flags: MountFlags,
@@ -67,7 +67,7 @@ pub(crate) fn prepare(
     for (name, value) in files.options() {
         context.set(name, value)?;
     }
-    // Secrets stay out of swap space where the kernel can promise that (Linux 6.4); kubelet does the same for its own.
+    // Secrets are kept out of swap space if the kernel supports that (Linux 6.4); kubelet does the same for its own.
     if let Err(error @ MountError::OutOfResources { .. }) = context.set("noswap", "") {
         return Err(error);
     }
@@ -85,14 +85,13 @@ pub(crate) fn prepare(
     Ok(mount)
 }
 
-/// Puts these files in the place of what is there. Readers see all of the old ones or all of the new ones; what is there already is not
-/// written again.
+/// Replaces the current files by these. Readers see all of the old ones or all of the new ones. Equal files are not written again.
 pub(crate) fn replace(
     root: &OwnedFd,
     files: &CheckedFiles,
     group: Option<u32>,
 ) -> Result<(), MountError> {
-    // The mount that pods see may be read-only and stays as it is: only this copy, which nobody else sees, can be written through.
+    // The mount that pods see may be read-only and is not changed: only this detached clone, which no other process sees, is writable.
     let writable = clone_mount(root, WHAT)?;
     let flags = MountFlags {
         set: MountAttrFlags::empty(),
@@ -102,7 +101,7 @@ pub(crate) fn replace(
     bring(&writable, files, group)
 }
 
-/// All steps of a swap: what is left of others goes, the new generation is written, put in force, and the top is made to name its files.
+/// All steps of a swap: leftovers are removed, the new generation is written and put in force, and the links at the top are updated.
 fn bring(root: &OwnedFd, files: &CheckedFiles, group: Option<u32>) -> Result<(), MountError> {
     let current = in_force(root).map_err(failed("readlink"))?;
     remove_leftovers(root, current.as_deref()).map_err(failed("removal of leftovers"))?;
@@ -119,9 +118,8 @@ fn bring(root: &OwnedFd, files: &CheckedFiles, group: Option<u32>) -> Result<(),
     own_top(root, group).map_err(failed("chown"))
 }
 
-/// Removes everything of the host's own at the top but `..data` and the generation that it leads to.
-/// A pod may have made what is there, as deep as it liked, so a directory is removed flat: what lies in it and is not empty is moved to the
-/// top first.
+/// Removes all reserved names at the top except `..data` and the generation to which it leads. A pod may have created content of any depth, so a
+/// directory is removed without recursion: its entries that are not empty are moved to the top first.
 fn remove_leftovers(root: &OwnedFd, in_force: Option<&str>) -> Result<(), Errno> {
     let is_left = |name: &CString| {
         let name = name.to_bytes();
@@ -137,7 +135,7 @@ fn remove_leftovers(root: &OwnedFd, in_force: Option<&str>) -> Result<(), Errno>
     Ok(())
 }
 
-/// What could not be removed for what lies in it is moved to the top and waits.
+/// An entry that cannot be removed because it is not empty is moved to the top and added to `waiting`.
 fn remove_one(root: &OwnedFd, name: &CStr, waiting: &mut Vec<CString>) -> Result<(), Errno> {
     for _ in 0..PASSES {
         match remove_empty(root, name) {
@@ -163,7 +161,7 @@ fn remove_one(root: &OwnedFd, name: &CStr, waiting: &mut Vec<CString>) -> Result
     Err(Errno::NOTEMPTY)
 }
 
-/// The generation that `..data` leads to. Anything else there is nobody's: a pod's own doing, or nothing yet.
+/// The generation to which `..data` leads. Anything else there was made by a pod, or does not exist yet.
 fn in_force(root: &OwnedFd) -> Result<Option<String>, Errno> {
     let target = match rustix::fs::readlinkat(root, DATA, Vec::new()) {
         Ok(target) => target,
@@ -188,7 +186,7 @@ fn own_top(root: &OwnedFd, group: Option<u32>) -> Result<(), Errno> {
     Attributes::of_directory(group).give(&open_confined(root, ".", DIRECTORY)?)
 }
 
-/// Makes the links at the top that are missing.
+/// Creates the missing links at the top.
 fn name_files(root: &OwnedFd, files: &CheckedFiles) -> Result<(), Errno> {
     for name in files.top_names() {
         let target = top_target(name);
@@ -204,7 +202,7 @@ fn name_files(root: &OwnedFd, files: &CheckedFiles) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Removes the links at the top whose files are gone, and nothing else: what a pod put there is the pod's.
+/// Removes the links at the top whose files are gone, and nothing else: other entries belong to the pod.
 fn forget_names(root: &OwnedFd, files: &CheckedFiles) -> Result<(), Errno> {
     for name in top_entries(root)? {
         let Ok(name) = name.into_string() else {
@@ -225,18 +223,18 @@ fn forget_names(root: &OwnedFd, files: &CheckedFiles) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Where the link of a name at the top leads.
+/// The target of the link of a name at the top.
 fn top_target(name: &str) -> String {
     format!("{DATA}/{name}")
 }
 
-/// A link in the place of whatever has the name, so that the name never leads nowhere in between.
+/// Puts a link in the place of any existing entry, so that the name is never missing in between.
 fn put_link(root: &OwnedFd, name: &str, target: &str) -> Result<(), Errno> {
     let aside = fresh_name()?;
     rustix::fs::symlinkat(target, root, aside.as_str())?;
     match rustix::fs::renameat(root, aside.as_str(), root, name) {
         Err(Errno::ISDIR) => {
-            // A directory of a pod's own: among the leftovers it goes with the next swap.
+            // A directory that a pod made: it becomes a leftover, which the next swap removes.
             rustix::fs::renameat(root, name, root, fresh_name()?.as_str())?;
             rustix::fs::renameat(root, aside.as_str(), root, name)
         }
@@ -249,7 +247,7 @@ fn top_entries(root: &OwnedFd) -> Result<Vec<CString>, Errno> {
     entries(&open_confined(root, ".", DIRECTORY)?)
 }
 
-/// All names in a directory. Read to the end first: a directory that is changed meanwhile may show an entry twice or not at all.
+/// All names in a directory. They are read completely first: a directory that changes meanwhile may show an entry twice or not at all.
 fn entries(directory: &OwnedFd) -> Result<Vec<CString>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
@@ -265,10 +263,10 @@ fn is_itself(name: &CStr) -> bool {
     name == c"." || name == c".."
 }
 
-/// A name of the host's own at the top that nothing has.
+/// A reserved name at the top that does not exist yet.
 fn fresh_name() -> Result<String, Errno> {
     let mut bytes = [0; 8];
-    // Up to 256 bytes come whole (getrandom(2)).
+    // Requests of up to 256 bytes are never short (getrandom(2)).
     getrandom(&mut bytes, GetRandomFlags::empty())?;
     Ok(format!("{HOST_PREFIX}{:016x}", u64::from_ne_bytes(bytes)))
 }

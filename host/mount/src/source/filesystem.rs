@@ -1,7 +1,7 @@
-//! A file system that the kernel mounts by name, as a detached mount: what mount(8) and its helpers do, without their processes.
+//! Mounts a file system that the kernel mounts by type, as a detached mount: what mount(8) and its helpers do, without their processes.
 //!
-//! Every option is a word of its own, and a secret goes to the kernel by a call: it is in no argument list, no environment and no file. It
-//! blocks as long as name service and server take, on a thread of the driver's own budget.
+//! Every option is a separate string, and a secret is passed to the kernel by a system call: it is in no argument list, no environment and no file.
+//! It blocks as long as name service and server take, on a thread of the driver's own budget.
 
 mod failed;
 
@@ -19,7 +19,8 @@ use wasmount_core::secrets::SecretOptions;
 
 /// Longest value of a secret option, in bytes: `fsconfig(2)` takes strings of 256 bytes with their NUL.
 const SECRET_BYTES: usize = 255;
-/// Most addresses that are tried: one that does not answer costs minutes of a thread, and two families of two are what servers have.
+/// Maximum number of addresses that are tried: one that does not answer costs minutes of a thread, and servers have at most two addresses in each of
+/// two families.
 const ADDRESSES: usize = 4;
 
 /// Makes the mount.
@@ -35,7 +36,7 @@ pub(crate) fn prepare(
     let mut unreachable = None;
     for address in resolve(server)? {
         match mount(filesystem, Some((server.option, &address)), flags, &secrets) {
-            // A name may have an address of a network that this node is not on. As mount.nfs does, the next one is tried.
+            // A name may have an address in a network that this node cannot reach. As mount.nfs does, the next address is tried.
             Err(error @ MountError::Hung { .. }) => unreachable = Some(error),
             result => return result,
         }
@@ -70,7 +71,7 @@ fn mount(
     context.mount(flags)
 }
 
-/// The values that the plan names, each fit for the kernel. What is wrong with one is said without it.
+/// The secret values that the plan names, each valid for the kernel. An error does not repeat the value.
 fn wanted_secrets<'s>(
     filesystem: &'s CheckedFilesystem,
     secrets: &'s SecretOptions,
@@ -92,16 +93,16 @@ fn wanted_secrets<'s>(
     filesystem.secret_names.iter().map(value).collect()
 }
 
-/// The addresses of a server that will do, as the kernel takes them, in the order of the name service; there may be none. Blocks.
+/// The usable addresses of a server, in the form that the kernel takes and in the order of the name service; there may be none. Blocks.
 fn resolve(server: &Server) -> Result<Vec<String>, MountError> {
-    // The port is the file system's own business; without one there is nothing to look up.
+    // The file system chooses the port itself; without a port there is no service to look up.
     let found = (server.host.as_str(), 0)
         .to_socket_addrs()
         .map_err(|error| unresolved(server, &error.to_string()))?;
     Ok(suitable(found, server.family))
 }
 
-/// That there is no address to try.
+/// The error that there is no address to try.
 fn no_address(server: &Server) -> MountError {
     let reason = match server.family {
         Some(_) => "it has no address of the kind that option `proto` names",
@@ -135,7 +136,7 @@ fn suitable(
         .collect()
 }
 
-/// A link-local address is told with its interface's number, which the kernel takes for the name.
+/// A link-local address is written with its interface's number, which the kernel accepts in place of the name.
 fn text(address: SocketAddr) -> String {
     match address {
         SocketAddr::V6(address) if address.scope_id() != 0 => {

@@ -1,7 +1,7 @@
-//! An image of a pool as a loop device: opened by `confine`, and refused while any other loop device has it.
+//! Attaches an image of a pool as a loop device: it is opened by `confine`, and refused while any other loop device uses it.
 //!
-//! Two file systems of one kernel on one image would destroy it. A plugin may name one image for two volumes, and a volume's own loop device
-//! outlives its stage where a mount of it lives on: under a target, or in another mount namespace.
+//! Two file systems of one kernel on one image would destroy it. A plugin may name one image for two volumes, and a volume's own loop device outlives
+//! its stage while a mount of it exists: at a target, or in another mount namespace.
 
 use crate::block::BlockDevice;
 use crate::block::loop_device::{self, Attached, Tag};
@@ -17,15 +17,15 @@ use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use wasmount_core::mounter::MountError;
 
-/// Images that a call of this process looks at and binds, so that of two at the same time the second sees what the first has bound. A list and
-/// no lock that is held meanwhile: a device that does not answer keeps one image, not all.
+/// Images that a call of this process is checking and binding, so that of two concurrent calls the second sees what the first has bound. It is a
+/// list, and no lock is held meanwhile: a device that does not answer blocks one image and not all.
 static CLAIMED: Mutex<Vec<Identity>> = Mutex::new(Vec::new());
 
-/// One call's turn at an image, until it is dropped.
+/// The exclusive right of one call to an image, until it is dropped.
 struct Claim(Identity);
 
 impl Claim {
-    /// `None`: another call is at it.
+    /// `None`: another call has it.
     fn of(identity: Identity) -> Option<Self> {
         let mut claimed = lock();
         if claimed.contains(&identity) {
@@ -42,9 +42,9 @@ impl Drop for Claim {
     }
 }
 
-/// Attaches the image for a volume, once nobody else has it as a loop device.
+/// Attaches the image for a volume, after no other loop device uses it.
 ///
-/// It waits for a moment: one that was let go just now is unbound by the kernel when the last program that looked at it closes it.
+/// It waits for a moment: the kernel unbinds a released device only when the last program that opened it closes it.
 pub(crate) fn attach(
     image: &PoolPlace,
     is_read_only: bool,
@@ -76,12 +76,12 @@ pub(crate) fn attach_read_only(image: &PoolPlace, tag: &Tag) -> Result<BlockDevi
     loop_device::attach(&open(image, true)?, true, tag)
 }
 
-/// The loop devices that it has.
+/// The loop devices that use the image.
 pub(crate) fn holders(image: &PoolPlace) -> Result<Vec<Attached>, MountError> {
     loop_device::holders_of(&open(image, true)?)
 }
 
-/// Which file it is.
+/// The identity of the file.
 pub(crate) fn identity(image: &PoolPlace) -> Result<Identity, MountError> {
     identity_of(open(image, true)?, image)
 }
@@ -94,7 +94,8 @@ pub(crate) fn size_bytes(image: &PoolPlace) -> Result<u64, MountError> {
         .map_err(|errno| kernel("statx", image, errno))
 }
 
-/// Binds the image, and looks once more: another process may have done so since the first look. Then ours goes, and its caller tries again.
+/// Binds the image, and checks once more: another process may have bound it since the first check. In this case our device is released, and the
+/// caller tries again.
 fn bind(
     image: &PoolPlace,
     file: &OwnedFd,
@@ -110,7 +111,8 @@ fn bind(
     }
 }
 
-/// Whether a loop device of the image and one more would destroy it, whosever it is: a volume's own one lives on where a mount of it does.
+/// Whether a further loop device of the image would destroy it, whatever volume the existing one belongs to: a volume's own device exists as long as
+/// a mount of it does.
 fn conflicts(holder: &Attached, is_read_only: bool) -> bool {
     !(holder.read_only && is_read_only)
 }
@@ -130,7 +132,7 @@ fn words(holder: &Attached) -> String {
 }
 
 fn lock() -> MutexGuard<'static, Vec<Identity>> {
-    // What a panicking thread leaves is whole: each change is one step.
+    // The data is consistent even after a panic of a thread: each change is a single step.
     CLAIMED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -141,7 +143,7 @@ fn open(image: &PoolPlace, is_read_only: bool) -> Result<OwnedFd, MountError> {
     } else {
         OFlags::RDWR
     };
-    // Not waiting: a plugin's path may lead to a named pipe.
+    // The open must not block: a plugin's path may lead to a named pipe.
     let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = open_confined(&pool, image.path.as_str(), flags)
         .map_err(|errno| image.failed("open", errno))?;

@@ -1,4 +1,4 @@
-//! Storage that does not answer, as far as it can be told without any.
+//! Storage that does not answer, as far as it can be tested without such storage.
 
 use super::*;
 use crate::durable::Durable;
@@ -24,7 +24,7 @@ fn key() -> VolumeKey {
     }
 }
 
-/// A volume that is recorded as staged at [`PATH`], and was asked as long ago as is said.
+/// A volume that is recorded as staged at [`PATH`], with a query that started this long ago.
 fn node(run: &std::path::Path, asked: Duration) -> Arc<Node> {
     let node = Node {
         roots: Roots::new(vec![crate::PathRoot::Any("/nowhere".into())]),
@@ -104,7 +104,7 @@ async fn hung_storage_is_not_asked_again_and_its_last_answer_serves() {
 fn a_path_is_forgotten_with_the_last_that_asks_it() {
     let run = tempfile::tempdir().unwrap();
     let node = node(run.path(), ANSWER_WITHIN);
-    // The first still hangs.
+    // The first query still hangs.
     drop(Asking::begin(&node.stats_cache, PATH));
     assert!(node.stats_cache.is_hung(PATH));
 }
@@ -129,7 +129,7 @@ async fn storage_that_was_asked_just_now_is_asked_again() {
     let run = tempfile::tempdir().unwrap();
     let node = node(run.path(), Duration::ZERO);
     node.stats_cache.keep(PATH.to_owned(), answer());
-    // Nothing is mounted there: the answer is the kernel's, not the kept one.
+    // Nothing is mounted there: the answer comes from the kernel and not from the cache.
     let asked = asked(&node).await;
     assert!(
         matches!(asked, Err(MountError::NotFound { .. })),

@@ -3,7 +3,8 @@
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::thread::UnshareFlags;
 
-/// Gives the calling thread, and those that it starts, mounts of their own. A namespace belongs to a thread, so a test begins one of its own.
+/// Gives the calling thread, and the threads that it starts, their own mount namespace. A namespace belongs to a thread, so a test starts a new
+/// thread.
 pub(crate) fn unshare() {
     assert!(
         rustix::process::geteuid().is_root(),
@@ -18,7 +19,7 @@ pub(crate) fn unshare() {
     mount_change("/", private).unwrap();
 }
 
-/// Runs a test in a mount namespace that dies with it.
+/// Runs a test in a mount namespace that ends with it.
 pub(crate) fn in_a_namespace(test: impl FnOnce() + Send + 'static) {
     let thread = std::thread::spawn(move || {
         unshare();

@@ -12,7 +12,7 @@ fn call(program: &'static str, arguments: &[&str]) -> ToolCall {
     }
 }
 
-/// A shell is a program like any other here; the room itself runs none.
+/// Runs a shell script as a tool. The product code runs no shell.
 fn shell(script: &str) -> ToolCall {
     call("sh", &["-c", script])
 }
@@ -65,7 +65,7 @@ fn a_program_over_its_deadline_is_killed_with_children() {
     let pids = std::fs::read_to_string(&file).unwrap();
     let (sleeper, shell) = pids.trim().split_once(' ').unwrap();
     assert!(!std::path::Path::new("/proc").join(shell).exists());
-    // It dies, and init reaps it, at their leisure.
+    // The kernel kills it and init reaps it with some delay.
     let stat = || std::fs::read_to_string(format!("/proc/{sleeper}/stat")).unwrap_or_default();
     let is_dead = |stat: &str| stat.is_empty() || stat.contains(") Z ");
     while !is_dead(&stat()) {

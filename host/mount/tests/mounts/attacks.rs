@@ -1,8 +1,8 @@
-//! Attacks on volumes that lie on images, devices and file systems by name: words that lead elsewhere, links that are planted or swapped,
-//! devices that are another's, and content that was crafted. What is asserted is what would have been lost: the bytes and the binding of a
-//! file outside of the pool, the flags of a mount, a neighbour's device.
+//! Attacks on volumes on images, devices and mounted file systems: paths that lead elsewhere, planted or swapped links, devices of another volume,
+//! and crafted content. The assertions cover what would have been lost: the bytes and the binding of a file outside of the pool, the flags of a
+//! mount, another driver's device.
 //!
-//! It is apart from the rooms' own tests because each goes through whole calls, as a hostile plugin, pod or client would.
+//! These tests are separate from the unit tests because each makes complete calls, as a hostile plugin, pod or client would.
 
 mod content;
 mod devices;
@@ -22,7 +22,7 @@ use wasmount_sys::loop_device;
 
 const MEBIBYTE: u64 = 1 << 20;
 
-/// A file that nobody may reach. It is empty, so whoever formats what he finds would format it.
+/// A file that no call may access. It is empty, so a call that formats blank content would format it.
 struct Canary {
     path: PathBuf,
     inode: u64,
@@ -35,7 +35,7 @@ impl Canary {
         Self { path, inode }
     }
 
-    /// No loop device lies on it now.
+    /// No loop device is bound to it now.
     fn assert_unbound(&self, bench: &Bench) {
         let bound = bindings(bench);
         assert!(
@@ -52,7 +52,7 @@ impl Canary {
     }
 }
 
-/// The loop devices of this bench, with the inode of the file behind each. The name alone could be that of another file by now.
+/// The loop devices of this bench, with the inode of the file behind each. By now the name alone could belong to another file.
 fn bindings(bench: &Bench) -> Vec<(PathBuf, u64)> {
     let own = bench.path("");
     let mut found = Vec::new();
@@ -65,7 +65,7 @@ fn bindings(bench: &Bench) -> Vec<(PathBuf, u64)> {
             continue;
         }
         let node = Path::new("/dev").join(device.file_name());
-        // Gone between two looks.
+        // It disappeared between two checks.
         let Ok(opened) = File::open(&node) else {
             continue;
         };
@@ -76,7 +76,7 @@ fn bindings(bench: &Bench) -> Vec<(PathBuf, u64)> {
     found
 }
 
-/// Whoever looks at all loop devices, as each stage of another test does, keeps one for a moment.
+/// A program that checks all loop devices, as each stage of another test does, keeps one open for a moment.
 async fn assert_let_go(bench: &Bench) {
     for _ in 0..100 {
         if bench.loop_devices() == 0 {

@@ -1,4 +1,4 @@
-//! What the tests stand on: a namespace, a pool, a kubelet directory on a shared mount, and requests as a client would send them.
+//! The test setup: a mount namespace, a pool, a kubelet directory on a shared mount, and requests as a client would send them.
 
 mod devices;
 mod forms;
@@ -26,20 +26,20 @@ use wasmount_core::secrets::SecretOptions;
 use wasmount_core::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
 
 pub(crate) const WRITER: AccessMode = AccessMode::SingleNodeWriter;
-/// Largest tmpfs that the tests' driver is granted, in bytes.
+/// Largest tmpfs that is granted to the tests' driver, in bytes.
 pub(crate) const TMPFS_BYTES: u64 = 1 << 20;
-/// How the names in `/dev/disk/by-id` begin that the tests' driver is granted.
+/// Prefix of the names in `/dev/disk/by-id` that are granted to the tests' driver.
 const DEVICE_PREFIX: &str = "wasmount-test-";
 
 pub(crate) struct Bench {
     directory: PathBuf,
     form: Form,
     pub(crate) mounter: Arc<dyn Mounter>,
-    /// Ends with the mounter.
+    /// The server of the mounter, which ends with it.
     server: Option<Server>,
 }
 
-/// Runs a test in both forms of the mounter, each time in a mount namespace that dies with it.
+/// Runs a test in both forms of the mounter, each time in a mount namespace that ends with the test.
 pub(crate) fn privileged<F: Future<Output = ()>>(
     test: impl Fn(Bench) -> F + Clone + Send + 'static,
 ) {
@@ -55,7 +55,7 @@ fn privileged_in<F: Future<Output = ()>>(form: Form, test: impl Fn(Bench) -> F +
     );
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_owned();
-    // A thread of its own: a namespace belongs to a thread and to those that it starts.
+    // A new thread: a namespace belongs to a thread and to the threads that it starts.
     let thread = std::thread::Builder::new().name(format!("mounter {form:?}"));
     let thread = thread.spawn(move || {
         #[allow(
@@ -149,7 +149,7 @@ impl Bench {
         }
     }
 
-    /// How a word is refused: one with a NUL does not even cross a socket, since no host could have recorded it.
+    /// The error for a string: one with NUL does not even pass a socket, since no host could have recorded it.
     pub(crate) fn refusal<'e>(&self, word: &str, expected: &'e str) -> &'e str {
         match self.form {
             Form::OverSocket if word.contains('\0') => "Unreachable",
@@ -174,7 +174,7 @@ impl Bench {
         self.path("kubelet").join(format!("target-{name}"))
     }
 
-    /// A tree in the pool with a file in it, and the staging directory that the client makes.
+    /// A tree in the pool with a file in it, and the staging directory that the client creates.
     pub(crate) fn volume(&self, volume: &str) -> &Self {
         let tree = self.path("pool").join(volume);
         fs::create_dir(&tree).unwrap();
@@ -197,7 +197,7 @@ impl Bench {
             server,
         } = self;
         drop(mounter);
-        // The next one waits for the locks of the last.
+        // The next host waits for the locks of this one.
         drop(server);
         Self::start(directory, form, roots)
     }
@@ -213,7 +213,7 @@ impl Bench {
         files.map(|file| file.unwrap().path()).collect()
     }
 
-    /// Changes words in the one journal entry that there is.
+    /// Replaces text in the only journal entry.
     pub(crate) fn edit_journal(&self, from: &str, to: &str) {
         let [file] = self.journal_files().try_into().unwrap();
         let text = fs::read_to_string(&file).unwrap();
@@ -243,7 +243,7 @@ impl Bench {
             .count()
     }
 
-    /// Of a type that no grant names.
+    /// Mounts a file system of a type that no grant names.
     pub(crate) fn mount_foreign_at(&self, path: &Path) {
         mount("foreign", path, "ramfs", MountFlags::empty(), None).unwrap();
     }
@@ -340,14 +340,14 @@ impl Bench {
             .await
     }
 
-    /// Staged, and published at a target of the same name.
+    /// Stages a volume, and publishes it at a target of the same name.
     pub(crate) async fn in_use(&self, volume: &str) {
         self.volume(volume);
         self.stage(volume).await.unwrap();
         self.publish(volume, volume).await.unwrap();
     }
 
-    /// An image in the pool, with the staging directory still to be made.
+    /// An image in the pool; the staging directory is not created.
     pub(crate) async fn image(&self, name: &str, size_bytes: u64) -> Plan {
         let (pool, path) = ("main".to_owned(), format!("{name}.img"));
         let call = PoolCall::CreateImage {
@@ -359,7 +359,7 @@ impl Bench {
         plan(Source::Image { pool, path })
     }
 
-    /// Nothing is mounted, recorded or left in the way.
+    /// Nothing is mounted, recorded or left over.
     pub(crate) fn assert_clean(&self) {
         assert_eq!(self.mounts(), []);
         assert_eq!(self.journal_files(), Vec::<PathBuf>::new());
@@ -372,7 +372,7 @@ impl Bench {
     }
 }
 
-/// The name of the error's variant: what the client's code depends on.
+/// The variant of the error, on which the client's code depends.
 pub(crate) fn variant<T: std::fmt::Debug>(result: Result<T, MountError>) -> &'static str {
     match result.unwrap_err() {
         MountError::OutsideRoots { .. } => "OutsideRoots",

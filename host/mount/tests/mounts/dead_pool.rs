@@ -1,4 +1,4 @@
-//! The disk below a pool is gone, under volumes that pods use: writes fail, nobody waits, and everything comes off.
+//! The disk below a pool fails while pods use its volumes: writes fail, no call blocks, and everything can be unmounted.
 
 use crate::bench::*;
 use crate::volume::Volume;
@@ -11,9 +11,9 @@ use std::process::Command;
 use std::time::Duration;
 use wasmount_core::volume::AccessType;
 
-/// Of the pool's own disk, in bytes.
+/// Size of the pool's own disk, in bytes.
 const DISK_BYTES: u64 = 128 << 20;
-/// For what waits for no storage. Generous: other tests share the machine.
+/// Deadline of calls that do not wait for storage. It is generous because other tests share the machine.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
 fn run(program: &str, arguments: &[&str]) {
@@ -22,7 +22,7 @@ fn run(program: &str, arguments: &[&str]) {
     assert!(ended.status.success(), "{program} {arguments:?}: {ended:?}");
 }
 
-/// Puts a disk of its own below the pool; it is detached with its last user (losetup(8), autoclear).
+/// Mounts a separate disk at the pool; it is detached when its last user closes it (losetup(8), autoclear).
 fn mount_disk_at(bench: &Bench, pool: &str) {
     let disk = bench.path("outside").join("disk");
     File::create(&disk).unwrap().set_len(DISK_BYTES).unwrap();
@@ -31,7 +31,7 @@ fn mount_disk_at(bench: &Bench, pool: &str) {
     run("mount", &["-o", "loop", disk, pool]);
 }
 
-/// As a pod does, and not before the storage has it.
+/// Writes as a pod does, and returns only after the data is on storage.
 fn write(volume: &Volume<'_>, target: &Path) -> std::io::Result<()> {
     let mut file = match volume.access_type {
         AccessType::Block => File::options().write(true).open(target)?,
@@ -49,7 +49,7 @@ fn privileged_an_image_of_a_lost_pool_is_torn_down() {
             let pool = bench.path("pool");
             let pool = pool.to_str().unwrap();
             mount_disk_at(&bench, pool);
-            // The pool is another directory now.
+            // The pool is now another directory.
             bench = bench.restarted();
             let volume = Volume::of_image(&bench, form, form, mebibytes).await;
             volume.stage().await.unwrap();
@@ -57,7 +57,7 @@ fn privileged_an_image_of_a_lost_pool_is_torn_down() {
             let target = bench.target("a");
             write(&volume, &target).unwrap();
 
-            // From now on it fails every request, as if its disk had been pulled out.
+            // From now on the file system fails every request, as if its disk had been removed.
             run("xfs_io", &["-x", "-c", "shutdown", pool]);
             let refused = write(&volume, &target).unwrap_err();
             assert_eq!(
@@ -70,7 +70,7 @@ fn privileged_an_image_of_a_lost_pool_is_torn_down() {
             volume.unpublish("a").await.unwrap();
             volume.unstage().await.unwrap();
             bench.assert_no_loop_devices();
-            // Lazily: the mounter may hold the pool open for a moment.
+            // The unmount is lazy: the mounter may hold the pool open for a moment.
             unmount(pool, UnmountFlags::DETACH).unwrap();
             bench.assert_clean();
             fs::remove_file(bench.path("outside").join("disk")).unwrap();

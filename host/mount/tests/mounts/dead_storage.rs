@@ -1,4 +1,4 @@
-//! Storage that does not answer, or is gone: a FUSE file system whose server is this test, and never says a word.
+//! Storage that does not answer, or is gone: a FUSE file system whose server is this test and never answers.
 
 use crate::bench::*;
 use rustix::fs::{Mode, OFlags};
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use wasmount_core::mounter::StatVolume;
 
-/// Mounts it. As long as the connection is open every request waits; then they fail with ENOTCONN.
+/// Mounts it. While the connection is open every request waits; then the requests fail with ENOTCONN.
 pub(crate) fn mount_dead_storage(path: &Path) -> File {
     let connection = File::options()
         .read(true)
@@ -33,7 +33,7 @@ pub(crate) fn mount_dead_storage(path: &Path) -> File {
     connection
 }
 
-/// Puts dead storage in the place of a published volume's, as if its server had died.
+/// Replaces the storage of a published volume by dead storage, as if its server had died.
 async fn published_from_dead_storage(bench: Bench) -> (Bench, File) {
     bench.in_use("v").await;
     let target = bench.target("v");
@@ -75,7 +75,7 @@ fn privileged_hung_storage_is_torn_down_after_two_seconds() {
             assert_eq!(variant(again), "Hung");
         }
         assert!(asked.elapsed() < Duration::from_secs(1));
-        // The thread that hangs keeps the mount busy.
+        // The hanging thread keeps the mount busy.
         bench.unpublish("v", "v").await.unwrap();
         bench.unstage("v").await.unwrap();
         bench.assert_clean();

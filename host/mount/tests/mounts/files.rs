@@ -1,4 +1,4 @@
-//! Volumes without a stage step: files that change as a whole at each republish, and images and devices that are published at once.
+//! Volumes without a stage step: files that change as a whole at each republish, and images and devices that are published directly.
 
 use crate::bench::*;
 use crate::volume::{Volume, mounted_as};
@@ -59,7 +59,7 @@ fn privileged_the_journal_has_no_file_contents() {
         let volume = Volume::new(&bench, "v", files(&[("a", "hunter22")]), mounted_as("ext4"));
         volume.publish_plan("t", false).await.unwrap();
         let [entry] = bench.journal_files().try_into().unwrap();
-        // As bytes they would stand there as numbers.
+        // Bytes would be shown as numbers.
         let text = fs::read_to_string(entry).unwrap();
         assert!(
             !text.contains("hunter22") && !text.contains("104,117"),

@@ -1,4 +1,4 @@
-//! Volumes that grow where they are used, and those that cannot.
+//! Volumes that are expanded while they are in use, and those that cannot be.
 
 use crate::bench::*;
 use crate::volume::{Volume, mounted_as};
@@ -19,7 +19,7 @@ fn privileged_a_volume_grows_on_its_node_alone() {
                 volume.publish_as(target, WRITER, readonly).await.unwrap();
             }
             let before = volume.stats("ro").await.unwrap().bytes.total;
-            // btrfs takes no size below 256 MiB.
+            // The kernel resizes no btrfs below 256 MiB.
             let wanted = (mebibytes + 256) * MEBIBYTE;
             for _ in 0..2 {
                 assert_eq!(
@@ -42,13 +42,13 @@ fn privileged_a_volume_grows_on_its_node_alone() {
     });
 }
 
-/// Whether the kernel lets this process grow an ext4 that is mounted (ext4(5), `EXT4_IOC_RESIZE_FS`).
+/// Whether the kernel lets this process expand a mounted ext4 (ext4(5), `EXT4_IOC_RESIZE_FS`).
 fn may_grow_ext4_online() -> bool {
     let own = capabilities(None).unwrap();
     own.effective.contains(CapabilitySet::SYS_RESOURCE)
 }
 
-/// With CAP_SYS_RESOURCE it grows at once.
+/// With CAP_SYS_RESOURCE it is expanded at once.
 #[test]
 fn privileged_an_ext4_grows_at_the_next_stage() {
     privileged(async |bench| {
@@ -119,7 +119,7 @@ fn privileged_an_odd_size_grows_to_the_next_device_size() {
     });
 }
 
-/// As a plugin may have made it: the rest of its last sector is on no device.
+/// A plugin may have made such an image: the remainder of its last sector is not visible on a device.
 #[test]
 fn privileged_an_odd_image_size_is_used_as_far_as_possible() {
     privileged(async |bench| {
@@ -134,7 +134,7 @@ fn privileged_an_odd_image_size_is_used_as_far_as_possible() {
     });
 }
 
-/// A volume whose controller grows it: more than that is nowhere, and nobody but the controller makes it.
+/// A volume that its controller expands: only the controller changes its size.
 #[test]
 fn privileged_an_image_that_its_controller_grows_is_unchanged() {
     privileged(async |bench| {

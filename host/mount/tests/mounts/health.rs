@@ -1,5 +1,5 @@
-//! What the host finds wrong with volumes and their mounts, and nothing where nothing is. What was damaged below a mount is in `damaged`, and
-//! storage that does not answer in `hung`.
+//! Findings of the host about volumes and their mounts, and no findings for healthy ones. Damage below a mount is in `damaged`, storage that does not
+//! answer in `hung`.
 
 mod damaged;
 
@@ -40,7 +40,7 @@ async fn ask(
     Ok(found.collect())
 }
 
-/// Of all places.
+/// Findings at all paths.
 async fn found(bench: &Bench, volume: &str) -> Findings {
     ask(bench, volume, None, None).await.unwrap()
 }
@@ -103,7 +103,7 @@ fn privileged_healthy_volumes_have_no_findings() {
             assert_eq!(found(&bench, name).await, [], "{name}");
             volume.publish("a").await.unwrap();
             if !matches!(name, "raw" | "raw-disk" | "tree") {
-                // Until nothing more goes in.
+                // Until it is full.
                 let mut file = File::create(bench.target("a").join("data")).unwrap();
                 let block = vec![1; 64 << 10];
                 while std::io::Write::write_all(&mut file, &block).is_ok() {}
@@ -139,7 +139,7 @@ fn privileged_what_is_not_recorded_is_not_found() {
             (Some(outside), None),
             (None, Some(&*none)),
             (Some(&*none), Some(&*staging)),
-            // A stage is no publish.
+            // A stage is not a publish.
             (None, Some(Path::new("/"))),
         ] {
             let found = ask(&bench, "v", target, staging).await;
@@ -171,7 +171,7 @@ fn privileged_an_unmounted_target_is_reported_until_republish() {
         assert_eq!(ask(&bench, "v", None, Some(&staging)).await, Ok(vec![]));
         bench.publish("v", "v").await.unwrap();
         assert_eq!(found(&bench, "v").await, []);
-        // Something else over it hides it.
+        // Another mount hides it.
         bench.mount_something_at(&bench.target("v"));
         assert_eq!(found(&bench, "v").await, lost);
         take_off(bench.target("v"));

@@ -1,5 +1,5 @@
-//! One driver's storage hangs below its pool, while another driver of the same host works: the one gets its budget's refusal, the other
-//! notices nothing, and what was mounted before can be taken down.
+//! One driver's storage hangs below its pool while another driver of the same host works: the first receives the errors of its thread budget, the
+//! second is not affected, and earlier mounts can be torn down.
 
 mod storage;
 
@@ -27,23 +27,23 @@ use wasmount_core::secrets::SecretOptions;
 use wasmount_core::volume::{AccessType, VolumeCapability};
 use wasmount_mount::{LocalMounter, MounterConfig, PathRoot};
 
-/// Threads of each driver: few, so that they are soon all taken.
+/// Threads of each driver: few, so that all of them are occupied soon.
 const THREADS: usize = 4;
-/// A call that waits for no storage that hangs. It takes a hundredth of that on an idle machine.
+/// Deadline of a call that does not wait for storage that hangs. It takes a hundredth of that on an idle machine.
 const AT_ONCE: Duration = Duration::from_secs(4);
-/// A tear-down of what hangs: a second of tries, and two that its storage has for an answer.
+/// Deadline of a teardown on storage that hangs: a second of attempts, and two seconds for an answer of the storage.
 const SOON: Duration = Duration::from_secs(12);
 /// `blkid` may take a minute.
 const TOOL_ENDED: Duration = Duration::from_secs(90);
 
-/// One driver of a host that has two.
+/// One of the two drivers of a host.
 #[derive(Clone)]
 struct Driver {
     name: DriverName,
     mounter: Arc<dyn Mounter>,
 }
 
-/// A host with a driver that works and one whose pool is `hung`.
+/// A host with a working driver and one whose pool is `hung`.
 fn two_drivers(bench: &Bench) -> (Driver, Driver) {
     let names = ["healthy.test", "hung.test"].map(|name| DriverName::parse(name).unwrap());
     let [healthy, hung] = names;
@@ -101,7 +101,7 @@ impl Driver {
         self.mounter.stage(request).await
     }
 
-    /// A stage that is not waited for.
+    /// Starts a stage without waiting for it.
     fn begin_stage(
         &self,
         bench: &Bench,
@@ -172,7 +172,7 @@ impl Driver {
         plan(Source::Image { pool, path })
     }
 
-    /// A whole life of a tree and of an image, no call of which waits for anybody's storage.
+    /// A full volume lifecycle of a tree and of an image, in which no call waits for another driver's storage.
     async fn live(&self, bench: &Bench) {
         if !bench.path("pool/tree").exists() {
             fs::create_dir(bench.path("pool/tree")).unwrap();
@@ -255,7 +255,7 @@ fn privileged_a_hung_pool_uses_threads_of_its_driver_only() {
             let kept = within(AT_ONCE, hung.stats(&bench, "a")).await;
             assert_eq!(kept, Ok(figures));
         }
-        // Nobody had asked for these before.
+        // These paths were not queried before.
         let unknown = within(AT_ONCE, hung.stats(&bench, "b")).await;
         assert_eq!(variant(unknown), "Hung");
 
@@ -275,11 +275,11 @@ fn privileged_a_hung_pool_uses_threads_of_its_driver_only() {
         wait_until(AT_ONCE, || storage.unanswered() > asked).await;
         let refused = within(SOON, hung.stage(&bench, "5", tree("5"))).await;
         assert_eq!(variant(refused), "OutOfThreads");
-        // Tear-down has threads of its own.
+        // Teardown has separate threads.
         within(SOON, hung.unpublish(&bench, "b")).await.unwrap();
         healthy.live(&bench).await;
 
-        // Its server is declared dead: what hung ends, and the threads are there again.
+        // The connection to its server is cut: hanging calls end, and the threads are free again.
         drop(storage);
         for stage in stages {
             let ended = within(SOON, stage).await.unwrap();
@@ -309,13 +309,13 @@ fn privileged_silent_storage_becomes_a_finding_in_time() {
         let not_answering = vec![(HealthStatus::Inaccessible, "NotAnswering".to_owned())];
         let found = within(AT_ONCE, hung.health("a")).await;
         assert_eq!(found, Ok(not_answering.clone()));
-        // Known from now on, whoever asks: nobody hangs beside the first.
+        // From now on the path is known as hung, for every caller: no further thread hangs.
         let unanswered = storage.unanswered();
         for _ in 0..100 {
             assert_eq!(hung.health("a").await, Ok(not_answering.clone()));
         }
         assert_eq!(storage.unanswered(), unanswered);
-        // Its thread is all that the driver has for such questions, so that nothing is known of the other volume.
+        // Its thread is the only one of the driver for such queries, so nothing is known about the other volume.
         let unknown = within(AT_ONCE, hung.health("b")).await;
         assert_eq!(variant(unknown), "OutOfThreads");
         assert_eq!(healthy.health("c").await, Ok(Vec::new()));
@@ -350,7 +350,7 @@ fn privileged_a_hung_tool_is_killed() {
         assert_eq!(unstage, Ok(()));
         assert!(has_tool(&device), "it waits for a read of its device");
         wait_until(TOOL_ENDED, || !has_tool(&device)).await;
-        // The thread may be in the kernel still, which waits for the read before it lets go of the device: the driver's budget bears that.
+        // The thread may still be in the kernel, which waits for the read before it releases the device: this occupies the driver's own budget.
         drop(storage);
         let ended = within(SOON, stage).await.unwrap();
         assert_eq!(variant(ended), "Hung");

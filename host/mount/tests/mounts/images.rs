@@ -1,5 +1,5 @@
-//! Images of a pool beyond the plain life: one image for one volume, lost journals, clones side by side, groups, and storage that goes away under
-//! a mount.
+//! Images of a pool beyond the normal lifecycle: one image for one volume, lost journals, clones side by side, groups, and storage that disappears
+//! below a mount.
 
 use crate::bench::*;
 use crate::volume::{Volume, mounted_as};
@@ -13,7 +13,7 @@ use wasmount_core::volume::{AccessMode, AccessType, MountAccess};
 
 const FORMS: [(&str, u64); 4] = [("ext4", 32), ("xfs", 300), ("btrfs", 128), ("raw", 16)];
 const MEBIBYTE: u64 = 1 << 20;
-/// For what waits for no storage. Generous: other tests share the machine.
+/// Deadline of calls that do not wait for storage. It is generous because other tests share the machine.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
 async fn pool_call(bench: &Bench, call: PoolCall) -> Result<(), MountError> {
@@ -251,7 +251,7 @@ fn privileged_a_removed_image_blocks_neither_stats_nor_teardown() {
             let volume = Volume::of_image(&bench, form, form, mebibytes).await;
             volume.stage().await.unwrap();
             volume.publish("a").await.unwrap();
-            // Reads behind the end have nothing to read.
+            // Reads after the end return nothing.
             let image = bench.path("pool").join(format!("{form}.img"));
             File::options()
                 .write(true)
@@ -260,7 +260,7 @@ fn privileged_a_removed_image_blocks_neither_stats_nor_teardown() {
                 .set_len(0)
                 .unwrap();
             fs::remove_file(&image).unwrap();
-            // Right or refused: a superblock that is in memory is still told.
+            // Correct or refused: a superblock that is in memory is still reported.
             let stats = tokio::time::timeout(AT_ONCE, volume.stats("a")).await;
             assert!(stats.is_ok(), "{form}: no stats after {AT_ONCE:?}");
             volume.end(&["a"]).await;
@@ -317,7 +317,7 @@ fn privileged_a_plan_must_suit_the_access_type() {
         assert_eq!(variant(mounted.publish("a").await), "OtherwiseThere");
         fs::create_dir(bench.target("a")).unwrap();
         assert_eq!(variant(raw.publish("a").await), "OtherwiseThere");
-        // What was empty went with the undoing: it is made anew in any case.
+        // The undo removed the empty target: it is created again in any case.
         assert!(!bench.target("a").exists());
         fs::write(bench.target("a"), "content").unwrap();
         assert_eq!(variant(raw.publish("a").await), "OtherwiseThere");

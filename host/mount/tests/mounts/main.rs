@@ -1,6 +1,6 @@
-//! The mount room against a real kernel: each test in a mount namespace of its own, so nothing is left on the machine.
+//! The mounter against a real kernel: each test runs in its own mount namespace, so nothing is left on the machine.
 //!
-//! They need root, and fail without it. One binary, since linking takes longer than running.
+//! The tests need root, and fail without it. There is one binary, since linking takes longer than running.
 
 #![allow(
     clippy::unwrap_used,

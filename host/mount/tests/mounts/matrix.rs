@@ -1,5 +1,5 @@
-//! Every kind of volume that keeps what a pod wrote, through its whole life: each call twice, out of order, with another capability, for
-//! writing and for reading, and the data compared byte by byte.
+//! Every kind of persistent volume through its full lifecycle: each call twice, out of order, with another capability, for writing and for reading,
+//! and the data compared byte by byte.
 
 use crate::bench::*;
 use crate::volume::{Volume, mounted_as};
@@ -10,9 +10,9 @@ use wasmount_core::plan::{Plan, Source};
 use wasmount_core::volume::{AccessMode, AccessType};
 
 const READER: AccessMode = AccessMode::SingleNodeReaderOnly;
-/// Where in a raw block volume the pattern goes: not at the start, where a probe would look.
+/// Offset of the pattern in a raw block volume: not at the start, where a probe would read.
 const PATTERN_AT: u64 = 5 << 20;
-/// Length of the pattern: more than a page cache flushes at a time, and no multiple of any block.
+/// Length of the pattern: more than a page cache flushes at a time, and not a multiple of any block.
 const PATTERN_BYTES: usize = (1 << 20) + 77;
 
 /// A volume that is staged and published.
@@ -20,7 +20,7 @@ const PATTERN_BYTES: usize = (1 << 20) + 77;
 struct Kind {
     name: &'static str,
     fs_type: Option<&'static str>,
-    /// Of its image or device: the least that the file system takes.
+    /// Size of its image or device: the minimum of the file system.
     size_bytes: u64,
 }
 
@@ -32,7 +32,7 @@ const fn kind(name: &'static str, fs_type: Option<&'static str>, mebibytes: u64)
     }
 }
 
-/// Bytes that no other place has: each depends on where it is.
+/// Bytes that depend on their offset, so that no two positions look alike.
 fn pattern() -> Vec<u8> {
     let mut state = 0x9e37_79b9_u32;
     let mut next = || {
@@ -90,7 +90,7 @@ struct Life<'b> {
 }
 
 impl Life<'_> {
-    /// First for writing, then, staged anew, for reading.
+    /// First for writing, then, staged again, for reading.
     async fn live(&self) {
         let Self { kind, volume } = self;
         let (kind, bench, name) = (*kind, volume.bench, kind.name);
@@ -199,7 +199,7 @@ async fn lives(bench: &Bench, kinds: &[Kind], plan_of: impl AsyncFn(Kind) -> Pla
 #[test]
 fn privileged_a_tree_lives() {
     privileged(async |bench| {
-        // The type that is named is not obeyed: a tree has one.
+        // The requested type is ignored: a tree has a fixed one.
         lives(&bench, &[kind("tree", Some("ext4"), 0)], async |kind| {
             fs::create_dir(bench.path("pool").join(kind.name)).unwrap();
             tree(kind.name)

@@ -1,4 +1,4 @@
-//! What each access mode of CSI lets a pod do, with a file system and with a raw device; and what a target may have for itself.
+//! What each access mode of CSI allows a pod, with a file system and with a raw block device; and which properties a target may have for itself.
 
 use crate::bench::*;
 use crate::volume::Volume;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use wasmount_core::volume::{AccessMode, AccessType, MountAccess};
 
-/// A mode, how a second target of one node is answered (none: it is shown there too), and whether a pod may write.
+/// A mode, the answer for a second target on one node (`None`: it is published there too), and whether a pod may write.
 const MODES: [(AccessMode, Option<&str>, bool); 7] = [
     (AccessMode::SingleNodeWriter, None, true),
     (AccessMode::SingleNodeReaderOnly, None, false),
@@ -20,7 +20,7 @@ const MODES: [(AccessMode, Option<&str>, bool); 7] = [
     (AccessMode::SingleNodeMultiWriter, None, true),
 ];
 
-/// As a pod does, and not before the storage has it.
+/// Writes as a pod does, and returns only after the data is on storage.
 fn write(access_type: &AccessType, target: &Path) -> std::io::Result<()> {
     let mut file = match access_type {
         AccessType::Block => File::options().write(true).open(target)?,
@@ -35,7 +35,7 @@ fn privileged_each_access_mode_has_its_targets_and_its_writes() {
     privileged(async |bench| {
         for (form, mebibytes) in [("ext4", 32), ("raw", 16)] {
             let volume = Volume::of_image(&bench, form, form, mebibytes).await;
-            // A file system that is there: one is not made for reading.
+            // An existing file system: none is made for reading only.
             volume.stage().await.unwrap();
             volume.end(&[]).await;
             for (mode, second, may_write) in MODES {

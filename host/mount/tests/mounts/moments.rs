@@ -1,4 +1,4 @@
-//! Copies of images whose file systems are mounted and written to: clean, and of one moment over a whole group.
+//! Copies of images whose file systems are mounted and written to: clean, and as of one moment over a whole group.
 
 use crate::bench::*;
 use crate::volume::Volume;
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wasmount_core::mounter::MountError;
 use wasmount_core::pool::{PoolCall, PoolReply};
 
-/// Of the file system below the pool: the least that `mkfs.xfs` makes is 300 MiB.
+/// Size of the file system below the pool: the minimum of `mkfs.xfs` is 300 MiB.
 const POOL_BYTES: u64 = 1 << 30;
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const ROUNDS: usize = 5;
 
-/// Puts an xfs below the pool, which must not have been used yet; it goes with the namespace.
+/// Mounts an xfs at the pool, which must not have been used yet; it ends with the namespace.
 fn on_xfs(bench: &Bench) {
     let image = bench.path("pool-disk");
     File::create(&image).unwrap().set_len(POOL_BYTES).unwrap();
@@ -49,7 +49,7 @@ fn count(file: &File, count: u64) {
     file.sync_all().unwrap();
 }
 
-/// What a copy holds, mounted as it is: nothing is replayed or mended.
+/// The content of a copy, mounted as it is: nothing is replayed or repaired.
 fn counted(bench: &Bench, copy: &str) -> u64 {
     let at = bench.path("outside");
     mount_image(&bench.path("pool").join(copy), &at, "loop,ro,noload");
@@ -58,7 +58,7 @@ fn counted(bench: &Bench, copy: &str) -> u64 {
     u64::from_le_bytes(content.try_into().unwrap())
 }
 
-/// Nothing is mounted but the pool, and neither a record nor the intent of a freeze is left to the next host.
+/// Nothing is mounted but the pool, and neither a record nor a freeze intent is left for the next host.
 fn assert_ended(bench: &Bench) {
     let mounts = bench.mounts().into_iter().map(|(point, _)| point);
     assert_eq!(mounts.collect::<Vec<_>>(), [bench.path("pool")]);
@@ -106,7 +106,7 @@ fn privileged_a_group_in_use_is_copied_clean_and_consistent() {
         let mut seen = Vec::new();
         for round in 0..ROUNDS {
             let counts = NAMES.map(|name| counted(&bench, &format!("{name}-{round}.img")));
-            // In the order written: the first may be one ahead, and nothing else.
+            // In the order of the writes: only the first may be one ahead.
             let (first, rest) = counts.split_first().unwrap();
             let behind = rest.iter().find(|count| *count != first);
             assert!(counts.is_sorted_by(|one, next| one >= next), "{counts:?}");
@@ -132,7 +132,7 @@ fn privileged_a_clone_of_a_volume_in_use_needs_no_replay() {
         let volume = Volume::of_image(&bench, "a", "ext4", 16).await;
         volume.stage().await.unwrap();
         let file = counter(&volume);
-        // Not synced: a crash would lose it.
+        // The data is not synced: a crash would lose it.
         file.write_all_at(&7_u64.to_le_bytes(), 0).unwrap();
         let call = PoolCall::CloneImage {
             pool: "main".to_owned(),

@@ -1,4 +1,4 @@
-//! One driver's trouble beside another driver's work, on one host.
+//! Failures of one driver beside the work of another driver, on one host.
 
 use crate::bench::*;
 use crate::dead_storage::mount_dead_storage;
@@ -16,13 +16,13 @@ use wasmount_core::pool::{PoolCall, PoolReply};
 use wasmount_core::volume::AccessType;
 use wasmount_mount::{LocalMounter, MounterConfig, PathRoot};
 
-/// What nobody has to wait for. Generous: other tests share the machine.
+/// Deadline of calls that do not have to wait. It is generous because other tests share the machine.
 const AT_ONCE: Duration = Duration::from_secs(2);
-/// Once, for the answer of a driver whose storage hangs.
+/// One wait for the answer of a driver whose storage hangs.
 const ONCE: Duration = Duration::from_secs(4);
-/// How many threads the bench gives a driver.
+/// Number of threads that the bench gives a driver.
 const THREADS: usize = 16;
-/// How long a stage waits for a device that does not come, in milliseconds: longer than a tear-down of another volume may take.
+/// How long a stage waits for a missing device, in milliseconds: longer than a teardown of another volume may take.
 const WAIT_MS: u32 = 3000;
 
 fn named(name: &str) -> DriverName {
@@ -43,7 +43,7 @@ fn pool_at(bench: &Bench, path: &str) -> Grants {
     }
 }
 
-/// A host of two drivers with a pool each.
+/// A host with two drivers that have a pool each.
 fn two_drivers(bench: &Bench, healthy: &str, other: &str) -> LocalMounter {
     LocalMounter::new(MounterConfig {
         roots: vec![PathRoot::Any(bench.path("kubelet"))],
@@ -80,7 +80,7 @@ fn privileged_a_hung_pool_does_not_delay_other_removals() {
         let asked = Instant::now();
         remove(&mounter, "a").await;
         assert!(asked.elapsed() < ONCE, "{:?}", asked.elapsed());
-        // Nobody asks again while there is no answer.
+        // No further query is made while the first is unanswered.
         let asked = Instant::now();
         remove(&mounter, "b").await;
         remove(&mounter, "c").await;
@@ -137,7 +137,7 @@ fn privileged_stages_waiting_for_devices_delay_no_teardown() {
     });
 }
 
-/// The grants were apart when they were given; since then a link of the administrator's leads into the other pool.
+/// The grants were disjoint when they were given; since then a link of the administrator leads into the other pool.
 #[test]
 fn privileged_a_neighbours_record_does_not_stand_for_ones_own() {
     privileged(async |bench| {

@@ -1,4 +1,4 @@
-//! One volume is one file system or one device, however often it is shown, and whatever became of its stage.
+//! One volume is one file system or one device, however often it is published, and whatever happened to its stage.
 
 use crate::bench::*;
 use crate::volume::{Volume, mounted_as};
@@ -22,7 +22,7 @@ async fn remove(bench: &Bench, path: &str) -> Result<(), MountError> {
 }
 
 fn unmount_now(path: &std::path::Path) {
-    // Lazily: a program that is being started may hold a copy of some descriptor for a moment.
+    // The unmount is lazy: a starting program may hold a copy of a descriptor for a moment.
     unmount(path, UnmountFlags::DETACH).unwrap();
 }
 
@@ -173,7 +173,7 @@ fn privileged_a_published_source_is_not_removed() {
 fn privileged_a_source_is_in_use_from_the_first_stage_step() {
     privileged(async |bench| {
         let volume = Volume::of_image(&bench, "v", "xfs", 1024).await;
-        // While `mkfs` works on it.
+        // While `mkfs` runs on it.
         let (staged, removed) = tokio::join!(volume.stage(), async {
             while bench.journal_files().is_empty() {
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;
@@ -281,7 +281,7 @@ fn privileged_a_target_of_a_reused_device_is_not_the_volume() {
         volume.stage().await.unwrap();
         volume.publish("a").await.unwrap();
         bench.detach_loop_devices();
-        // Takes the number, most likely; in any case the node at the target is not the device that is staged then.
+        // The other volume most likely takes the number; in any case the node at the target is then not the staged device.
         let other = Volume::of_image(&bench, "w", "raw", 1).await;
         other.stage().await.unwrap();
         volume.stage().await.unwrap();

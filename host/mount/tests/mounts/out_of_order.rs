@@ -1,4 +1,4 @@
-//! Calls in an order that no client should send, and in which some do.
+//! Calls in an order that no client should use, and that some clients use.
 
 use crate::bench::*;
 use wasmount_core::mounter::Staged;

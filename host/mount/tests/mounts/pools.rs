@@ -1,4 +1,4 @@
-//! What pools and mounts know of one another.
+//! Interactions of pools and mounts.
 
 use crate::bench::*;
 use std::fs::File;

@@ -217,7 +217,7 @@ fn privileged_what_is_not_staged_is_not_published() {
         );
         request.staging_path = Some(node_path(&bench.staging("w")));
         assert_eq!(variant(bench.mounter.publish(request).await), "NotStaged");
-        // Something else lies over it.
+        // Another mount covers it.
         bench.mount_something_at(&bench.staging("v"));
         assert_eq!(variant(bench.publish("v", "a").await), "NotStaged");
         assert!(!bench.target("a").exists());
@@ -286,7 +286,7 @@ fn privileged_a_publish_that_the_kernel_refuses_leaves_nothing() {
     privileged(async |bench| {
         bench.volume("v");
         bench.stage("v").await.unwrap();
-        // A directory in which nobody can make another.
+        // A directory in which no entry can be created.
         let full = bench.path("kubelet/full");
         fs::create_dir(&full).unwrap();
         rustix::mount::mount(

@@ -1,4 +1,4 @@
-//! Somebody who can write below a root swaps the target, or the directory above it, for a link while a publish runs.
+//! An attacker with write permission below a root swaps the target, or the directory above it, for a link while a publish runs.
 
 use crate::bench::*;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Publishes under attack. Each takes well below a millisecond, so this is a second or two.
+/// Number of publishes under attack. Each takes well below a millisecond, so this takes a second or two.
 const ROUNDS: usize = 400;
 
-/// Swaps two names until it is told to stop. In the namespace of the thread that starts it.
+/// Swaps two names until it is stopped, in the namespace of the thread that starts it.
 pub(crate) fn swap_for_ever(
     one: PathBuf,
     other: PathBuf,
@@ -20,7 +20,7 @@ pub(crate) fn swap_for_ever(
     let stopped = stop.clone();
     let thread = std::thread::spawn(move || {
         while !stopped.load(Ordering::Relaxed) {
-            // Fails while one of them is a mount point, or is not there: that is the kernel's answer to the attack.
+            // It fails while one of them is a mount point or is missing: that is the kernel's answer to the attack.
             let _ = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
         }
     });
@@ -55,7 +55,7 @@ fn privileged_a_target_that_is_swapped_for_a_link_leads_nowhere() {
         publish_under_attack(&bench, &target).await;
         stop.store(true, Ordering::Relaxed);
         thread.join().unwrap();
-        // With the attacker gone all comes to an end.
+        // After the attacker has stopped, all calls succeed.
         for path in [&target, &link] {
             if path.is_symlink() {
                 fs::remove_file(path).unwrap();

@@ -1,4 +1,4 @@
-//! What a killed host leaves. Its journal is brought into the state of the moment by hand; the kernel's part is real.
+//! What a killed host leaves. The test edits the journal to the state of that moment; the kernel's state is real.
 
 use crate::bench::*;
 use std::fs;
@@ -19,7 +19,7 @@ fn privileged_a_settled_volume_survives_a_restart_untouched() {
 
 #[test]
 fn privileged_work_that_was_killed_is_undone_or_finished() {
-    // The mount was made or not yet; the stage was coming or going.
+    // The mount was made or not yet; the stage was being made or removed.
     for progress in ["Coming", "Going"] {
         for is_mounted in [true, false] {
             privileged(move |bench| async move {
@@ -104,7 +104,7 @@ fn privileged_records_of_mounts_that_a_reboot_took_are_dropped() {
         bench.mounter.recover(key("v")).await.unwrap();
         assert_eq!(bench.journal_files().len(), 0);
         assert_eq!(bench.mounter.unsettled(driver()).await, Ok(Vec::new()));
-        // Its directory goes with the client's unpublish.
+        // The client's unpublish removes its directory.
         bench.unpublish("v", "v").await.unwrap();
         bench.assert_clean();
     });

@@ -1,4 +1,4 @@
-//! Volumes whose content ends with them, through their whole life: a tmpfs, staged or not, and the files that a plugin gives.
+//! Volumes whose content ends with them, through their full lifecycle: a tmpfs, staged or not, and the files of a plugin.
 
 use crate::bench::*;
 use crate::volume::{Volume, mounted_as};
@@ -8,9 +8,9 @@ use wasmount_core::plan::{Plan, PlanFile, Source};
 use wasmount_core::volume::AccessMode;
 
 const READER: AccessMode = AccessMode::SingleNodeReaderOnly;
-/// Of a pod: half of the tmpfs, and no multiple of any block.
+/// Written by a pod: half of the tmpfs, and not a multiple of any block.
 const WRITTEN_BYTES: usize = TMPFS_BYTES as usize / 2 + 77;
-/// Of a plugin.
+/// Content of a plugin's file.
 const GIVEN: &str = "given by the plugin";
 
 fn tmpfs() -> Plan {
@@ -29,7 +29,7 @@ fn files() -> Plan {
     })
 }
 
-/// Bytes that no other place has.
+/// Bytes that depend on their offset.
 fn written() -> Vec<u8> {
     (0..WRITTEN_BYTES as u32)
         .map(|place| place.wrapping_mul(2_654_435_761).to_be_bytes()[0])
@@ -45,7 +45,7 @@ fn assert_no_write(target: &Path, name: &str) {
     );
 }
 
-/// What a plugin gave, if it gives any.
+/// The content of a plugin's file, if the volume has one.
 fn given(target: &Path) -> Option<String> {
     fs::read_to_string(target.join("given")).ok()
 }
@@ -108,7 +108,7 @@ fn privileged_a_staged_tmpfs_ends_with_its_stage() {
         volume.publish("rw").await.unwrap();
         fs::write(writing.join("data"), written()).unwrap();
         volume.unpublish("rw").await.unwrap();
-        // The stage is what it lives in.
+        // Its content lives in the stage.
         volume.publish_as("ro", WRITER, true).await.unwrap();
         assert!(fs::read(reading.join("data")).unwrap() == written());
         assert_no_write(&reading, "tmpfs");

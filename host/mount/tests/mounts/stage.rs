@@ -71,7 +71,7 @@ fn privileged_another_capability_or_path_or_source_is_refused() {
             variant(bench.mounter.stage(request).await),
             "OtherwiseThere"
         );
-        // And it is as it was.
+        // It is unchanged.
         assert_eq!(bench.staged("v").await, Ok(Staged::AsWanted));
         assert_eq!(bench.mounts().len(), 1);
     });
@@ -147,7 +147,7 @@ fn privileged_a_root_that_is_a_link_itself_works() {
         request.staging_path = node_path(&link.join("stage-v"));
         bench.mounter.stage(request.clone()).await.unwrap();
         assert_eq!(bench.mounts_at(&bench.staging("v")), 1);
-        // What the link leads to was not named by the administrator.
+        // The target of the link is not below a root of the administrator.
         request.staging_path = node_path(&bench.staging("v"));
         assert_eq!(variant(bench.mounter.stage(request).await), "OutsideRoots");
         assert_eq!(bench.mounter.unsettled(driver()).await, Ok(Vec::new()));
@@ -197,7 +197,7 @@ fn privileged_later_mounts_in_a_pool_are_not_in_the_volume() {
         bench.stage("v").await.unwrap();
         bench.mount_something_at(&bench.path("pool/v/inner"));
         assert_eq!(bench.mounts_at(&bench.staging("v").join("inner")), 0);
-        // Nor the other way round.
+        // The reverse is refused too.
         bench.mount_something_at(&bench.staging("v").join("inner"));
         assert_eq!(bench.mounts_at(&bench.path("pool/v/inner")), 1);
     });
@@ -211,7 +211,7 @@ fn privileged_a_read_only_pool_is_staged_for_readers_only() {
         let flags = MountFlags::BIND | MountFlags::RDONLY;
         mount_remount(&pool, flags, "").unwrap();
         let before = bench.mounts().len();
-        // What the clone inherits cannot be written to, and that is seen only once it is attached.
+        // The clone inherits the read-only state of the pool, and this is detected only after it is attached.
         assert_eq!(variant(bench.stage("v").await), "Kernel");
         assert_eq!(bench.mounts().len(), before);
         assert_eq!(bench.journal_files().len(), 0);

@@ -70,7 +70,7 @@ fn privileged_an_unknown_volume_or_path_is_not_found() {
             let found = expand(&bench, volume, path).await;
             assert_eq!(variant(found), "NotFound", "{volume} {path:?}");
         }
-        // A path that is spelled longer is the same path.
+        // A path with redundant components is the same path.
         let longer = bench.path("kubelet//target-v/");
         stats(&bench, "v", &longer).await.unwrap();
     });
@@ -90,7 +90,7 @@ fn privileged_an_unmounted_volume_is_not_found() {
     });
 }
 
-/// kubelet asks at a bind mount of its own, `volumeDevices/<volume>/dev/<pod>`.
+/// kubelet queries its own bind mount, `volumeDevices/<volume>/dev/<pod>`.
 #[test]
 fn privileged_a_raw_device_answers_wherever_it_is_shown() {
     privileged(async |bench| {

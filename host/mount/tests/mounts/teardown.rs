@@ -18,7 +18,7 @@ fn privileged_all_is_torn_down_and_twice_is_once() {
             bench.unstage("v").await.unwrap();
         }
         bench.assert_clean();
-        // The staging directory is the client's, the data the volume's.
+        // The client owns the staging directory; the data belongs to the volume.
         assert!(bench.staging("v").is_dir());
         assert_eq!(fs::read(bench.path("pool/v/name")).unwrap(), b"v");
     });
@@ -31,7 +31,7 @@ fn privileged_what_never_was_is_success() {
         bench.unstage("unknown").await.unwrap();
         let missing = bench.path("kubelet/a/b/c");
         bench.unpublish_path("unknown", &missing).await.unwrap();
-        // The specification has the driver delete the target, whoever made it.
+        // The specification requires the driver to delete the target, whoever created it.
         fs::create_dir(bench.target("empty")).unwrap();
         bench.unpublish("unknown", "empty").await.unwrap();
         fs::write(bench.target("file"), "").unwrap();
@@ -104,7 +104,7 @@ fn privileged_stacked_mounts_without_record_are_unmounted() {
         bench.in_use("v").await;
         for path in [bench.target("v"), bench.staging("v")] {
             mount_bind(bench.path("pool/v"), &path).unwrap();
-            // A tmpfs: the driver is granted some.
+            // A tmpfs, which can belong to the driver: it has a grant for one.
             bench.mount_something_at(&path);
         }
         let bench = bench.without_journal();
@@ -129,7 +129,7 @@ fn privileged_a_foreign_mount_without_record_stays() {
             assert!(error.to_string().contains(words), "{error}");
             assert_eq!(variant(Err::<(), _>(error)), "InUse");
             assert_eq!(variant(bench.unstage("v").await), "InUse");
-            // Nor is the driver's own taken off another's.
+            // A mount of the driver on top of a foreign mount is not unmounted either.
             mount_bind(bench.path("pool/v"), &target).unwrap();
             assert_eq!(variant(bench.unpublish("v", "foreign").await), "InUse");
             take_off(&target);

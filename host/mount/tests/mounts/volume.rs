@@ -1,4 +1,4 @@
-//! A volume of any kind, as a client drives it: requests in a few words.
+//! A volume of any kind from the view of a client: short functions that make the requests.
 
 use crate::bench::*;
 use wasmount_core::mounter::{
@@ -24,7 +24,7 @@ pub(crate) fn mounted_as(fs_type: &str) -> AccessType {
 }
 
 impl<'b> Volume<'b> {
-    /// Its staging directory is made here.
+    /// Creates the staging directory too.
     pub(crate) fn new(
         bench: &'b Bench,
         name: &'static str,
@@ -40,7 +40,7 @@ impl<'b> Volume<'b> {
         }
     }
 
-    /// An image of its own; `raw` or the name of a file system.
+    /// With its own image; `raw` or the name of a file system.
     pub(crate) async fn of_image(
         bench: &'b Bench,
         name: &'static str,
@@ -102,7 +102,7 @@ impl<'b> Volume<'b> {
         self.bench.mounter.publish(request).await
     }
 
-    /// Without a stage step.
+    /// Publishes without a stage step.
     pub(crate) async fn publish_plan(
         &self,
         target: &str,
@@ -111,7 +111,7 @@ impl<'b> Volume<'b> {
         self.publish_plan_as(target, WRITER, readonly).await
     }
 
-    /// Without a stage step.
+    /// Publishes without a stage step.
     pub(crate) async fn publish_plan_as(
         &self,
         target: &str,
@@ -147,7 +147,7 @@ impl<'b> Volume<'b> {
         self.bench.mounter.stats(request).await
     }
 
-    /// At the staging path, image and all.
+    /// At the staging path, including the image.
     pub(crate) async fn expand(
         &self,
         required_bytes: Option<u64>,
@@ -161,7 +161,7 @@ impl<'b> Volume<'b> {
         self.bench.mounter.expand(request).await
     }
 
-    /// At the staging path, to what there is.
+    /// At the staging path, to the existing size of the image.
     pub(crate) async fn expand_to_image(&self, required_bytes: u64) -> Result<u64, MountError> {
         let request = self.expansion(Some(required_bytes));
         self.bench.mounter.expand(request).await
@@ -177,7 +177,7 @@ impl<'b> Volume<'b> {
         }
     }
 
-    /// Everything is taken down, and nothing is left.
+    /// Tears everything down, and verifies that nothing is left.
     pub(crate) async fn end(&self, targets: &[&str]) {
         for target in targets {
             self.unpublish(target).await.unwrap();

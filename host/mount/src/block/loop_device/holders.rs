@@ -1,8 +1,8 @@
-//! The loop devices of a file or a device: filtered by what the kernel lists, and only then asked themselves.
+//! Finds the loop devices of a file or a device. The kernel's lists are filtered first; only the remaining devices are queried.
 //!
-//! `LOOP_GET_STATUS64` looks at the file behind a device (`loop_get_status`), so one on a dead server blocks the caller; and one that is passed
-//! over may be the other user that destroys a file system. So a device is passed over only where its path says that it cannot be meant, and
-//! what any other does not tell is an error.
+//! `LOOP_GET_STATUS64` accesses the file behind a device (`loop_get_status`), so a device on a dead server blocks the caller. A device that is
+//! skipped may be the second user that destroys a file system. So a device is skipped only if its path proves that it cannot be the one; a failed
+//! query of any other device is an error.
 
 use super::sysfs::{self, LoopName};
 use super::{Attached, hold};
@@ -18,22 +18,22 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use wasmount_core::mounter::MountError;
 
-/// A file whose loop devices are looked for, and what can be told of a path without opening it.
+/// A file whose loop devices are searched, with the facts that allow a comparison of paths without opening them.
 struct Sought {
     identity: Identity,
-    /// Its last name. `None`: it cannot be told.
+    /// The last component of its path. `None`: unknown.
     name: Option<OsString>,
-    /// It has other names (hard links).
+    /// The file has other names (hard links).
     has_other_names: bool,
-    /// Of the file system that it lies in, as the mount table has it: btrfs tells `statx` another number. `None`: it cannot be told.
+    /// Device number of its file system, as the mount table shows it: on btrfs, `statx` reports another number. `None`: unknown.
     file_system: Option<String>,
     table: Vec<MountLine>,
 }
 
-/// All loop devices that are bound to this file, those of others too.
+/// All loop devices that are bound to this file, including those of other programs.
 ///
-/// Asked are those whose path ends like the file's own, which a rename changes for both. Under another name the file can only be a hard link,
-/// or the file as a mount of its own; what lies in another file system is neither.
+/// Devices are queried if the last component of their path equals that of the file; a rename changes both. Under another name the file can only be a
+/// hard link or a bind mount of the file. A path on another file system can be neither.
 pub(crate) fn holders_of(file: &OwnedFd) -> Result<Vec<Attached>, MountError> {
     let sought = Sought::of(file)?;
     let mut found = ask(|path| sought.may_be_at(path))?;
@@ -41,15 +41,15 @@ pub(crate) fn holders_of(file: &OwnedFd) -> Result<Vec<Attached>, MountError> {
     Ok(found)
 }
 
-/// All loop devices whose file lies below one of these directories, or that do not tell where it lies.
+/// All loop devices whose backing file lies below one of these directories, or whose path is unknown.
 pub(crate) fn attached_below(directories: &[PathBuf]) -> Result<Vec<Attached>, MountError> {
     let is_below = |path: &Path| directories.iter().any(|it| path.starts_with(it));
     ask(|path| path.is_none_or(is_below))
 }
 
-/// All loop devices that lie on one of these devices, under whatever path its node was opened: kubelet opens it at a target path.
+/// All loop devices that lie on one of these devices, whatever path its node was opened by: kubelet opens it at a target path.
 ///
-/// Passed over are those whose path lies with a server: nobody keeps nodes of devices there, and it may be dead.
+/// Devices whose path lies on a network file system are skipped: device nodes are not kept there, and the server may be dead.
 pub(crate) fn lying_on(devices: &[DeviceNumber]) -> Result<Vec<Attached>, MountError> {
     let table = mountinfo::read()?;
     let may_be_node =
@@ -67,7 +67,7 @@ impl Sought {
             .map_err(|errno| kernel("fstat", what, errno))?
             .st_nlink;
         let mount = mount_id(file).map_err(|errno| kernel("statx", what, errno))?;
-        // As the kernel spells the path behind a loop device: a removed file has its mark in both.
+        // The form that the kernel uses for the path behind a loop device: both forms mark a removed file in the same way.
         let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
             .map_err(|error| io("readlink", what, &error))?;
         let table = mountinfo::read()?;
@@ -81,7 +81,7 @@ impl Sought {
         })
     }
 
-    /// Whether the file behind a loop device of this path can be the one. What cannot be told is yes.
+    /// Whether the file behind a loop device with this path can be the searched one. If that cannot be determined, the answer is yes.
     fn may_be_at(&self, path: Option<&Path>) -> bool {
         let Some(path) = path else {
             return true;
@@ -101,19 +101,19 @@ impl Sought {
     }
 }
 
-/// Asks all that are bound and that this does not sort out by the path of their file.
+/// Queries all bound loop devices that the filter does not exclude by the path of their file.
 fn ask(is_meant: impl Fn(Option<&Path>) -> bool) -> Result<Vec<Attached>, MountError> {
     let is_meant = |name: &LoopName| is_meant(name.backing_path().as_deref());
     let mut found = Vec::new();
     for name in sysfs::bound()?.into_iter().filter(is_meant) {
-        // Once it is held, it is bound to one file: before, another may have taken it.
+        // The open descriptor fixes the binding. Before it was opened, another process may have rebound the device, so the filter runs again.
         let held = hold(name)?.filter(|(_, name, _)| is_meant(name));
         found.extend(held.map(|(_, _, attached)| attached));
     }
     Ok(found)
 }
 
-/// The last name of a path, without any mark of a removed file: a file may be called so.
+/// The last component of a path. A suffix that looks like the kernel's mark of a removed file is kept: a file may have such a name.
 fn last_name(path: &Path) -> Option<OsString> {
     let mut name = path.file_name()?.as_bytes();
     while let Some(rest) = name.strip_suffix(sysfs::DELETED) {

@@ -1,4 +1,4 @@
-//! What sysfs tells of loop devices: their numbers, which are bound, and the path of the file behind one.
+//! Reads loop devices from sysfs: their numbers, which ones are bound, and the path of the file behind each.
 
 use crate::block::DeviceNumber;
 use crate::failure::io;
@@ -11,20 +11,20 @@ use wasmount_core::mounter::MountError;
 
 /// All block devices of the node, in every container.
 const BLOCK_DEVICES: &str = "/sys/block";
-/// The kernel's mark behind the path of a file that has been removed (`d_path`).
+/// The kernel's suffix of the path of a removed file (`d_path`).
 pub(super) const DELETED: &[u8] = b" (deleted)";
 
-/// The name of a loop device in `/dev` and `/sys/block`. Partitions of one (`loop0p1`) are none.
+/// The name of a loop device in `/dev` and `/sys/block`. A partition of a loop device (`loop0p1`) is not a loop device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LoopName(String);
 
 impl LoopName {
-    /// As `/dev/loop-control` numbers them; the minor number of the device can be another (`max_part` of the module).
+    /// From the number that `/dev/loop-control` uses. The minor number of the device can differ (`max_part` of the module).
     pub(super) fn numbered(number: u32) -> Self {
         Self(format!("loop{number}"))
     }
 
-    /// The name of the device with this number; `None` if there is none, or if it is no loop device.
+    /// The name of the device with this number. `None`: there is no such device, or it is not a loop device.
     pub(super) fn of(number: DeviceNumber) -> Option<Self> {
         let link = fs::read_link(format!("/sys/dev/block/{number}")).ok()?;
         Self::parse(link.file_name()?)
@@ -42,23 +42,23 @@ impl LoopName {
         DeviceNumber::parse(&fs::read_to_string(self.attribute("dev")).ok()?)
     }
 
-    /// Whether it is bound to a file: only then the kernel has attributes of it.
+    /// Whether it is bound to a file: the kernel shows its loop attributes only then.
     pub(super) fn is_bound(&self) -> bool {
         self.attribute("loop").is_dir()
     }
 
-    /// The path of the file behind it, without the mark of one that has been removed.
+    /// The path of the file behind it, without the suffix of a removed file.
     pub(super) fn backing_path(&self) -> Option<PathBuf> {
         parse_backing(&fs::read(self.attribute("loop/backing_file")).ok()?)
     }
 
-    /// Whether the file behind it, which had this name, was removed.
+    /// Whether the file behind it, last known by this name, was removed.
     pub(super) fn is_backing_removed(&self, name: &str) -> bool {
         let line = fs::read(self.attribute("loop/backing_file"));
         line.is_ok_and(|line| is_removed(&line, name))
     }
 
-    /// Where the node itself has it.
+    /// Path of its node in the node's `/dev`.
     pub(super) fn path(&self) -> PathBuf {
         PathBuf::from(format!("/dev/{self}"))
     }
@@ -74,7 +74,7 @@ impl fmt::Display for LoopName {
     }
 }
 
-/// All that are bound to a file now.
+/// All loop devices that are currently bound to a file.
 pub(super) fn bound() -> Result<Vec<LoopName>, MountError> {
     let entries = fs::read_dir(BLOCK_DEVICES).map_err(|error| io("read", BLOCK_DEVICES, &error))?;
     Ok(entries
@@ -83,7 +83,7 @@ pub(super) fn bound() -> Result<Vec<LoopName>, MountError> {
         .collect())
 }
 
-/// One newline is the kernel's; any other is part of the path, which is not escaped here.
+/// One trailing newline comes from the kernel. Any other newline is part of the path, which sysfs does not escape.
 fn parse_backing(line: &[u8]) -> Option<PathBuf> {
     let path = line.strip_suffix(b"\n").unwrap_or(line);
     let path = path.strip_suffix(DELETED).unwrap_or(path);
@@ -91,7 +91,7 @@ fn parse_backing(line: &[u8]) -> Option<PathBuf> {
         .then(|| PathBuf::from(OsStr::from_bytes(path)))
 }
 
-/// Whether a path has the kernel's mark of a removed file. A name that ends like the mark is none.
+/// Whether a path ends with the kernel's suffix of a removed file. A file name that happens to end like the suffix does not count.
 fn is_removed(line: &[u8], name: &str) -> bool {
     let path = line.strip_suffix(b"\n").unwrap_or(line);
     let last = path.rsplit(|byte| *byte == b'/').next();
@@ -133,7 +133,7 @@ mod tests {
             (b"/pool/a.img (deleted)\n", "a.img", true),
             (b"/pool/a (deleted)\n", "a (deleted)", false),
             (b"/pool/a (deleted) (deleted)\n", "a (deleted)", true),
-            // Renamed first.
+            // The file was renamed before it was removed.
             (b"/pool/b.img (deleted)\n", "a.img", true),
             (b"\n", "a.img", false),
         ] {

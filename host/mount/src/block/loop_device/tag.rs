@@ -1,6 +1,6 @@
-//! Whose a loop device is, in words that the kernel keeps with it (`lo_file_name`).
+//! The owner of a loop device, as a tag that the kernel stores with the device (`lo_file_name`).
 //!
-//! Hashes, since the field is short and driver, volume and path are not.
+//! The tag contains hashes, because the field is shorter than driver, volume and path together.
 
 use crate::hexadecimal::hex;
 use sha2::{Digest, Sha256};
@@ -8,32 +8,32 @@ use std::fmt;
 use wasmount_core::mounter::VolumeKey;
 use wasmount_sys::loop_device::{NAME_BYTES, Name};
 
-/// Tells our devices from those of everybody else.
+/// Distinguishes this host's loop devices from all others.
 const PREFIX: &str = "wasmount:";
-/// Hexadecimal digits of a hash: 96 bits, enough for nobody to find two volumes that are tagged alike; two hashes fit the field.
+/// Hexadecimal digits of a hash. 96 bits are enough that two volumes with the same tag cannot be found. Two hashes fit the field.
 const DIGITS: usize = 24;
 
 const _: () = assert!(PREFIX.len() + DIGITS + ":".len() + DIGITS <= NAME_BYTES);
 
-/// Who has a loop device: a volume's stage, or one of its targets.
+/// The owner of a loop device: the stage of a volume, or one of its targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tag(String);
 
 impl Tag {
-    /// That of a volume's stage.
+    /// The tag of a volume's stage.
     pub(crate) fn staged(key: &VolumeKey) -> Self {
-        // NUL is in neither of the two words, so no two volumes hash alike.
+        // Neither string contains NUL, so no two volumes have the same hash input.
         let volume = digits(&[key.driver.as_str(), "\0", key.volume.as_str()]);
         Self(format!("{PREFIX}{volume}"))
     }
 
-    /// That of one target of a volume.
+    /// The tag of one target of a volume.
     pub(crate) fn target(key: &VolumeKey, target_path: &str) -> Self {
         let Self(staged) = Self::staged(key);
         Self(format!("{staged}:{}", digits(&[target_path])))
     }
 
-    /// Reads what [`fmt::Display`] wrote.
+    /// Parses the output of [`fmt::Display`].
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         let is_hash = |hash: &str| hash.len() == DIGITS && hash.bytes().all(is_digit);
@@ -41,12 +41,12 @@ impl Tag {
         hashes.all(is_hash).then(|| Self(text.to_owned()))
     }
 
-    /// Whether the device is that volume's: its stage's, or one of its targets'.
+    /// Whether the device belongs to that volume, to its stage or to one of its targets.
     pub(crate) fn is_of(&self, key: &VolumeKey) -> bool {
         self.0.starts_with(&Self::staged(key).0)
     }
 
-    /// As the kernel takes it.
+    /// The form that the kernel takes.
     pub(super) fn to_name(&self) -> Name {
         let mut name = [0; NAME_BYTES];
         let bytes = name.iter_mut().zip(self.0.bytes());
@@ -54,7 +54,7 @@ impl Tag {
         name
     }
 
-    /// From what the kernel kept; `None` for what others wrote there.
+    /// Parses the name that the kernel stored. `None`: another program wrote it.
     pub(super) fn from_name(name: &Name) -> Option<Self> {
         let text = name.split(|byte| *byte == 0).next()?;
         Self::parse(str::from_utf8(text).ok()?)

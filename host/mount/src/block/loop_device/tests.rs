@@ -1,4 +1,5 @@
-//! Real loop devices of this machine. Others use some too, so no test counts them or expects a number; each goes with its test.
+//! Real loop devices of this machine. Other programs use loop devices too, so no test counts them or expects a number. Each device is detached at the
+//! end of its test.
 
 use super::*;
 use crate::observe::observe;
@@ -14,7 +15,7 @@ mod file_systems;
 pub(super) mod nodes;
 
 const BYTES: u64 = 1 << 20;
-/// The kernel unbinds within milliseconds; udev can have a device open a little longer.
+/// The kernel unbinds within milliseconds; udev can keep a device open a little longer.
 const PATIENCE: Duration = Duration::from_secs(20);
 const IMAGE: &str = "WASMOUNT_TEST_IMAGE";
 const VOLUME: &str = "v";
@@ -44,7 +45,7 @@ pub(super) fn image() -> OwnedFd {
     file.into()
 }
 
-/// A kept device, released whatever becomes of the test.
+/// A kept device. It is released even if the test fails.
 struct Kept(BlockRecord);
 
 impl Kept {
@@ -151,7 +152,7 @@ fn privileged_a_kept_device_outlives_its_opener_and_is_released() {
     assert_eq!(left[0].number, record.number);
     release(&record).unwrap();
     wait_until_gone(&image);
-    // Gone already is success.
+    // A device that is already gone is a success.
     release(&record).unwrap();
     assert!(open(&record).unwrap().is_none());
 }

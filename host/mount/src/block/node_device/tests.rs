@@ -1,4 +1,4 @@
-//! The search on trees made of plain files and links, as udev and the kernel make them.
+//! The search, on trees of plain files and links that have the layout of udev and the kernel.
 
 mod privileged;
 
@@ -39,7 +39,7 @@ impl Made {
                 ("device/serial", "S1                  \n"),
             ],
         );
-        // A path of it, as native NVMe multipath hides it.
+        // A path of the device, hidden by native NVMe multipath.
         made.device("nvme0c0n1", "", &[("wwid", "eui.0025\n")]);
         let page = "\0\u{0}\0\u{8}disk-A  ";
         made.device(
@@ -258,7 +258,7 @@ fn only_what_a_grant_covers_is_opened() {
         let error = made.open(&[(ByPath, "pci-0")], grant);
         assert!(matches!(error, MountError::NotGranted { .. }), "{error}");
     }
-    // Granted: only its node is missing in this tree.
+    // The device is granted; only its node is missing in this tree.
     for grant in [
         &[(ById, "scsi-0Acme_*")][..],
         &[(Serial, "disk-A"), (Wwid, "naa.*")],

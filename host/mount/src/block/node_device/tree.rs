@@ -1,4 +1,4 @@
-//! The block devices of a node and what is known of each: links of udev's in `/dev/disk`, attributes in `/sys/class/block`.
+//! The block devices of a node and their facts: links of udev in `/dev/disk` and attributes in `/sys/class/block`.
 //!
 //! It only reads small files and links and opens no device, so the search can be tested on trees of plain files.
 
@@ -12,30 +12,30 @@ use std::path::{Component, Path, PathBuf};
 use wasmount_core::device_fact::{DeviceFact, is_from_contents};
 use wasmount_core::mounter::MountError;
 
-/// Most of an attribute that is read, in bytes: sysfs gives a page of text, and a SCSI page of product data has a length of 16 bits.
+/// Maximum number of bytes read of an attribute: sysfs returns one page of text, and a SCSI page of product data has a 16-bit length.
 const ATTRIBUTE_BYTES: u64 = 4 + (1 << 16);
-/// Attributes of a device with its serial number: virtio's own, then that of an NVMe controller or an MMC card.
+/// Attributes with the serial number of a device: that of virtio first, then that of an NVMe controller or an MMC card.
 const SERIAL: [&str; 2] = ["serial", "device/serial"];
-/// SCSI's page of the unit serial number (SPC-4, 7.8.18), as it came from the device: four bytes before the number.
+/// The SCSI page of the unit serial number (SPC-4, 7.8.18), as the device returned it: a header of four bytes and the number.
 const SERIAL_PAGE: &str = "device/vpd_pg80";
 const SERIAL_PAGE_HEAD: usize = 4;
 /// Attributes with the world wide identifier: of an NVMe namespace, of a SCSI disk.
 const WWID: [&str; 2] = ["wwid", "device/wwid"];
 const NGUID: [&str; 1] = ["nguid"];
 
-/// Where the node's devices are shown.
+/// Directories in which the node's devices are visible.
 #[derive(Debug)]
 pub(super) struct DeviceTree {
     dev: PathBuf,
     sys: PathBuf,
 }
 
-/// What the kernel calls a device: its folder in `/sys/class/block`. The place of its node below `/dev` has `/` where this has `!`.
+/// The kernel's name of a device: its directory in `/sys/class/block`. The path of its node below `/dev` has `/` where this name has `!`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct KernelName(String);
 
 impl KernelName {
-    /// Of the node at this place below `/dev`.
+    /// From the path of a node below `/dev`.
     pub(super) fn of_node(below_dev: &str) -> Self {
         Self(below_dev.replace('/', "!"))
     }
@@ -70,7 +70,7 @@ impl DeviceTree {
         self.dev.join(name.below_dev())
     }
 
-    /// Everything that is known of a device; of a partition, what is known of its disk as well.
+    /// All known facts of a device; for a partition also those of its disk.
     pub(super) fn facts_of(&self, name: &KernelName) -> DeviceFacts {
         let mut facts = DeviceFacts::default();
         for fact in [
@@ -94,12 +94,12 @@ impl DeviceTree {
         facts
     }
 
-    /// A device's number, as long as it is there.
+    /// The number of a device, while the device exists.
     pub(super) fn number(&self, name: &KernelName) -> Option<DeviceNumber> {
         DeviceNumber::parse(&self.text(name, "dev")?)
     }
 
-    /// The device that has a number now.
+    /// The device that currently has a number.
     pub(super) fn named(&self, number: DeviceNumber) -> Option<KernelName> {
         let link = fs::read_link(self.sys.join("dev/block").join(number.to_string())).ok()?;
         Some(KernelName(link.file_name()?.to_str()?.to_owned()))
@@ -125,16 +125,16 @@ impl DeviceTree {
             .collect()
     }
 
-    /// The disk that a partition is of. None: it is no partition.
+    /// The disk of a partition. `None`: it is not a partition.
     pub(super) fn disk_of(&self, name: &KernelName) -> Option<KernelName> {
         self.text(name, "partition")?;
-        // A partition's folder lies in that of its disk.
+        // The directory of a partition lies in that of its disk.
         let folder = fs::canonicalize(self.folder(name)).ok()?;
         let disk = folder.parent()?.file_name()?.to_str()?;
         Some(KernelName(disk.to_owned()))
     }
 
-    /// Where a link leads. Only it is followed: what it leads to must be a node, and no link again.
+    /// The target of a link. Only this link is followed: its target must be a node and not another link.
     pub(super) fn link(
         &self,
         fact: DeviceFact,
@@ -144,7 +144,7 @@ impl DeviceTree {
         let link = self.dev.join(&folder).join(value);
         let target = match fs::read_link(&link) {
             Ok(target) => target,
-            // Nothing there, or something else than a link.
+            // Nothing exists there, or it is not a link.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) => {
                 return Ok(None);
             }
@@ -159,7 +159,7 @@ impl DeviceTree {
         }
     }
 
-    /// The value of a fact that is no link.
+    /// The value of a fact that is not a link.
     pub(super) fn value(&self, name: &KernelName, fact: DeviceFact) -> Option<String> {
         let disk = self.disk_of(name).unwrap_or_else(|| name.clone());
         let first = |attributes: &[&str]| attributes.iter().find_map(|it| self.text(&disk, it));
@@ -168,7 +168,7 @@ impl DeviceTree {
             DeviceFact::Nguid => first(&NGUID),
             DeviceFact::Wwid => first(&WWID),
             DeviceFact::Serial => first(&SERIAL).or_else(|| self.serial_page(&disk)),
-            // Links lead to a device; they are no attribute of it.
+            // Links lead to a device and are not attributes of it.
             DeviceFact::ById | DeviceFact::ByPath => None,
         }
     }
@@ -194,14 +194,14 @@ impl DeviceTree {
     }
 }
 
-/// An attribute without what it is filled up with. None: it says nothing.
+/// An attribute without its padding. `None`: it is empty.
 fn plain(bytes: &[u8]) -> Option<String> {
     let filling = |c: char| c.is_whitespace() || c == '\0';
     let text = std::str::from_utf8(bytes).ok()?.trim_matches(filling);
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Where a link in a folder of `/dev` leads, below `/dev`. None: elsewhere.
+/// The target of a link in a directory of `/dev`, relative to `/dev`. `None`: it leads out of `/dev`.
 fn below(dev: &Path, folder: &Path, target: &Path) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     let from_dev = match target.strip_prefix(dev) {
@@ -222,7 +222,7 @@ fn below(dev: &Path, folder: &Path, target: &Path) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-/// Names in a folder. What cannot be read is not there: devices come and go while they are listed.
+/// Names in a directory. An unreadable directory counts as empty, because devices appear and disappear while they are listed.
 fn entries(folder: &Path) -> impl Iterator<Item = String> + use<> {
     fs::read_dir(folder)
         .into_iter()

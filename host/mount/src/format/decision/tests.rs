@@ -1,4 +1,4 @@
-//! Every content with every access: what is made, what is used, what is refused.
+//! Every content with every access: what is made, used or refused.
 
 use super::*;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ fn requested(wanted: FsType, is_named: bool) -> BlockFilesystem {
     }
 }
 
-/// Decides on a device that is not looked at.
+/// Decides about a device that is never accessed.
 fn decide(
     content: &Content,
     is_unfinished: bool,

@@ -1,4 +1,4 @@
-//! Blank devices become file systems, once; what is there then is used.
+//! Blank devices are formatted once; later calls use the existing file system.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn privileged_a_rejected_option_prevents_formatting() {
             assert!(matches!(error, MountError::Invalid { .. }), "{error}");
             assert!(disk.digest() == before, "{fs_type:?}");
             assert_eq!(bench.durable.intent(&bench.key), None);
-            // It is as good as new.
+            // The device is still blank after the refusal.
             bench.mount(&disk, fs_type).unwrap();
         });
     }

@@ -1,4 +1,4 @@
-//! Errors in a file system: mended where a tool may, reported where a person must.
+//! Errors in a file system: repaired if a tool may repair them, otherwise reported for the administrator.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn privileged_a_repairable_ext4_is_repaired_before_use() {
         let mount = bench.mount(&disk, FsType::Ext4).unwrap();
         put(&mount, "data", "kept");
         drop(mount);
-        // The count of free blocks is wrong, and the state says that there are errors.
+        // The count of free blocks is wrong, and the state flag reports errors.
         for request in [
             "set_super_value free_blocks_count 7",
             "set_super_value state 2",
@@ -109,7 +109,7 @@ fn privileged_an_xfs_that_the_kernel_finds_damaged_is_damaged() {
     privileged(|bench| {
         let disk = bench.disk(SIZE);
         drop(bench.mount(&disk, FsType::Xfs).unwrap());
-        // The headers of the first group, behind the superblock.
+        // The descriptors of the first group, after the superblock.
         disk.write(512, &[0xff; 1536]);
         let error = bench.mount(&disk, FsType::Xfs).unwrap_err();
         assert!(matches!(error, MountError::Damaged { .. }), "{error}");
@@ -136,11 +136,11 @@ fn privileged_a_dirty_journal_is_replayed_only_by_a_writer() {
         privileged(move |bench| {
             let disk = bench.disk(SIZE);
             let mount = bench.mount(&disk, fs_type).unwrap();
-            // btrfs logs only what belongs to files that are on disk.
+            // btrfs logs only data of files that are already on disk.
             put(&mount, "data", "old");
             rustix::fs::syncfs(File::open(inside(&mount, "")).unwrap()).unwrap();
             put(&mount, "data", "kept");
-            // As after a power cut: copied while it is mounted.
+            // The state after a power cut: the device is copied while it is mounted.
             let copy = bench.copy(&disk);
             let before = copy.digest();
             let access = StorageAccess::Untouched;

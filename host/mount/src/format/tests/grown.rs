@@ -1,9 +1,9 @@
-//! A device that is larger than its file system: it grows when it is staged, and while it is mounted where the kernel allows.
+//! A device that is larger than its file system: it is expanded when it is staged, and while it is mounted if the kernel allows that.
 
 use super::*;
 
 const LARGER: u64 = 3 * SIZE;
-/// What a file system may keep for itself: xfs its journal, ext4 its inode tables.
+/// What a file system may reserve for itself: the journal of xfs, the inode tables of ext4.
 const OWN: u64 = LARGER / 6;
 
 #[test]
@@ -93,7 +93,7 @@ fn privileged_an_end_that_is_too_small_for_a_group_is_no_error() {
 #[test]
 fn privileged_a_btrfs_that_cannot_grow_stays_usable() {
     privileged(|bench| {
-        // It makes one of 109 MiB, and resizes none below 256 MiB.
+        // btrfs can be made with 109 MiB, but the kernel resizes none below 256 MiB.
         let disk = bench.disk(128 * MIB);
         drop(bench.mount(&disk, FsType::Btrfs).unwrap());
         disk.resize(192 * MIB);
@@ -110,7 +110,7 @@ fn privileged_a_btrfs_that_cannot_grow_stays_usable() {
     });
 }
 
-/// CAP_SYS_RESOURCE is the 24th.
+/// CAP_SYS_RESOURCE is bit 24.
 fn may_use_resources() -> bool {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));

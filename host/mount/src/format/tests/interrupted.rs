@@ -1,13 +1,13 @@
-//! A host or an `mkfs` that is killed at any moment: the next call begins anew, and only while nobody can have written.
+//! A host or an `mkfs` that is killed at any moment: the next call starts again, but only if nothing can have been written to the file system.
 
 use super::*;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Instant;
 
-/// Moments at which each `mkfs` is killed.
+/// Number of moments at which each `mkfs` is killed.
 const KILLS: u32 = 12;
 
-/// The intent is written, and the `mkfs` is to begin.
+/// Writes the intent; `mkfs` has not started yet.
 pub(super) fn begin(bench: &Bench, disk: &Disk, fs_type: FsType) -> Uuid {
     let uuid = Uuid::new_v4();
     let formatting = bench.formatting();
@@ -28,7 +28,7 @@ pub(super) fn mkfs(disk: &Disk, fs_type: FsType, uuid: Uuid) -> Command {
     command
 }
 
-/// How long an undisturbed one takes.
+/// Duration of an uninterrupted `mkfs`.
 fn time_of(disk: &Disk, fs_type: FsType) -> Duration {
     let begun = Instant::now();
     let mut mkfs = mkfs(disk, fs_type, Uuid::new_v4());
@@ -69,7 +69,7 @@ fn privileged_a_partial_mkfs_without_intent_is_kept() {
     privileged(|bench| {
         let disk = bench.disk(SIZE);
         run("mkfs.ext4", &["-q", disk.path()]);
-        // As far as it is killed before the superblock.
+        // The state if it is killed before the superblock is written.
         disk.write(0, &[0; 4096]);
         let before = disk.digest();
         let error = bench.mount(&disk, FsType::Ext4).unwrap_err();
@@ -126,7 +126,7 @@ fn privileged_an_intent_ends_with_a_mount_of_another_node() {
     for fs_type in FsType::ALL {
         privileged(move |bench| {
             let disk = bench.disk(SIZE);
-            // This node went down after `mkfs`; the volume was used elsewhere, and comes back.
+            // This node went down after `mkfs`. The volume was then used on another node, and returns to this one.
             let uuid = begin(bench, &disk, fs_type);
             assert!(mkfs(&disk, fs_type, uuid).status().unwrap().success());
             let place = bench.directory.join("elsewhere");

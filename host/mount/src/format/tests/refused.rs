@@ -1,8 +1,8 @@
-//! What is never formatted: other people's signatures, and what only looks blank. Not one byte changes.
+//! What is never formatted: signatures of other programs, and content that only looks blank. Not one byte changes.
 
 use super::*;
 
-/// Refused for every type, by name and by default; the words say what is there.
+/// Refused for every type, named or default. The message contains the name of the content.
 fn refused(bench: &Bench, disk: &Disk, word: &str) -> MountError {
     let before = disk.digest();
     let mut last = None;
@@ -22,7 +22,7 @@ fn refused(bench: &Bench, disk: &Disk, word: &str) -> MountError {
     last.unwrap()
 }
 
-/// With a device that these commands have written to; `@` is its path.
+/// Runs these commands on a device; `@` is its path.
 fn after(script: &'static [&'static str], word: &'static str) {
     privileged(move |bench| {
         let disk = bench.disk(SIZE);
@@ -31,7 +31,7 @@ fn after(script: &'static [&'static str], word: &'static str) {
         }
         let error = refused(bench, &disk, word);
         assert!(matches!(error, MountError::Unusable { .. }), "{error}");
-        // Not even with an intent.
+        // An intent does not change that.
         interrupted::begin(bench, &disk, FsType::Ext4);
         let before = disk.digest();
         let error = bench.mount(&disk, FsType::Ext4).unwrap_err();
@@ -106,7 +106,7 @@ fn privileged_bytes_without_a_signature_are_not_formatted() {
 
 #[test]
 fn privileged_a_broken_superblock_is_not_blank() {
-    // Each is "nothing found" to blkid, or would be to one that verifies this checksum.
+    // blkid reports "nothing found" for each of these, or would if it verified this checksum.
     for (fs_type, mkfs, at) in [
         (FsType::Xfs, "mkfs.xfs", 120),
         (FsType::Btrfs, "mkfs.btrfs", 65536 + 300),
@@ -119,9 +119,9 @@ fn privileged_a_broken_superblock_is_not_blank() {
             let before = disk.digest();
             let mounted = bench.mount(&disk, fs_type);
             match (fs_type, mounted) {
-                // blkid goes by the magic number, and e2fsck will not begin.
+                // blkid accepts the magic number, and e2fsck does not start.
                 (FsType::Ext4, Err(MountError::Damaged { .. })) => {}
-                // It does here too, and the kernel verifies.
+                // blkid accepts the magic number here too, and the kernel verifies the checksum.
                 (FsType::Btrfs, Err(MountError::Unusable { .. })) => {}
                 (FsType::Xfs, Err(MountError::Damaged { .. })) => {}
                 (_, other) => panic!("{fs_type:?}: {other:?}"),
@@ -156,7 +156,7 @@ fn privileged_an_erased_superblock_is_not_blank() {
 fn privileged_a_device_that_cannot_be_read_is_not_blank() {
     privileged(|bench| {
         let disk = bench.disk(SIZE);
-        // The backing file is gone from under the device: reads fail.
+        // The backing file of the device is truncated, so reads fail.
         File::options()
             .write(true)
             .open(&disk.image)

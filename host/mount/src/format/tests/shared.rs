@@ -1,4 +1,4 @@
-//! Two mounts and one device, or two devices and one UUID.
+//! Two mounts of one device, and two devices with one UUID.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn privileged_a_device_mounted_elsewhere_is_refused() {
                 .mount_as(&disk, &requested(fs_type), access)
                 .unwrap_err();
             assert!(matches!(error, MountError::InUse { .. }), "{error}");
-            // The kernel itself refuses too, where nobody has looked before.
+            // The kernel itself refuses too, if the host does not check before.
             let context = mount::configure(&disk.device, fs_type, &[], RW).unwrap();
             let error = mount::mount(context, &disk.device, fs_type, FLAGS).unwrap_err();
             assert!(matches!(error, MountError::InUse { .. }), "{error}");
@@ -40,7 +40,7 @@ fn privileged_two_copies_with_one_uuid_are_mounted_side_by_side() {
             assert_eq!(get(&second, "data"), "of both", "{fs_type:?}");
             put(&second, "data", "of the second");
             drop((first, second));
-            // Each kept its own.
+            // Each file system kept its own data.
             assert_eq!(
                 get(&bench.mount(&disk, fs_type).unwrap(), "data"),
                 "of the first"
@@ -60,7 +60,7 @@ fn privileged_a_stale_device_number_does_not_block_a_copy() {
         drop(bench.mount(&disk, FsType::Btrfs).unwrap());
         let copy = bench.copy(&disk);
         let whole = fs::read(&copy.image).unwrap();
-        // Before, this number was the second of a file system over two devices.
+        // This device number belonged before to the second device of a file system over two devices.
         let image = bench.directory.join("other");
         File::create(&image).unwrap().set_len(SIZE).unwrap();
         let other = Disk::attach(&image, &[]);

@@ -1,9 +1,9 @@
-//! A format intent that was left behind: what others have made since is never formatted, however it is damaged.
+//! A stale format intent: a file system that another program made since is never formatted, however damaged it is.
 
 use super::interrupted::{begin, mkfs};
 use super::*;
 
-/// A byte that is covered by the superblock's checksum and otherwise says nothing.
+/// Offset of a byte that the superblock's checksum covers and that has no other meaning.
 fn byte_to_tear(fs_type: FsType) -> u64 {
     match fs_type {
         FsType::Ext4 => 1024 + 0x3fc,
@@ -12,7 +12,7 @@ fn byte_to_tear(fs_type: FsType) -> u64 {
     }
 }
 
-/// Formatted by hand, or by our own `mkfs` whose intent was not taken back; then mounted and filled elsewhere.
+/// Formats the device by hand, or by our own `mkfs` whose intent was not cleared. Then it is mounted and filled on another node.
 fn fill(bench: &Bench, disk: &Disk) {
     let place = bench.directory.join("elsewhere");
     fs::create_dir_all(&place).unwrap();
@@ -84,15 +84,15 @@ fn privileged_a_lost_superblock_counts_only_in_own_images() {
     privileged(|bench| {
         let mut disk = bench.disk(SIZE);
         let uuid = begin(bench, &disk, FsType::Ext4);
-        // Another's: its copies say so.
+        // This ext4 was made by another program: its copies of the superblock show that.
         run("mkfs.ext4", &["-q", disk.path()]);
         disk.write(0, &[0; 4096]);
         is_left_alone(bench, &disk, FsType::Ext4);
         disk.wipe();
-        // Ours, killed before the superblock.
+        // Our own `mkfs`, killed before it wrote the superblock.
         assert!(mkfs(&disk, FsType::Ext4, uuid).status().unwrap().success());
         disk.write(0, &[0; 4096]);
-        // A device of the node goes from node to node.
+        // A device of the node can be moved to another node.
         let backing = disk.device.backing.take();
         let uuid_of_device = begin(bench, &disk, FsType::Ext4);
         assert_ne!(uuid, uuid_of_device);

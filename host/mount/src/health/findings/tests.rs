@@ -1,4 +1,4 @@
-//! Tables of facts and of what they come to, for every fact alone and for some together.
+//! Tables of facts and of the findings that follow from them, for each fact alone and for some together.
 
 use super::*;
 use proptest::prelude::*;
@@ -64,7 +64,7 @@ fn each_fault_of_a_mount_has_its_status_and_reason() {
         (shown(true, None), Some(by_a_person), None),
         (shown(true, Some(RW)), Some(by_a_person), None),
         (shown(true, Some(RO)), Some(after_error), None),
-        // Only the mount table says so.
+        // Only the mount table shows it.
         (shown(false, Some(RO)), Some(after_error), None),
         (shown(false, Some(SHUT_DOWN)), Some(io), Some(io)),
         (shown(true, Some(SHUT_DOWN)), Some(io), Some(io)),

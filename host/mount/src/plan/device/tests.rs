@@ -111,7 +111,7 @@ fn what_no_grant_can_cover_is_refused_before_any_search() {
 
 #[test]
 fn what_a_grant_may_cover_is_left_to_the_search() {
-    // The device with this link may have the serial number, or another link.
+    // The device with this link may have the granted serial number, or another link.
     assert!(check(&pairs(&[("by-id", "scsi-1")]), 0, &acme()).is_ok());
     let by_id = grants(vec![grant(&[(DeviceFact::ById, "wwn-*")], &[])]);
     assert!(check(&pairs(&[("by-id", "scsi-1")]), 0, &by_id).is_ok());
@@ -148,7 +148,7 @@ fn a_device_with_a_differing_fact_is_not_granted() {
     ] {
         assert!(!is_covered(&[grant(facts, &[])], &found), "{facts:?}");
     }
-    // Nor by two grants of which each knows a half.
+    // Two grants that each cover one half do not cover it either.
     let halves = [
         grant(
             &[(DeviceFact::ById, "scsi-*"), (DeviceFact::Wwid, "a")],

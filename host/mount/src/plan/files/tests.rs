@@ -1,4 +1,4 @@
-//! Files of plans, taken and refused.
+//! Accepted and refused files of plans.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,6 +1,5 @@
-//! The server that a source names, and the options that follow from it: what mount.nfs(8) and mount.cifs(8) work out in user space before
-//! they call the kernel.
-//! It resolves nothing.
+//! The server of a source and the options that follow from it: what mount.nfs(8) and mount.cifs(8) determine in user space before they call the
+//! kernel. This module resolves nothing.
 
 use crate::failure::unsupported;
 use crate::plan::filesystem::invalid;
@@ -13,17 +12,17 @@ use wasmount_core::mounter::MountError;
 const HOST_BYTES: usize = 253;
 /// Longest name of a network interface, in bytes (`IFNAMSIZ` without its NUL).
 const SCOPE_BYTES: usize = 15;
-/// What mount.nfs tries first.
+/// The first version that mount.nfs tries.
 const NFS_VERSION: &str = "4.2";
 
-/// Whose address the kernel is told, and how.
+/// A server whose address the kernel requires, and the option for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Server {
     /// A name or an address, without brackets.
     pub(crate) host: String,
     /// The option that carries the address.
     pub(crate) option: &'static str,
-    /// The only kind of address that will do.
+    /// The only usable kind of address, if there is one.
     pub(crate) family: Option<AddressFamily>,
 }
 
@@ -34,7 +33,7 @@ pub(crate) enum AddressFamily {
     V6,
 }
 
-/// The server of a source; none where the kernel needs no help. Completes the options.
+/// The server of a source. `None` if the kernel needs no address. It also completes the options.
 pub(crate) fn parse(
     fs_type: &str,
     source: &str,
@@ -63,7 +62,7 @@ pub(crate) fn parse(
     }
 }
 
-/// `host:/path`, or an address of version 6 in brackets before the colon.
+/// `host:/path`, or an IPv6 address in brackets before the colon.
 fn nfs_host(source: &str) -> Result<&str, &'static str> {
     const FORM: &str = "is not of the form `server:/path`";
     let (host, path) = match source.strip_prefix('[') {
@@ -85,7 +84,7 @@ fn nfs_host(source: &str) -> Result<&str, &'static str> {
     }
 }
 
-/// `//server/share` and what is below.
+/// `//server/share` and the path below.
 fn smb_host(source: &str) -> Result<&str, &'static str> {
     const FORM: &str = "is not of the form `//server/share`";
     let (host, share) = source
@@ -122,7 +121,7 @@ fn check_v6(host: &str) -> Result<(), &'static str> {
     }
 }
 
-/// mount.nfs takes a missing version, and a 4 without a minor number, for the newest; the kernel takes them for version 3 and for 4.0.
+/// mount.nfs interprets a missing version, and a 4 without a minor number, as the newest; the kernel interprets them as version 3 and 4.0.
 fn settle_nfs_version(options: &mut Vec<(String, String)>) -> Result<(), MountError> {
     let is_version = |name: &str| matches!(name, "vers" | "nfsvers");
     let has_minor = options.iter().any(|(name, _)| name == "minorversion");
@@ -138,7 +137,7 @@ fn settle_nfs_version(options: &mut Vec<(String, String)>) -> Result<(), MountEr
             version.replace_range(.., newest);
             Ok(())
         }
-        // Granted by name, so it may be anything.
+        // The option was granted by name, so it may have any value.
         (Some((_, version)), None) if !version.starts_with("4.") => Err(unsupported(
             "this version of NFS",
             "versions before 4 need a statd on the node; name one of version 4",
@@ -151,7 +150,7 @@ fn settle_nfs_version(options: &mut Vec<(String, String)>) -> Result<(), MountEr
     }
 }
 
-/// The transport's name chooses the kind of address (nfs(5), `proto`); the kernel refuses the other kind.
+/// The name of the transport determines the kind of address (nfs(5), `proto`); the kernel rejects the other kind.
 fn nfs_family(options: &[(String, String)]) -> Result<Option<AddressFamily>, MountError> {
     let transport = options.iter().find(|(name, _)| name == "proto");
     match transport.map(|(_, value)| value.as_str()) {

@@ -43,7 +43,7 @@ fn grants() -> Grants {
     }
 }
 
-/// Words of a request, as a plan hands them on.
+/// Mount options of a request, as a plan passes them on.
 fn asked<'w>(words: &[&'w str]) -> Words<'w> {
     let flags: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     Words {
@@ -56,7 +56,7 @@ fn asked<'w>(words: &[&'w str]) -> Words<'w> {
     }
 }
 
-/// The step with its own options, words of the request, names of secret options, and a group.
+/// The step with its own options, mount options of the request, names of secret options, and a group.
 fn checked(
     (fs_type, source): (&str, &str),
     options: &[&str],
@@ -381,7 +381,7 @@ fn a_line_of_the_mount_table_is_recognised() {
     ] {
         assert!(!same(&nfs, fs_type, other), "{other}");
     }
-    // Two overlays of other directories look alike.
+    // Overlays of different directories have the same source.
     let overlay = source("overlay", "overlay").unwrap();
     assert!(!same(&overlay, "overlay", "overlay"));
 }

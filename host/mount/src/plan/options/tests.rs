@@ -1,4 +1,4 @@
-//! Mount options: what is taken, what needs a grant, what never passes.
+//! Mount options that are accepted, that need a grant, and that are never accepted.
 
 use super::*;
 use proptest::prelude::*;
@@ -67,7 +67,7 @@ fn what_loosens_a_mount_needs_a_grant() {
         directory(&["suid"], &["suid"]).unwrap().flags.set,
         MountAttrFlags::MOUNT_ATTR_NODEV
     );
-    // Granted, but not asked for.
+    // The options are granted but not requested.
     assert_eq!(directory(&["suid", "dev"], &[]).unwrap().flags.set, SAFE);
 }
 

@@ -1,4 +1,4 @@
-//! The table of harmless options, in pairs: what administrators use, and what is next to it.
+//! The table of harmless options, in pairs: options that administrators use, and similar ones that are refused.
 
 use super::*;
 

@@ -1,9 +1,9 @@
-//! The SELinux label that a request wants: who may have one, and what the kernel is given.
+//! The SELinux label of a request: who may request one, and what the kernel receives.
 
 use super::*;
 use wasmount_core::document::FilesystemGrant;
 
-/// What kubelet sends, and what is in it.
+/// The flag that kubelet sends, and the label in it.
 const FLAG: &str = r#"context="system_u:object_r:container_file_t:s0:c10,c20""#;
 const LABEL: &str = "system_u:object_r:container_file_t:s0:c10,c20";
 const OTHER: &str = "context=system_u:object_r:other_t:s0";
@@ -15,7 +15,7 @@ fn asking(flags: &[&str]) -> VolumeCapability {
     })
 }
 
-/// With `csiDriver.seLinuxMount`.
+/// Grants with `csiDriver.seLinuxMount`.
 fn labelling() -> Grants {
     let nfs = FilesystemGrant {
         fs_type: "nfs4".to_owned(),
@@ -31,7 +31,7 @@ fn labelling() -> Grants {
     }
 }
 
-/// Neither that nor a grant of the option.
+/// Grants with neither `seLinuxMount` nor the option.
 fn not_labelling() -> Grants {
     let mut grants = labelling();
     for filesystem in &mut grants.filesystems {
@@ -56,7 +56,7 @@ fn files() -> Plan {
     plan(Source::Files { files: Vec::new() })
 }
 
-/// All options of the file system's own, of each type that it may turn out to have.
+/// All options of the file system itself, for each type that it may have.
 fn own(checked: &CheckedPlan) -> Vec<Vec<(String, String)>> {
     match &checked.source {
         CheckedSource::Image(_, Form::Filesystem(filesystem)) => {
@@ -101,7 +101,7 @@ fn without_the_administrators_word_no_request_labels_a_mount() {
         assert!(reason.contains("csiDriver.seLinuxMount: true"), "{reason}");
         assert!(!reason.contains("object_r"), "{reason}");
     }
-    // The word may also be a grant of the option.
+    // The option may also be granted by name.
     let granted = Grants {
         selinux_mount: false,
         ..labelling()
@@ -135,7 +135,7 @@ fn a_plan_labels_nothing_without_a_grant_of_the_option() {
     }
     let plan = with(nfs(), OTHER);
     assert!(check(&plan, &plain(), false, &labelling()).is_ok());
-    // Then the request cannot have another.
+    // Then the request cannot set another label.
     let both = check(&plan, &asking(&[FLAG]), false, &labelling());
     assert_eq!(variant(both), "invalid");
     assert!(check(&plan, &asking(&[OTHER]), false, &labelling()).is_ok());

@@ -1,4 +1,4 @@
-//! How the data of one open file is copied: blocks are shared where the file system can, else what lies between the holes is copied in steps.
+//! Copies the data of one open file: blocks are shared if the file system supports it; otherwise the data between the holes is copied in steps.
 
 use super::job::CopyError;
 use rustix::fs::SeekFrom;
@@ -7,10 +7,10 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use wasmount_sys::fiemap;
 
-/// One step of a full copy, in bytes: large enough to cost nothing, small enough for a fallback buffer.
+/// One step of a full copy, in bytes: large enough for negligible overhead, small enough for a fallback buffer.
 const STEP_BYTES: usize = 1 << 20;
 
-/// Copies the data of an open file of `size` bytes into an empty one. Whether they share blocks.
+/// Copies the data of an open file of `size` bytes into an empty one. Returns whether they share blocks.
 pub(super) fn copy(
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
@@ -28,12 +28,12 @@ pub(super) fn copy(
     Ok(false)
 }
 
-/// Whether files of this file system can share blocks, asked with an empty one: it shares nothing with itself.
+/// Whether files of this file system can share blocks, tested with an empty file that shares nothing with itself.
 pub(super) fn can_share(empty: BorrowedFd<'_>) -> Result<bool, CopyError> {
     share(empty, empty)
 }
 
-/// Makes an empty file share all blocks of another, as they are at one moment; false: they cannot.
+/// Makes an empty file share all blocks of another, as of one moment. `false`: the file system does not support it.
 pub(super) fn share(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<bool, CopyError> {
     match rustix::fs::ioctl_ficlone(to, from) {
         Ok(()) => Ok(true),
@@ -44,20 +44,20 @@ pub(super) fn share(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<bool, Co
     }
 }
 
-/// Copies what is between the holes. `check` is asked after each step whether to go on.
+/// Copies the data between the holes. `check` is called after each step and decides whether to continue.
 pub(super) fn full(
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
     size: u64,
     check: impl Fn() -> Result<(), CopyError>,
 ) -> Result<(), CopyError> {
-    // Holes stay holes: only what is between them is written.
+    // Holes are kept: only the data between them is written.
     rustix::fs::ftruncate(to, size).map_err(CopyError::Write)?;
     let mut end = 0;
     while end < size {
         let start = match rustix::fs::seek(from, SeekFrom::Data(end)) {
             Ok(start) => start,
-            // Only a hole is left.
+            // The rest of the file is a hole.
             Err(Errno::NXIO) => break,
             Err(errno) => return Err(CopyError::Read(errno)),
         };
@@ -67,10 +67,10 @@ pub(super) fn full(
     Ok(())
 }
 
-/// Writes out what a file holds in memory: a page that is written through a mapping changes the file's times once, and not again before it
-/// was written out, so that what follows would not show. Sharing blocks does so by itself.
+/// Writes the dirty pages of a file to storage. A write through a mapping changes the file's times once, and not again until the page was written
+/// out, so a later write would not be detected. Sharing blocks writes the pages out itself.
 fn write_out(file: BorrowedFd<'_>) -> Result<(), CopyError> {
-    // Where it can: without a flush of the disk, which each of 10,000 files would wait for.
+    // If supported, without a flush of the disk's cache, which each of 10,000 files would wait for.
     match fiemap::write_out(file) {
         Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS) => rustix::fs::fdatasync(file),
         written => written,
@@ -101,7 +101,7 @@ fn range(
             Err(errno) => return Err(CopyError::Write(errno)),
         };
         if copied == 0 {
-            // The source became shorter.
+            // The source was truncated.
             return Ok(());
         }
         at += copied as u64;

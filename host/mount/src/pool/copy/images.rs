@@ -1,7 +1,7 @@
-//! How images are copied: one, or several as they are at one and the same moment.
+//! Copies images: one, or several as of the same moment.
 //!
-//! What cannot be frozen (raw block volumes, what others mount) is looked at before the first is copied and after the last. One image needs no look:
-//! its blocks are shared at one moment by themselves.
+//! For images that cannot be frozen (raw block volumes, mounts of other programs), the change time is read before the first copy and after the last.
+//! A single image does not need that: sharing its blocks is atomic.
 
 use super::data;
 use super::job::{CopyError, Job, failed, found, remember};
@@ -16,21 +16,21 @@ use rustix::fs::{FileType, OFlags};
 use std::os::fd::{AsFd, OwnedFd};
 use wasmount_core::mounter::MountError;
 
-/// How often several images are copied until nothing is written between the first and the last. Blocks are shared in milliseconds: what is written
-/// in each of these times is written all the time.
+/// How often several images are copied until nothing is written between the first and the last. Blocks are shared in milliseconds: an image that is
+/// written during each attempt is written all the time.
 const ATTEMPTS: usize = 5;
 
-/// A copy that is being made.
+/// One image of a copy that is being made.
 struct Member<'p> {
     pair: &'p Pair,
     from: OwnedFd,
     source: Inode,
     to: Unfinished<'p>,
-    /// Of the source when it was opened.
+    /// Size of the source when it was opened.
     bytes: u64,
 }
 
-/// Copies images, all or none, as they are at one moment.
+/// Copies images, all or none, as of one moment.
 pub(super) fn copy(job: &Job, pairs: &[Pair]) -> Result<(), MountError> {
     let pool = &*job.pool;
     let members = pairs.iter().map(|pair| Member::begin(pool, pair));
@@ -64,7 +64,8 @@ pub(super) fn copy(job: &Job, pairs: &[Pair]) -> Result<(), MountError> {
     }
 }
 
-/// Whether all targets are copies of their sources, of one moment; durably, if so. Some of them, or of several moments, is an error.
+/// Whether all targets are copies of their sources, as of one moment; if so, they are made durable. If only some are, or if they are of several
+/// moments, it is an error.
 pub(super) fn are_done(pool: &Pool, pairs: &[Pair]) -> Result<bool, MountError> {
     let moment = |pair| {
         let found = found(pool, pair, FileType::RegularFile)?;
@@ -90,17 +91,17 @@ pub(super) fn are_done(pool: &Pool, pairs: &[Pair]) -> Result<bool, MountError> 
     }
 }
 
-/// Lets a copy share the blocks of its source; false: it cannot.
+/// Shares the blocks of a source with its copy. `false`: the file system does not support it.
 fn share_one(job: &Job, member: &Member<'_>) -> Result<bool, MountError> {
     let shared = data::can_share(member.to.file.as_fd()).and_then(|can| {
-        // Asked before any writer is kept waiting.
+        // Tested before any writer is blocked.
         let _frozen = can.then(|| job.freezer.freeze(&[member.image()]));
         Ok(can && member.share()?)
     });
     shared.map_err(|error| member.failed(error))
 }
 
-/// Lets all copies share the blocks of their sources, as these are at one moment.
+/// Shares the blocks of all sources with their copies, as of one moment.
 fn share_group(job: &Job, members: &[Member<'_>]) -> Result<(), MountError> {
     for member in members {
         match data::can_share(member.to.file.as_fd()) {
@@ -124,7 +125,7 @@ fn share_group(job: &Job, members: &[Member<'_>]) -> Result<(), MountError> {
     }
 }
 
-/// With the member that failed.
+/// One attempt; an error contains the member that failed.
 fn share_once<'m, 'p>(members: &'m [Member<'p>]) -> Result<(), (&'m Member<'p>, CopyError)> {
     let mut waits = FILE_WAITS;
     let mut sources = Vec::with_capacity(members.len());
@@ -172,7 +173,7 @@ impl<'p> Member<'p> {
         promise::inherit(target, &pool.parent(target)?, &self.to.file)
     }
 
-    /// Also a second time: an earlier attempt may have left a longer file.
+    /// Also called for a further attempt: an earlier one may have left a longer file.
     fn share(&self) -> Result<bool, CopyError> {
         rustix::fs::ftruncate(&self.to.file, 0).map_err(CopyError::Write)?;
         data::share(self.from.as_fd(), self.to.file.as_fd())
@@ -189,13 +190,13 @@ impl<'p> Member<'p> {
         copied.map_err(|error| self.failed(error))
     }
 
-    /// The copy is whole: its promise and its origin are noted, and it is on stable storage but for its name.
+    /// Completes a copy: its promise and origin are recorded, and it is on stable storage except for its name.
     fn complete(&self, pool: &Pool, shares: bool, moment: Option<&str>) -> Result<(), MountError> {
         let target = &self.pair.target;
         let (own, made) =
             Inode::of_fd(&self.to.file).map_err(|errno| target.failed("stat", errno))?;
         if made.stx_size != self.bytes {
-            // The source grew just before its blocks were shared.
+            // The source was expanded just before its blocks were shared.
             promise::promise_image(pool, target, own, made.stx_size)?;
         }
         remember(pool, self.pair, own, self.source, |record| {
@@ -209,7 +210,7 @@ impl<'p> Member<'p> {
         failed(self.pair, error)
     }
 
-    /// It is written to by what is not frozen.
+    /// The error that a program which could not be frozen writes to an image.
     fn failed_group(&self) -> MountError {
         self.pair.source.in_use(
             "it is written to all the time, so that copies of the group would be of several moments: by a raw block volume, or by a file system that is mounted where this host does not see it; stop who writes, or unpublish the volume, and try again",

@@ -1,4 +1,4 @@
-//! A copy to be made, why one fails, and what copies of images and of trees have in common.
+//! A copy to be made, the reasons why one fails, and what copies of images and of trees have in common.
 
 use crate::freeze::Freezer;
 use crate::pool::copy_request::{CopyRequest, Pair};
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::sync::Arc;
 use wasmount_core::mounter::MountError;
 
-/// Deepest tree that is copied: two descriptors are open for each level, and 1024 are a process's usual limit.
+/// Maximum depth of a tree that is copied: two descriptors are open for each level, and 1024 are the usual limit of a process.
 pub(in crate::pool) const DEPTH: usize = 200;
 
 /// A copy to be made.
@@ -19,7 +19,7 @@ pub(in crate::pool) const DEPTH: usize = 200;
 pub(in crate::pool) struct Job {
     pub(in crate::pool) pool: Arc<Pool>,
     pub(in crate::pool) request: CopyRequest,
-    /// Whether data may be copied where the file system cannot share blocks.
+    /// Whether data may be copied if the file system cannot share blocks.
     pub(in crate::pool) full_copies: bool,
     pub(in crate::pool) freezer: Arc<Freezer>,
 }
@@ -29,17 +29,17 @@ pub(in crate::pool) struct Job {
 pub(super) enum CopyError {
     /// The file system cannot share blocks, and full copies are not granted.
     CannotShare,
-    /// The source has another mount in it.
+    /// Another mount lies in the source.
     Mount,
     /// The source is deeper than [`DEPTH`].
     TooDeep,
-    /// The source was written to during a copy that must be of one moment.
+    /// The source was written to during a copy that must be consistent at one moment.
     Written,
     Read(Errno),
     Write(Errno),
 }
 
-/// What is known of a target that is a copy of its source, durably there. `None`: nothing has the name.
+/// The record of a target that is a copy of its source, after it was made durable. `None`: the target does not exist.
 pub(super) fn found(
     pool: &Pool,
     pair: &Pair,
@@ -54,7 +54,7 @@ pub(super) fn found(
     let Some(origin) = &record.origin else {
         return Err(target.otherwise_there("it is not a copy"));
     };
-    // A source that is gone is known by its path only; one that was made anew there is another.
+    // A missing source is known by its path only; a new one at the same path is another.
     let from = match pool.parent_if_there(source)? {
         Some(parent) => pool.look(&parent, source)?,
         None => None,
@@ -74,7 +74,7 @@ pub(super) fn found(
     Ok(Some(record))
 }
 
-/// Notes of a copy what it is one of.
+/// Records the origin of a copy.
 pub(super) fn remember(
     pool: &Pool,
     pair: &Pair,
@@ -92,7 +92,7 @@ pub(super) fn remember(
     })
 }
 
-/// The error of a copy, in words of its places.
+/// The error of a copy, with its paths.
 pub(super) fn failed(pair: &Pair, error: CopyError) -> MountError {
     let Pair { source, target } = pair;
     match error {

@@ -1,9 +1,9 @@
-//! How a tree is copied: with modes, owners, times, extended attributes, links, hard links, named pipes and sockets. Device nodes are left out: a
-//! volume is mounted so that they do nothing.
+//! Copies a tree with modes, owners, times, extended attributes, links, hard links, named pipes and sockets. Device nodes are left out: volumes are
+//! mounted so that they have no effect.
 //!
-//! It reads below one descriptor and writes below another, never through a link or onto another mount. Files are read one after another, so what
-//! changed meanwhile fails it (`unchanged`). Its memory does not grow with the tree: two directories for each level, each with a buffer of at most 50
-//! KiB, are 10 MiB.
+//! It reads below one descriptor and writes below another, never through a link or onto another mount. Files are read one after another, so a change
+//! meanwhile makes the copy fail (`unchanged`). Its memory does not grow with the tree: two directories for each level, each with a buffer of at most
+//! 50 KiB, are 10 MiB.
 
 use super::data;
 use super::job::{CopyError, DEPTH};
@@ -18,31 +18,31 @@ use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// What the copy is called in the folder in which it is made.
+/// Name of the copy in its temporary directory.
 pub(super) const TREE_NAME: &str = "tree";
-/// A folder beside the copy, in which each file with several names has one more: the number of its inode in the source. So the list of them takes
-/// no memory.
+/// A directory beside the copy. Each file with several names has an additional link in it, named by its inode number in the source. So the list of
+/// these files needs no memory.
 const LINKS_NAME: &str = "links";
-/// Largest extended attribute, and largest list of their names (xattr(7)).
+/// Largest extended attribute, and largest list of attribute names (xattr(7)).
 const ATTRIBUTE_BYTES: usize = 64 << 10;
 
 struct TreeCopy {
     full_copies: bool,
     links: OwnedFd,
     devices: usize,
-    /// Whether a file shares blocks with its source.
+    /// Whether at least one file shares blocks with its source.
     shares: bool,
-    /// Of everything, before it was read.
+    /// Fingerprint of all entries, each taken before it was read.
     fingerprint: TreeFingerprint,
 }
 
-/// Copies a tree, as it is at one moment, into an empty folder. Returns the copy open, and whether it shares blocks with its source.
+/// Copies a tree, as of one moment, into an empty directory. Returns the open copy, and whether it shares blocks with its source.
 pub(super) fn copy(
     from: BorrowedFd<'_>,
     folder: &OwnedFd,
     full_copies: bool,
 ) -> Result<(OwnedFd, bool), CopyError> {
-    // What is written through a mapping shows only once its page is written out and taken from then on.
+    // A write through a mapping is detected only if its page was written out before.
     rustix::fs::syncfs(from).map_err(CopyError::Read)?;
     let to = make_folder(folder, TREE_NAME).map_err(CopyError::Write)?;
     let mut copy = TreeCopy {
@@ -54,7 +54,7 @@ pub(super) fn copy(
     };
     let status = copy.fingerprint.entry(from, c"")?;
     copy.directory(from, to.as_fd(), &status, 0)?;
-    // Each entry is now as it was before it was read, so all of them were so at the moment between.
+    // Each entry is unchanged since before it was read, so all entries had this state at the moment in between.
     if unchanged::count(from)? != copy.fingerprint.end() {
         return Err(CopyError::Written);
     }
@@ -66,7 +66,7 @@ pub(super) fn copy(
 }
 
 impl TreeCopy {
-    /// Copies what is in a directory, so many below the top, then what the directory itself is like: the copy's times change until then.
+    /// Copies the entries of a directory at this depth, then the attributes of the directory itself: its times change until then.
     fn directory(
         &mut self,
         from: BorrowedFd<'_>,
@@ -128,17 +128,17 @@ impl TreeCopy {
         Ok(())
     }
 
-    /// Gives one more name to what was copied of a file already. False: nothing was yet.
+    /// Adds another name to an already copied file. `false`: it was not copied yet.
     fn link(&self, source: &Statx, to: BorrowedFd<'_>, name: &CStr) -> Result<bool, Errno> {
         let (links, key) = (&self.links, key(source));
         let flags = AtFlags::SYMLINK_NOFOLLOW;
-        // Without the folder's own, and with this one.
+        // Without the link in the auxiliary directory, and with this one.
         let names = match rustix::fs::statx(links, &key, flags, StatxFlags::NLINK) {
             Ok(copy) => copy.stx_nlink,
             Err(Errno::NOENT) => return Ok(false),
             Err(errno) => return Err(errno),
         };
-        // The last one takes the place of the folder's: the source may have as many names as the file system allows.
+        // The last name replaces the link in the auxiliary directory, because the source may have the maximum number of links.
         match names < source.stx_nlink {
             true => rustix::fs::linkat(links, &key, to, name, AtFlags::empty()),
             false => rustix::fs::renameat(links, &key, to, name),
@@ -164,12 +164,12 @@ impl TreeCopy {
     }
 }
 
-/// The name of a file among the links.
+/// The name of a file in the auxiliary directory.
 fn key(source: &Statx) -> String {
     format!("{:x}", source.stx_ino)
 }
 
-/// Gives an open copy owner, mode, attributes and times. In this order: a change of owner takes setuid and capabilities away.
+/// Sets owner, mode, attributes and times of an open copy. The order matters: a change of the owner clears set-user bits and capabilities.
 fn likeness(from: BorrowedFd<'_>, to: BorrowedFd<'_>, status: &Statx) -> Result<(), Errno> {
     rustix::fs::fchown(to, owner(status), group(status))?;
     rustix::fs::fchmod(to, mode(status))?;
@@ -177,14 +177,14 @@ fn likeness(from: BorrowedFd<'_>, to: BorrowedFd<'_>, status: &Statx) -> Result<
     rustix::fs::futimens(to, &times(status))
 }
 
-/// The same for what cannot be opened: links and special files.
+/// The same for links and special files, which cannot be opened.
 fn name_likeness(to: BorrowedFd<'_>, name: &CStr, status: &Statx) -> Result<(), Errno> {
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     rustix::fs::chownat(to, name, owner(status), group(status), flags)?;
     rustix::fs::utimensat(to, name, &times(status), flags)
 }
 
-/// As far as possible: some belong to one file system or to rights that the host may lack.
+/// Copies extended attributes as far as possible: some are specific to a file system or need privileges that the host may lack.
 fn attributes(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
     let mut names = vec![0; ATTRIBUTE_BYTES];
     let Ok(length) = rustix::fs::flistxattr(from, names.as_mut_slice()) else {

@@ -1,9 +1,9 @@
-//! Whether files and trees are copied as they are at one moment. The blocks of one file are shared at once by the kernel. Bytes that are read one after
-//! another, and files that are shared one after another, are of one moment only if nothing was written meanwhile: each is looked at before the first
-//! byte is read and after the last.
+//! Verifies that files and trees are copied as of one moment. The kernel shares the blocks of one file atomically. Bytes that are read one after
+//! another, and files that are shared one after another, are consistent only if nothing was written meanwhile, so each file is checked before the
+//! first byte is read and after the last.
 //!
-//! What counts is the change time (`st_ctime`): a pod can set the time of the last write back, and not this one. A loop device writes through its
-//! file, so what a mounted volume writes shows in it.
+//! The check uses the change time (`st_ctime`): a pod can reset the time of the last write, but not this one. A loop device writes through its file,
+//! so writes to a mounted volume change it too.
 
 use super::job::CopyError;
 use crate::walk::{Next, walk};
@@ -16,42 +16,43 @@ use std::os::fd::BorrowedFd;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Two writes within this may leave the same time: two ticks of the slowest kernel clock (`CONFIG_HZ_100`); since Linux 6.13 times are fine
-/// enough by themselves.
+/// Two writes within this interval may leave the same time: two ticks of the slowest kernel clock (`CONFIG_HZ_100`). Since Linux 6.13 the times are
+/// fine enough.
 const TICK: Duration = Duration::from_millis(20);
-/// How many ticks a copy of images waits before it begins, until a write that follows must show. After as many something writes all the time.
+/// How many ticks a copy of images waits before it starts, until a later write must change the time. If that is not sufficient, the image is written
+/// all the time.
 pub(super) const FILE_WAITS: usize = 5;
-/// The same for a tree. 50 times are a second: a tree that was finished just now takes one or two, one that comes near is being written to all
-/// the time.
+/// The same for a tree. 50 ticks are a second: a tree that was completed just now takes one or two; one that takes almost 50 is being written all the
+/// time.
 const TREE_WAITS: usize = 50;
 
-/// A file as it was before its copy.
+/// The state of a file before its copy.
 #[derive(Debug)]
 pub(super) struct Unchanged<'f> {
     file: BorrowedFd<'f>,
     version: [u64; 3],
 }
 
-/// What a tree looks like, entry by entry, as one digest. However large the tree, it keeps nothing else.
+/// The state of all entries of a tree, as one digest. It keeps nothing else, however large the tree is.
 #[derive(Debug)]
 pub(super) struct TreeFingerprint {
     digest: Sha256,
     waits: usize,
 }
 
-/// What it comes to.
+/// The final digest.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Count([u8; 32]);
 
 impl<'f> Unchanged<'f> {
-    /// Looks before the first byte is read; so many `waits` are left.
+    /// Records the state before the first byte is read; `waits` is the number of ticks left.
     pub(super) fn begin(file: BorrowedFd<'f>, waits: &mut usize) -> Result<Self, CopyError> {
         let status = settled(waits, || look(file, c""))?;
         let version = version(&status);
         Ok(Self { file, version })
     }
 
-    /// Whether nothing was written since.
+    /// Fails if the file was written to since.
     pub(super) fn check(&self) -> Result<(), CopyError> {
         let now = look(self.file, c"").map_err(changed)?;
         match version(&now) == self.version {
@@ -69,8 +70,7 @@ impl TreeFingerprint {
         }
     }
 
-    /// Takes down an entry before it is read; with an empty name the directory itself. It waits until whatever is done to it afterwards must
-    /// show.
+    /// Records an entry before it is read; an empty name means the directory itself. It waits until any later change must be detected.
     pub(super) fn entry(
         &mut self,
         directory: BorrowedFd<'_>,
@@ -81,13 +81,13 @@ impl TreeFingerprint {
         Ok(status)
     }
 
-    /// The digest of all that was taken down.
+    /// The digest of all recorded entries.
     pub(super) fn end(self) -> Count {
         Count(self.digest.finalize().into())
     }
 
     fn note(&mut self, name: &CStr, status: &Statx) {
-        // With its end, so that no two lists of names are alike.
+        // The terminating NUL is hashed too, so that different lists of names have different digests.
         self.digest.update(name.to_bytes_with_nul());
         self.digest.update(status.stx_ino.to_le_bytes());
         for number in version(status) {
@@ -97,7 +97,7 @@ impl TreeFingerprint {
     }
 }
 
-/// What a tree looks like now.
+/// The digest of the current state of a tree.
 pub(super) fn count(top: BorrowedFd<'_>) -> Result<Count, CopyError> {
     let mut fingerprint = TreeFingerprint::new();
     fingerprint.note(c"", &look(top, c"").map_err(changed)?);
@@ -114,7 +114,7 @@ pub(super) fn count(top: BorrowedFd<'_>) -> Result<Count, CopyError> {
     Ok(fingerprint.end())
 }
 
-/// What an error says of an entry that was there a moment ago, and not a link.
+/// Interprets an error of an entry that existed a moment ago and was not a link.
 pub(super) fn changed(errno: Errno) -> CopyError {
     match errno {
         Errno::NOENT | Errno::STALE | Errno::NOTDIR | Errno::LOOP => CopyError::Written,
@@ -123,13 +123,13 @@ pub(super) fn changed(errno: Errno) -> CopyError {
     }
 }
 
-/// What an entry is like, or with an empty name the descriptor itself; a link is not followed.
+/// The state of an entry, or for an empty name of the descriptor itself. A link is not followed.
 fn look(directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::EMPTY_PATH;
     rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS)
 }
 
-/// Looks again until a change that follows must show.
+/// Repeats the check until a later change must be detected.
 fn settled(waits: &mut usize, look: impl Fn() -> Result<Statx, Errno>) -> Result<Statx, CopyError> {
     loop {
         let status = look().map_err(changed)?;
@@ -141,7 +141,7 @@ fn settled(waits: &mut usize, look: impl Fn() -> Result<Statx, Errno>) -> Result
     }
 }
 
-/// Whether a change just now may leave the same time once more.
+/// Whether a change right now may leave the same time.
 fn is_fresh(status: &Statx) -> bool {
     let now = clock_gettime(ClockId::Realtime);
     let nanoseconds_of =
@@ -152,7 +152,7 @@ fn is_fresh(status: &Statx) -> bool {
     age.unsigned_abs() < TICK.as_nanos()
 }
 
-/// Size, and second and nanosecond of the last change.
+/// Size, and seconds and nanoseconds of the last change.
 fn version(status: &Statx) -> [u64; 3] {
     let changed = status.stx_ctime;
     [

@@ -1,7 +1,8 @@
-//! One open image, piece by piece: what reads as zeroes, what must be read, and what it may share with others. It compares nothing.
+//! Reads one open image piece by piece: which pieces read as zeroes, which must be read, and which blocks may be shared with other files. It does not
+//! compare.
 //!
-//! `SEEK_DATA` (lseek(2)) tells holes everywhere, also before anything was synced. Which blocks are shared only `FIEMAP` tells, and only where
-//! sharing exists is an address known to mean the same to two files.
+//! `SEEK_DATA` (lseek(2)) finds holes on every file system, even before a sync. Only `FIEMAP` shows shared blocks, and an address is known to mean
+//! the same in two files only where blocks are shared.
 
 use crate::fs_type::FsType;
 use crate::observe::Identity;
@@ -20,14 +21,14 @@ use wasmount_sys::fiemap::{
 };
 use wasmount_sys::xfs;
 
-/// What is in a piece.
+/// The content of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     /// A hole, or blocks that were never written.
     Zeroes,
-    /// Whatever is read.
+    /// Data that must be read.
     Bytes,
-    /// The blocks that begin at this address, in bytes, which other files have too.
+    /// Blocks that start at this address, in bytes, and are shared with other files.
     Shared(u64),
 }
 
@@ -44,23 +45,23 @@ pub(super) struct Contents<'a> {
     place: &'a Place,
     file: OwnedFd,
     identity: Identity,
-    /// In bytes, when it was opened.
+    /// Size in bytes, when it was opened.
     pub(super) size: u64,
     tells_sharing: bool,
-    /// Pieces that were found and not asked for yet.
+    /// Pieces that were found but not returned yet.
     ahead: VecDeque<Piece>,
     buffer: Vec<u8>,
-    /// How many bytes were read so far, of holes none.
+    /// Number of bytes read so far, without holes.
     pub(super) read_bytes: u64,
 }
 
 impl Content {
-    /// Whether two pieces of one length are the same without being read.
+    /// Whether two pieces of the same length are known to be equal without reading them.
     pub(super) fn is_surely(self, other: Self) -> bool {
         self == other && self != Self::Bytes
     }
 
-    /// The same, this far from its beginning.
+    /// The same content, starting so many bytes later.
     fn behind(self, bytes: u64) -> Self {
         match self {
             Self::Shared(address) => Self::Shared(address.saturating_add(bytes)),
@@ -68,7 +69,7 @@ impl Content {
         }
     }
 
-    /// Whatever else an extent is (encrypted, compressed, part of a block), its bytes are not those at its address, or there is no address.
+    /// For any other extent (encrypted, compressed, part of a block), its bytes are not those at its address, or it has no address.
     fn of(extent: &fiemap::Extent) -> Self {
         match extent.flags & !FIEMAP_EXTENT_LAST {
             FIEMAP_EXTENT_SHARED => Self::Shared(extent.physical),
@@ -79,7 +80,7 @@ impl Content {
 }
 
 impl Piece {
-    /// Up to another end. Behind its own, whatever is read.
+    /// The piece with another end. Data after its own end must be read.
     pub(super) fn until(&self, end: u64) -> Self {
         let content = match end <= self.range.end {
             true => self.content,
@@ -91,7 +92,7 @@ impl Piece {
 }
 
 impl<'a> Contents<'a> {
-    /// Opens an image, also one in use.
+    /// Opens an image, even one that is in use.
     pub(super) fn open(pool: &Pool, place: &'a Place) -> Result<Self, MountError> {
         let file = image::open(pool, place, OFlags::RDONLY)?;
         let (_, status) = Inode::of_fd(&file).map_err(|errno| place.failed("stat", errno))?;
@@ -107,7 +108,7 @@ impl<'a> Contents<'a> {
         })
     }
 
-    /// Refuses an offset behind the end; the end itself is one.
+    /// Refuses an offset after the end. The end itself is accepted.
     pub(super) fn require(&self, offset: u64) -> Result<(), MountError> {
         if offset <= self.size {
             return Ok(());
@@ -118,14 +119,14 @@ impl<'a> Contents<'a> {
         })
     }
 
-    /// Whether both are one.
+    /// Whether both are the same file.
     pub(super) fn is_same_file(&self, other: &Self) -> bool {
         self.identity == other.identity
     }
 
-    /// Whether equal addresses are equal blocks: on one file system that shares blocks and has one space of addresses. That is btrfs, whose
-    /// addresses are of the file system and not of one of its disks, and an xfs with a single device for data. Others may number the
-    /// blocks of several devices alike; a doubt costs reading only.
+    /// Whether equal addresses mean equal blocks: both must be on one file system that shares blocks and has a single address space. That is btrfs,
+    /// whose addresses belong to the file system and not to one of its disks, and an xfs with a single data device. Other file systems may use the
+    /// same block numbers on several devices. In doubt the data is read.
     pub(super) fn can_tell_sharing_with(&self, other: &Self) -> bool {
         let has_one_space = match FsType::of_mounted(&self.file) {
             Ok(Some(FsType::Btrfs)) => true,
@@ -138,13 +139,13 @@ impl<'a> Contents<'a> {
         has_one_space && device(self.identity) == device(other.identity)
     }
 
-    /// From now on shared blocks are told from others.
+    /// From now on shared blocks are distinguished from others.
     pub(super) fn tell_sharing(&mut self) {
         self.tells_sharing = true;
         self.ahead.clear();
     }
 
-    /// The piece that begins at an offset, which is never smaller than the one before. Behind the end: zeroes.
+    /// The piece that starts at an offset, which must not decrease between calls. After the end: zeroes.
     pub(super) fn piece_at(&mut self, at: u64) -> Result<Piece, MountError> {
         while self
             .ahead
@@ -162,7 +163,7 @@ impl<'a> Contents<'a> {
         }
         let (end, content) = match self.ahead.front() {
             _ if at >= self.size => (u64::MAX, Content::Zeroes),
-            // The kernel came to no end: what nothing is known of must be read.
+            // The kernel reported no further extents before the end: an unknown range must be read.
             None => (self.size, Content::Bytes),
             Some(piece) => {
                 let behind = at.saturating_sub(piece.range.start);
@@ -173,7 +174,7 @@ impl<'a> Contents<'a> {
         Ok(Piece { range, content })
     }
 
-    /// The bytes of a piece. What is behind the end by now is zeroes.
+    /// The bytes of a piece. A part that is after the end by now counts as zeroes.
     pub(super) fn read(&mut self, piece: &Piece) -> Result<&[u8], MountError> {
         let bytes = usize::try_from(piece.range.end - piece.range.start).unwrap_or(usize::MAX);
         self.buffer.resize(bytes, 0);
@@ -194,7 +195,7 @@ impl<'a> Contents<'a> {
 
     fn seek(&self, at: u64) -> Result<VecDeque<Piece>, Errno> {
         let start = match rustix::fs::seek(&self.file, SeekFrom::Data(at)) {
-            // Only a hole is left.
+            // The rest of the file is a hole.
             Err(Errno::NXIO) => return Ok(pieces(at..self.size, [])),
             start => start?,
         };
@@ -205,7 +206,7 @@ impl<'a> Contents<'a> {
 
     fn map(&self, at: u64) -> Result<VecDeque<Piece>, Errno> {
         let extents = fiemap::extents(&self.file, at, self.size - at)?;
-        // Behind a full answer there may be more.
+        // After a full answer there may be more extents.
         let is_all = extents.len() < fiemap::EXTENTS as usize;
         let known = match extents.last() {
             Some(last) if !is_all => at..last.logical.saturating_add(last.length).min(self.size),
@@ -219,7 +220,7 @@ impl<'a> Contents<'a> {
     }
 }
 
-/// Cuts what is known of an image into pieces: the data, which is in order, and zeroes between.
+/// Splits an image into pieces: the data, in order, and zeroes between.
 fn pieces(
     known: Range<u64>,
     data: impl IntoIterator<Item = (Range<u64>, Content)>,

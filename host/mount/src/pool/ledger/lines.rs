@@ -1,6 +1,6 @@
-//! The ledger's file: lines that are appended, read once, and written anew when most of them are out of date.
+//! The ledger's file: lines that are appended, read once, and rewritten when most of them are outdated.
 //!
-//! Blocks are taken ahead, and the last of them are kept for lines that forget: on a full disk a volume can still be deleted.
+//! Blocks are allocated in advance, and the last of them are reserved for lines that remove a record: on a full disk a volume can still be deleted.
 
 use super::{Inode, Record};
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate};
@@ -14,18 +14,19 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 pub(super) const FILE_NAME: &str = "ledger";
-/// Where a shorter one is written before it is renamed.
+/// Name of the shorter file before it is renamed.
 const NEW_FILE_NAME: &str = "ledger.new";
-/// A ledger with this many lines more than twice its records is written anew: half a megabyte.
+/// A ledger with this many lines more than twice its records is rewritten: half a megabyte.
 pub(super) const SPARE_LINES: usize = 4096;
-/// The same when it is opened, which waits for the disk in any case: 8 KiB.
+/// The same when the ledger is opened, which waits for the disk in any case: 8 KiB.
 pub(super) const SPARE_LINES_AT_OPEN: usize = 64;
-/// Blocks are taken in steps of this many bytes.
+/// Blocks are allocated in steps of this many bytes.
 const STEP_BYTES: u64 = 256 << 10;
-/// Of the blocks taken, kept for lines that forget: a thousand of the longest, each of which gives an inode's space back.
+/// Part of the allocated blocks that is reserved for lines that remove a record: a thousand of the longest lines, each of which releases an inode's
+/// space.
 const KEPT_BYTES: u64 = 128 << 10;
 
-/// One line: what holds for an inode from here on; without a record, nothing.
+/// One line: the record of an inode from here on. Without a record, the inode has none.
 #[derive(Debug, Serialize, Deserialize)]
 struct Line<R> {
     inode: Inode,
@@ -36,23 +37,23 @@ struct Line<R> {
 /// The open file.
 #[derive(Debug)]
 pub(super) struct Lines {
-    /// Shared with who waits for it to be on stable storage.
+    /// Shared with callers that wait for a sync.
     pub(super) file: Arc<File>,
-    /// Of what is whole.
+    /// Length of the complete lines.
     length: u64,
-    /// Up to where it has blocks.
+    /// Offset up to which blocks are allocated.
     taken: u64,
     count: usize,
     /// Bytes written since the ledger was opened, over all its files.
     pub(super) written: u64,
-    /// Count of lines at which it is worth another try to write it anew, after one that failed.
+    /// Number of lines at which a rewrite is tried again after a failed one.
     patience: usize,
-    /// It may not hold what was written to it: only another file is sure.
+    /// The file may have lost a write, so only a new file is reliable.
     pub(super) is_distrusted: bool,
 }
 
 impl Lines {
-    /// Reads what is there, or makes an empty file; with what holds.
+    /// Reads an existing file or creates an empty one. Returns the current records.
     pub(super) fn open(folder: &OwnedFd) -> io::Result<(Self, Vec<(Inode, Record)>)> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let fd = rustix::fs::openat(folder, FILE_NAME, flags, Mode::RUSR | Mode::WUSR)?;
@@ -77,8 +78,8 @@ impl Lines {
         Ok((lines, records))
     }
 
-    /// Writes the file anew if it has so many lines more than twice those that hold, or cannot be trusted. Everything is on stable storage if it
-    /// did. A full disk keeps no pool from being opened or used; a file that cannot be trusted does.
+    /// Rewrites the file if it has so many lines more than twice the current records, or if it is not reliable. After a rewrite everything is on
+    /// stable storage. A full disk does not prevent a pool from being opened or used; an unreliable file does.
     pub(super) fn shorten<'a>(
         &mut self,
         folder: &OwnedFd,
@@ -99,7 +100,7 @@ impl Lines {
         }
     }
 
-    /// Appends what holds for an inode; without a record nothing does any more.
+    /// Appends the record of an inode. `None` removes the record.
     pub(super) fn write(&mut self, inode: Inode, record: Option<&Record>) -> io::Result<()> {
         let text = line(inode, record)?;
         if record.is_some() {
@@ -108,13 +109,13 @@ impl Lines {
         self.append(&text)
     }
 
-    /// Writes another file with these records only, and puts it in the place of this one; on stable storage on return.
+    /// Writes these records to a new file, which replaces this one. It is on stable storage on return.
     fn rewrite<'a>(
         &mut self,
         folder: &OwnedFd,
         records: impl Iterator<Item = (&'a Inode, &'a Record)>,
     ) -> io::Result<()> {
-        // If this fails, not again before it has grown by as much once more.
+        // If this fails, it is tried again only after the ledger has grown by the same amount.
         self.patience = self.count + SPARE_LINES;
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -129,7 +130,7 @@ impl Lines {
         file.write_all(&text)?;
         file.sync_all()?;
         rustix::fs::renameat(folder, NEW_FILE_NAME, folder, FILE_NAME)?;
-        // The old one has no name any more, whatever comes: a line that is appended to it is lost.
+        // The old file has no name any more, whatever happens next: a line that is appended to it is lost.
         self.file = Arc::new(file);
         self.length = text.len() as u64;
         self.taken = self.length;
@@ -143,7 +144,7 @@ impl Lines {
 
     fn append(&mut self, text: &[u8]) -> io::Result<()> {
         if let Err(error) = self.file.write_all_at(text, self.length) {
-            // Whatever became of a part of it is written over by the next line, or dropped as a line without an end.
+            // A partially written line is overwritten by the next one, or dropped as a line without an end.
             let _ = self.file.set_len(self.length);
             self.taken = self.length;
             return Err(error);
@@ -155,7 +156,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Makes sure that there is room for a line, and for forgetting after it.
+    /// Ensures that there is space for a line, and for removals after it.
     fn take_blocks(&mut self, bytes: u64) -> io::Result<()> {
         if self.length + bytes + KEPT_BYTES <= self.taken {
             return Ok(());
@@ -166,7 +167,7 @@ impl Lines {
             Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::IO)) => {
                 return Err(errno.into());
             }
-            // The file system takes no blocks ahead.
+            // The file system does not support allocation in advance.
             Err(_) => self.taken = u64::MAX,
         }
         Ok(())
@@ -179,7 +180,7 @@ fn line(inode: Inode, record: Option<&Record>) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// What holds, the number of lines, and whether all of it was understood. A last line without an end was never acknowledged.
+/// Returns the current records, the number of lines, and whether every line was valid. A last line without an end was never acknowledged.
 fn read(text: &[u8]) -> (Vec<(Inode, Record)>, usize, bool) {
     let mut records = HashMap::new();
     let mut count = 0;

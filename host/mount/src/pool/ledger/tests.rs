@@ -1,4 +1,4 @@
-//! The ledger alone: what it remembers, and what it makes of a file that a killed host or a bad disk left.
+//! The ledger alone: what it stores, and how it handles a file that a killed host or a bad disk left.
 
 use super::lines::{FILE_NAME, SPARE_LINES};
 use super::*;
@@ -28,10 +28,10 @@ fn promise(ledger: &Ledger, inode: Inode, bytes: u64) {
     changed.unwrap();
 }
 
-/// In bytes: of 100,000 volumes that fit every disk.
+/// In bytes: 100,000 volumes of this size fit every disk.
 const PROMISED: u64 = 4096;
 
-/// So many records of images.
+/// Adds so many records of images.
 pub(in crate::pool) fn fill(folder: &OwnedFd, count: u64) {
     let ledger = Ledger::open(folder).unwrap();
     (0..count).for_each(|number| fill_one(&ledger, number));
@@ -163,7 +163,7 @@ fn a_ledger_that_is_opened_holds_little_beside_what_holds() {
         text.lines().count()
     };
     assert_eq!(lines(), 1);
-    // Few are not worth it.
+    // A rewrite for few lines is not worthwhile.
     promise(&again, inode(8, 1), 1);
     again.forget(8).unwrap();
     drop(again);
@@ -227,7 +227,7 @@ fn a_look_counts_what_was_taken_and_no_more_than_was_promised() {
     let ledger = Ledger::open(&folder).unwrap();
     promise(&ledger, inode(1, 1), 10);
     promise(&ledger, inode(2, 1), 20);
-    // One has more than its promise, one was made anew under its number since.
+    // One uses more than its promise; one was recreated since with the same inode number.
     assert_eq!(
         ledger.looked(&[(inode(1, 1), 15), (inode(2, 9), 20)], 100),
         20
@@ -239,8 +239,8 @@ fn a_look_counts_what_was_taken_and_no_more_than_was_promised() {
 }
 
 proptest! {
-    /// After a look, volumes write and give back, and others write: what is left is never more than there is, but for what others wrote,
-    /// which they could as well write a moment later.
+    /// After a measurement, volumes write and release blocks, and others write. The result never exceeds the available space, except for what others
+    /// wrote, which they could also write a moment later.
     #[test]
     fn what_is_left_is_never_too_much(
         taken in 0..1000_u64,

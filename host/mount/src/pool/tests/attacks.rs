@@ -1,4 +1,4 @@
-//! Whoever can write into a pool, or name a path, and means harm: what lies outside stays as it is.
+//! Attackers that can write into a pool or name a path: content outside of the pool does not change.
 
 use super::disk::*;
 use super::*;
@@ -8,10 +8,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a race goes on.
+/// Duration of a race.
 const RACE: Duration = Duration::from_millis(700);
 
-/// What an attacker would like to reach: the names that the calls use are all there.
+/// Content that an attacker would like to access. It contains all names that the calls use.
 struct Canary(TempDir);
 
 impl Canary {
@@ -25,7 +25,7 @@ impl Canary {
         canary
     }
 
-    /// Every path below with its mode and content.
+    /// Every path below it with its mode and content.
     fn content(&self) -> Vec<(PathBuf, u32, Option<Vec<u8>>)> {
         let mut content = Vec::new();
         let mut waiting = vec![self.0.path().to_owned()];
@@ -45,7 +45,7 @@ impl Canary {
     }
 }
 
-/// Makes calls while another thread does something as often as it can; how often it could.
+/// Makes calls while another thread repeats an attack as often as it can. Returns the number of successful attacks.
 fn race(attack: impl Fn() -> bool + Sync, calls: impl Fn()) -> usize {
     let (is_over, count) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
@@ -101,7 +101,7 @@ fn a_directory_swapped_for_a_link_leads_nowhere() {
             ];
             for call in calls {
                 match fixture.call(call) {
-                    // Nothing of the other side is shown either.
+                    // The list contains nothing from outside either.
                     Ok(PoolReply::List(entries)) => {
                         assert!(
                             entries
@@ -213,7 +213,7 @@ fn names_that_look_like_paths_are_names() {
         fixture.done(remove("copy"));
         fixture.done(rename(name, "other"));
         fixture.done(rename("other", name));
-        // No message breaks a line of a log.
+        // An error message must not break a line of a log.
         let error = fixture
             .call(create_image(name, 4096))
             .unwrap_err()
@@ -273,7 +273,7 @@ fn privileged_a_mount_planted_during_removal_is_kept() {
     );
     assert!(planted > 0, "no mount was planted");
     assert_eq!(canary.content(), before);
-    // Once nothing is mounted there any more, the next start clears what was left.
+    // After the mount is gone, the next start clears what was left.
     let pool = fixture.path("");
     for mount in crate::mountinfo::read().unwrap().iter().rev() {
         if mount.mount_point.starts_with(&pool) {

@@ -1,4 +1,4 @@
-//! The calls of the contract on the pool `data`, as one-liners.
+//! Short functions for the calls of the contract on the pool `data`.
 
 use wasmount_core::pool::PoolCall;
 
@@ -116,7 +116,7 @@ pub(super) fn changed_extents(base: &str, target: &str, offset: u64, limit: u32)
     }
 }
 
-/// Every call that names a place, for a place.
+/// All calls that take a place, for one place.
 pub(super) fn calls_on(path: &str) -> Vec<PoolCall> {
     vec![
         stat(path),

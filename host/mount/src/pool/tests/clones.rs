@@ -1,4 +1,4 @@
-//! Copies, on a file system that need not share blocks: full copies are granted where one is wanted.
+//! Copies, on a file system that need not share blocks: full copies are granted where a test needs them.
 
 use super::*;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -48,7 +48,7 @@ fn a_copy_is_found_by_its_retry_and_told_from_a_clash() {
         "otherwise there"
     );
     let fixture = fixture.restarted();
-    // The source may be gone when the retry comes; one made anew is another.
+    // The source may be gone when the retry is made; a new one at its path is another source.
     fixture.done(remove_image("a"));
     fixture.done(clone_image("a", "b"));
     fixture.done(create_image("a", 8 * MIB));
@@ -64,7 +64,7 @@ fn a_copy_under_way_is_not_begun_again() {
     let (claim, _waiting) =
         copies::begin(&open.copies, &CopyRequest::Image(to_be_copied("a", "b"))).unwrap();
     assert_eq!(kind(fixture.call(clone_image("a", "b"))), "under way");
-    // And its source stays.
+    // Its source remains too.
     assert_eq!(kind(fixture.call(remove_image("a"))), "in use");
     assert_eq!(kind(fixture.call(rename("a", "c"))), "in use");
     claim.unwrap().end(Ok(()));
@@ -197,7 +197,7 @@ fn a_copy_of_hard_links_has_the_same_files_and_no_other_names() {
     ] {
         std::fs::hard_link(path(from), path(to)).unwrap();
     }
-    // One more name, which is not of the tree.
+    // A further name outside of the tree.
     std::fs::hard_link(path("two"), fixture.path("outside")).unwrap();
     fixture.done(clone_directory("a", "b"));
     let status = |name: &str| std::fs::symlink_metadata(fixture.path("b").join(name)).unwrap();

@@ -84,7 +84,7 @@ fn what_a_volume_uses_is_neither_removed_nor_renamed() {
 fn a_deep_tree_is_removed() {
     let fixture = Fixture::new();
     fixture.done(create("a"));
-    // Deeper than a path can say and than files can be open.
+    // Deeper than a path can express and than the number of files that can be open.
     let mut directory = std::fs::File::open(fixture.path("a")).unwrap();
     let name = "d".repeat(60);
     for _ in 0..1500 {
@@ -135,7 +135,7 @@ fn a_rename_happens_once_and_replaces_nothing() {
     std::fs::write(fixture.path("a/file"), "").unwrap();
     fixture.done(rename("a", "in/b"));
     assert!(fixture.path("in/b/file").exists());
-    // The source is gone and the target there: it was done.
+    // The source is gone and the target exists, so an earlier call did it.
     fixture.done(rename("a", "in/b"));
     fixture.done(create("a"));
     assert_eq!(kind(fixture.call(rename("a", "in/b"))), "otherwise there");

@@ -1,4 +1,4 @@
-//! File systems of a test's own, in a mount namespace of its own: whatever a test leaves goes with its thread.
+//! File systems for single tests, each in its own mount namespace: whatever a test leaves ends with its thread.
 
 use super::*;
 use crate::namespace;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 pub(super) const MIB: u64 = 1 << 20;
 
-/// A file system on a loop device, or in memory; unmounted when it is dropped.
+/// A file system on a loop device, or a tmpfs. It is unmounted when it is dropped.
 pub(super) struct Disk {
     mounted: PathBuf,
     image: Option<tempfile::NamedTempFile>,
@@ -38,14 +38,14 @@ impl Disk {
         }
     }
 
-    /// Stops all writing at once, as ext4 does when it finds itself damaged.
+    /// Stops all writes at once, as ext4 does when it detects an error.
     pub(super) fn make_read_only(&self) {
         run(Command::new("mount")
             .args(["-o", "remount,abort"])
             .arg(&self.mounted));
     }
 
-    /// Unmounted, checked, and mounted again.
+    /// Unmounts, checks and mounts it again.
     pub(super) fn mend(&self) {
         rustix::mount::unmount(&self.mounted, UnmountFlags::DETACH).unwrap();
         let image = self.image.as_ref().unwrap().path();
@@ -64,7 +64,7 @@ fn mount_image(image: &Path, at: &Path, options: &str) {
         .arg(at));
 }
 
-/// Of this thread, and of those that it starts. A pool that is opened before sees nothing of what is mounted in it.
+/// Unshares the mount namespace of this thread and of the threads that it starts. A pool that was opened before does not see later mounts in it.
 pub(super) fn own_namespace() {
     thread_local!(static IS_OWN: Cell<bool> = const { Cell::new(false) });
     if IS_OWN.replace(true) {
@@ -93,7 +93,7 @@ pub(super) fn fill(path: &Path) {
     while file.write_all(&[1; 4096]).is_ok() {}
 }
 
-/// Whether this kernel was built with quotas for a file system: found out by mounting one.
+/// Whether this kernel was built with quotas for a file system, tested by mounting one.
 pub(super) fn quotas_in(file_system: &str) -> bool {
     own_namespace();
     let image = tempfile::NamedTempFile::new().unwrap();

@@ -1,4 +1,4 @@
-//! File systems of their own: full ones, ones that share blocks, ones with project quotas, and mounts inside a pool.
+//! Dedicated file systems: full ones, ones that share blocks, ones with project quotas, and mounts inside a pool.
 
 use super::disk::*;
 use super::*;
@@ -41,7 +41,7 @@ fn privileged_trash_kept_by_a_mount_goes_with_the_next_removal() {
     fixture.done(create("a/b"));
     std::fs::write(fixture.path("a/file"), "").unwrap();
     fixture.done(create("c"));
-    // As if it had been mounted between the look and the removal.
+    // As if it had been mounted between the check and the removal.
     let pool = fixture.pools.open("data").unwrap();
     let discarded = trash::discard(&pool, pool.root.as_fd(), "a").unwrap();
     let point = fixture
@@ -69,7 +69,7 @@ fn privileged_a_full_disk_is_no_space_and_a_removal_still_works() {
         &["mkfs.ext4", "-q", "-m0", "-N64"],
         "",
     );
-    // The pool goes before the disk that it is on.
+    // The pool is dropped before the disk that contains it.
     let fixture = Fixture::below(directory, true);
     fixture.done(create("a"));
     fixture.done(create_image("image", MIB));
@@ -79,7 +79,7 @@ fn privileged_a_full_disk_is_no_space_and_a_removal_still_works() {
     assert_eq!(kind(fixture.call(set_quota("a", Some(MIB)))), "no space");
     assert_eq!(kind(fixture.call(clone_directory("a", "c"))), "no space");
     assert_eq!(fixture.stat("c"), None);
-    // No inodes left either.
+    // No inodes are left either.
     let full = (0..200)
         .map(|i| fixture.call(create(&format!("n{i}"))))
         .find(Result::is_err);
@@ -129,10 +129,10 @@ fn privileged_allocated_image_space_is_not_promised_twice() {
     fixture.done(rename("b/image", "image"));
     fixture = fixture.restarted();
     about(&fixture, 32);
-    // The same figure is what a promise is held to.
+    // A promise is checked against the same number.
     assert_eq!(kind(fixture.call(create_image("c", 33 * MIB))), "no space");
     fixture.done(create_image("c", 31 * MIB));
-    // Another file in its place has taken nothing of its promise: the inode tells.
+    // Another file at its path has used nothing of its promise: the inode differs.
     std::fs::rename(fixture.path("image"), fixture.path("gone")).unwrap();
     std::fs::write(fixture.path("image"), "").unwrap();
     assert_eq!(fixture.capacity().available_bytes, 0);
@@ -140,7 +140,7 @@ fn privileged_allocated_image_space_is_not_promised_twice() {
     drop(disk);
 }
 
-/// Trees and images are copied without taking blocks, though no full copies are granted, and the copies are their own afterwards.
+/// Trees and images are copied without using blocks, though full copies are not granted, and the copies are independent afterwards.
 fn shares_blocks(mkfs: &[&str]) {
     let directory = tempfile::tempdir().unwrap();
     let disk = Disk::on_loop(directory.path(), 320 * MIB, mkfs, "");
@@ -158,7 +158,7 @@ fn shares_blocks(mkfs: &[&str]) {
     fixture.done(clone_directory("a", "b"));
     fixture.done(clone_image("image", "image-2"));
     assert!(before - free() < 8 * MIB, "blocks are not shared");
-    // The copy may be overwritten, and then needs blocks of its own; its source has them.
+    // The copy may be overwritten and then needs its own blocks; its source has them.
     let available = fixture.capacity().available_bytes;
     assert!(free() - available >= 48 * MIB, "{available}");
     let read = |path| std::fs::read(fixture.path(path)).unwrap();
@@ -196,7 +196,7 @@ fn privileged_a_file_system_that_cannot_share_says_so() {
     drop(disk);
 }
 
-/// Promises 4 MiB and writes 8: what the reply says about enforcement is what happens.
+/// Promises 4 MiB and writes 8: the reply about enforcement must match what happens.
 fn quota_tells_the_truth(fixture: &Fixture) {
     fixture.done(create("a"));
     std::fs::create_dir(fixture.path("a/inner")).unwrap();
@@ -220,7 +220,7 @@ fn quota_tells_the_truth(fixture: &Fixture) {
 #[test]
 fn privileged_a_quota_on_xfs_says_truly_whether_it_is_enforced() {
     let directory = tempfile::tempdir().unwrap();
-    // A kernel without quotas takes the option and leaves them off, or refuses it; both are truths of that kernel.
+    // A kernel without quotas accepts the option and leaves them off, or refuses it; both are correct for that kernel.
     let options = if quotas_in("xfs") { "prjquota" } else { "" };
     let disk = Disk::on_loop(directory.path(), 320 * MIB, &["mkfs.xfs", "-q"], options);
     let fixture = Fixture::below(directory, false);

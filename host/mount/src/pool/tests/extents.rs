@@ -1,4 +1,4 @@
-//! Which ranges of images hold data, and in which two differ, on file systems that share blocks, and on others.
+//! Ranges of images that contain data, and ranges in which two images differ, on file systems with and without shared blocks.
 
 mod model;
 mod pages;
@@ -14,16 +14,16 @@ use wasmount_core::pool::Extents;
 use wasmount_core::snapshot::Extent;
 
 const KIB: u64 = 1 << 10;
-/// Of the file systems here, and what the host compares as one.
+/// Block size of these file systems, and the unit in which the host compares.
 const BLOCK: u64 = 4 * KIB;
 const XFS: &[&str] = &["mkfs.xfs", "-q"];
 const BTRFS: &[&str] = &["mkfs.btrfs", "-q"];
 const EXT4: &[&str] = &["mkfs.ext4", "-q"];
 
-/// Where a range begins and ends.
+/// Start and end of a range.
 type Bytes = (u64, u64);
 
-/// Runs a test on a pool of each kind of file system; only the first two share blocks. The pool goes before the disk.
+/// Runs a test on a pool of each kind of file system. Only the first two share blocks. The pool is dropped before the disk.
 fn on_disks(kinds: &[&[&str]], test: impl Fn(&Fixture)) {
     for mkfs in kinds {
         let directory = tempfile::tempdir().unwrap();
@@ -36,7 +36,7 @@ fn on_disks(kinds: &[&[&str]], test: impl Fn(&Fixture)) {
 }
 
 impl Fixture {
-    /// An image that was made by hand, so that nothing is promised of it.
+    /// An image that was made by hand, so that nothing is promised for it.
     fn image(&self, path: &str, size: u64) -> File {
         self.stat("x");
         let mut options = File::options();
@@ -57,7 +57,7 @@ impl Fixture {
         }
     }
 
-    /// All pages put together, as if they were one.
+    /// All pages, joined to a single answer.
     fn paged(&self, limit: u32, call: impl Fn(u64, u32) -> PoolCall) -> Vec<Bytes> {
         let (mut all, mut next): (Vec<Bytes>, _) = (Vec::new(), Some(0));
         while let Some(offset) = next {
@@ -96,7 +96,7 @@ fn extent(offset_bytes: u64, size_bytes: u64) -> Extent {
     }
 }
 
-/// One page of a comparison that may read so much and takes as long as it takes, and how many bytes it read.
+/// One page of a comparison with this limit of bytes and without a time limit, and the number of bytes it read.
 fn compared(fixture: &Fixture, offset: u64, read_bytes: u64) -> (Extents, u64) {
     let pool = fixture.pools.open("data").unwrap();
     let [base, target] = ["base", "target"].map(|path| Place::parse("data", path).unwrap());
@@ -109,7 +109,7 @@ fn compared(fixture: &Fixture, offset: u64, read_bytes: u64) -> (Extents, u64) {
 fn privileged_data_is_found_and_holes_are_not() {
     on_disks(&[XFS, BTRFS, EXT4], |fixture| {
         let sparse = fixture.image("sparse", 8 * MIB);
-        // Not synced: it has no place on the disk yet.
+        // The data is not synced, so it has no address on the disk yet.
         for at in [MIB, 2 * MIB, 2 * MIB + 64 * KIB] {
             sparse.write_all_at(&[7; 64 << 10], at).unwrap();
         }
@@ -120,7 +120,7 @@ fn privileged_data_is_found_and_holes_are_not() {
         let dense = fixture.image("dense", MIB + 5);
         dense.write_all_at(&vec![7; (MIB + 5) as usize], 0).unwrap();
         dense.sync_all().unwrap();
-        // No byte behind the end, though the last block has some.
+        // No byte after the end is reported, though the last block contains some.
         assert_eq!(fixture.allocated("dense"), [(0, MIB + 5)]);
     });
 }
@@ -164,15 +164,15 @@ fn privileged_only_differing_blocks_are_reported_changed() {
     on_disks(&[XFS, BTRFS, EXT4], |fixture| {
         let base = fixture.image("base", 8 * MIB);
         base.write_all_at(&vec![7; 4 << 20], 0).unwrap();
-        // A full copy on ext4.
+        // On ext4, the copy is a full one.
         fixture.done(clone_image("base", "target"));
         assert_eq!(fixture.changed("base", "target"), []);
         let target = fixture.image("target", 8 * MIB);
-        // The same again: other blocks, and equal.
+        // The same data again: other blocks with equal content.
         target.write_all_at(&[7; 64 << 10], MIB).unwrap();
         target.sync_all().unwrap();
         assert_eq!(fixture.changed("base", "target"), []);
-        // Zeroes that are written are what a hole is.
+        // Written zeroes are equal to a hole.
         target.write_all_at(&[0; 64 << 10], 6 * MIB).unwrap();
         assert_eq!(fixture.changed("base", "target"), []);
         // Another byte, not synced.
@@ -197,12 +197,12 @@ fn privileged_behind_its_end_the_base_is_zeroes() {
         fixture.done(clone_image("base", "target"));
         let target = fixture.image("target", 2 * MIB);
         assert_eq!(fixture.changed("base", "target"), []);
-        // In the block that the base ends in, and far behind it.
+        // In the block in which the base ends, and far after it.
         target.write_all_at(&[8], MIB + 1500).unwrap();
         target.write_all_at(&[8], 2 * MIB - 1).unwrap();
         let wanted = [(MIB, MIB + BLOCK), (2 * MIB - BLOCK, 2 * MIB)];
         assert_eq!(fixture.changed("base", "target"), wanted);
-        // The other way the answer ends with the smaller image.
+        // In the other direction, the answer ends with the smaller image.
         assert_eq!(fixture.changed("target", "base"), []);
     });
 }
@@ -226,7 +226,7 @@ fn privileged_blocks_that_both_share_are_not_read() {
         let (found, read_bytes) = compared(fixture, 0, u64::MAX);
         assert_eq!(found.ranges, changes.map(|at| extent(at, BLOCK)));
         assert_eq!(found.next_offset, None);
-        // Three blocks of both, and one that is a hole in the base.
+        // Three blocks of both images, and one block that is a hole in the base.
         assert_eq!(read_bytes, 7 * BLOCK);
     });
 }

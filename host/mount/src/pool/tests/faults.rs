@@ -1,14 +1,14 @@
-//! Disks that are full or read-only at any step: nothing half made is seen, no promise is kept for nothing, and a retry works afterwards.
+//! Disks that are full or read-only at any step: nothing incomplete is visible, no promise is left without use, and a retry succeeds afterwards.
 
 use super::disk::*;
 use super::*;
 use std::os::unix::fs::FileExt;
 
-/// Blocks that are given back one by one, until a call succeeds.
+/// Blocks that are released one by one, until a call succeeds.
 struct Filler(Vec<PathBuf>);
 
 impl Filler {
-    /// Takes every block and every inode's worth of room of a disk.
+    /// Uses all blocks and all space for inodes of a disk.
     fn take_all(fixture: &Fixture) -> Self {
         let mut files = Vec::new();
         for i in 0..4096 {
@@ -18,7 +18,7 @@ impl Filler {
             };
             files.push(path);
             let mut written = 0;
-            // In pieces that get smaller, so that not a block is left.
+            // In pieces of decreasing size, so that no block is left.
             for size in [1 << 20, 64 << 10, 4096] {
                 let bytes = vec![1; size];
                 while written < STEP_BYTES && file.write_all_at(&bytes, written).is_ok() {
@@ -32,7 +32,7 @@ impl Filler {
         Self(files)
     }
 
-    /// Gives something back; false: there is nothing left.
+    /// Releases space. `false`: nothing is left.
     fn give(&mut self, bytes: u64) -> bool {
         let Some(path) = self.0.last() else {
             return false;
@@ -50,7 +50,7 @@ impl Filler {
     }
 }
 
-/// Size of one file of a filler.
+/// Size of one file of the filler.
 const STEP_BYTES: u64 = 4 << 20;
 
 fn ext4() -> (Fixture, Disk) {
@@ -66,7 +66,7 @@ fn ext4() -> (Fixture, Disk) {
     (Fixture::below(directory, true), disk)
 }
 
-/// What is in the pool, but the host's folder.
+/// Entries of the pool without the host's private directory.
 fn entries(fixture: &Fixture) -> Vec<String> {
     let entries = std::fs::read_dir(fixture.path("")).unwrap();
     let mut names: Vec<_> = entries
@@ -95,7 +95,7 @@ fn privileged_a_call_on_a_full_disk_leaves_nothing() {
         std::fs::write(fixture.path("image"), vec![4; 1 << 20]).unwrap();
         let (before, promised) = (entries(&fixture), fixture.promised());
         let mut filler = Filler::take_all(&fixture);
-        // Room comes back block by block: the call fails at each of its steps in turn.
+        // Space is released block by block: the call fails at each of its steps in turn.
         let mut refused = 0;
         loop {
             match kind(fixture.call(call.clone())) {

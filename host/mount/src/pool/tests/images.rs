@@ -94,7 +94,7 @@ fn an_image_is_removed_with_its_promise() {
     fixture.done(remove_image("a"));
     fixture.done(remove_image("none/a"));
     assert_eq!(kind(fixture.call(remove_image("tree"))), "invalid");
-    // One in a tree goes with the tree.
+    // An image in a tree is removed with the tree.
     fixture.done(remove("tree"));
     assert_eq!(fixture.promised(), 0);
 }

@@ -1,4 +1,4 @@
-//! Copies as jobs: who joins which, who is told what, and what they leave of a driver's threads.
+//! Copies as jobs: which call joins which, which error each receives, and how many of a driver's threads they use.
 
 use super::*;
 use crate::pool::copies;
@@ -8,12 +8,12 @@ use tokio::runtime::Handle;
 use wasmount_core::names::DriverName;
 
 const MIB: u64 = 1 << 20;
-/// Until something that needs no disk must have happened.
+/// Time in which anything without disk access must have happened.
 const SOON: Duration = Duration::from_millis(200);
-/// How long a test waits for what must happen. Generous: other tests share the machine.
+/// How long a test waits for what must happen. It is generous because other tests share the machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One thread for copies, two for the rest.
+/// One thread for copies, two for other calls.
 fn threads() -> Threads {
     Threads::new(&DriverName::parse("a").unwrap(), 2)
 }
@@ -22,7 +22,7 @@ fn place(path: &str) -> Place {
     Place::parse("data", path).unwrap()
 }
 
-/// A fixture with the image `a`, and a copy of it to `b` that another call has begun and not ended.
+/// A fixture with the image `a`, and a running copy of it to `b` that another call started.
 fn under_way() -> (Fixture, Claim) {
     let fixture = Fixture::with(true);
     fixture.done(create_image("a", MIB));
@@ -42,7 +42,7 @@ fn serve(
     tokio::spawn(async move { pools.serve(&threads, call).await })
 }
 
-/// Takes the one thread for copies, until what comes first is dropped; then its job says so.
+/// Occupies the only thread for copies until the first returned value is dropped; then its job reports that.
 async fn take_the_thread(
     threads: &Threads,
 ) -> (
@@ -77,7 +77,7 @@ async fn whoever_asks_for_a_copy_that_is_under_way_gets_its_result() {
         .collect();
     tokio::time::sleep(SOON).await;
     assert!(joined.iter().all(|call| !call.is_finished()));
-    // They wait without a thread.
+    // They wait without occupying a thread.
     assert_eq!(threads.copies.run(|| Ok(1)).await, Ok(1));
     assert_eq!(threads.pool.run(|| Ok(2)).await, Ok(2));
     claim.end(Ok(()));
@@ -165,7 +165,7 @@ async fn a_copy_goes_on_when_its_caller_is_gone() {
     fixture.done(create_image("a", 64 * MIB));
     std::fs::write(fixture.path("a"), vec![7; 64 << 20]).unwrap();
     let threads = threads();
-    // It is a task of its own once it has begun, and without a thread it cannot end before its caller has gone.
+    // A started copy is a separate task, and without a thread it cannot end before its caller is gone.
     let (release, busy) = take_the_thread(&threads).await;
     let tasks = || Handle::current().metrics().num_alive_tasks();
     let before = tasks();
@@ -232,7 +232,7 @@ fn what_is_being_removed_is_not_copied() {
 #[test]
 fn an_image_that_is_written_to_is_never_copied_torn() {
     let fixture = Fixture::with(true);
-    // Where the file system shares blocks, the copy is of one moment anyhow.
+    // If the file system shares blocks, the copy is atomic in any case.
     let bytes = 32 * MIB;
     fixture.done(create_image("a", bytes));
     let image = std::fs::File::options()
@@ -243,7 +243,7 @@ fn an_image_that_is_written_to_is_never_copied_torn() {
     let is_ended = std::sync::atomic::AtomicBool::new(false);
     let ended = || is_ended.load(std::sync::atomic::Ordering::Relaxed);
     std::thread::scope(|scope| {
-        // Always the first block before the last one: a copy with a newer last block would be torn.
+        // The first block is always written before the last one: a copy with a newer last block would be torn.
         scope.spawn(|| {
             let mut count = 1_u64;
             while !ended() {

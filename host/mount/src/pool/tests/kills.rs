@@ -1,5 +1,5 @@
-//! A host that is killed at any moment leaves whole things, true promises and nothing else. A process of its own, since only that can be
-//! killed.
+//! A host that is killed at any moment leaves complete trees and images with correct promises, and nothing else. It runs in a separate process, since
+//! only a process can be killed.
 
 use super::*;
 use std::collections::hash_map::RandomState;
@@ -11,12 +11,12 @@ use std::time::Duration;
 const KILLS: u64 = 12;
 const DIRECTORY: &str = "WASMOUNT_TEST_POOL_DIRECTORY";
 const IMAGE_BYTES: u64 = 256 << 10;
-/// What images are filled with.
+/// Content of the images.
 const BYTE: u8 = 7;
-/// Longest life of a process that is killed, in milliseconds: a few rounds of its work.
+/// Longest lifetime of a process that is killed, in milliseconds: a few rounds of its work.
 const LIFE: u64 = 320;
 const PROMISE_BYTES: u64 = 1 << 20;
-/// Written into each tree, and read in each copy.
+/// Number of files written into each tree and read from each copy.
 const FILES: usize = 8;
 
 #[test]
@@ -26,7 +26,7 @@ fn worker() {
     let pools = pools(Path::new(&directory), true, &Arc::new(Used::default()));
     let done = |call: PoolCall| pools.call(call).unwrap();
     for i in 0..10_000_u64 {
-        // Names of an earlier process are taken; made by process id, no two are the same.
+        // Names of an earlier process exist already; with the process id, all names are unique.
         let name = |kind: &str| format!("{kind}-{}-{i}", std::process::id());
         done(create(&name("tree")));
         done(set_quota(&name("tree"), Some(PROMISE_BYTES)));
@@ -57,7 +57,7 @@ fn a_killed_host_leaves_whole_things_and_true_promises() {
     let mut seen = 0;
     for kill in 0..KILLS {
         let freezer = freezer(&fixture.path(""));
-        // The lock goes with the pool.
+        // The lock is released when the pool is dropped.
         drop(std::mem::replace(
             &mut fixture.pools,
             Arc::new(Pools::new(
@@ -85,7 +85,7 @@ fn a_killed_host_leaves_whole_things_and_true_promises() {
     assert!(seen > 0, "every kill came too early");
 }
 
-/// Holds what is there to what was promised; the number of things.
+/// Compares the content with the promises. Returns the number of trees and images.
 fn check(fixture: &Fixture) -> usize {
     let mut trees = 0;
     let mut images = 0;
@@ -108,7 +108,7 @@ fn check(fixture: &Fixture) -> usize {
             _ => assert_eq!(name, ".wasmount"),
         }
     }
-    // Of each killed process one tree may not have come to its promise.
+    // Each killed process may have left one tree without its promise.
     let promised = fixture.promised() - images * IMAGE_BYTES;
     assert_eq!(promised % PROMISE_BYTES, 0);
     let promised_trees = promised / PROMISE_BYTES;

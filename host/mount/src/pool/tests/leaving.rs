@@ -1,4 +1,4 @@
-//! What is being removed or renamed: nobody makes, changes, stages or removes it meanwhile, and its users are asked when that holds.
+//! A path that is being removed or renamed cannot be created, changed, staged or removed meanwhile, and its users are queried while it is marked.
 
 use super::*;
 use crate::block::loop_device::Tag;
@@ -39,7 +39,7 @@ fn what_is_leaving_is_neither_made_nor_changed_nor_removed() {
     ] {
         assert_eq!(kind(fixture.call(call.clone())), "under way", "{call:?}");
     }
-    // What it lies in, and what lies beside it.
+    // The directory that contains it, and a path beside it.
     for call in [
         create("all"),
         set_permissions("all", 0o755),
@@ -78,7 +78,7 @@ fn privileged_what_is_being_removed_is_not_staged() {
     stage("a").unwrap();
 }
 
-/// As a plan names it.
+/// A place as a plan names it.
 fn staged(fixture: &Fixture, path: &str) -> PoolPlace {
     PoolPlace {
         pool: "data".to_owned(),
@@ -87,7 +87,7 @@ fn staged(fixture: &Fixture, path: &str) -> PoolPlace {
     }
 }
 
-/// Whoever is asked tries to stage what it is asked about.
+/// A driver that tries to stage a path while it is asked whether it uses it.
 #[derive(Default)]
 struct Stager {
     place: Mutex<Option<PoolPlace>>,

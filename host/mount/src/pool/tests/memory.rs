@@ -1,4 +1,4 @@
-//! What a call takes of memory for a volume that a pod filled to do harm: measured by the kernel, in a process of its own.
+//! Memory of a call on a volume that a pod filled with hostile content, measured by the kernel in a separate process.
 
 use super::disk::*;
 use super::*;
@@ -7,17 +7,17 @@ use rustix::fs::{AtFlags, Mode, OFlags, linkat, mkdirat, openat};
 use std::os::fd::OwnedFd;
 use std::process::Command;
 
-/// What each of them may grow the process by: the bound of a walk (docs/security.md).
+/// Maximum growth of the process for each call: the bound of a walk (docs/security.md).
 const BOUND_KIB: u64 = 16 << 10;
 const DIRECTORY: &str = "WASMOUNT_TEST_MEMORY_DIRECTORY";
 const WORK: &str = "WASMOUNT_TEST_MEMORY_WORK";
-/// Each of the attackers' entries lies at the end of a path of 14 x 250 bytes: together 40 MB and more.
+/// Each hostile entry lies at the end of a path of 14 x 250 bytes: together 40 MB and more.
 const LEVELS: usize = 14;
 const LONG: usize = 250;
 const ENTRIES: usize = 12_000;
 const ROOM: u64 = 512 * MIB;
 
-/// A volume `a` with a deep directory, open.
+/// A volume `a` with a deep directory, which is returned open.
 fn deep(fixture: &Fixture) -> OwnedFd {
     fixture.done(create("a"));
     let mut at: OwnedFd = std::fs::File::open(fixture.path("a")).unwrap().into();
@@ -33,7 +33,7 @@ fn siblings(at: &OwnedFd) {
     for i in 0..ENTRIES {
         let name = i.to_string();
         mkdirat(at, &*name, Mode::RWXU).unwrap();
-        // Not empty: such a directory is moved before it is removed.
+        // It is not empty: such a directory is moved before it is removed.
         mkdirat(
             open_confined(at, &*name, OFlags::RDONLY).unwrap(),
             "b",
@@ -78,7 +78,7 @@ fn memory_worker() {
     println!("grew by {} KiB", peak_kib() - before);
 }
 
-/// How much the process of one piece of work grew, in KiB.
+/// How much the process grew by one piece of work, in KiB.
 fn growth(work: &str, fill: fn(&OwnedFd)) -> (Fixture, u64, Disk, TempDir) {
     let above = tempfile::tempdir().unwrap();
     let disk = Disk::in_memory(above.path(), ROOM);

@@ -1,4 +1,4 @@
-//! Copies of one moment: groups of images, under writers, failures and kills at every step; and trees that change while they are copied.
+//! Copies as of one moment: groups of images, under writers, failures and kills at every step; and trees that change while they are copied.
 
 mod steps;
 mod trees;
@@ -27,7 +27,7 @@ fn image_of(fixture: &Fixture, path: &str, content: &str) {
     rewrite(&fixture.path(path), content);
 }
 
-/// Each begins with its name.
+/// The content of each image starts with its name.
 fn images(fixture: &Fixture, names: &[&str]) {
     names.iter().for_each(|name| image_of(fixture, name, name));
 }
@@ -65,7 +65,7 @@ fn privileged_a_group_of_100_is_found_by_its_retry() {
     group.reverse();
     fixture.done(clone_images(&group));
     let fixture = fixture.restarted();
-    // Also a part of it is of one moment, and each of it a copy.
+    // A part of the group is consistent too, and each member is a copy.
     fixture.done(clone_images(&group[3..50]));
     fixture.done(clone_image("a7", "b7"));
     for (_, target) in &group {
@@ -82,7 +82,7 @@ fn privileged_a_partial_or_mixed_group_is_refused() {
     images(&fixture, &["a", "b", "other"]);
     let group = clone_images(&[("a", "a2"), ("b", "b2")]);
     let refused = || kind(fixture.call(group.clone()));
-    // Each of them alone is a copy, but not of one moment.
+    // Each of them alone is a copy, but they are of different moments.
     fixture.done(clone_image("a", "a2"));
     assert_eq!(refused(), "otherwise there");
     fixture.done(clone_image("b", "b2"));
@@ -108,7 +108,7 @@ fn privileged_a_partial_or_mixed_group_is_refused() {
         assert_eq!(fixture.stat("c"), None);
     }
     fixture.done(clone_images(&[]));
-    // One source twice: two copies of the same moment.
+    // One source twice: two copies as of the same moment.
     fixture.done(clone_images(&[("a", "c"), ("a", "d")]));
     assert_eq!(fixture.promised(), 7 * MIB);
     fixture.wait_until_clear();
@@ -151,7 +151,7 @@ fn privileged_a_group_written_raw_is_consistent_or_refused() {
     let is_ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // One count over all, in turn.
+            // One counter for all images, written in turn.
             for count in MEMBERS.. {
                 let file = &files[(count % MEMBERS) as usize];
                 file.write_all_at(&count.to_le_bytes(), 0).unwrap();
@@ -216,7 +216,7 @@ fn privileged_a_running_group_copy_is_joined() {
         reason: "the disk is full".to_owned(),
     };
     claim.unwrap().end(Err(full.clone()));
-    // Told once, then begun anew.
+    // The error is returned once; the next call starts the copy again.
     drop(_waiting);
     assert_eq!(fixture.call(same.clone()), Err(full));
     fixture.done(same);
@@ -234,7 +234,7 @@ fn privileged_a_group_being_renamed_is_reported_once_there() {
     let (say, said) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         let moving = pool.moving.write().unwrap();
-        // Half of it is there.
+        // One half of the group exists.
         std::fs::rename(fixture.path("b2"), fixture.path("aside")).unwrap();
         for call in [group.clone(), clone_image("a", "a2"), stat("a2")] {
             let (say, fixture) = (say.clone(), &fixture);

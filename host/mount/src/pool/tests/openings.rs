@@ -1,4 +1,4 @@
-//! Pools as directories: made, shared by backends and not by hosts, replaced under a running host.
+//! Pools as directories: created, shared by backends but not by hosts, and replaced below a running host.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn a_volume_used_by_another_backend_is_not_removed() {
     symlink(fixture.path(""), &linked).unwrap();
     for directory in [fixture.path(""), linked] {
         let used = Arc::new(Used(Mutex::new(vec!["a".to_owned(), "image".to_owned()])));
-        // It uses the directory, though it has not asked for anything since the host started.
+        // It uses the directory, though it has made no call since the host started.
         let other = pools(&directory, true, &used);
         for call in [
             remove("a"),
@@ -47,7 +47,7 @@ fn a_volume_used_by_another_backend_is_not_removed() {
     fixture.done(remove_image("image"));
 }
 
-/// Says nothing until it is let go.
+/// A driver that does not answer until it is released.
 struct Mute(Mutex<std::sync::mpsc::Receiver<()>>);
 
 impl InUse for Mute {
@@ -77,12 +77,12 @@ fn a_silent_backend_keeps_its_volumes_from_removal() {
     let words = refused.clone().unwrap_err().to_string();
     assert!(words.contains("cannot be told"), "{words}");
     assert_eq!(kind(refused), "hung");
-    // It is asked once only.
+    // It is asked only once.
     let asked = std::time::Instant::now();
     assert_eq!(kind(fixture.call(rename("a", "b"))), "hung");
     assert!(asked.elapsed() < std::time::Duration::from_secs(1));
     drop(answer);
-    // The answer has to come around.
+    // The answer needs a moment to arrive.
     while fixture.call(remove("a")).is_err() {
         assert!(asked.elapsed() < std::time::Duration::from_secs(20));
         std::thread::yield_now();

@@ -4,7 +4,7 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-/// Whether the project quota of the file system was used.
+/// Returns whether the project quota of the file system was used.
 fn promise(fixture: &Fixture, path: &str, bytes: Option<u64>) -> bool {
     match fixture.call(set_quota(path, bytes)) {
         Ok(PoolReply::Quota { enforced }) => enforced,
@@ -71,7 +71,7 @@ fn what_can_be_promised_is_what_is_free_and_not_promised() {
     );
     assert_eq!(fixture.stat("image"), None);
     assert_eq!(fixture.promised(), 0);
-    // Half of it does not fit with three quarters; what lies between leaves room for what others write on this disk meanwhile.
+    // Half of it does not fit in addition to three quarters. The difference leaves space for what others write to this disk meanwhile.
     let half = most / 2;
     promise(&fixture, "a", Some(half));
     let available = fixture.capacity().available_bytes;
@@ -81,13 +81,12 @@ fn what_can_be_promised_is_what_is_free_and_not_promised() {
         kind(fixture.call(set_quota("b", Some(most / 4 * 3)))),
         "no space"
     );
-    // What is promised already is not asked for again.
+    // Space that is promised already is not reserved again.
     promise(&fixture, "a", Some(half));
     assert_eq!(fixture.promised(), half);
 }
 
-/// Longest that a capacity may take with 10,000 images, on a machine that does much else: CreateVolume waits for it when the disk is nearly
-/// promised away.
+/// Maximum duration of a capacity query with 10,000 images, on a busy machine: CreateVolume waits for it when almost the whole disk is promised.
 const MOMENT: std::time::Duration = std::time::Duration::from_secs(3);
 
 #[test]
@@ -125,7 +124,7 @@ fn a_tenant_cannot_change_what_it_was_promised() {
     let fixture = Fixture::new();
     fixture.done(create("a"));
     promise(&fixture, "a", Some(MIB));
-    // All that a tenant has is the content of its tree.
+    // A tenant can change only the content of its tree.
     std::fs::create_dir(fixture.path("a/.wasmount")).unwrap();
     std::fs::write(fixture.path("a/.wasmount/ledger"), "{}").unwrap();
     let fixture = fixture.restarted();
@@ -152,6 +151,6 @@ fn eight_callers_never_promise_more_than_there_is() {
             .sum()
     });
     assert_eq!(fixture.promised(), share * granted as u64);
-    // Others write on this disk meanwhile: the fourth may not fit, a fifth never.
+    // Others write to this disk meanwhile: the fourth may not fit, a fifth never fits.
     assert!((3..=4).contains(&granted), "{granted}");
 }

@@ -1,5 +1,4 @@
-//! What a call costs in a pool with few and with many entries, in system calls and bytes and not in time: counted by strace, in a process of
-//! its own.
+//! The cost of a call in a pool with few and with many entries, in system calls and bytes and not in time, counted by strace in a separate process.
 
 use super::*;
 use std::process::{Command, Stdio};
@@ -7,15 +6,15 @@ use std::process::{Command, Stdio};
 const FEW: usize = 100;
 const MANY: usize = 10_000;
 const DIRECTORY: &str = "WASMOUNT_TEST_WORK_DIRECTORY";
-/// How often each call is made.
+/// Number of times that each call is made.
 const ROUNDS: usize = 8;
 const IMAGE_BYTES: u64 = 4096;
-/// As many volumes as a node has never seen.
+/// More volumes than any node has.
 const RECORDS: u64 = 100_000;
-/// No line of the ledger is longer, for a path as short as theirs, in bytes.
+/// Maximum length of a line of the ledger, for paths as short as these, in bytes.
 const LINE_BYTES: u64 = 512;
 
-/// A pool with so many names, and as many records of promises. The names are of one file: making files is slow where this runs.
+/// A pool with so many names, and as many records of promises. The names are hard links of one file: creating files is slow on the test machine.
 fn pool_of(count: usize) -> Fixture {
     let fixture = Fixture::with(true);
     fixture.done(create_image("image-0", IMAGE_BYTES));
@@ -35,7 +34,7 @@ fn worker() {
     let directory = std::env::var_os(DIRECTORY).expect("started by the other test");
     let pools = pools(Path::new(&directory), true, &Arc::new(Used::default()));
     pools.call(stat("x")).unwrap();
-    // Failing calls that nobody else makes mark the beginning and the end in the trace.
+    // Failing calls that no other code makes mark the beginning and the end in the trace.
     let mark = |name: &str| drop(std::fs::metadata(format!("/wasmount-{name}")));
     mark("begin");
     for i in 0..ROUNDS {
@@ -61,7 +60,7 @@ fn worker() {
     mark("end");
 }
 
-/// System calls between the marks, and bytes written by them.
+/// System calls between the marks, and the bytes that they write.
 fn work_in(fixture: Fixture) -> (usize, u64) {
     let path = fixture.path("");
     let Fixture {
@@ -88,7 +87,7 @@ fn work_in(fixture: Fixture) -> (usize, u64) {
         .collect();
     let written = calls.iter().filter(|line| line.contains("write"));
     let written = written.filter_map(|line| line.rsplit("= ").next()?.parse::<u64>().ok());
-    // How often threads wait for one another, and how memory comes, is chance.
+    // Waits between threads and memory allocation are random.
     let is_chance = |line: &str| {
         ["futex(", "resumed>", "mmap(", "madvise(", "brk("]
             .iter()
@@ -114,7 +113,7 @@ fn no_call_works_more_among_10_000_entries_than_among_100() {
 fn full_volumes_are_not_measured_at_every_promise() {
     let fixture = pool_of(FEW);
     let pool = fixture.pools.open("data").unwrap();
-    // All of them are full: nothing is outstanding, though all of it is promised.
+    // All images are full: nothing is unused, though all space is promised.
     let all = pool.ledger.all();
     let taken = all.iter().map(|(inode, record)| (*inode, record.promised));
     let taken: Vec<_> = taken.collect();
@@ -132,7 +131,7 @@ fn full_volumes_are_not_measured_at_every_promise() {
         left
     };
     assert_eq!(leaves(IMAGE_BYTES * 10), IMAGE_BYTES * 10);
-    // What others write counts at once, what comes free only at the next look: it may be a volume's again.
+    // Writes of others count at once. Released space counts only at the next measurement, because a volume may use it again.
     assert_eq!(leaves(IMAGE_BYTES * 4), IMAGE_BYTES * 4);
     assert_eq!(leaves(IMAGE_BYTES * 40), IMAGE_BYTES * 10);
 }

@@ -1,5 +1,5 @@
-//! One generation of a volume's files: a directory of the host's own name with all of them, written whole before anything leads to it, and
-//! compared before anything is written.
+//! One generation of a volume's files: a directory with a reserved name that contains all of them. It is written completely before a link leads to
+//! it, and compared with the existing generation before anything is written.
 
 use super::{DIRECTORY, entries, fresh_name};
 use crate::confine::open_confined;
@@ -13,19 +13,19 @@ use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use zeroize::Zeroizing;
 
-/// Of a file or directory until it has its own mode: nobody but root reads half a secret.
+/// Mode of a file or directory until its own mode is set: only root can read an incomplete secret.
 const UNFINISHED_MODE: Mode = Mode::RWXU;
 
 /// Mode of directories, kubelet's own (`atomic_writer.go`).
 pub(super) const DIRECTORY_MODE: u32 = 0o755;
-/// What the group of a volume adds to a file: kubelet's `roMask` (`volume_linux.go`), since these files are not the pod's to write.
+/// What the group of a volume adds to the mode of a file: kubelet's `roMask` (`volume_linux.go`), since the pod must not write these files.
 const GROUP_READS: u32 = 0o440;
-/// What it adds to a directory: things that are made inside inherit the group.
+/// What it adds to the mode of a directory: new entries inherit the group.
 const SET_GROUP: u32 = 0o2000;
 /// The bits of `st_mode` that chmod(2) sets.
 const MODE_BITS: u32 = 0o7777;
 
-/// What a file or directory is to have. The owner is root.
+/// The attributes that a file or directory must have. The owner is root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Attributes {
     group: u32,
@@ -48,14 +48,14 @@ impl Attributes {
         }
     }
 
-    /// Whether something has them.
+    /// Whether a file or directory has these attributes.
     pub(super) fn are_of(self, status: &Stat) -> bool {
         status.st_uid == Uid::ROOT.as_raw()
             && status.st_gid == self.group
             && status.st_mode & MODE_BITS == self.mode
     }
 
-    /// Gives them to something open. The mode last: a change of owner or group takes bits of it away (chown(2)).
+    /// Sets the attributes of an open file. The mode is set last: a change of owner or group clears bits of it (chown(2)).
     pub(super) fn give(self, descriptor: impl AsFd) -> Result<(), Errno> {
         if self.are_of(&rustix::fs::fstat(&descriptor)?) {
             return Ok(());
@@ -85,7 +85,7 @@ pub(super) fn write(
     Ok(generation)
 }
 
-/// Whether a generation has these files, and nothing else, with this group.
+/// Whether a generation has exactly these files, with this group.
 pub(super) fn shows(
     root: &OwnedFd,
     generation: &str,
@@ -93,7 +93,7 @@ pub(super) fn shows(
     group: Option<u32>,
 ) -> Result<bool, Errno> {
     let top = open_confined(root, generation, DIRECTORY)?;
-    // Names first, so that every name has been accounted for when the files are compared.
+    // Names are compared first, so that every name is known when the files are compared.
     for (path, names) in files.directories() {
         if !is_as_found(shows_directory(&top, path, names, group))? {
             return Ok(false);
@@ -107,7 +107,7 @@ pub(super) fn shows(
     Ok(true)
 }
 
-/// What is missing, or is of another kind, is a difference and no error.
+/// A missing entry, or one of another kind, is a difference and not an error.
 fn is_as_found(looked: Result<bool, Errno>) -> Result<bool, Errno> {
     match looked {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NXIO) => Ok(false),
@@ -132,7 +132,7 @@ fn shows_directory(
 
 fn shows_file(top: &OwnedFd, file: &CheckedFile, group: Option<u32>) -> Result<bool, Errno> {
     let (parent, name) = file.place();
-    // A named pipe that a pod put there must not be waited for.
+    // The open must not wait for a named pipe that a pod created.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let found = open_confined(open_in(top, parent)?, name, flags)?;
     let status = rustix::fs::fstat(&found)?;
@@ -146,7 +146,7 @@ fn shows_file(top: &OwnedFd, file: &CheckedFile, group: Option<u32>) -> Result<b
     let mut filled = 0;
     while let Some(rest) = content.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         match rustix::io::read(&found, rest) {
-            // Shorter than a moment ago.
+            // The file was truncated meanwhile.
             Ok(0) => return Ok(false),
             Ok(count) => filled += count,
             Err(Errno::INTR) => {}
@@ -158,7 +158,7 @@ fn shows_file(top: &OwnedFd, file: &CheckedFile, group: Option<u32>) -> Result<b
 
 fn write_file(top: &OwnedFd, file: &CheckedFile, group: Option<u32>) -> Result<(), Errno> {
     let (parent, name) = file.place();
-    // EXCL: neither what is there already nor a link is opened.
+    // EXCL: neither an existing file nor a link is opened.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let to = rustix::fs::openat(open_in(top, parent)?, name, flags, UNFINISHED_MODE)?;
     let mut to = File::from(to);

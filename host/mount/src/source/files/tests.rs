@@ -1,4 +1,4 @@
-//! Volumes of files: what the tests stand on, and the layout, group and limits. Swaps and hostile pods are files of their own.
+//! Volumes of files: the test setup, and the layout, group and limits. Swaps and hostile pods have their own files.
 
 mod pods;
 mod swaps;
@@ -19,10 +19,10 @@ const WRITABLE: MountFlags = MountFlags {
     clear: MountAttrFlags::empty(),
 };
 
-/// A mounted volume of files, in a mount namespace that dies with the test.
+/// A mounted volume of files, in a mount namespace that ends with the test.
 struct Volume {
     path: PathBuf,
-    /// A file outside that must stay as it is.
+    /// A file outside of the volume that must not change.
     outside: PathBuf,
     root: OwnedFd,
 }
@@ -79,7 +79,7 @@ impl Volume {
         replace(&self.root, files, None).unwrap();
     }
 
-    /// What a reader finds below a directory, links followed.
+    /// What a reader finds below a directory, following links.
     fn content(&self, name: &str) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
         let mut waiting = vec![self.path.join(name)];
@@ -106,7 +106,7 @@ impl Volume {
         found
     }
 
-    /// Everything at the top, the host's own names too.
+    /// All names at the top, including the reserved ones.
     fn names(&self) -> Vec<String> {
         let names = top_entries(&self.root).unwrap().into_iter();
         let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
@@ -216,7 +216,7 @@ fn privileged_files_grow_from_a_kibibyte_to_all_that_may_be() {
 fn privileged_the_maximum_of_files_can_be_replaced() {
     privileged(files(&[]), WRITABLE, None, |volume| {
         for letter in ["a", "b", "c"] {
-            // Links so long that the kernel keeps each in a page of its own, and a page begun in each file.
+            // Links so long that the kernel stores each in its own page, and a partly filled page in each file.
             let paths: Vec<_> = (0..ENTRIES).map(|i| format!("{letter}{i:0>254}")).collect();
             let content = vec![b'x'; CONTENT_BYTES / ENTRIES];
             let contents: Vec<_> = paths

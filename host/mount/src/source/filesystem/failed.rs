@@ -1,4 +1,5 @@
-//! Why a file system could not be mounted, with what to do, for the administrator of the node or of the server, or for the user. The value of no option is repeated.
+//! Explains why a file system could not be mounted, with advice for the administrator of the node or of the server, or for the user. The value of no
+//! option is repeated.
 
 use crate::failure::{invalid, kernel, shown, unsupported, unusable};
 use crate::fs_context::module;
@@ -7,12 +8,12 @@ use rustix::io::Errno;
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 
-/// What messages call the file system.
+/// Name of the file system in messages.
 pub(crate) fn words(filesystem: &CheckedFilesystem) -> String {
     format!("{} `{}`", filesystem.fs_type, shown(&filesystem.source))
 }
 
-/// An option was not taken.
+/// The error that an option was rejected.
 pub(crate) fn set(mut error: MountError, told: &str) -> MountError {
     if let MountError::Invalid { reason, .. } = &mut error {
         reason.push_str(told);
@@ -20,7 +21,7 @@ pub(crate) fn set(mut error: MountError, told: &str) -> MountError {
     error
 }
 
-/// The kernel took all options, and then could not mount.
+/// The error after the kernel accepted all options and then could not mount.
 pub(crate) fn create(filesystem: &CheckedFilesystem, errno: Errno, told: &str) -> MountError {
     let what = words(filesystem);
     let text = std::io::Error::from(errno);
@@ -59,7 +60,7 @@ pub(crate) fn create(filesystem: &CheckedFilesystem, errno: Errno, told: &str) -
         ),
         Errno::INVAL => {
             let reason = format!("the kernel does not take its options together{told}");
-            // Plan, request and server come together here.
+            // Plan, request and server may each be the cause.
             invalid(what, reason, Blame::Of(Owner::Request))
         }
         errno => {
@@ -72,14 +73,14 @@ pub(crate) fn create(filesystem: &CheckedFilesystem, errno: Errno, told: &str) -
     }
 }
 
-/// The kernel's messages as the end of a sentence; nothing of them if one repeats a value.
+/// The kernel's messages as the end of a sentence. Empty if one of them repeats a value.
 pub(crate) fn told(
     messages: &[String],
     filesystem: &CheckedFilesystem,
     secrets: &[(&str, &str)],
 ) -> String {
     let options = filesystem.options.iter().map(|(_, value)| value.as_str());
-    // Values as short as a version number are no secrets, and would be found everywhere.
+    // Values as short as a version number are not secrets, and would match everywhere.
     let mut hidden = options
         .filter(|value| value.len() >= wasmount_core::secrets::REDACTED_VALUE_BYTES)
         .chain(secrets.iter().map(|(_, value)| *value));

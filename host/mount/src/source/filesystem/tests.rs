@@ -1,4 +1,4 @@
-//! The kernel's file systems by name, for real where this kernel has them.
+//! File systems of the kernel that are mounted by type, if this kernel has them.
 
 mod address;
 
@@ -12,14 +12,14 @@ use std::path::Path;
 use wasmount_core::code::Code;
 use wasmount_core::document::{FilesystemGrant, Grants};
 
-/// Runs a test in a mount namespace that dies with it.
+/// Runs a test in a mount namespace that ends with it.
 fn in_a_namespace(test: impl FnOnce(&Path) + Send + 'static) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_owned();
     namespace::in_a_namespace(move || test(&path));
 }
 
-/// What a plan's step comes to with these options granted.
+/// The result of checking a step with these options granted.
 fn checked(
     fs_type: &str,
     source: &str,
@@ -82,7 +82,7 @@ fn privileged_a_granted_overlay_is_mounted_and_written_through() {
         fs::write(directory.join("lowerdir/below"), "below").unwrap();
         let mount = mounted("overlay", "overlay", &layers, &LAYERS, None).unwrap();
         let at = directory.join("mounted");
-        // Attached nowhere yet.
+        // It is not attached yet.
         assert!(!at.join("below").exists());
         let empty = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         move_mount(&mount, c"", rustix::fs::CWD, &at, empty).unwrap();
@@ -111,7 +111,7 @@ fn privileged_an_overlay_of_ungranted_directories_is_rejected() {
         let layers = layers(directory);
         let refused = mounted("overlay", "overlay", &layers, &["lowerdir"], None);
         assert!(matches!(refused, Err(MountError::NotGranted { .. })));
-        // Smuggled into an option that is granted.
+        // Smuggled into a granted option.
         let joined = [layers.join(",")];
         let refused = mounted("overlay", "overlay", &joined, &LAYERS, None);
         assert!(matches!(refused, Err(MountError::Invalid { .. })));
@@ -133,7 +133,7 @@ fn privileged_a_missing_kernel_client_names_its_module() {
             let expected = format!(
                 "this kernel has no file system `{fs_type}`; load its module (`modprobe {module}`)"
             );
-            // Asked afterwards, since the kernel loads a module by itself where there is one.
+            // Read afterwards, since the kernel loads an available module itself.
             let known = fs::read_to_string("/proc/filesystems").unwrap();
             let is_known = known
                 .lines()
@@ -157,7 +157,7 @@ fn privileged_a_rejected_mount_option_is_named_without_value() {
             text.contains("`nosuchoption`") && !text.contains("some-value"),
             "{text}"
         );
-        // The kernel's own words came along.
+        // The kernel's own message is included.
         assert!(text.contains("the kernel says: overlay:"), "{text}");
     });
 }

@@ -1,4 +1,4 @@
-//! Real loop devices: who has the image, and who is refused.
+//! Real loop devices: which volume gets the image, and which is refused.
 
 use super::*;
 use crate::confine::PoolPath;
@@ -53,7 +53,7 @@ fn privileged_an_image_has_one_writing_loop_device() {
         is_refused(&image, false, volume);
         is_refused(&image, true, volume);
     }
-    // The read-only twin of a raw volume that is shown already.
+    // The read-only twin of a raw block volume that is already published.
     let twin = attach_read_only(&image, &tag("v")).unwrap();
     assert!(twin.is_read_only);
     drop(device);
@@ -98,7 +98,7 @@ fn privileged_a_late_binding_of_another_process_is_found() {
     let error = bind(&image, &file, false, &tag("v")).unwrap_err();
     let number = other.number.to_string();
     assert!(error.to_string().contains(&number), "{error}");
-    // Ours is gone.
+    // Our device is released.
     let deadline = Instant::now() + Duration::from_secs(2);
     while loop_device::holders_of(&file).unwrap().len() > 1 {
         assert!(Instant::now() < deadline);

@@ -1,5 +1,5 @@
-//! Images whose content was crafted: programs that act as root and device nodes in a file system, and everything that is no file system of
-//! ours, through the whole of a stage.
+//! Images with crafted content: set-user programs and device nodes in a file system, and content that is not a supported file system, through a
+//! complete stage.
 
 use super::*;
 use crate::volume::{Volume, mounted_as};
@@ -11,13 +11,13 @@ use std::process::Stdio;
 use wasmount_core::pool::PoolCall;
 use wasmount_core::volume::{AccessType, MountAccess};
 
-/// Puts something on an image.
+/// Writes content to an image.
 type Craft = fn(&Path);
 
-/// Who may do nothing (`nobody`).
+/// The user without any permission (`nobody`).
 const NOBODY: u32 = 65_534;
 
-/// Puts in an ext4 what a tenant could: a program that runs as its owner, root, and nodes of `/dev/zero` and of a disk.
+/// Creates in an ext4 what a tenant could create: a program that runs as its owner, root, and nodes of `/dev/zero` and of a disk.
 fn craft(image: &Path) {
     run("mkfs.ext4", &["-q", "-F", text(image)]);
     let program = ["/usr/bin/id", "/bin/id"]
@@ -52,7 +52,7 @@ fn privileged_setuid_and_devices_in_an_image_do_not_work() {
                 "{point:?}: {flags:?}"
             );
         }
-        // Reachable for who is nobody.
+        // Makes the path accessible for the user `nobody`.
         for directory in [bench.path(""), bench.path("kubelet")] {
             fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
         }
@@ -103,7 +103,7 @@ fn encrypt(image: &Path) {
     run("cryptsetup", &arguments.concat());
 }
 
-/// LVM labels nothing but block devices.
+/// LVM labels only block devices.
 fn label_for_lvm(image: &Path) {
     let device = run("losetup", &["--find", "--show", text(image)]);
     let device = device.trim_end();
@@ -164,7 +164,7 @@ fn privileged_foreign_contents_are_rejected_and_unchanged() {
             assert!(digest(&image) == before, "{name} was written to");
             bench.assert_clean();
             assert_let_go(&bench).await;
-            // A user of the raw device may have it so.
+            // A user of the raw device may have created this content.
             let raw = volume.with(AccessType::Block);
             raw.stage().await.unwrap();
             raw.publish_as("t", WRITER, true).await.unwrap();

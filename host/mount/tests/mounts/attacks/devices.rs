@@ -1,6 +1,6 @@
-//! A plugin that names as its device what is another volume's: a loop device of an image, or a disk that is lent already.
+//! A plugin that names another volume's device: the loop device of an image, or a disk that is in use.
 //!
-//! Names in `/dev/disk/by-id` come from what disks say of themselves, so the name alone proves nothing.
+//! Names in `/dev/disk/by-id` come from the disks themselves, so the name alone proves nothing.
 
 use super::*;
 use crate::volume::{Volume, mounted_as};
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use std::os::unix::fs::symlink;
 use wasmount_core::volume::AccessType;
 
-/// A name in `/dev/disk/by-id` that the bench's driver was granted, for any device. Removed when it is dropped.
+/// A name in `/dev/disk/by-id` that is granted to the bench's driver, for any device. Removed when it is dropped.
 struct Name(PathBuf);
 
 impl Name {
@@ -47,7 +47,7 @@ fn digest(path: &Path) -> Vec<u8> {
     Sha256::digest(fs::read(path).unwrap()).to_vec()
 }
 
-/// As a file system that would be made on it, and raw; with a stage step and without.
+/// With a file system that would be made on it, and raw; with a stage step and without.
 async fn assert_refused(bench: &Bench, plan: &Plan, why: &str) {
     for access_type in [mounted_as("ext4"), mounted_as("xfs"), AccessType::Block] {
         let thief = Volume::new(bench, "thief", plan.clone(), access_type);
@@ -93,7 +93,7 @@ fn privileged_a_device_of_one_volume_is_refused_to_another() {
             assert_refused(&bench, &plan, form).await;
             victim.unpublish("victim").await.unwrap();
             victim.unstage().await.unwrap();
-            // Free again.
+            // It is available again.
             let next = Volume::new(&bench, "next", plan, AccessType::Block);
             next.stage().await.unwrap();
             next.unstage().await.unwrap();
@@ -130,7 +130,7 @@ fn privileged_an_ungranted_device_name_is_rejected() {
             refused == "NotFound" || refused == "NotGranted",
             "{refused}"
         );
-        // A file instead of a device, under a name that is granted.
+        // A file in place of a device, under a granted name.
         let file = bench.path("outside/file");
         fs::write(&file, "").unwrap();
         let name = Name::of(&bench, &file);

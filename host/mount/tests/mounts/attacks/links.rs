@@ -1,4 +1,4 @@
-//! What is planted in a pool where an image is expected, and a kubelet directory that is a link itself.
+//! Objects planted in a pool where an image is expected, and a kubelet directory that is itself a link.
 
 use super::*;
 use crate::volume::{Volume, mounted_as};
@@ -46,7 +46,7 @@ fn privileged_what_is_planted_in_a_pool_is_no_image() {
                     "Invalid",
                     "{path}"
                 );
-                // Nobody waits for the other end of a pipe.
+                // The open does not wait for the other end of a pipe.
                 assert!(asked.elapsed() < Duration::from_secs(5), "{path}");
             }
         }
@@ -57,7 +57,7 @@ fn privileged_what_is_planted_in_a_pool_is_no_image() {
     });
 }
 
-/// As it is on nodes whose `/var/lib/kubelet` leads to another disk.
+/// Such as on nodes whose `/var/lib/kubelet` leads to another disk.
 #[test]
 fn privileged_a_linked_kubelet_directory_works() {
     privileged(async |bench| {
@@ -106,7 +106,7 @@ fn privileged_a_linked_kubelet_directory_works() {
                 bench.mounter.stage(stage.clone()).await.unwrap();
                 bench.mounter.publish(publish.clone()).await.unwrap();
             }
-            // What the table shows is the real directory.
+            // The mount table shows the real directory.
             assert_eq!(bench.mounts_at(&bench.target("t")), 1, "{name}");
             fs::remove_dir_all(bench.path("run")).unwrap();
             bench = bench.with_roots(std::slice::from_ref(&link));

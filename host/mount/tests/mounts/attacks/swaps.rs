@@ -1,5 +1,5 @@
-//! Names that become links, and back, as fast as a processor can do it, while calls on images and raw block volumes run: in the pool, at the
-//! staging path, at the target, and above each. (`races` has the same for trees.)
+//! Names that are swapped with links as fast as possible while calls on images and raw block volumes run: in the pool, at the staging path, at the
+//! target, and above each. (`races` does the same for trees.)
 
 use super::*;
 use crate::races::swap_for_ever;
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use wasmount_core::volume::AccessType;
 
-/// Calls on a raw volume under attack: each is one or two milliseconds.
+/// Calls on a raw block volume under attack: each takes one or two milliseconds.
 const ROUNDS: usize = 200;
-/// Calls that go through tools, which take a hundred times as long.
+/// Calls that run tools, which take a hundred times as long.
 const SLOW_ROUNDS: usize = 25;
 
-/// Somebody who swaps two names until he is dropped.
+/// An attacker that swaps two names until it is dropped.
 struct Swapper {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -39,14 +39,14 @@ impl Drop for Swapper {
     }
 }
 
-/// After the attack: the link is where it was made.
+/// After the attack: restores the link to its original place.
 fn put_right(name: &Path, link: &Path) {
     if name.is_symlink() {
         renameat_with(CWD, name, CWD, link, RenameFlags::EXCHANGE).unwrap();
     }
 }
 
-/// Stages and unstages. Some succeed, between two swaps; how many is told.
+/// Stages and unstages. Some calls succeed, between two swaps; their number is returned.
 async fn stage_under_attack(volume: &Volume<'_>, canary: &Canary, rounds: usize) -> usize {
     let mut staged = 0;
     for _ in 0..rounds {
@@ -126,7 +126,7 @@ fn assert_nothing_escaped(bench: &Bench) {
 fn privileged_an_image_staging_path_link_leads_nowhere() {
     privileged(async |bench| {
         let volume = Volume::of_image(&bench, "staged", "ext4", 32).await;
-        // Made once, so that what is attacked is the mount.
+        // Set up once before the attack, so that the mount itself is attacked.
         volume.stage().await.unwrap();
         volume.unstage().await.unwrap();
         let (staging, link) = (bench.staging("staged"), bench.path("kubelet/link"));
@@ -136,8 +136,8 @@ fn privileged_an_image_staging_path_link_leads_nowhere() {
             let _ = volume.stage().await;
             assert_nothing_escaped(&bench);
             let _ = volume.unstage().await;
-            // A rename that had begun before the mount was attached takes it along, inside of the root. Neither call follows it there: the
-            // client's path leads through a link, and both say so.
+            // A rename that started before the mount was attached moves the mount with it, inside the root. Neither call follows it: the client's
+            // path leads through a link, and both return an error.
             if bench.mounts_at(&link) > 0 {
                 let refused = variant(volume.unstage().await);
                 assert_eq!(refused, "OutsideRoots");

@@ -1,4 +1,4 @@
-//! What is planted where a raw block volume is to be published: nothing is written through it, hidden under the device or removed with it.
+//! Objects planted at the target of a raw block volume: nothing is written through them, hidden under the device or removed with it.
 
 use super::*;
 use crate::volume::Volume;
@@ -38,10 +38,10 @@ fn privileged_a_planted_raw_target_is_rejected_and_kept() {
         }
         let refused = volume.publish("empty").await;
         assert_eq!(variant(refused), "OtherwiseThere");
-        // An empty directory is as good as none: it goes with what was undone.
+        // An empty directory counts as missing: the undo removes it.
         assert!(!at("empty").exists());
         assert_eq!(bench.mounts(), []);
-        // Nothing was made through a link, and all is as it was planted.
+        // Nothing was created through a link, and the planted objects are unchanged.
         assert!(!bench.path("outside/missing").exists());
         assert!(at("link").is_symlink() && at("dangling").is_symlink());
         assert!(fs::metadata(at("pipe")).unwrap().file_type().is_fifo());

@@ -1,4 +1,4 @@
-//! Words of a plan or a request that try to be more than words: paths, mount options, facts of a device.
+//! Malicious strings in a plan or a request: paths, mount options, facts of a device.
 
 use super::*;
 use crate::volume::{Volume, mounted_as};
@@ -47,7 +47,7 @@ fn privileged_image_paths_that_could_lead_elsewhere_are_refused() {
 fn privileged_image_names_that_look_like_ways_out_are_names() {
     privileged(async |bench| {
         let mut bench = bench;
-        // To the kernel a name ends at `/` and NUL, and nowhere else. The two in the middle look like `..`.
+        // For the kernel a name ends only at `/` and NUL. The two in the middle look like `..`.
         for name in [
             "a\nb",
             "..\\outside\\canary",
@@ -82,7 +82,7 @@ fn privileged_image_names_that_look_like_ways_out_are_names() {
     });
 }
 
-/// What no plan and no request gets without a grant, and what none gets at all.
+/// Options that no plan and no request may use without a grant, or at all.
 const SMUGGLED: [(&str, &str); 28] = [
     ("suid", "NotGranted"),
     ("dev", "NotGranted"),
@@ -138,7 +138,7 @@ fn with_options(fs_type: &str, options: &[&str]) -> AccessType {
     })
 }
 
-/// By the request and by the plan, alone and behind an option that is fine.
+/// In the request and in the plan, alone and after a valid option.
 async fn assert_smugglers_are_refused(bench: &Bench, plan: &Plan, fs_type: &str) {
     for (option, expected) in SMUGGLED {
         let mut by_plan = plan.clone();
@@ -178,7 +178,7 @@ fn privileged_options_of_images_and_devices_cannot_be_smuggled() {
             assert_smugglers_are_refused(&bench, &device.0, fs_type).await;
         }
         assert_let_go(&bench).await;
-        // Refused before anything was written.
+        // It was refused before anything was written.
         for file in ["pool/v.img", "outside/v"] {
             assert_eq!(fs::metadata(bench.path(file)).unwrap().blocks(), 0);
         }
@@ -195,7 +195,7 @@ fn privileged_options_by_name_are_checked() {
             secret_options: Vec::new(),
         });
         for (option, expected) in SMUGGLED {
-            // What the bench's driver was granted of an overlay.
+            // Options of an overlay that are granted to the bench's driver.
             if option.contains("erdir=") {
                 continue;
             }
@@ -217,7 +217,7 @@ fn privileged_options_by_name_are_checked() {
                 assert_eq!(found, expected, "{option:?}");
             }
         }
-        // A granted option must not be given twice: the kernel would take the last one.
+        // A granted option must not occur twice: the kernel would use the last one.
         let twice = Plan {
             mount_options: vec!["upperdir=/b".to_owned(), "upperdir=/etc".to_owned()],
             ..overlay

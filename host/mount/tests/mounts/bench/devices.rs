@@ -1,4 +1,4 @@
-//! Block devices of a bench: the loop devices on its pool, and devices of the node with names as udev gives them.
+//! Block devices of a bench: the loop devices on its pool, and devices of the node with names in the form of udev.
 
 use super::{Bench, DEVICE_PREFIX};
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 impl Bench {
-    /// Detaches this bench's, as somebody with `losetup` might.
+    /// Detaches the loop devices of this bench, as an administrator with `losetup` might.
     pub(crate) fn detach_loop_devices(&self) {
         for device in fs::read_dir("/sys/block").unwrap() {
             let device = device.unwrap();
@@ -19,7 +19,7 @@ impl Bench {
         }
     }
 
-    /// Shows an image at a path as a raw block volume, as a driver with `losetup` does.
+    /// Publishes an image as a raw block volume, as a driver that uses `losetup` does.
     pub(crate) fn attach_as_others(&self, image: &Path, target: &Path) {
         let attached = Command::new("losetup")
             .args(["--find", "--show"])
@@ -44,7 +44,7 @@ impl Bench {
         std::os::unix::fs::MetadataExt::rdev(&fs::metadata(node).unwrap())
     }
 
-    /// How many loop devices lie on this bench's pool.
+    /// Number of loop devices on this bench's pool.
     pub(crate) fn loop_devices(&self) -> usize {
         let own = |file: &&PathBuf| file.starts_with(self.path("pool"));
         loop_files().iter().filter(own).count()
@@ -55,7 +55,7 @@ impl Bench {
     }
 }
 
-/// What is behind the bound loop devices of this machine.
+/// The files behind the bound loop devices of this machine.
 fn loop_files() -> Vec<PathBuf> {
     let devices = fs::read_dir("/sys/block").unwrap();
     let file = |device: std::io::Result<fs::DirEntry>| {
@@ -67,7 +67,7 @@ fn loop_files() -> Vec<PathBuf> {
         .collect()
 }
 
-/// A block device of the node with a name in `/dev/disk/by-id`, as udev gives one. Detached when it is dropped.
+/// A block device of the node with a name in `/dev/disk/by-id`, in the form of udev. Detached when it is dropped.
 pub(crate) struct NodeDevice {
     device: PathBuf,
     link: PathBuf,

@@ -1,4 +1,4 @@
-//! The two forms of the mounter: in the process that asks, and behind a socket.
+//! The two forms of the mounter: in the calling process, and behind a socket.
 
 use super::{DEVICE_PREFIX, TMPFS_BYTES, driver};
 use std::collections::BTreeMap;
@@ -26,12 +26,12 @@ impl Drop for Server {
     }
 }
 
-/// Where the mount room runs.
+/// Where the mounter runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Form {
-    /// In the process that asks.
+    /// In the calling process.
     Inside,
-    /// Behind a socket. The process is this one all the same; `tests/tests/host/mounter` has two.
+    /// Behind a socket, but in the same process; `tests/tests/host/mounter` has two processes.
     OverSocket,
 }
 
@@ -76,7 +76,7 @@ fn local(directory: &Path, roots: &[PathBuf]) -> LocalMounter {
     .unwrap()
 }
 
-/// The server's threads are started on the thread of the test, whose namespace they have.
+/// The server's threads are started on the thread of the test and share its namespace.
 fn serve_at(socket: &Path, mounter: LocalMounter) -> Server {
     let runtime = Runtime::new().unwrap();
     let options = ServerOptions {

@@ -1,14 +1,14 @@
-//! Unmounting by a test, as a person does it.
+//! Unmounting by a test, as an administrator does it.
 
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long a program that is being started may hold copies of this process's descriptors: from its fork to its exec.
+/// How long a starting program may hold copies of this process's descriptors: from its fork to its exec.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Unmounts, once nothing keeps the mount busy any more.
+/// Unmounts, after nothing keeps the mount busy any more.
 pub(crate) fn take_off(path: impl AsRef<Path>) {
     let end = Instant::now() + PATIENCE;
     loop {

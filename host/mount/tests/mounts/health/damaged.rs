@@ -1,4 +1,4 @@
-//! File systems, images and devices that were damaged for real under volumes in use, and what the host finds.
+//! File systems, images and devices that are really damaged below volumes in use, and the findings of the host.
 
 use super::{ask, found, in_use, of, one};
 use crate::bench::*;
@@ -87,7 +87,7 @@ fn privileged_a_lost_image_is_data_loss_and_not_published() {
                 matches!(refused, MountError::Unusable { .. }) && !bench.target("b").exists(),
                 "{refused}"
             );
-            // One that is there stays.
+            // An existing publish remains.
             volume.publish("a").await.unwrap();
             volume.unpublish("a").await.unwrap();
             volume.unstage().await.unwrap();
@@ -108,7 +108,7 @@ fn privileged_a_lost_directory_is_data_loss_and_not_published() {
             matches!(refused, MountError::Unusable { .. }) && !bench.target("other").exists(),
             "{refused}"
         );
-        // One that is there stays.
+        // An existing publish remains.
         bench.publish("v", "v").await.unwrap();
         bench.unpublish("v", "v").await.unwrap();
         bench.unstage("v").await.unwrap();

@@ -1,7 +1,7 @@
-//! A FUSE file system whose server is this test: it answers until it is told to be silent, to reads or to everything. So what hangs is real:
-//! the kernel waits, and whoever asked waits with it.
+//! A FUSE file system whose server is this test: it answers until it is silenced, for reads or for all requests. So the hang is real: the kernel
+//! waits, and so does the caller.
 //!
-//! The words of the protocol are those of `linux/fuse.h`. It holds directories and one image, all without content.
+//! The names of the protocol are those of `linux/fuse.h`. It contains directories and one image, all without content.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 
 /// Size of the image, in bytes.
 pub(crate) const IMAGE_BYTES: u64 = 32 << 20;
-/// The least that the kernel takes for a buffer is `FUSE_MIN_READ_BUFFER`, 8 KiB; writes are kept below this.
+/// The kernel's smallest buffer is `FUSE_MIN_READ_BUFFER`, 8 KiB; writes stay below this size.
 const BUFFER_BYTES: usize = 1 << 17;
 /// `struct fuse_in_header`.
 const IN_HEADER_BYTES: usize = 40;
@@ -35,13 +35,13 @@ const ACCESS: u32 = 34;
 const INTERRUPT: u32 = 36;
 const BATCH_FORGET: u32 = 42;
 
-/// `FUSE_PARALLEL_DIROPS`: else the kernel asks for one name of a directory at a time.
+/// `FUSE_PARALLEL_DIROPS`: otherwise the kernel looks up only one name of a directory at a time.
 const PARALLEL_DIROPS: u32 = 1 << 18;
 
 const ENOENT: i32 = 2;
 const ENOSYS: i32 = 38;
 
-/// What is not answered.
+/// Which requests are not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Silence {
     Nothing = 0,
@@ -49,7 +49,7 @@ pub(crate) enum Silence {
     Everything = 2,
 }
 
-/// The mounted file system. Dropped, its connection is cut: whoever hangs gets an error, and no process is left behind.
+/// The mounted file system. When it is dropped, its connection is cut: hanging callers get an error, and no process is left behind.
 pub(crate) struct Storage {
     point: PathBuf,
     server: Arc<Server>,
@@ -64,7 +64,7 @@ struct Server {
 }
 
 impl Storage {
-    /// Mounts it, with directories and images (`.img`) of these names.
+    /// Mounts the file system, with directories and images (`.img`) of these names.
     pub(crate) fn mount(point: &Path, names: &[&str], silence: Silence) -> Self {
         let connection = File::options()
             .read(true)
@@ -108,7 +108,7 @@ impl Storage {
         self.server.silence.store(all, Ordering::SeqCst);
     }
 
-    /// How many wait for an answer.
+    /// Number of requests that wait for an answer.
     pub(crate) fn unanswered(&self) -> usize {
         self.server.unanswered.load(Ordering::SeqCst)
     }
@@ -116,7 +116,7 @@ impl Storage {
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        // `MNT_FORCE` cuts the connection, whoever uses the mount.
+        // `MNT_FORCE` cuts the connection, even if the mount is in use.
         let flags = rustix::mount::UnmountFlags::FORCE | rustix::mount::UnmountFlags::DETACH;
         let _ = rustix::mount::unmount(&self.point, flags);
         let _ = self.thread.take().map(JoinHandle::join);
@@ -124,14 +124,14 @@ impl Drop for Storage {
 }
 
 impl Server {
-    /// Until the connection is cut.
+    /// Serves until the connection is cut.
     fn serve(&self) {
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {
             match (&self.connection).read(&mut buffer) {
                 Ok(length) => self.answer(&buffer[..length]),
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                // The request was taken back before it was read.
+                // The request was interrupted before it was read.
                 Err(error) if error.raw_os_error() == Some(ENOENT) => {}
                 Err(_) => return,
             }
@@ -192,11 +192,11 @@ impl Server {
             &error.to_ne_bytes(),
             &unique.to_ne_bytes(),
         ];
-        // A request that was taken back has nobody to answer to.
+        // An interrupted request cannot be answered any more.
         let _ = (&self.connection).write(&[header.concat(), body].concat());
     }
 
-    /// `struct fuse_entry_out`. Nothing is remembered, so each look asks again.
+    /// `struct fuse_entry_out`. Nothing is cached, so each lookup is a new request.
     fn entry(&self, name: &[u8]) -> Result<Vec<u8>, i32> {
         let name = std::str::from_utf8(name).unwrap().trim_end_matches('\0');
         let node = *self.nodes.get(name).ok_or(ENOENT)?;

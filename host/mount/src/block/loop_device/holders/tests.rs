@@ -1,4 +1,4 @@
-//! Paths that are sorted out, in a table; and real loop devices, some of which hide their node, so that asking them shows.
+//! Filtering of paths as a table, and real loop devices. Some tests hide the node of a device, so that a query of it fails visibly.
 
 use super::super::tests::{image, key};
 use super::super::{Tag, attach};
@@ -79,7 +79,7 @@ fn a_removed_file_and_one_named_like_it_share_a_last_name() {
     assert_eq!(last_name(Path::new("/")), None);
 }
 
-/// An image of this name in a directory of its own.
+/// An image with this name in its own directory.
 struct Named {
     directory: tempfile::TempDir,
     file: OwnedFd,
@@ -111,7 +111,7 @@ fn numbers(found: &[Attached]) -> Vec<DeviceNumber> {
     found.iter().map(|it| it.number).collect()
 }
 
-/// An empty file over its node, in this namespace only: who opens it fails.
+/// Covers the node with an empty file, in this namespace only: opening the device fails.
 fn hide(device: &BlockDevice) -> tempfile::NamedTempFile {
     let empty = tempfile::NamedTempFile::new().unwrap();
     rustix::mount::mount_bind(empty.path(), &device.path).unwrap();
@@ -186,7 +186,7 @@ fn privileged_only_devices_below_a_directory_are_asked() {
             let directory = named.directory.path().canonicalize().unwrap();
             attached_below(&[directory]).map(|found| numbers(&found))
         };
-        // One of somebody else's may not tell its path at this moment.
+        // A loop device of another program may fail to report its path at this moment.
         assert!(below(&named).unwrap().contains(&device.number));
         assert!(below(&other).is_err());
     });
@@ -197,7 +197,7 @@ fn privileged_a_file_on_a_device_is_found_by_any_path() {
     in_a_namespace(|| {
         let (device, other) = (attached(&image()), attached(&image()));
         assert_eq!(lying_on(&[device.number]).unwrap(), []);
-        // As kubelet does with a raw volume.
+        // This is what kubelet does with a raw block volume.
         let target = tempfile::NamedTempFile::new().unwrap();
         rustix::mount::mount_bind(&device.path, target.path()).unwrap();
         let shown = File::options().read(true).write(true).open(target.path());

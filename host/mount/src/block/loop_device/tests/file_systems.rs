@@ -1,5 +1,5 @@
-//! The identity of the file behind a device is what `statx` tells of the file, on every kind of file system that a pool may lie on: also
-//! where its device is anonymous (btrfs, tmpfs, overlay) or differs from the mount's (subvolumes of btrfs).
+//! The identity of the file behind a device equals the result of `statx` for the file, on every kind of file system that a pool may use. This
+//! includes file systems whose device is anonymous (btrfs, tmpfs, overlay) or differs from the mount's (subvolumes of btrfs).
 
 use super::*;
 use crate::namespace::in_a_namespace;
@@ -7,7 +7,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::ffi::CString;
 use std::fs;
 
-/// `mkfs.xfs` makes none that is smaller.
+/// `mkfs.xfs` requires at least this size.
 const DISK_BYTES: u64 = 300 << 20;
 
 fn run(program: &str, arguments: &[&str]) {
@@ -19,12 +19,12 @@ fn run(program: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{program} {arguments:?}: {text}");
 }
 
-/// Lazily: a child of another test, not yet what it is to be, may have a copy of our descriptors.
+/// Unmounts lazily: a child of another test may hold copies of our descriptors until its exec.
 fn detach(directory: &Path) {
     unmount(directory, UnmountFlags::DETACH).unwrap();
 }
 
-/// Holds a device with an image in this directory to what `statx` says.
+/// Compares a device with an image in this directory with the result of `statx`.
 fn check(directory: &Path) {
     let path = directory.join("image");
     let file = File::create_new(&path).unwrap();

@@ -1,11 +1,11 @@
-//! A `/dev` that is not the node's, as a container has it: the error says so, and nothing is bound.
+//! A `/dev` that is not the node's, as in a container: the error names the cause, and nothing is bound.
 
 use super::*;
 use crate::namespace::in_a_namespace;
 use rustix::fs::{FileType, makedev, mknodat};
 use rustix::mount::{MountFlags, mount};
 
-/// More than the machine has loop devices while tests run.
+/// More than the number of loop devices of the machine while tests run.
 const NODES: u32 = 256;
 
 fn with_a_dev_of_its_own(test: impl FnOnce(&OwnedFd) + Send + 'static) {

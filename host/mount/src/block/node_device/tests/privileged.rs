@@ -1,4 +1,4 @@
-//! Real loop devices behind the links of a `/dev` of our own, in a mount namespace that dies with the test.
+//! Real loop devices behind the links of a test `/dev`, in a mount namespace that ends with the test.
 
 mod in_use;
 
@@ -11,16 +11,16 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 
-/// Nodes of loop devices that the tests' `/dev` has. Other programs of the machine attach some too.
+/// Number of loop device nodes in the tests' `/dev`. Other programs of the machine attach some too.
 const LOOPS: u32 = 256;
 const LOOP_MAJOR: u32 = 7;
 /// Large enough for any mkfs, in bytes.
 const IMAGE_BYTES: u64 = 16 << 20;
 
-/// Longest wait for a loop device to go.
+/// Maximum time until a loop device is detached.
 const DETACH: Duration = Duration::from_secs(5);
 
-/// A loop device over an image of its own, or over a device.
+/// A loop device over its own image, or over a device.
 struct Loop {
     _image: Option<tempfile::NamedTempFile>,
     node: PathBuf,
@@ -71,7 +71,7 @@ impl Loop {
 impl Drop for Loop {
     fn drop(&mut self) {
         let _ = Command::new("losetup").arg("-d").arg(&self.node).output();
-        // It stays for as long as some other program of the machine looks at it.
+        // The device stays bound while another program of the machine has it open.
         let bound = Path::new("/sys/block").join(self.name()).join("loop");
         let end = Instant::now() + DETACH;
         while bound.exists() && Instant::now() < end {
@@ -87,7 +87,7 @@ fn run<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs a test with a `/dev` that has only what it puts there.
+/// Runs a test with a `/dev` that contains only the nodes which the test creates.
 fn privileged(test: impl FnOnce() + Send + 'static) {
     assert!(
         rustix::process::geteuid().is_root(),
@@ -122,7 +122,7 @@ fn node(path: &str, major: u32, minor: u32) {
     mknodat(CWD, path, FileType::BlockDevice, 0o600.into(), number).unwrap();
 }
 
-/// The device with this link, which is granted.
+/// The granted device with this link.
 fn by_id(name: &str, wait_ms: u32) -> CheckedDevice {
     asked(&[(ById, name)], &[(ById, "acme-*")], wait_ms)
 }

@@ -1,4 +1,4 @@
-//! Servers of sources, and the options that follow from them, as tables.
+//! Tables of servers of sources and of the options that follow from them.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn options(words: &[&str]) -> Options {
     words.iter().map(pair).collect()
 }
 
-/// The options of an NFS mount afterwards, and the kind of address.
+/// The completed options of an NFS mount, and the kind of address.
 fn nfs(words: &[&str]) -> Result<(Options, Option<AddressFamily>), MountError> {
     let mut options = options(words);
     let server = parse("nfs4", "server:/a", &mut options)?.unwrap();

@@ -1,8 +1,8 @@
-//! What a mount turns out to show, against its grant.
+//! The source that a mount finally shows, against its grant.
 
 use super::*;
 
-/// Lines as the kernel writes them: the way to the tree that the server showed (`nfs_show_devname`), links of the share resolved.
+/// Lines in the kernel's format: the resolved path of the tree that the server showed (`nfs_show_devname`), with links of the share resolved.
 #[test]
 fn a_source_that_leads_out_of_its_grant_is_refused() {
     let nfs = |asked: &str| CheckedFilesystem {

@@ -1,10 +1,10 @@
-//! Types that are never mounted by name.
+//! Types that are never mounted.
 
 use super::*;
 
 #[test]
 fn what_every_kernel_has_built_in_is_never_mounted() {
-    // `/proc/filesystems` of a kernel without network clients, but for overlay.
+    // `/proc/filesystems` of a kernel without network file systems, except overlay.
     let built_in = "sysfs tmpfs proc cgroup cgroup2 cpuset devtmpfs binfmt_misc debugfs tracefs securityfs sockfs bpf pipefs ramfs \
                     hugetlbfs devpts ext3 ext2 ext4 squashfs autofs fuseblk fuse fusectl xfs erofs mqueue btrfs pstore";
     for fs_type in built_in.split_ascii_whitespace() {

@@ -1,10 +1,10 @@
-//! Random writes to an image and its copy: what is told of them is what a reader of both finds, byte by byte, on every file system.
+//! Random writes to an image and its copy: the reported ranges equal the result of a comparison byte by byte, on every file system.
 
 use super::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-/// A write of one byte, again and again, to an image of 1 MiB.
+/// A repeated write of one byte to an image of 1 MiB.
 #[derive(Debug, Clone)]
 struct Write {
     to_target: bool,
@@ -70,7 +70,7 @@ fn privileged_random_writes_are_reported_as_changed() {
     });
 }
 
-/// Blocks of the second that differ from the first, of the same size, as ranges that do not touch.
+/// Blocks of the second image that differ from the first, of the same size, as ranges that do not touch.
 fn differing(base: &[u8], target: &[u8]) -> Vec<Bytes> {
     let mut ranges: Vec<Bytes> = Vec::new();
     let bytes = BLOCK as usize;

@@ -1,4 +1,4 @@
-//! Answers in part: from where, how many ranges, and how much is read for one.
+//! Partial answers: start offset, number of ranges, and bytes read for one.
 
 use super::*;
 
@@ -61,12 +61,12 @@ fn privileged_an_answer_is_bounded_and_names_its_end() {
         while let Some(at) = offset {
             let (found, read_bytes) = compared(fixture, at, MIB);
             assert_eq!(read_bytes, MIB);
-            // Half of what was read is of the target.
+            // Half of the bytes read belong to the target.
             assert_eq!(found.ranges, [extent(at, MIB / 2)]);
             (pages, offset) = (pages + 1, found.next_offset);
         }
         assert_eq!(pages, 8);
-        // However little it may read, it goes on.
+        // However small the limit is, it makes progress.
         let (found, read_bytes) = compared(fixture, 0, 0);
         assert_eq!(found.next_offset, Some(64 * KIB));
         assert_eq!(read_bytes, 128 * KIB);

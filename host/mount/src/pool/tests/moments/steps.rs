@@ -1,4 +1,4 @@
-//! A group whose copy fails, or whose host is killed, at each step in turn: in a process of its own, under strace.
+//! A group whose copy fails, or whose host is killed, at each step in turn: in a separate process, under strace.
 
 use super::*;
 use std::os::unix::process::ExitStatusExt;
@@ -15,7 +15,7 @@ fn worker() {
     let directory = std::env::var_os(DIRECTORY).expect("started by the other test");
     let pools = pools(Path::new(&directory), false, &Arc::new(Used::default()));
     let copied = pools.call(clone_images(&GROUP));
-    // The same process goes on: whatever it is told now must not be half of a group.
+    // The same process continues: no later answer may contain half of a group.
     let there = |(_, target): &(&str, &str)| match pools.call(stat(target)) {
         Ok(found) => found != PoolReply::Stat(None),
         Err(_) => false,
@@ -27,7 +27,7 @@ fn worker() {
     copied.unwrap();
 }
 
-/// Makes the group's copies in a process whose `step`-th system call of a kind comes to harm. Whether it succeeded all the same.
+/// Copies the group in a process in which strace disturbs the `step`-th system call of a kind. Returns whether it succeeded all the same.
 fn hindered(pool: &Path, call: &str, harm: &str, step: &str) -> bool {
     let status = Command::new("strace")
         .args(["-f", "-qq", "-o", "/dev/null"])
@@ -43,12 +43,12 @@ fn hindered(pool: &Path, call: &str, harm: &str, step: &str) -> bool {
         .stderr(Stdio::null())
         .status()
         .expect("this test needs strace: install it");
-    // Half of a group was seen.
+    // Half of a group was visible.
     assert_ne!(status.signal(), Some(6), "{call} {harm} {step}");
     status.success()
 }
 
-/// Nothing, or the whole group as it was before; then the retry makes it of one moment, whatever was left.
+/// Nothing exists, or the whole group as it was before. Then the retry makes it consistent, whatever was left.
 fn check(path: &Path, generation: usize, what: &str) {
     let pools = pools(path, false, &Arc::new(Used::default()));
     let old = format!("generation {generation} ");
@@ -86,7 +86,7 @@ fn hinder(harms: &[(&str, &str, &str)]) {
     let Fixture {
         directory, pools, ..
     } = fixture;
-    // The lock goes with the pool.
+    // The lock is released when the pool is dropped.
     drop(pools);
     let mut generation = 0;
     for (call, harm, and_on) in harms {
@@ -124,7 +124,7 @@ fn privileged_a_step_that_fails_leaves_no_half_of_a_group() {
         ("renameat2", "error=EIO", ""),
         ("fsync", "error=EIO", ""),
         ("unlinkat", "error=EIO", ""),
-        // From then on all of them fail, also those that would take the group back: the next start does.
+        // From then on all of these calls fail, including those that would undo the group: the next start undoes it.
         ("renameat2", "error=EIO", "+"),
         ("fsync", "error=EIO", "+"),
     ]);

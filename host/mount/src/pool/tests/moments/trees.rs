@@ -5,21 +5,21 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-/// Names in a directory, as long as it is there.
+/// Names in a directory, while it exists.
 fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).into_iter().flatten();
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     names.collect()
 }
 
-/// Where the copies that are under way lie.
+/// Directories of the running copies.
 fn under_way(fixture: &Fixture) -> Vec<PathBuf> {
     let aside = fixture.path(".wasmount/unfinished");
     let names = names(&aside).into_iter();
     names.map(|name| aside.join(name).join("tree")).collect()
 }
 
-/// Directories with a file each, and one file that is to be written.
+/// Directories with one file each, and one file to be written.
 fn tree(fixture: &Fixture) {
     fixture.done(create("tree"));
     fixture.tree_of_10_000("tree");
@@ -36,7 +36,7 @@ fn privileged_a_tree_written_once_is_copied_as_it_is_after() {
             let mut written = None;
             while !is_ended.load(Ordering::Relaxed) {
                 for copy in under_way(&fixture) {
-                    // One that the copy is through with: another has begun.
+                    // A directory that the copy has completed: another one was started.
                     let begun = names(&copy);
                     if written.is_none() && begun.len() > 1 {
                         let done = begun
@@ -45,7 +45,7 @@ fn privileged_a_tree_written_once_is_copied_as_it_is_after() {
                         written = done.inspect(|name| {
                             let path = fixture.path("tree").join(name).join("0");
                             let file = std::fs::File::options().write(true).open(path).unwrap();
-                            // Of the same length, and with its time set back: only the change time tells.
+                            // The size is equal and the modification time is reset: only the change time shows the write.
                             let before = file.metadata().unwrap().modified().unwrap();
                             file.write_all_at(b"x", 0).unwrap();
                             file.set_modified(before).unwrap();
@@ -144,7 +144,7 @@ fn a_tree_that_is_only_read_meanwhile_stands_still() {
     fixture.wait_until_clear();
 }
 
-/// Writes one count through mappings, to the first file and then to the second, all the time.
+/// Repeatedly writes a counter through mappings, to the first file and then to the second.
 const WRITER: &str = "
 import mmap, os, sys
 one, two = (mmap.mmap(os.open(path, os.O_RDWR), 4096) for path in sys.argv[1:])
@@ -175,7 +175,7 @@ fn privileged_a_tree_written_by_mmap_is_consistent_or_refused() {
     let copy = |round: &usize| format!("copy-{round}");
     let called = |round| fixture.call(clone_directory("tree", &copy(&round)));
     let ended: Vec<_> = (0..5).map(|round| kind(called(round))).collect();
-    // Before anything can fail: it would go on for ever.
+    // Before anything can fail: otherwise the writer would run for ever.
     writer.kill().unwrap();
     writer.wait().unwrap();
     assert!(ended.iter().all(|it| ["ok", "in use"].contains(it)));

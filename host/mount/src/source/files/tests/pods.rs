@@ -1,4 +1,4 @@
-//! What a pod that mounts its files writable can make of a swap.
+//! Effects of a pod that mounts its files writable on a swap.
 
 use super::*;
 use rustix::fs::FileType;

@@ -1,4 +1,4 @@
-//! Swaps as a reader sees them, and what a kill leaves of one.
+//! Swaps from the view of a reader, and what a killed swap leaves.
 
 use super::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ fn privileged_a_swap_adds_removes_and_keeps_one_generation() {
             .join(fs::read_link(volume.path.join("..data")).unwrap());
         volume.replace(&new());
         volume.assert_shows(&new());
-        // Whoever is reading the old files can finish.
+        // A program that is reading the old files can finish.
         assert_eq!(fs::read_to_string(before.join("gone")).unwrap(), "old gone");
         assert_eq!(volume.generations(), 2);
         volume.replace(&old());
@@ -136,10 +136,10 @@ fn privileged_a_killed_swap_leaves_one_whole_generation() {
     });
 }
 
-/// How long a swap waits for the reader before it looks whether that has failed.
+/// How long a swap waits for the reader before it checks whether the reader has failed.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What a reader gets at one time, through the directory that `..data` leads to.
+/// What a reader sees at one time, through the directory to which `..data` leads.
 fn snapshot(path: &Path) -> Vec<String> {
     let directory = fs::File::open(path.join("..data")).unwrap();
     let read = |name: &str| {
@@ -177,7 +177,7 @@ fn privileged_readers_see_one_generation_during_swaps() {
             let reader = scope.spawn(read_on);
             let swapped = (1..=1000).try_for_each(|number| {
                 replace(&volume.root, &numbered(number), None)?;
-                // A reader is promised the one generation before. So it may end the round that it is in, and is then somewhere in the next.
+                // The one generation before stays for readers. So the reader may finish its current round, and is then in the next one.
                 let before = rounds.load(Ordering::Relaxed);
                 while rounds.load(Ordering::Relaxed) == before && !reader.is_finished() {
                     std::thread::park_timeout(PATIENCE);

@@ -1,4 +1,4 @@
-//! Devices that are in use: none is opened.
+//! Devices that are in use are not opened.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn in_use(name: &str) -> String {
     }
 }
 
-/// By a mount, swap or another device: the kernel does not say which, so the message says how to find out.
+/// A mount, swap or another device may be the user. The kernel does not say which, so the message explains how to find out.
 fn assert_held(name: &str) {
     let by = in_use(name);
     assert!(by.contains("`lsblk`"), "{by}");
@@ -51,7 +51,7 @@ fn privileged_a_device_mounted_elsewhere_is_in_use() {
                 unshare();
                 mount(node, point, "ext4", MountFlags::empty(), None).unwrap();
                 mounted.send(()).unwrap();
-                // Until the other side is dropped.
+                // Blocks until the sender is dropped.
                 let _ = is_finished.recv();
             });
             is_mounted.recv().unwrap();
@@ -81,7 +81,7 @@ fn privileged_a_device_below_a_kubelet_loop_device_is_in_use() {
     privileged(|| {
         let device = Loop::attach(&[]);
         device.link("acme-1");
-        // kubelet opens a raw volume where it was published: at a bind of the device's node.
+        // kubelet opens a raw block volume at its target path, which is a bind mount of the device's node.
         let target = tempfile::NamedTempFile::new().unwrap();
         rustix::mount::mount_bind(&device.node, target.path()).unwrap();
         let above = Loop::over(None, Some(target.path()), &[]);
@@ -111,7 +111,7 @@ fn privileged_a_device_that_the_node_swaps_to_is_in_use() {
 fn privileged_a_mounted_partition_keeps_its_disk_in_use() {
     privileged(|| {
         let disk = Loop::attach(&["--partscan"]);
-        // Told to the kernel without a table on the disk, which not every kernel reads: from 1 MiB on, 8 MiB long, in sectors.
+        // The partition is given to the kernel directly: not every kernel reads a partition table. It starts at 1 MiB and is 8 MiB long, in sectors.
         let words = [disk.node.to_str().unwrap(), "1", "2048", "16384"];
         run("addpart", &words);
         disk.link("acme-1");
