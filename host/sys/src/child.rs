@@ -1,4 +1,4 @@
-//! A child process that the kernel kills when its parent dies (`PR_SET_PDEATHSIG`, prctl(2)), or that is left no descriptor but three
+//! A child process that the kernel kills when its parent dies (`PR_SET_PDEATHSIG`, prctl(2)), or that inherits only three descriptors
 //! (`close_range(2)`).
 
 use crate::check;
@@ -8,11 +8,11 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// The child is killed when the *thread* that starts it ends, so that must be one that lives as long as the host. A program with set-user
-/// bits sheds the order.
+/// The child is killed when the *thread* that starts it ends, so that thread must live as long as the host. A program with set-user bits clears the
+/// setting.
 pub fn dies_with_parent(command: &mut Command) -> &mut Command {
     let parent = getpid();
-    // SAFETY: two system calls and a comparison; nothing is allocated, no lock is taken.
+    // SAFETY: two system calls and a comparison; nothing is allocated and no lock is taken.
     unsafe {
         command.pre_exec(move || {
             set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -21,10 +21,10 @@ pub fn dies_with_parent(command: &mut Command) -> &mut Command {
     }
 }
 
-/// The child gets standard input, output and error and no other descriptor, not even one that this program was started with.
+/// The child gets standard input, output and error and no other descriptor, not even one that this program inherited.
 pub fn keeps_standard_streams(command: &mut Command) -> &mut Command {
     let (first, last) = (libc::STDERR_FILENO + 1, libc::c_uint::MAX);
-    // SAFETY: one system call, which closes nothing before exec: until then the standard library needs a descriptor of its own.
+    // SAFETY: one system call, which closes nothing before exec: until then the standard library needs its own descriptor.
     unsafe {
         command.pre_exec(move || {
             let flags = libc::CLOSE_RANGE_CLOEXEC;
@@ -34,7 +34,7 @@ pub fn keeps_standard_streams(command: &mut Command) -> &mut Command {
     }
 }
 
-/// A parent that died before the order was given sends no signal: its child belongs to another by now.
+/// A parent that died before the setting was made sends no signal: its child has another parent by now.
 fn still_child_of(parent: Pid) -> io::Result<()> {
     if getppid() == Some(parent) {
         Ok(())
@@ -66,7 +66,7 @@ mod tests {
         let careless = std::fs::File::open("/dev/null").unwrap();
         rustix::io::fcntl_setfd(&careless, rustix::io::FdFlags::empty()).unwrap();
         let listed = |command: &mut Command| command.arg("/proc/self/fd").output().unwrap().stdout;
-        // The directory that is read is the fourth.
+        // The fourth descriptor is the directory that `ls` reads.
         let few = listed(keeps_standard_streams(&mut Command::new("ls")));
         assert_eq!(few, b"0\n1\n2\n3\n");
         assert!(listed(&mut Command::new("ls")).len() > few.len());

@@ -1,7 +1,7 @@
-//! Maps a compiled component. The only place of the host that turns bytes of a file into machine code.
+//! Maps a compiled component. This is the only code of the host that turns bytes of a file into machine code.
 //!
-//! wasmtime cannot check machine code: `Component::deserialize_file` is `unsafe` for that reason. So it takes an open file and the checksum that
-//! the host itself wrote beside it.
+//! wasmtime cannot verify machine code: `Component::deserialize_file` is `unsafe` for that reason. So this function takes an open file and the
+//! checksum that the host itself wrote beside it.
 
 use rustix::fs::{FileType, fstat};
 use sha2::{Digest, Sha256};
@@ -14,28 +14,28 @@ use wasmtime::component::Component;
 /// SHA-256 of a compiled component.
 pub type Checksum = [u8; 32];
 
-/// Bytes that are hashed at a time: large enough that system calls do not count.
+/// Bytes that are hashed at a time: large enough that the cost of system calls is negligible.
 const HASHED_AT_ONCE: usize = 64 << 10;
 
 /// Why a file was not mapped.
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
-    /// Somebody else could have written it.
+    /// Another user could have written it.
     #[error("the file is not a regular file that only this user can write")]
     Foreign,
-    /// Cut short or damaged.
+    /// Truncated or damaged.
     #[error("the content is not what was written: its checksum differs")]
     Checksum,
     /// It could not be read.
     #[error("the file could not be read")]
     Read(#[source] io::Error),
-    /// Made by another wasmtime or for another machine.
+    /// Compiled by another version of wasmtime or for another machine.
     #[error("the code does not fit this engine: {0}")]
     Incompatible(wasmtime::Error),
 }
 
-/// Maps a compiled component after checking, on this very descriptor, that only this user can have written it and that it holds what the
-/// host wrote. `checksum` must come from [`Component::serialize`]'s output, kept in a directory that nobody else can write.
+/// Maps a compiled component after verifying, on this descriptor, that only this user can have written it and that it contains what the host wrote.
+/// `checksum` must come from [`Component::serialize`]'s output, stored in a directory that no other user can write to.
 pub fn map_component(
     engine: &Engine,
     file: &mut File,
@@ -50,10 +50,10 @@ pub fn map_component(
     if sha256(file).map_err(MapError::Read)? != *checksum {
         return Err(MapError::Checksum);
     }
-    // The descriptor's own name: whatever is renamed over the path meanwhile, this is the file that was hashed.
+    // The path of the descriptor: even if another file is renamed over the original path, this is the file that was hashed.
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    // SAFETY: the bytes are those that `Component::serialize` gave (the checksum says so), wasmtime itself refuses those of another version,
-    // target or setting, and the file never changes while it is mapped: only this user can write it, and the host only ever renames.
+    // SAFETY: the bytes are the output of `Component::serialize` (the checksum proves that), wasmtime itself rejects those of another version, target
+    // or setting, and the file never changes while it is mapped: only this user can write it, and the host only ever renames.
     #[allow(unsafe_code, reason = "wasmtime cannot check machine code; see above")]
     unsafe { Component::deserialize_file(engine, path) }.map_err(MapError::Incompatible)
 }

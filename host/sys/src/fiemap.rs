@@ -1,4 +1,4 @@
-//! Where the data of a file lies on its device (`FS_IOC_FIEMAP`, Documentation/filesystems/fiemap.rst).
+//! The location of a file's data on its device (`FS_IOC_FIEMAP`, Documentation/filesystems/fiemap.rst).
 
 pub use linux_raw_sys::ioctl::{FIEMAP_EXTENT_LAST, FIEMAP_EXTENT_SHARED, FIEMAP_EXTENT_UNWRITTEN};
 use linux_raw_sys::ioctl::{FIEMAP_FLAG_SYNC, FS_IOC_FIEMAP};
@@ -6,7 +6,7 @@ use rustix::io::Result;
 use rustix::ioctl::{Opcode, Updater, ioctl};
 use std::os::fd::AsFd;
 
-/// Most extents of one answer: 28 KiB of them.
+/// Maximum number of extents of one answer: 28 KiB.
 pub const EXTENTS: u32 = 512;
 const FIEMAP: Opcode = FS_IOC_FIEMAP as Opcode;
 
@@ -14,21 +14,21 @@ const FIEMAP: Opcode = FS_IOC_FIEMAP as Opcode;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Extent {
-    /// Where it begins in the file, in bytes.
+    /// Start in the file, in bytes.
     pub logical: u64,
-    /// Where it begins on the device, in bytes, as far as its flags say that this is known.
+    /// Start on the device, in bytes, as far as the flags say that it is known.
     pub physical: u64,
-    /// In bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// Zero so far.
+    /// Currently zero.
     pub reserved: [u64; 2],
     /// [`FIEMAP_EXTENT_LAST`] and others of `linux/fiemap.h`.
     pub flags: u32,
-    /// Zero so far.
+    /// Currently zero.
     pub reserved_flags: [u32; 3],
 }
 
-/// `struct fiemap`, with room for its extents.
+/// `struct fiemap`, with space for its extents.
 #[repr(C)]
 struct Request {
     /// Start and length, in bytes.
@@ -40,15 +40,15 @@ struct Request {
     extents: [Extent; EXTENTS as usize],
 }
 
-/// The first extents that lie in a range of a file, in order, at most [`EXTENTS`]; the first and the last may reach out of it. What was
-/// written before has its place on the device then. `EOPNOTSUPP`: the file system does not tell.
+/// The first extents in a range of a file, in order, at most [`EXTENTS`]; the first and the last may extend beyond the range. Earlier writes have a
+/// location on the device afterwards. `EOPNOTSUPP`: the file system does not support the request.
 pub fn extents(file: impl AsFd, start: u64, length: u64) -> Result<Vec<Extent>> {
     let request = ask(file, start, length, EXTENTS)?;
     let known = request.extents.iter().take(request.mapped as usize);
     Ok(known.copied().collect())
 }
 
-/// Writes all of a file that is in memory to its device, and does not flush the device's own cache. `EOPNOTSUPP`: as above.
+/// Writes all dirty pages of a file to its device, without a flush of the device's own cache. `EOPNOTSUPP`: as above.
 pub fn write_out(file: impl AsFd) -> Result<()> {
     ask(file, 0, 1, 0).map(|_| ())
 }
@@ -62,7 +62,7 @@ fn ask(file: impl AsFd, start: u64, length: u64, count: u32) -> Result<Request> 
         reserved: 0,
         extents: [Extent::default(); EXTENTS as usize],
     };
-    // SAFETY: the request reads a `struct fiemap` and fills at most `count` of the extents behind it.
+    // SAFETY: the request reads a `struct fiemap` and fills at most `count` of the extents after it.
     unsafe { ioctl(file, Updater::<FIEMAP, Request>::new(&mut request)) }?;
     Ok(request)
 }

@@ -8,16 +8,16 @@ use std::os::fd::AsFd;
 const FREEZE: Opcode = FIFREEZE as Opcode;
 const THAW: Opcode = FITHAW as Opcode;
 
-/// Writes everything of the file system that a file lies in to its device, and lets whoever writes to it wait from now on. `EBUSY`: it is
-/// frozen already. `EOPNOTSUPP`: this file system cannot be.
+/// Writes all data of the file system that contains a file to its device, and blocks writers from now on. `EBUSY`: it is frozen already.
+/// `EOPNOTSUPP`: this file system cannot be frozen.
 pub fn freeze(file: impl AsFd) -> Result<()> {
-    // SAFETY: the kernel does not look at the argument.
+    // SAFETY: the kernel does not read the argument.
     unsafe { ioctl(file, NoArg::<FREEZE>::new()) }
 }
 
-/// Lets writers go on. `EINVAL`: it is not frozen.
+/// Unblocks writers. `EINVAL`: it is not frozen.
 pub fn thaw(file: impl AsFd) -> Result<()> {
-    // SAFETY: the kernel does not look at the argument.
+    // SAFETY: the kernel does not read the argument.
     unsafe { ioctl(file, NoArg::<THAW>::new()) }
 }
 

@@ -1,7 +1,9 @@
-//! The only unsafe code of the host, one file a subject, each with a safe face: `mount_setattr(2)`, project quotas, loop devices, growing of
-//! xfs, extents of files, freezing, children that die with their parent and get nothing of it, the mapping of compiled components.
+//! The only unsafe code of the host, one file for each subject, each with a safe interface: `mount_setattr(2)`, project quotas, loop devices,
+//! expansion of xfs, extents of files, freezing, children that die with their parent and inherit no descriptors from it, the mapping of compiled
+//! components.
 //!
-//! A call that rustix wraps safely has no place here, and no volume, path or policy. Structures and numbers come from `linux-raw-sys` or `libc`, where these have them.
+//! Calls that rustix wraps safely do not belong here, and neither do volumes, paths or policy. Structures and numbers come from `linux-raw-sys` or
+//! `libc` if these define them.
 
 #![allow(unsafe_code, reason = "this crate is where the host keeps it")]
 #![deny(clippy::undocumented_unsafe_blocks)]
@@ -18,7 +20,7 @@ pub mod xfs;
 
 use rustix::io::Errno;
 
-/// What a function of `libc` answered, or the error that it left behind. To be called before anything else can fail.
+/// The result of a function of `libc`, or its error number. Must be called before any other call can fail.
 fn check(result: libc::c_long) -> Result<libc::c_long, Errno> {
     if result >= 0 {
         return Ok(result);

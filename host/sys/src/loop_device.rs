@@ -1,4 +1,4 @@
-//! Loop devices (loop(4)): a file, or a block device once more, as a block device.
+//! Loop devices (loop(4)): a file or another block device as a block device.
 
 use crate::check;
 use linux_raw_sys::loop_device as linux;
@@ -19,29 +19,29 @@ const SET_STATUS: Opcode = linux::LOOP_SET_STATUS64 as Opcode;
 const SET_CAPACITY: Opcode = linux::LOOP_SET_CAPACITY as Opcode;
 const DETACH: Opcode = linux::LOOP_CLR_FD as Opcode;
 
-/// What a loop device is called by whoever bound it (`lo_file_name`), filled up with NUL. The kernel only keeps it.
+/// The name of a loop device, set by the program that bound it (`lo_file_name`) and padded with NUL. The kernel only stores it.
 pub type Name = [u8; NAME_BYTES];
 
-/// What a loop device is bound to.
+/// The binding of a loop device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status {
-    /// Of the file system that the file lies in, as `statx(2)` tells it.
+    /// Major device number of the file's file system, as `statx(2)` reports it.
     pub backing_major: u32,
-    /// As above.
+    /// Minor device number, as above.
     pub backing_minor: u32,
-    /// Of the file.
+    /// Inode number of the file.
     pub backing_inode: u64,
-    /// The device whose node the file is, as `stat(2)` writes its number; 0: it is no node.
+    /// The block device, if the file is a device node, in the encoding of `stat(2)`. 0: it is not a node.
     pub backing_device: Dev,
-    /// It is unbound when the last one closes it.
+    /// The kernel unbinds it when the last user closes it.
     pub is_autoclear: bool,
     /// It refuses writes.
     pub is_read_only: bool,
-    /// What it was called.
+    /// The name that was set.
     pub name: Name,
 }
 
-/// The number of a loop device that nobody uses at this moment; made if there is none. `control` is `/dev/loop-control`.
+/// The number of a loop device that is currently unused; a device is created if there is none. `control` is `/dev/loop-control`.
 pub fn free_number(control: impl AsFd) -> Result<u32> {
     let control = control.as_fd().as_raw_fd();
     // SAFETY: the request takes no argument.
@@ -49,10 +49,10 @@ pub fn free_number(control: impl AsFd) -> Result<u32> {
     u32::try_from(number).map_err(|_| Errno::RANGE)
 }
 
-/// Binds an unbound loop device to a file in one step, so that it is never seen without name and flags. It is unbound when the last one
-/// closes it. One that cannot be written through either descriptor becomes read-only, asked for or not. `EBUSY`: it is bound.
+/// Binds an unbound loop device to a file in one step, so that it is never visible without name and flags. The kernel unbinds it when the last user
+/// closes it. A device that cannot be written through either descriptor becomes read-only, even if that was not requested. `EBUSY`: it is bound.
 pub fn configure(device: impl AsFd, file: impl AsFd, read_only: bool, name: &Name) -> Result<()> {
-    // SAFETY: the structure is integers only, for which zero is a value.
+    // SAFETY: the structure contains only integers, for which zero is a valid value.
     let mut config: linux::loop_config = unsafe { std::mem::zeroed() };
     config.fd = file.as_fd().as_raw_fd().cast_unsigned();
     config.info.lo_flags = AUTOCLEAR | (u32::from(read_only) * READ_ONLY);
@@ -62,11 +62,11 @@ pub fn configure(device: impl AsFd, file: impl AsFd, read_only: bool, name: &Nam
     unsafe { ioctl(device, Setter::<CONFIGURE, _>::new(config)) }
 }
 
-/// What it is bound to. `ENXIO`: to nothing.
+/// The binding of a loop device. `ENXIO`: it is not bound.
 pub fn status(device: impl AsFd) -> Result<Status> {
     let info = information(device)?;
     let (name, _) = info.lo_file_name.split_first_chunk().ok_or(Errno::RANGE)?;
-    // The kernel writes numbers of devices as it does for `stat(2)`, which is how rustix reads them.
+    // The kernel encodes device numbers as in `stat(2)`, which rustix decodes.
     Ok(Status {
         backing_major: major(info.lo_device),
         backing_minor: minor(info.lo_device),
@@ -78,7 +78,7 @@ pub fn status(device: impl AsFd) -> Result<Status> {
     })
 }
 
-/// Whether it is unbound when the last one closes it.
+/// Sets whether the kernel unbinds it when the last user closes it.
 pub fn set_autoclear(device: impl AsFd, autoclear: bool) -> Result<()> {
     let mut info = information(&device)?;
     info.lo_flags &= !AUTOCLEAR;
@@ -87,13 +87,13 @@ pub fn set_autoclear(device: impl AsFd, autoclear: bool) -> Result<()> {
     unsafe { ioctl(device, Setter::<SET_STATUS, _>::new(info)) }
 }
 
-/// Takes over the size that the file has now.
+/// Adopts the current size of the file.
 pub fn set_capacity(device: impl AsFd) -> Result<()> {
     // SAFETY: the request takes no argument.
     unsafe { ioctl(device, NoArg::<SET_CAPACITY>::new()) }
 }
 
-/// Unbinds it, at the latest when the last other one closes it. `ENXIO`: it is not bound.
+/// Unbinds it, at the latest when the last other user closes it. `ENXIO`: it is not bound.
 pub fn detach(device: impl AsFd) -> Result<()> {
     // SAFETY: the request takes no argument.
     unsafe { ioctl(device, NoArg::<DETACH>::new()) }

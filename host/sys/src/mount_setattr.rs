@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Clears, then sets flags of one mount, and of none below it, and makes it private: mount events travel neither to nor from others. `mount` is
+/// Clears, then sets flags of one mount, without its submounts, and makes it private: mount events are not propagated in either direction. `mount` is
 /// a descriptor of the mount's root.
 pub fn mount_setattr(
     mount: impl AsFd,
@@ -19,8 +19,7 @@ pub fn mount_setattr(
         propagation: MS_PRIVATE.into(),
         userns_fd: 0,
     };
-    // SAFETY: the path is a NUL-terminated constant, the structure lives until the call returns and its size is given; the kernel only
-    // reads both.
+    // SAFETY: the path is a NUL-terminated constant, the structure lives until the call returns and its size is given; the kernel only reads both.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,

@@ -12,24 +12,24 @@ const GET_ATTRIBUTES: Opcode = FS_IOC_FSGETXATTR as Opcode;
 const SET_ATTRIBUTES: Opcode = FS_IOC_FSSETXATTR as Opcode;
 /// `PRJQUOTA` of `linux/quota.h`.
 const PROJECT_QUOTA: i32 = 2;
-/// Block limits are in units of this many bytes (`QIF_DQBLKSIZE`).
+/// Unit of block limits, in bytes (`QIF_DQBLKSIZE`).
 const LIMIT_UNIT: u64 = 1024;
 
-/// Limit and use of a project, in bytes.
+/// Limit and usage of a project, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProjectUsage {
-    /// 0: none.
+    /// 0: no limit.
     pub limit_bytes: u64,
-    /// What its files take.
+    /// Space that its files use.
     pub used_bytes: u64,
 }
 
-/// The project of a file; 0 is none.
+/// The project of a file. 0: none.
 pub fn project(file: impl AsFd) -> Result<u32> {
     Ok(attributes(file)?.fsx_projid)
 }
 
-/// Puts a file into a project. With `inherit`, which is for directories, what is made in it later gets it too.
+/// Puts a file into a project. With `inherit`, which is for directories, later entries inherit the project.
 pub fn set_project(file: impl AsFd, project: u32, inherit: bool) -> Result<()> {
     let mut attributes = attributes(&file)?;
     attributes.fsx_projid = project;
@@ -39,7 +39,7 @@ pub fn set_project(file: impl AsFd, project: u32, inherit: bool) -> Result<()> {
     unsafe { ioctl(file, Setter::<SET_ATTRIBUTES, fsxattr>::new(attributes)) }
 }
 
-/// Limit and use of a project on the file system of `file`. An error where project quotas are not in force.
+/// Limit and usage of a project on the file system of `file`. An error if project quotas are not enforced.
 pub fn project_usage(file: impl AsFd, project: u32) -> Result<ProjectUsage> {
     let mut quota = no_quota();
     quotactl(file, libc::Q_GETQUOTA, project, &mut quota)?;
@@ -49,7 +49,7 @@ pub fn project_usage(file: impl AsFd, project: u32) -> Result<ProjectUsage> {
     })
 }
 
-/// Limits what the files of a project take together; 0 takes the limit away.
+/// Limits the total space of a project's files. 0 removes the limit.
 pub fn set_project_limit(file: impl AsFd, project: u32, bytes: u64) -> Result<()> {
     let limit = bytes.div_ceil(LIMIT_UNIT);
     let mut quota = dqblk {
@@ -67,14 +67,14 @@ fn attributes(file: impl AsFd) -> Result<fsxattr> {
 }
 
 fn no_quota() -> dqblk {
-    // SAFETY: the structure is integers only, for which zero is a value.
+    // SAFETY: the structure contains only integers, for which zero is a valid value.
     unsafe { std::mem::zeroed() }
 }
 
 fn quotactl(file: impl AsFd, command: i32, project: u32, quota: &mut dqblk) -> Result<()> {
     let (call, file) = (libc::SYS_quotactl_fd, file.as_fd().as_raw_fd());
     let command = libc::QCMD(command, PROJECT_QUOTA);
-    // SAFETY: both commands take a project's number and a `struct if_dqblk`, which is ours until the call returns.
+    // SAFETY: both commands take a project's number and a `struct if_dqblk`, which this function owns until the call returns.
     check(unsafe { libc::syscall(call, file, command, project, &raw mut *quota) }).map(drop)
 }
 

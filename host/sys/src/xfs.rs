@@ -1,21 +1,21 @@
-//! Size and growing of a mounted xfs (`ioctl_xfs_fsgrowfs(2)`, `ioctl_xfs_fsgeometry(2)`).
+//! Size and expansion of a mounted xfs (`ioctl_xfs_fsgrowfs(2)`, `ioctl_xfs_fsgeometry(2)`).
 
 use rustix::io::Result;
 use rustix::ioctl::{Getter, Opcode, Setter, ioctl, opcode};
 use std::os::fd::AsFd;
 
-/// Sizes of an xfs: `struct xfs_fsop_geom` of `xfs/xfs_fs.h`, as far as it is read.
+/// Sizes of an xfs: the used part of `struct xfs_fsop_geom` of `xfs/xfs_fs.h`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Geometry {
-    /// One block, in bytes.
+    /// Size of a block, in bytes.
     pub block_bytes: u32,
     /// Extent size of the real-time section; of the groups size, count and log; sizes of sector and inode.
     sizes: [u32; 6],
     inodes_percent: u32,
-    /// Blocks of the part where files and their names lie.
+    /// Number of blocks of the data section, which contains files and their names.
     pub data_blocks: u64,
-    /// Blocks of the real-time section, a device of its own; 0: there is none.
+    /// Number of blocks of the real-time section, a separate device. 0: there is none.
     pub realtime_blocks: u64,
     rest: [u64; 26],
 }
@@ -32,13 +32,13 @@ const GEOMETRY: Opcode = opcode::read::<Geometry>(b'X', 126);
 /// `XFS_IOC_FSGROWFSDATA`.
 const GROW: Opcode = opcode::write::<Growth>(b'X', 110);
 
-/// Sizes of the xfs that a file lies in. `ENOTTY`: it lies in another file system.
+/// Sizes of the xfs that contains a file. `ENOTTY`: it is another file system.
 pub fn geometry(file: impl AsFd) -> Result<Geometry> {
     // SAFETY: the request fills a `struct xfs_fsop_geom`.
     unsafe { ioctl(file, Getter::<GEOMETRY, Geometry>::new()) }
 }
 
-/// Grows the xfs that a file lies in to this many blocks. The share that inodes may take stays as it is.
+/// Expands the xfs that contains a file to this many blocks. The share that inodes may use does not change.
 pub fn grow(file: impl AsFd, data_blocks: u64) -> Result<()> {
     let growth = Growth {
         data_blocks,

@@ -1,4 +1,4 @@
-//! An xfs on a loop device, mounted where nobody else sees it.
+//! An xfs on a loop device, mounted in a private namespace.
 
 use super::*;
 use crate::loop_device::{NAME_BYTES, configure, free_number, set_capacity};
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// `mkfs.xfs` makes none that is smaller.
+/// `mkfs.xfs` requires at least this size.
 const SMALL_BYTES: u64 = 300 << 20;
 const LARGE_BYTES: u64 = 500 << 20;
 
@@ -36,7 +36,7 @@ fn bind(image: &File) -> (File, PathBuf) {
         let device = File::options().read(true).write(true).open(&path).unwrap();
         match configure(&device, image, false, &[0; NAME_BYTES]) {
             Ok(()) => return (device, path),
-            // Somebody else was faster.
+            // Another process took the device first.
             Err(errno) => assert_eq!(errno, Errno::BUSY),
         }
     }
@@ -93,10 +93,10 @@ fn privileged_a_mounted_xfs_grows_to_its_device_and_no_further() {
         let after = geometry(&root).unwrap();
         assert_eq!(after.data_blocks, wanted);
         assert_eq!(after.inodes_percent, before.inodes_percent);
-        // Once more is no error.
+        // A repeated call is not an error.
         grow(&root, wanted).unwrap();
 
-        // Lazily: a child of another test, not yet what it is to be, may have a copy of our descriptors.
+        // Unmounts lazily: a child of another test may hold copies of our descriptors until its exec.
         unmount(directory.path(), UnmountFlags::DETACH).unwrap();
     });
 }
