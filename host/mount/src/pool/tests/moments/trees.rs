@@ -5,6 +5,15 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
+/// Ends a writer or reader that runs beside a test, also when the test panics: its scope waits for all of its threads.
+struct EndsOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndsOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Names in a directory, while it exists.
 fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).into_iter().flatten();
@@ -56,8 +65,9 @@ fn privileged_a_tree_written_once_is_copied_as_it_is_after() {
             }
             (seen, written)
         });
+        let ends = EndsOnDrop(&is_ended);
         fixture.done(clone_directory("tree", "copy"));
-        is_ended.store(true, Ordering::Relaxed);
+        drop(ends);
         writer.join().unwrap()
     });
     let (seen, written) = seen;
@@ -109,8 +119,8 @@ fn privileged_a_tree_is_copied_once_writes_stop() {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             });
+            let _ends = EndsOnDrop(&is_ended);
             let refused = kind(fixture.call(clone_directory("tree", "copy")));
-            is_ended.store(true, Ordering::Relaxed);
             assert_eq!(refused, "in use", "{number}");
         });
         assert_eq!(fixture.stat("copy"), None);
@@ -138,8 +148,8 @@ fn a_tree_that_is_only_read_meanwhile_stands_still() {
                 }
             }
         });
+        let _ends = EndsOnDrop(&is_ended);
         fixture.done(clone_directory("tree", "copy"));
-        is_ended.store(true, Ordering::Relaxed);
     });
     fixture.wait_until_clear();
 }
