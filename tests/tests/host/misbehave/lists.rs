@@ -9,7 +9,7 @@ pub(crate) const LISTED: [(&str, &str, Code, &str); 2] = [
     // A thousand pages on a busy machine need more than the CPU time of a short call.
     (
         "empty-pages",
-        "5s",
+        "20s",
         Code::Internal,
         "more than 1000 of its pages have no entry",
     ),
@@ -27,7 +27,7 @@ fn privileged_a_list_without_end_is_bounded() {
     scene::run(async {
         for (behaviour, cpu, expected, told) in LISTED {
             let settings = format!(
-                "  settings: {{ list-volumes: {behaviour} }}\n  limits: {{ time: 10s, cpu: {cpu} }}\n"
+                "  settings: {{ list-volumes: {behaviour} }}\n  limits: {{ time: 60s, cpu: {cpu} }}\n"
             );
             let scene = Scene::with(&settings).await;
             let refused = Call::List.with(&scene.driver, "").await.unwrap_err();
