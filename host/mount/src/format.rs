@@ -10,6 +10,7 @@ mod xfs;
 
 use crate::block::{BlockDevice, loop_device};
 use crate::durable::{Durable, FormatIntent};
+use crate::exclusive;
 use crate::failure::kernel;
 use crate::fs_type::{BlockFilesystem, FsType, StorageAccess};
 use crate::plan::options::MountFlags;
@@ -99,7 +100,11 @@ impl Formatting<'_> {
         // The kernel reports errors of earlier writes to the first caller of fsync. This call consumes them, so that the fsync below reports only
         // ours.
         let _ = fsync(&device.file);
-        let output = tool.run()?;
+        let complete = || Ok(Some(tool.run()?).filter(|it| !btrfs::check_met_a_detach(it)));
+        let output = match exclusive::retry(complete)? {
+            Some(output) => output,
+            None => tool.run()?,
+        };
         if output.status != 0 {
             return Err(no_room(device).unwrap_or_else(|| tool.failed(&output)));
         }

@@ -3,6 +3,7 @@
 
 use super::{le64, tool_call, unusable};
 use crate::block::BlockDevice;
+use crate::tools::ToolOutput;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
@@ -42,6 +43,14 @@ pub(super) fn has_magic(first: &[u8]) -> bool {
 pub(super) fn is_being_made(device: &BlockDevice) -> Result<bool, MountError> {
     let bytes = device.read_at(SUPERBLOCK as u64, SUPERBLOCK_BYTES)?;
     Ok(le64(&bytes, MAGIC_AT) == Some(UNFINISHED_MAGIC))
+}
+
+/// Whether a `mkfs.btrfs` ended before it wrote anything, because another loop device was detached while it compared its device with all mounted ones
+/// (`check_mounted` of btrfs-progs 6.2: the device of the mount table no longer has a backing file, ENXIO). The next run has another mount table.
+pub(super) fn check_met_a_detach(output: &ToolOutput) -> bool {
+    output.status != 0
+        && output.stderr.contains("cannot check mount status of")
+        && output.stderr.contains("No such device or address")
 }
 
 /// Whether there is no log to replay.
@@ -132,5 +141,43 @@ mod tests {
         assert_eq!(parse(&[0; SUPERBLOCK_BYTES]), None);
         assert_eq!(parse(b"_BHRfS_M"), None);
         assert!(!has_magic(&[0; SUPERBLOCK + SUPERBLOCK_BYTES]) && !has_magic(&[]));
+    }
+
+    fn output(status: i32, stderr: &str) -> ToolOutput {
+        ToolOutput {
+            status,
+            stdout: Vec::new(),
+            stderr: stderr.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_check_that_met_a_detach_is_recognised() {
+        let text = "ERROR: cannot check mount status of /dev/loop3: No such device or address\n";
+        assert!(check_met_a_detach(&output(1, text)));
+    }
+
+    #[test]
+    fn other_failures_of_mkfs_are_not_repeated() {
+        for (status, text) in [
+            (1, "ERROR: /dev/loop3 is mounted\n"),
+            (
+                1,
+                "ERROR: cannot check mount status of /dev/loop3: Input/output error\n",
+            ),
+            (
+                1,
+                "ERROR: unable to open /dev/loop3: No such device or address\n",
+            ),
+            (
+                0,
+                "cannot check mount status of /dev/loop3: No such device or address\n",
+            ),
+        ] {
+            assert!(
+                !check_met_a_detach(&output(status, text)),
+                "{status}: {text}"
+            );
+        }
     }
 }
