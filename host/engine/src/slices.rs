@@ -73,6 +73,10 @@ impl Turn {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Instant;
+
+    /// How long another guest may take to start on a busy machine.
+    const LONGEST: Duration = Duration::from_secs(30);
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn of_many_that_compute_no_more_run_than_there_are_turns() {
@@ -88,7 +92,14 @@ mod tests {
                             turn.next().await;
                             let now = running.fetch_add(1, Ordering::SeqCst) + 1;
                             most.fetch_max(now, Ordering::SeqCst);
-                            std::thread::sleep(Duration::from_millis(2));
+                            // The first waits until another one runs beside it.
+                            let start = Instant::now();
+                            loop {
+                                std::thread::sleep(Duration::from_millis(2));
+                                if most.load(Ordering::SeqCst) >= 2 || start.elapsed() > LONGEST {
+                                    break;
+                                }
+                            }
                             running.fetch_sub(1, Ordering::SeqCst);
                         }
                     };

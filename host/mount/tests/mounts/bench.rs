@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use wasmount_core::mounter::{
     MountError, Mounter, PublishVolume, StageVolume, Staged, StagedQuery, UnpublishVolume,
     UnstageVolume, VolumeKey,
@@ -31,6 +31,9 @@ pub(crate) const TMPFS_BYTES: u64 = 1 << 20;
 /// Prefix of the names in `/dev/disk/by-id` that are granted to the tests' driver.
 const DEVICE_PREFIX: &str = "wasmount-test-";
 
+/// Held while a test runs: exclusively by one that must run alone. A failed test does not fail others, so poisoning is ignored.
+static PROCESS: RwLock<()> = RwLock::new(());
+
 pub(crate) struct Bench {
     directory: PathBuf,
     form: Form,
@@ -43,6 +46,19 @@ pub(crate) struct Bench {
 pub(crate) fn privileged<F: Future<Output = ()>>(
     test: impl Fn(Bench) -> F + Clone + Send + 'static,
 ) {
+    let _shared = PROCESS.read();
+    in_both_forms(test);
+}
+
+/// The same for a test of which other tests must not see the pools: a removal queries the drivers of the whole process.
+pub(crate) fn privileged_alone<F: Future<Output = ()>>(
+    test: impl Fn(Bench) -> F + Clone + Send + 'static,
+) {
+    let _alone = PROCESS.write();
+    in_both_forms(test);
+}
+
+fn in_both_forms<F: Future<Output = ()>>(test: impl Fn(Bench) -> F + Clone + Send + 'static) {
     for form in [Form::Inside, Form::OverSocket] {
         privileged_in(form, test.clone());
     }

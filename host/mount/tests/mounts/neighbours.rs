@@ -70,7 +70,7 @@ async fn remove(mounter: &LocalMounter, path: &str) {
 
 #[test]
 fn privileged_a_hung_pool_does_not_delay_other_removals() {
-    privileged(async |bench| {
+    privileged_alone(async |bench| {
         let hung = bench.path("outside");
         let connection = mount_dead_storage(&hung);
         let mounter = two_drivers(&bench, "pool", "outside/pool");

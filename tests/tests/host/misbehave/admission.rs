@@ -105,6 +105,12 @@ pub(crate) const TABLE: &[(&str, Code, Told)] = &[
     ("secret-in-version", Code::Ok, Fine),
 ];
 
+/// Limits of a plugin, so ample that on a busy machine, with 25 admissions at once, none meets a limit that is not its subject.
+const LIMITS: &str = "{ time: 60s, cpu: 10s, memory: 48Mi }";
+/// Limits of the plugin that computes without end.
+const SHORT_CPU: &str = "{ time: 60s, cpu: 200ms, memory: 48Mi }";
+/// Limits of the plugin that waits without end.
+const SHORT_TIME: &str = "{ time: 5s, cpu: 10s, memory: 48Mi }";
 /// How long an admission may take: the plugin is compiled first.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Between two looks.
@@ -117,8 +123,13 @@ fn privileged_a_plugin_that_misbehaves_at_admission_is_rejected() {
     scene::run(async {
         let folder = tempfile::tempdir().unwrap();
         let document = |behaviour: &str| {
-            let settings = format!("  settings: {{ behaviour: {behaviour} }}\n");
-            scene::document(folder.path(), behaviour, PASSWORD, &settings)
+            let limits = match behaviour {
+                "spin-in-check" => SHORT_CPU,
+                "sleep-in-check" => SHORT_TIME,
+                _ => LIMITS,
+            };
+            let lines = format!("  settings: {{ behaviour: {behaviour} }}\n  limits: {limits}\n");
+            scene::document(folder.path(), behaviour, PASSWORD, &lines)
         };
         // Compiled once beforehand: compiling is not what is tested.
         let neighbour = documents::directory_of_its_own(folder.path(), "neighbour")

@@ -218,11 +218,14 @@ mod tests {
                     file.write_all_at(b"b", 0).unwrap();
                 }
             });
-            let mut waits = 1;
             while file.metadata().unwrap().len() == 0 {}
-            let begun = Unchanged::begin(file.as_fd(), &mut waits);
+            // On a busy machine the writer may not run for longer than a tick.
+            let is_rejected = (0..1000).any(|_| {
+                let begun = Unchanged::begin(file.as_fd(), &mut 1);
+                begun.map(drop) == Err(CopyError::Written)
+            });
             is_ended.store(true, std::sync::atomic::Ordering::Relaxed);
-            assert_eq!(begun.map(drop), Err(CopyError::Written));
+            assert!(is_rejected);
         });
     }
 
