@@ -17,6 +17,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use wasmount_sys::component::{Checksum, MapError, map_component};
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -28,6 +29,9 @@ pub(crate) const DIGEST_PREFIX: &str = "sha256:";
 const DIRECTORY_MODE: u32 = 0o700;
 /// Permission bits that a group or others must not have.
 const FOREIGN_BITS: u32 = 0o077;
+/// How long an entry without an owner stays. 1 h: a host that is killed before it has recorded the version that it compiled, and starts again, need not
+/// compile for minutes each time.
+const GRACE: Duration = Duration::from_hours(1);
 /// Extension of a file that is being written.
 const UNFINISHED: &str = "new";
 
@@ -140,14 +144,14 @@ impl Cache {
         code.map_or(Ok(()), fs::remove_file)
     }
 
-    /// Removes the compiled code of all other components, code of another engine, and code without a pointer. Returns the number of removed files. No
-    /// `put` may run meanwhile.
+    /// Removes the compiled code of all other components, code of another engine, and code without a pointer, if older than an hour. Returns the number
+    /// of removed files. No `put` may run meanwhile.
     pub(crate) fn retain(&self, wanted: &HashSet<Checksum>) -> io::Result<usize> {
         let keep: HashSet<PathBuf> = wanted.iter().flat_map(|wasm| self.files_of(wasm)).collect();
         let mut removed = 0;
         for entry in fs::read_dir(&self.directory)? {
             let path = entry?.path();
-            if is_entry(&path) && !keep.contains(&path) {
+            if is_entry(&path) && !keep.contains(&path) && !is_recent(&path)? {
                 fs::remove_file(&path)?;
                 removed += 1;
             }
@@ -197,6 +201,12 @@ impl Cache {
         name.push(format!(".{}.cwasm", hex::encode(checksum)));
         PathBuf::from(name)
     }
+}
+
+/// A time in the future is that of a clock that was wrong.
+fn is_recent(path: &Path) -> io::Result<bool> {
+    let written = fs::symlink_metadata(path)?.modified()?;
+    Ok(written.elapsed().is_ok_and(|age| age < GRACE))
 }
 
 /// Whether a file has the name of a pointer or of code: `<digest>-<compatibility>` with an optional suffix.

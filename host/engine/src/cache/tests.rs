@@ -1,6 +1,7 @@
 //! Tests of the cache with the smallest possible component: an entry is found again, and only intact entries are used.
 
 use super::*;
+use std::time::SystemTime;
 use tempfile::TempDir;
 
 /// A component without imports or exports.
@@ -48,6 +49,14 @@ impl Fixture {
         let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
         files.sort();
         files
+    }
+
+    /// Makes all files as old as those that no claim protects.
+    fn age(&self) {
+        for file in self.files() {
+            let file = File::options().write(true).open(file).unwrap();
+            file.set_modified(SystemTime::now() - GRACE).unwrap();
+        }
     }
 
     fn code_file(&self) -> PathBuf {
@@ -215,8 +224,10 @@ fn what_nobody_claims_goes_and_what_somebody_claims_stays() {
         fs::write(fixture.directory.join(name), "left").unwrap();
     }
     assert_eq!(fixture.files().len(), 8);
-    let removed = fixture.cache.retain(&HashSet::from([KEY, [9; 32]]));
-    assert_eq!(removed.unwrap(), 5);
+    let claimed = HashSet::from([KEY, [9; 32]]);
+    assert_eq!(fixture.cache.retain(&claimed).unwrap(), 0, "all are recent");
+    fixture.age();
+    assert_eq!(fixture.cache.retain(&claimed).unwrap(), 5);
     assert!(fixture.is_found());
     assert!(fixture.cache.get(&fixture.engine, &[8; 32]).is_none());
     assert!(fixture.directory.join("somebody-elses").is_file());

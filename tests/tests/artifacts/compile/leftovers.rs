@@ -2,11 +2,11 @@
 
 use crate::compile::PATIENCE;
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 use wasmount_artifact::Digest;
 use wasmount_tests::documents;
@@ -39,6 +39,17 @@ fn compiled(host: &Host) -> BTreeSet<String> {
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let digits = names.map(|name| name.split_once('-').unwrap().0.to_owned());
     digits.collect()
+}
+
+/// Makes the compiled code so old that a start removes what no backend claims.
+fn age(host: &Host) {
+    for entry in fs::read_dir(host.data().join("compiled")).unwrap() {
+        let file = File::options().write(true).open(entry.unwrap().path());
+        let two_hours = Duration::from_hours(2);
+        file.unwrap()
+            .set_modified(SystemTime::now() - two_hours)
+            .unwrap();
+    }
 }
 
 async fn all_serve(host: &Host) {
@@ -97,6 +108,12 @@ async fn privileged_leftovers_of_a_removed_backend_go_at_start() {
     fs::write(host.data().join("compiled").join(&other), "other").unwrap();
     let left = killed_command();
     host.options().backends = vec![stays];
+    // Recent code stays.
+    host.restart().unwrap();
+    all_serve(&host).await;
+    assert_eq!(compiled(&host), both);
+    host.kill_9().unwrap();
+    age(&host);
     host.restart().unwrap();
     all_serve(&host).await;
     assert_eq!(compiled(&host), BTreeSet::from([stays_digits]));

@@ -8,9 +8,11 @@ use xtask::command;
 use xtask::python;
 use xtask::workspace::Workspace;
 
-#[test]
-fn a_client_on_the_c_core_is_answered() {
+#[tokio::test]
+async fn a_client_on_the_c_core_is_answered() {
     let host = Host::start(HostOptions::default()).unwrap();
+    // Ready from now on.
+    host.client().await.unwrap();
     let c_core = python::c_core(&Workspace::locate().unwrap()).unwrap();
     let address = format!("unix:{}", host.socket().display());
     let mut client = Command::new("python3");
