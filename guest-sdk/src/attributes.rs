@@ -105,6 +105,12 @@ impl AttributesExt for [(String, String)] {
     }
 }
 
+/// Pairs as the host takes them.
+pub(crate) fn owned(pairs: &[(&str, &str)]) -> Attributes {
+    let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    pairs.iter().map(owned).collect()
+}
+
 fn is_reserved(name: &str) -> bool {
     RESERVED.iter().any(|prefix| name.starts_with(prefix))
 }

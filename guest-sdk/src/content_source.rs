@@ -6,11 +6,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The stored form: `{"snapshot":"id"}`.
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(remote = "ContentSource", rename_all = "kebab-case")]
 enum Stored {
     Snapshot(String),
     Volume(String),
-    Other(String, String),
+    Other((String, String)),
 }
 
 impl ContentSource {
@@ -27,22 +27,13 @@ impl ContentSource {
 
 impl Serialize for ContentSource {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let stored = match self.clone() {
-            Self::Snapshot(id) => Stored::Snapshot(id),
-            Self::Volume(id) => Stored::Volume(id),
-            Self::Other((kind, id)) => Stored::Other(kind, id),
-        };
-        stored.serialize(serializer)
+        Stored::serialize(self, serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for ContentSource {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(match Stored::deserialize(deserializer)? {
-            Stored::Snapshot(id) => Self::Snapshot(id),
-            Stored::Volume(id) => Self::Volume(id),
-            Stored::Other(kind, id) => Self::Other((kind, id)),
-        })
+        Stored::deserialize(deserializer)
     }
 }
 

@@ -9,6 +9,7 @@
 //! log::info("volume created", &[("size", "1073741824")]);
 //! ```
 
+use crate::attributes;
 use crate::imports;
 
 pub use crate::bindings::imports::wasmount::csi::call::Level;
@@ -40,9 +41,5 @@ pub fn error(message: impl AsRef<str>, fields: &[(&str, &str)]) {
 
 /// A line of any level.
 pub fn at(level: Level, message: impl AsRef<str>, fields: &[(&str, &str)]) {
-    let fields: Vec<(String, String)> = fields
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect();
-    imports::call::log(level, message.as_ref(), &fields);
+    imports::call::log(level, message.as_ref(), &attributes::owned(fields));
 }

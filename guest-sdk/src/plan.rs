@@ -3,6 +3,7 @@
 //!
 //! A plan does not mount, format or attach. Access type, file system check, read-only mode, expansion and teardown are the host's.
 
+use crate::attributes;
 use crate::error::Error;
 use crate::imports;
 use crate::pool::{self, Pool};
@@ -50,7 +51,7 @@ impl Plan {
     /// Source: the block device of the node that matches all facts (`by-id`, `by-path`, `serial`, `wwid`, `nguid`, `partition`). The host waits for
     /// it up to `wait_ms`.
     pub fn device(&self, facts: &[(&str, &str)], wait_ms: u32) -> Result<(), Error> {
-        imports::node_plan::device(&owned_pairs(facts), wait_ms)
+        imports::node_plan::device(&attributes::owned(facts), wait_ms)
     }
 
     /// Source: a file system that the kernel mounts by name, such as `nfs4`. `secret_options`: option name to the name of a request secret.
@@ -65,7 +66,7 @@ impl Plan {
             fs_type,
             source,
             &owned(options),
-            &owned_pairs(secret_options),
+            &attributes::owned(secret_options),
         )
     }
 
@@ -97,13 +98,6 @@ impl Plan {
 
 fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
-}
-
-fn owned_pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-    pairs
-        .iter()
-        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-        .collect()
 }
 
 #[cfg(test)]

@@ -41,12 +41,8 @@ struct Host {
     pools: BTreeMap<String, pool::Tree>,
     /// The plan of the current node call; `None` while none runs.
     recording: Option<node_plan::Recording>,
-    failure: Option<Failure>,
-}
-
-struct Failure {
-    calls_before: usize,
-    error: Error,
+    /// The calls that still succeed, and the error of all after them.
+    failure: Option<(usize, Error)>,
 }
 
 /// Forgets everything: a new host without pools, settings, secrets and records.
@@ -93,12 +89,7 @@ pub fn set_remaining(remaining: Duration) {
 /// Lets the next `calls` calls of `state`, `pool` and the plan succeed; each call after them fails with `error` and does nothing. So a test can end a
 /// call between any two of its effects, as a power cut does. [`mend`] ends it.
 pub fn fail_after(calls: usize, error: Error) {
-    with(|host| {
-        host.failure = Some(Failure {
-            calls_before: calls,
-            error,
-        });
-    });
+    with(|host| host.failure = Some((calls, error)));
 }
 
 /// Ends the failures of [`fail_after`].
@@ -139,12 +130,8 @@ pub fn state_keys() -> Vec<String> {
 /// Paths of everything in a pool, in order.
 pub fn pool_paths(pool: &str) -> Vec<String> {
     with(|host| {
-        let nodes = host.pools.get(pool).map(|pool| &pool.nodes);
-        nodes
-            .into_iter()
-            .flatten()
-            .map(|(path, _)| path.clone())
-            .collect()
+        let pool = host.pools.get(pool).into_iter();
+        pool.flat_map(|pool| pool.nodes.keys().cloned()).collect()
     })
 }
 
@@ -193,10 +180,10 @@ fn with<R>(use_host: impl FnOnce(&mut Host) -> R) -> R {
 /// A host call that can fail.
 fn attempt<R>(call: impl FnOnce(&mut Host) -> Result<R, Error>) -> Result<R, Error> {
     with(|host| {
-        if let Some(failure) = &mut host.failure {
-            match failure.calls_before.checked_sub(1) {
-                Some(left) => failure.calls_before = left,
-                None => return Err(failure.error.clone()),
+        if let Some((calls_before, error)) = &mut host.failure {
+            match calls_before.checked_sub(1) {
+                Some(left) => *calls_before = left,
+                None => return Err(error.clone()),
             }
         }
         call(host)

@@ -32,34 +32,29 @@ impl CreateVolumeArgs {
     /// Rejects a volume that is reachable from `places` only, if the request allows none of them, with `resource-exhausted`: so the scheduler tries
     /// another node. An empty list means everywhere.
     pub fn must_be_at(&self, places: &[Topology]) -> Result<(), Error> {
-        must_include(self.accessibility.as_ref(), places)
+        must_include(requisite(self.accessibility.as_ref()), places)
     }
 }
 
 impl CreateSnapshotArgs {
     /// See [`CreateVolumeArgs::must_be_at`].
     pub fn must_be_at(&self, places: &[Topology]) -> Result<(), Error> {
-        must_include(self.accessibility.as_ref(), places)
+        must_include(requisite(self.accessibility.as_ref()), places)
     }
 }
 
 impl CapacityArgs {
     /// See [`CreateVolumeArgs::must_be_at`].
     pub fn must_be_at(&self, places: &[Topology]) -> Result<(), Error> {
-        let requisite = self.accessible_topology.clone().into_iter().collect();
-        let preferred = Vec::new();
-        must_include(
-            Some(&TopologyRequirement {
-                requisite,
-                preferred,
-            }),
-            places,
-        )
+        must_include(self.accessible_topology.as_slice(), places)
     }
 }
 
-fn must_include(wanted: Option<&TopologyRequirement>, places: &[Topology]) -> Result<(), Error> {
-    let requisite = wanted.map_or(&[][..], |wanted| &wanted.requisite);
+fn requisite(wanted: Option<&TopologyRequirement>) -> &[Topology] {
+    wanted.map_or(&[], |wanted| &wanted.requisite)
+}
+
+fn must_include(requisite: &[Topology], places: &[Topology]) -> Result<(), Error> {
     let is_here = |wanted| places.iter().any(|place| place.is_within(wanted));
     if places.is_empty() || requisite.is_empty() || requisite.iter().any(is_here) {
         return Ok(());
@@ -78,12 +73,12 @@ mod tests {
         Topology::of("zone", name)
     }
 
-    fn check(requisite: &[Topology], places: &[Topology]) -> Result<(), Code> {
+    fn check(places_wanted: &[Topology], places: &[Topology]) -> Result<(), Code> {
         let wanted = TopologyRequirement {
-            requisite: requisite.to_vec(),
+            requisite: places_wanted.to_vec(),
             preferred: Vec::new(),
         };
-        must_include(Some(&wanted), places).map_err(|error| error.code)
+        must_include(requisite(Some(&wanted)), places).map_err(|error| error.code)
     }
 
     #[test]
@@ -101,7 +96,7 @@ mod tests {
         assert_eq!(check(&[zone("a"), zone("b")], &[zone("b")]), Ok(()));
         assert_eq!(check(&[zone("a")], &[]), Ok(()));
         assert_eq!(check(&[], &[zone("b")]), Ok(()));
-        assert_eq!(must_include(None, &[zone("b")]), Ok(()));
+        assert_eq!(must_include(requisite(None), &[zone("b")]), Ok(()));
     }
 
     #[test]

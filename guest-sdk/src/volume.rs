@@ -1,5 +1,6 @@
 //! Types that several services share: a volume, its capabilities, its size.
 
+use crate::attributes;
 use crate::error::Error;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -24,8 +25,7 @@ impl Volume {
     /// Sets the volume context: data for the node. It must stay the same as long as the volume exists.
     #[must_use]
     pub fn with_context(mut self, context: &[(&str, &str)]) -> Self {
-        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
-        self.context.extend(context.iter().map(owned));
+        self.context.extend(attributes::owned(context));
         self
     }
 }

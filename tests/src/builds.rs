@@ -18,7 +18,7 @@ const SEVEN_BITS: usize = 0x7f;
 pub fn build_of(plugin: &str, mark: &str) -> Result<Vec<u8>, Failure> {
     let component = Workspace::locate()?.component(plugin);
     let mut wasm =
-        fs::read(&component).map_err(Failure::io(format!("read {}", component.display())))?;
+        fs::read(&component).map_err(Failure::cannot(format!("read {}", component.display())))?;
     mark_as(&mut wasm, mark);
     Ok(wasm)
 }
@@ -30,12 +30,12 @@ pub fn put(build: &[u8], to: &Path) -> Result<(), Failure> {
     let aside = PathBuf::from(aside);
     fs::write(&aside, build)
         .and_then(|()| fs::rename(&aside, to))
-        .map_err(Failure::io(format!("replace {}", to.display())))
+        .map_err(Failure::cannot(format!("replace {}", to.display())))
 }
 
 /// Writes it in pieces over the existing file, as `cp` does: for a moment the file is incomplete.
 pub fn put_in_pieces(build: &[u8], to: &Path, pieces: usize) -> Result<(), Failure> {
-    let failed = || Failure::io(format!("write {}", to.display()));
+    let failed = || Failure::cannot(format!("write {}", to.display()));
     let mut file = fs::File::create(to).map_err(failed())?;
     for piece in build.chunks(build.len().div_ceil(pieces.max(1))) {
         file.write_all(piece).map_err(failed())?;

@@ -32,8 +32,8 @@ impl Child {
     /// All children of a host that run now with this subcommand.
     pub fn all_of(host: u32, subcommand: &str) -> Result<Vec<Self>, Failure> {
         let mut found = Vec::new();
-        for entry in fs::read_dir("/proc").map_err(Failure::io("list /proc"))? {
-            let entry = entry.map_err(Failure::io("list /proc"))?;
+        for entry in fs::read_dir("/proc").map_err(Failure::cannot("list /proc"))? {
+            let entry = entry.map_err(Failure::cannot("list /proc"))?;
             let id = entry.file_name().to_string_lossy().into_owned();
             if !id.bytes().all(|byte| byte.is_ascii_digit()) {
                 continue;
@@ -109,7 +109,7 @@ impl Child {
         let sent = pid.map_or(Err(io::ErrorKind::NotFound.into()), |pid| {
             kill_process(pid, signal).map_err(io::Error::from)
         });
-        sent.map_err(Failure::io(format!("kill {}", self.id)))
+        sent.map_err(Failure::cannot(format!("kill {}", self.id)))
     }
 
     fn is_of(&self, host: u32, subcommand: &str) -> bool {
@@ -127,14 +127,14 @@ impl Child {
 
     fn read(&self, name: &str) -> Result<String, Failure> {
         let file = PathBuf::from(format!("/proc/{}/{name}", self.id));
-        fs::read_to_string(&file).map_err(Failure::io(format!("read {}", file.display())))
+        fs::read_to_string(&file).map_err(Failure::cannot(format!("read {}", file.display())))
     }
 }
 
 /// The descriptors of any process, and their targets. A descriptor that is closed meanwhile is left out.
 pub fn descriptors(id: &str) -> Result<BTreeMap<String, String>, Failure> {
     let folder = format!("/proc/{id}/fd");
-    let entries = fs::read_dir(&folder).map_err(Failure::io(format!("list {folder}")))?;
+    let entries = fs::read_dir(&folder).map_err(Failure::cannot(format!("list {folder}")))?;
     let entries = entries.filter_map(Result::ok);
     Ok(entries
         .filter_map(|entry| {

@@ -138,7 +138,6 @@ fn said<T>(answer: &Result<T, Status>) -> (Code, &str) {
 }
 
 fn status<T>(answer: Result<T, Status>) -> Result<T, Failure> {
-    answer.map_err(|status| Failure::Unexpected {
-        what: format!("{:?}: {}", status.code(), status.message()),
-    })
+    answer
+        .map_err(|status| Failure::Unexpected(format!("{:?}: {}", status.code(), status.message())))
 }

@@ -65,7 +65,7 @@ pub fn of_component(directory: &Path, driver: &str, component: &Path) -> Result<
 /// Copies the built plugins/directory.
 pub fn copy_component(to: &Path) -> Result<(), Failure> {
     let built = Workspace::locate()?.component("directory");
-    fs::copy(&built, to).map_err(Failure::io(format!("copy {}", built.display())))?;
+    fs::copy(&built, to).map_err(Failure::cannot(format!("copy {}", built.display())))?;
     Ok(())
 }
 
@@ -85,6 +85,6 @@ fn document(plugin: &str, driver: &str, component: &Path, pool: &Path) -> String
 
 fn write(directory: &Path, name: &str, text: &str) -> Result<PathBuf, Failure> {
     let path = directory.join(format!("{name}.yaml"));
-    fs::write(&path, text).map_err(Failure::io(format!("write {}", path.display())))?;
+    fs::write(&path, text).map_err(Failure::cannot(format!("write {}", path.display())))?;
     Ok(path)
 }

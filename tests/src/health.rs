@@ -22,7 +22,7 @@ impl Health {
         TcpListener::bind("127.0.0.1:0")
             .and_then(|listener| listener.local_addr())
             .map(Self)
-            .map_err(Failure::io("find a free port"))
+            .map_err(Failure::cannot("find a free port"))
     }
 
     /// The address for the command line.
@@ -32,7 +32,7 @@ impl Health {
 
     /// Status and body of a check.
     pub fn get(&self, path: &str) -> Result<(String, String), Failure> {
-        let failed = || Failure::io(format!("ask {path} of the host"));
+        let failed = || Failure::cannot(format!("ask {path} of the host"));
         let mut stream = TcpStream::connect(self.0).map_err(failed())?;
         write!(stream, "GET {path} HTTP/1.0\r\n\r\n").map_err(failed())?;
         let mut answer = String::new();
@@ -53,9 +53,9 @@ impl Health {
                 return Ok(());
             }
             if start.elapsed() > PATIENCE {
-                return Err(Failure::Unexpected {
-                    what: format!("{path} does not become {status} {body:?}, it is {answer:?}"),
-                });
+                return Err(Failure::Unexpected(format!(
+                    "{path} does not become {status} {body:?}, it is {answer:?}"
+                )));
             }
             thread::sleep(PAUSE);
         }

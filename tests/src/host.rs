@@ -138,7 +138,7 @@ impl Host {
         // An unprivileged user could not read code that root compiled.
         if split.is_none_or(|user| user == 0) {
             compiled::seed(&options.data, &options.backends)
-                .map_err(Failure::io("share compiled plugins with the host"))?;
+                .map_err(Failure::cannot("share compiled plugins with the host"))?;
         }
         let mut served = Served::start(&options)?;
         let sockets = served.sockets()?;
@@ -301,7 +301,7 @@ fn split_off(
 ) -> Result<Mounting, Failure> {
     let own = |name: &str| {
         let path = place.root().join(name);
-        fs::create_dir(&path).map_err(Failure::io(format!("create {}", path.display())))?;
+        fs::create_dir(&path).map_err(Failure::cannot(format!("create {}", path.display())))?;
         Ok::<_, Failure>(path)
     };
     if user != 0 {
@@ -323,7 +323,8 @@ fn split_off(
     mount_at(options, &socket);
     options.wrapper.splice(0..0, without_rights(user));
     for path in [&options.data, &options.sockets, &place.root().to_owned()] {
-        chown(path, Some(user), None).map_err(Failure::io(format!("chown {}", path.display())))?;
+        chown(path, Some(user), None)
+            .map_err(Failure::cannot(format!("chown {}", path.display())))?;
     }
     Ok(mounting)
 }
@@ -340,11 +341,11 @@ fn mount_at(options: &mut ServeOptions, socket: &Path) {
 /// The build directory may be accessible only to its owner: another user gets a program, a plugin and a document beside the host's directories.
 fn readable(place: &Place, options: &mut ServeOptions) -> Result<(), Failure> {
     let program = place.root().join("wasmount");
-    fs::copy(&options.program, &program).map_err(Failure::io("copy the host's program"))?;
+    fs::copy(&options.program, &program).map_err(Failure::cannot("copy the host's program"))?;
     let (document, component) = documents::directory_of_its_own(place.root(), "directory")?;
     for (file, mode) in [(&program, 0o755), (&document, 0o644), (&component, 0o644)] {
         fs::set_permissions(file, Permissions::from_mode(mode))
-            .map_err(Failure::io(format!("chmod {}", file.display())))?;
+            .map_err(Failure::cannot(format!("chmod {}", file.display())))?;
     }
     options.program = program;
     options.backends = vec![document];

@@ -59,7 +59,7 @@ fn look(host: &Host, pool: &Path) -> Result<Vec<String>, Failure> {
     let kubelet = host.kubelet();
     let real = kubelet
         .canonicalize()
-        .map_err(Failure::io(format!("resolve {}", kubelet.display())))?;
+        .map_err(Failure::cannot(format!("resolve {}", kubelet.display())))?;
     let say = |what: &'static str| move |path: PathBuf| format!("{what}: {}", path.display());
     let mut found: Vec<String> = Vec::new();
     found.extend(
@@ -127,6 +127,6 @@ fn entries(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     });
     match read {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        read => read.map_err(Failure::io(format!("list {}", directory.display()))),
+        read => read.map_err(Failure::cannot(format!("list {}", directory.display()))),
     }
 }

@@ -11,10 +11,10 @@ const DEVICES: &str = "/sys/block";
 
 /// Names such as `loop7`, in order, of the devices with a backing file that is, or was, below a directory.
 pub fn backed_below(directory: &Path) -> Result<Vec<String>, Failure> {
-    let entries = fs::read_dir(DEVICES).map_err(Failure::io(format!("list {DEVICES}")))?;
+    let entries = fs::read_dir(DEVICES).map_err(Failure::cannot(format!("list {DEVICES}")))?;
     let mut found = Vec::new();
     for entry in entries {
-        let entry = entry.map_err(Failure::io(format!("list {DEVICES}")))?;
+        let entry = entry.map_err(Failure::cannot(format!("list {DEVICES}")))?;
         // Absent if the device has no backing file, and for all other devices.
         let backing = fs::read_to_string(entry.path().join("loop/backing_file"));
         let is_below = |backing: String| Path::new(backing.trim_end()).starts_with(directory);
@@ -28,7 +28,7 @@ pub fn backed_below(directory: &Path) -> Result<Vec<String>, Failure> {
 
 /// The backing files of all loop devices, as the kernel names them.
 pub fn backing_files() -> Result<Vec<String>, Failure> {
-    let entries = fs::read_dir(DEVICES).map_err(Failure::io(format!("list {DEVICES}")))?;
+    let entries = fs::read_dir(DEVICES).map_err(Failure::cannot(format!("list {DEVICES}")))?;
     let backing = |entry: fs::DirEntry| entry.path().join("loop/backing_file");
     // Absent if the device has no backing file, and for all other devices.
     let files = entries.flatten().map(backing).flat_map(fs::read_to_string);

@@ -44,15 +44,15 @@ impl LoopDisk {
 
     /// The same with another file system: `xfs` and `btrfs` share blocks.
     pub fn mount_as(file_system: &str, path: &Path, bytes: u64) -> Result<Self, Failure> {
-        let folder = tempfile::tempdir().map_err(Failure::io("make a temporary directory"))?;
+        let folder = tempfile::tempdir().map_err(Failure::cannot("make a temporary directory"))?;
         // As the kernel will name it.
         let root = folder.path().canonicalize();
         let image = root
             .map(|root| root.join(IMAGE))
-            .map_err(Failure::io("resolve the temporary directory"))?;
+            .map_err(Failure::cannot("resolve the temporary directory"))?;
         File::create(&image)
             .and_then(|file| file.set_len(bytes))
-            .map_err(Failure::io(format!("make {}", image.display())))?;
+            .map_err(Failure::cannot(format!("make {}", image.display())))?;
         let mut make = Command::new(format!("mkfs.{file_system}"));
         make.arg("-q");
         if file_system == "ext4" {
@@ -95,16 +95,17 @@ impl LoopDisk {
         // A mount namespace that was created meanwhile has a copy of the mount. As long as there is a copy, a new mount would be the dead one again.
         while !loop_devices::backed_below(&self.image)?.is_empty() {
             if start.elapsed() > PATIENCE {
-                return Err(Failure::Unexpected {
-                    what: format!("{} is still mounted somewhere", self.path.display()),
-                });
+                return Err(Failure::Unexpected(format!(
+                    "{} is still mounted somewhere",
+                    self.path.display()
+                )));
             }
             thread::sleep(LOOK);
         }
         // Devices get new numbers at every boot: another file system has the number now.
         let place_holder = self.image.with_extension("other");
         fs::write(&place_holder, [0; SECTOR])
-            .map_err(Failure::io(format!("write {}", place_holder.display())))?;
+            .map_err(Failure::cannot(format!("write {}", place_holder.display())))?;
         let mut take = Command::new("losetup");
         let taken = command::read(take.args(["--find", "--show"]).arg(&place_holder))?;
         let attached = self.attach();

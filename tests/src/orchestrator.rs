@@ -106,7 +106,7 @@ impl Orchestrator {
             .join(hash)
             .join("globalmount");
         std::fs::create_dir_all(&staging)
-            .map_err(Failure::io(format!("create {}", staging.display())))?;
+            .map_err(Failure::cannot(format!("create {}", staging.display())))?;
         let target = self.target(name, "first-pod")?;
         Ok(Volume {
             id,
@@ -124,7 +124,7 @@ impl Orchestrator {
             .join("volumes/kubernetes.io~csi")
             .join(name);
         std::fs::create_dir_all(&directory)
-            .map_err(Failure::io(format!("create {}", directory.display())))?;
+            .map_err(Failure::cannot(format!("create {}", directory.display())))?;
         Ok(directory.join("mount"))
     }
 
@@ -262,13 +262,13 @@ impl Volume {
     /// Writes a file as the pod would.
     pub fn write(&self, content: &str) -> Result<(), Failure> {
         let file = self.target.join("data");
-        std::fs::write(&file, content).map_err(Failure::io(format!("write {}", file.display())))
+        std::fs::write(&file, content).map_err(Failure::cannot(format!("write {}", file.display())))
     }
 
     /// Reads that file through the pod's target path, or another mount of the volume.
     pub fn read_at(&self, mount: &Path) -> Result<String, Failure> {
         let file = mount.join("data");
-        std::fs::read_to_string(&file).map_err(Failure::io(format!("read {}", file.display())))
+        std::fs::read_to_string(&file).map_err(Failure::cannot(format!("read {}", file.display())))
     }
 }
 
@@ -293,7 +293,5 @@ where
 }
 
 fn refused(what: &str, status: &Status) -> Failure {
-    Failure::Unexpected {
-        what: format!("{what}: {:?}: {}", status.code(), status.message()),
-    }
+    Failure::Unexpected(format!("{what}: {:?}: {}", status.code(), status.message()))
 }

@@ -22,13 +22,13 @@ pub async fn token_on(
             "containers": [{ "name": "c", "image": "none" }],
         },
     }))
-    .map_err(Failure::kubernetes(what.clone()))?;
+    .map_err(Failure::cannot(what.clone()))?;
     let pods = Api::<Pod>::namespaced(client.clone(), namespace);
     let parameters = PostParams::default();
     let pod = pods
         .create(&parameters, &pod)
         .await
-        .map_err(Failure::kubernetes(what.clone()))?;
+        .map_err(Failure::cannot(what.clone()))?;
     let request = TokenRequest {
         spec: Some(TokenRequestSpec {
             bound_object_ref: Some(BoundObjectReference {
@@ -43,12 +43,9 @@ pub async fn token_on(
     };
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), namespace);
     let given = accounts.create_token_request(account, &parameters, &request);
-    let status = given
-        .await
-        .map_err(Failure::kubernetes(what.clone()))?
-        .status;
+    let status = given.await.map_err(Failure::cannot(what.clone()))?.status;
     let token = status.and_then(|it| it.token);
-    token.ok_or_else(|| Failure::Unexpected {
-        what: format!("{what} was asked for, and the answer has none"),
+    token.ok_or_else(|| {
+        Failure::Unexpected(format!("{what} was asked for, and the answer has none"))
     })
 }

@@ -23,7 +23,7 @@ pub struct Relay {
 impl Relay {
     /// Starts a relay to a server.
     pub async fn start(to: SocketAddr) -> Result<Self, Failure> {
-        let failed = || Failure::io("listen for a relay");
+        let failed = || Failure::cannot("listen for a relay");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .map_err(failed())?;

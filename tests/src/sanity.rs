@@ -93,11 +93,15 @@ impl SanityRun<'_> {
         let output = command::try_read(&mut self.command(tool, &report)?)?;
         let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
         printed.push_str(&String::from_utf8_lossy(&output.stderr));
-        let text = fs::read_to_string(&report).map_err(|error| Failure::Unexpected {
-            what: format!("csi-sanity wrote no report ({error}); it said:\n{printed}"),
+        let text = fs::read_to_string(&report).map_err(|error| {
+            Failure::Unexpected(format!(
+                "csi-sanity wrote no report ({error}); it said:\n{printed}"
+            ))
         })?;
-        let mut outcome = parse(&text).ok_or_else(|| Failure::Unexpected {
-            what: format!("csi-sanity's report is not Ginkgo's; it said:\n{printed}"),
+        let mut outcome = parse(&text).ok_or_else(|| {
+            Failure::Unexpected(format!(
+                "csi-sanity's report is not Ginkgo's; it said:\n{printed}"
+            ))
         })?;
         outcome.output = printed;
         Ok(outcome)
@@ -134,7 +138,7 @@ impl SanityRun<'_> {
 
     fn written(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
         let path = self.directory.join(format!("sanity-{name}.yaml"));
-        fs::write(&path, text).map_err(Failure::io(format!("write {}", path.display())))?;
+        fs::write(&path, text).map_err(Failure::cannot(format!("write {}", path.display())))?;
         Ok(path)
     }
 }

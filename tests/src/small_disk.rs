@@ -54,13 +54,13 @@ impl SmallDisk {
     /// Fills it to the last byte.
     pub fn fill(&self) -> Result<(), Failure> {
         let path = self.path.join(FILLING);
-        fill(&path).map_err(Failure::io(format!("fill {}", path.display())))
+        fill(&path).map_err(Failure::cannot(format!("fill {}", path.display())))
     }
 
     /// Frees all of that.
     pub fn free(&self) -> Result<(), Failure> {
         let path = self.path.join(FILLING);
-        fs::remove_file(&path).map_err(Failure::io(format!("remove {}", path.display())))
+        fs::remove_file(&path).map_err(Failure::cannot(format!("remove {}", path.display())))
     }
 }
 
@@ -88,8 +88,5 @@ fn fill(path: &Path) -> io::Result<()> {
 }
 
 fn failed(what: &str, path: &Path, errno: rustix::io::Errno) -> Failure {
-    Failure::Io {
-        what: format!("{what} {}", path.display()),
-        source: errno.into(),
-    }
+    Failure::cannot(format!("{what} {}", path.display()))(errno)
 }

@@ -59,10 +59,10 @@ impl Strace {
     }
 
     fn attach(host: u32, expressions: &[String], calls: &Path) -> Result<Self, Failure> {
-        let words = NamedTempFile::new().map_err(Failure::io("make a temporary file"))?;
+        let words = NamedTempFile::new().map_err(Failure::cannot("make a temporary file"))?;
         let errors = words
             .reopen()
-            .map_err(Failure::io("open the temporary file again"))?;
+            .map_err(Failure::cannot("open the temporary file again"))?;
         let mut command = Command::new("strace");
         command
             .args(["-f", "-s", STRING_BYTES, "-p", &host.to_string(), "-o"])
@@ -75,7 +75,7 @@ impl Strace {
             .stdout(Stdio::null())
             .stderr(errors)
             .spawn()
-            .map_err(|source| command::start_failure(&command, source))?;
+            .map_err(command::cannot_start(&command))?;
         let mut strace = Self { child };
         let start = Instant::now();
         loop {
@@ -86,18 +86,15 @@ impl Strace {
             let ended = strace
                 .child
                 .try_wait()
-                .map_err(Failure::io("look at strace"))?;
+                .map_err(Failure::cannot("look at strace"))?;
             if let Some(status) = ended {
-                return Err(Failure::Command {
-                    command: command::describe(&command),
-                    status,
-                    words: format!(": {}", said.trim()),
-                });
+                return Err(command::failed(&command, status, said.trim()));
             }
             if start.elapsed() > ATTACH {
-                return Err(Failure::Unexpected {
-                    what: format!("strace did not attach: {}", said.trim()),
-                });
+                return Err(Failure::Unexpected(format!(
+                    "strace did not attach: {}",
+                    said.trim()
+                )));
             }
             thread::sleep(LOOK);
         }
@@ -107,7 +104,7 @@ impl Strace {
 impl Recording {
     /// Records which of these calls are made from now on.
     pub fn begin(host: u32, syscalls: &[&str]) -> Result<Self, Failure> {
-        let calls = NamedTempFile::new().map_err(Failure::io("make a temporary file"))?;
+        let calls = NamedTempFile::new().map_err(Failure::cannot("make a temporary file"))?;
         let trace = format!("trace={}", syscalls.join(","));
         let strace = Strace::attach(host, &[trace], calls.path())?;
         Ok(Self { strace, calls })
@@ -128,8 +125,9 @@ impl Recording {
         // SIGTERM, so that strace writes everything before it exits.
         let _ = kill_process(Pid::from_child(&self.strace.child), Signal::TERM);
         let ended = self.strace.child.wait();
-        ended.map_err(Failure::io("wait for strace"))?;
-        fs::read_to_string(self.calls.path()).map_err(Failure::io("read what strace has written"))
+        ended.map_err(Failure::cannot("wait for strace"))?;
+        fs::read_to_string(self.calls.path())
+            .map_err(Failure::cannot("read what strace has written"))
     }
 }
 

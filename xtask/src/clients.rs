@@ -37,15 +37,12 @@ pub struct Clients {
 impl Clients {
     /// Connects to a socket.
     pub async fn connect(socket: &Path) -> Result<Self, Failure> {
-        let failed = |source| Failure::Connect {
-            socket: socket.to_owned(),
-            source,
-        };
+        let failed = || Failure::cannot(format!("connect to {}", socket.display()));
         let channel = Endpoint::from_shared(format!("unix://{}", socket.display()))
-            .map_err(failed)?
+            .map_err(failed())?
             .connect()
             .await
-            .map_err(failed)?;
+            .map_err(failed())?;
         Ok(Self {
             identity: IdentityClient::new(channel.clone()),
             controller: ControllerClient::new(channel.clone()),
@@ -60,18 +57,16 @@ impl Clients {
     pub async fn ready(&mut self) -> Result<(), Failure> {
         let start = Instant::now();
         loop {
-            let said = match self.ask().await {
+            let answer = match self.ask().await {
                 Ok(true) => return Ok(()),
                 Ok(false) => "not ready".to_owned(),
                 Err(status) => format!("{:?}: {}", status.code(), status.message()),
             };
             if start.elapsed() > READY {
-                return Err(Failure::Unexpected {
-                    what: format!(
-                        "the driver is not ready after {} s, it says: {said}",
-                        READY.as_secs()
-                    ),
-                });
+                return Err(Failure::Unexpected(format!(
+                    "the driver is not ready after {} s, it says: {answer}",
+                    READY.as_secs()
+                )));
             }
             sleep(ASK_AGAIN).await;
         }

@@ -3,7 +3,6 @@
 //! It knows Kubernetes and nothing of storage: the code that starts a cluster deploys the workload.
 
 pub mod access;
-pub mod control_plane;
 pub mod inside;
 pub mod lab;
 pub mod newcomer;
@@ -57,28 +56,28 @@ fn random<const N: usize>() -> [u8; N] {
 /// A client with the credentials of a kubeconfig.
 pub async fn client(kubeconfig: &Path) -> Result<Client, Failure> {
     let what = || format!("use {}", kubeconfig.display());
-    let file = Kubeconfig::read_from(kubeconfig).map_err(Failure::kubernetes(what()))?;
+    let file = Kubeconfig::read_from(kubeconfig).map_err(Failure::cannot(what()))?;
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
         .await
-        .map_err(Failure::kubernetes(what()))?;
-    Client::try_from(config).map_err(Failure::kubernetes(what()))
+        .map_err(Failure::cannot(what()))?;
+    Client::try_from(config).map_err(Failure::cannot(what()))
 }
 
 /// Whether the API server reports that it is ready.
-async fn ready(client: &Client) -> Result<(), Failure> {
+pub async fn ready(client: &Client) -> Result<(), Failure> {
     let failed = "ask the API server whether it is ready";
     let request = Request::get("/readyz")
         .body(Vec::new())
-        .map_err(Failure::kubernetes(failed))?;
+        .map_err(Failure::cannot(failed))?;
     client
         .request_text(request)
         .await
         .map(drop)
-        .map_err(Failure::kubernetes(failed))
+        .map_err(Failure::cannot(failed))
 }
 
 /// Addresses to try: the loopback device has all of 127.0.0.0/8 (RFC 1122 §3.2.1.3), so that clusters need not share ports.
-fn loopback_addresses() -> impl Iterator<Item = Ipv4Addr> {
+pub fn loopback_addresses() -> impl Iterator<Item = Ipv4Addr> {
     (0..ATTEMPTS).map(|_| {
         let [a, b, c] = random();
         // The first and the last address of a network are not host addresses.

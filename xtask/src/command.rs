@@ -1,22 +1,19 @@
 //! Runs other programs: blocking, without standard input (there may be no user to type), and with errors that name the whole command.
 
 use crate::failure::Failure;
-use std::process::{Command, Output, Stdio};
+use std::io;
+use std::process::{Command, ExitStatus, Output, Stdio};
 
 /// Runs it; its output goes to our standard output and error.
 pub fn run(command: &mut Command) -> Result<(), Failure> {
     let status = command
         .stdin(Stdio::null())
         .status()
-        .map_err(|source| start_failure(command, source))?;
+        .map_err(cannot_start(command))?;
     if status.success() {
         return Ok(());
     }
-    Err(Failure::Command {
-        command: describe(command),
-        status,
-        words: String::new(),
-    })
+    Err(failed(command, status, ""))
 }
 
 /// Runs it and returns its standard output; its standard error becomes part of the failure.
@@ -25,12 +22,8 @@ pub fn read(command: &mut Command) -> Result<String, Failure> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let words = String::from_utf8_lossy(&output.stderr);
-    Err(Failure::Command {
-        command: describe(command),
-        status: output.status,
-        words: format!(": {}", words.trim()),
-    })
+    let reason = String::from_utf8_lossy(&output.stderr);
+    Err(failed(command, output.status, reason.trim()))
 }
 
 /// Runs it and returns all of its output, whatever its status.
@@ -38,11 +31,11 @@ pub fn try_read(command: &mut Command) -> Result<Output, Failure> {
     command
         .stdin(Stdio::null())
         .output()
-        .map_err(|source| start_failure(command, source))
+        .map_err(cannot_start(command))
 }
 
 /// The program and its arguments as a user would type them.
-pub fn describe(command: &Command) -> String {
+fn describe(command: &Command) -> String {
     std::iter::once(command.get_program())
         .chain(command.get_args())
         .map(|word| word.to_string_lossy())
@@ -50,12 +43,16 @@ pub fn describe(command: &Command) -> String {
         .join(" ")
 }
 
-/// The failure of a program that could not be started.
-pub fn start_failure(command: &Command, source: std::io::Error) -> Failure {
-    Failure::Start {
-        command: describe(command),
-        source,
-    }
+/// The failure of a program that could not be started, for `map_err`.
+pub fn cannot_start(command: &Command) -> impl FnOnce(io::Error) -> Failure + use<> {
+    Failure::cannot(format!("start `{}`", describe(command)))
+}
+
+/// The failure of a program that ran; `reason` is the end of its error output, empty if it went to the terminal.
+pub fn failed(command: &Command, status: ExitStatus, reason: &str) -> Failure {
+    let command = describe(command);
+    let separator = if reason.is_empty() { "" } else { ": " };
+    Failure::Unexpected(format!("`{command}` failed ({status}){separator}{reason}"))
 }
 
 #[cfg(test)]

@@ -9,22 +9,19 @@ mod interrupt;
 mod journey;
 mod namespace;
 mod report;
-mod requests;
-mod tear_down;
 
 use crate::clients::Clients;
 use crate::failure::Failure;
 use crate::packages;
 use crate::place::{self, Place};
 use crate::plugins;
-use crate::say::{Console, Tone};
+use crate::say::{self, Tone};
 use crate::served::{ServeOptions, Served};
 use crate::tools::CSI_SANITY_5_4;
 use crate::workspace::Workspace;
-use findings::{Findings, Inventory};
+use findings::{Findings, inventory};
 use interrupt::Interrupt;
 use journey::Journey;
-use report::Report;
 use std::path::{Path, PathBuf};
 
 /// The plugin that the demo serves.
@@ -45,35 +42,32 @@ pub struct DemoOptions {
 }
 
 /// Runs the demo.
-pub fn run(workspace: &Workspace, console: &Console, options: &DemoOptions) -> Result<(), Failure> {
+pub fn run(workspace: &Workspace, options: &DemoOptions) -> Result<(), Failure> {
     if !options.prepared {
         // Resolved first: the build below may replace the file of the running program.
-        let program = std::env::current_exe().map_err(Failure::io("find the running program"))?;
-        packages::install(packages::DEMO, console)?;
-        console.line("building the plugins and the host (minutes the first time)");
-        plugins::build(workspace, console)?;
+        let program =
+            std::env::current_exe().map_err(Failure::cannot("find the running program"))?;
+        packages::install(packages::DEMO)?;
+        say::line("building the plugins and the host (minutes the first time)");
+        plugins::build(workspace)?;
         plugins::build_host(workspace)?;
-        namespace::enter(&program, console, options)?;
+        namespace::enter(&program, options)?;
     }
     for leftover in place::sweep(PREFIX) {
-        console.line(&format!(
+        say::line(&format!(
             "removed {}, left by a killed run",
             leftover.display()
         ));
     }
-    serve_and_play(workspace, console, options)
+    serve_and_play(workspace, options)
 }
 
-fn serve_and_play(
-    workspace: &Workspace,
-    console: &Console,
-    options: &DemoOptions,
-) -> Result<(), Failure> {
+fn serve_and_play(workspace: &Workspace, options: &DemoOptions) -> Result<(), Failure> {
     // One thread: the kernel signals the driver to end when the thread that started it ends.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(Failure::io("start the async runtime"))?;
+        .map_err(Failure::cannot("start the async runtime"))?;
     let mut interrupt = runtime.block_on(async { Interrupt::listen() })?;
     let place = Place::create(PREFIX)?;
     let mut served = Served::start(&ServeOptions {
@@ -95,68 +89,66 @@ fn serve_and_play(
         log: place.log(),
     })?;
     let socket = served.sockets()?.into_iter().next().unwrap_or_default();
-    console.line(&format!(
+    say::line(&format!(
         "serving plugins/{PLUGIN} on {}\n",
         socket.display()
     ));
 
-    let played = runtime.block_on(play(&place, &socket, console, &mut interrupt));
+    let played = runtime.block_on(play(&place, &socket, &mut interrupt));
     if options.keep && played.is_ok() {
-        keep(console, &place, &socket);
+        keep(&place, &socket);
         runtime.block_on(interrupt.wait());
-        console.line("\nending");
+        say::line("\nending");
     }
     // Closes our connection, for which the driver would wait. Signals are still handled here: a second Ctrl-C does not disturb the end.
     drop(runtime);
     let ended = served.terminate();
     let left = place.take_away()?;
     if !left.is_empty() {
-        console.line(&format!("unmounted at the end: {}", left.len()));
+        say::line(&format!("unmounted at the end: {}", left.len()));
     }
     let bad = played?;
     ended?;
     if bad > 0 {
-        return Err(Failure::Findings { bad });
+        return Err(Failure::Unexpected(format!(
+            "{bad} of the demo's findings are bad"
+        )));
     }
     Ok(())
 }
 
 /// The orchestrator's part, from the first call to the last finding; returns how many findings are bad.
-async fn play(
-    place: &Place,
-    socket: &Path,
-    console: &Console,
-    interrupt: &mut Interrupt,
-) -> Result<usize, Failure> {
+async fn play(place: &Place, socket: &Path, interrupt: &mut Interrupt) -> Result<usize, Failure> {
     let mut clients = Clients::connect(socket).await?;
     interrupt.or(clients.ready()).await??;
-    let mut report = Report::new(console);
     let driver = socket.parent().and_then(Path::file_name);
     let mut journey = Journey::new(clients, &place.kubelet(), driver.unwrap_or_default());
-    let asked = interrupt.or(journey.ask(&mut report)).await?;
+    let asked = interrupt.or(journey.ask()).await?;
     // The GetCapacity call has set up the pool: everything created from here on belongs to a volume.
-    let before = Inventory::of(&place.data())?;
+    let before = inventory(&place.data())?;
     let used = match asked {
-        Ok(()) => interrupt.or(journey.set_up_and_use(&mut report)).await,
+        Ok(()) => interrupt.or(Box::pin(journey.set_up_and_use())).await,
         Err(stopped) => Ok(Err(stopped)),
     };
-    journey.tear_down(&mut report).await;
-    report.end();
+    journey.tear_down().await;
     // A rejected call is one of the findings.
     let _ = used?;
     let findings = Findings {
-        failed: report.failed(),
+        failed: journey.report().failed().to_vec(),
         data: journey.data(),
         mounts: place.mounts()?,
-        new_files: Inventory::of(&place.data())?.beyond(&before),
+        new_files: inventory(&place.data())?
+            .difference(&before)
+            .cloned()
+            .collect(),
     };
-    Ok(findings.say(console))
+    Ok(findings.say())
 }
 
-fn keep(console: &Console, place: &Place, socket: &Path) {
+fn keep(place: &Place, socket: &Path) {
     let below = |name: &str| -> PathBuf { place.paths().join(name) };
-    console.heading("\nThe driver keeps serving; Ctrl-C ends it. Try in another terminal:");
-    console.line(&format!(
+    say::heading("\nThe driver keeps serving; Ctrl-C ends it. Try in another terminal:");
+    say::line(&format!(
         "  tail -f {log}\n\n  \
          \"$(cargo xtask tools | head -n 1)\" --csi.endpoint unix://{socket} \\\n    \
          --csi.mountdir {mounts} \\\n    \
@@ -167,7 +159,7 @@ fn keep(console: &Console, place: &Place, socket: &Path) {
         mounts = below("sanity-mount").display(),
         staging = below("sanity-staging").display(),
     ));
-    console.line(&console.paint(
+    say::line(&say::paint(
         Tone::Quiet,
         &format!(
             "  (csi-sanity {}, the test suite of the CSI project; it is built with Go)",

@@ -2,7 +2,7 @@
 
 use crate::command;
 use crate::failure::Failure;
-use crate::say::Console;
+use crate::say;
 use crate::workspace::Workspace;
 use std::process::Command;
 
@@ -21,21 +21,17 @@ const CHECKS: [&str; 6] = [
 ];
 
 /// Checks licences, sources and bans.
-pub fn run(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
+pub fn run(workspace: &Workspace) -> Result<(), Failure> {
     let directory = workspace.tools().join(format!("cargo-deny-{VERSION}"));
     let program = directory.join("bin/cargo-deny");
     if !program.is_file() {
-        console.line(&format!("building cargo-deny {VERSION} (minutes)"));
+        say::line(&format!("building cargo-deny {VERSION} (minutes)"));
         let mut install = workspace.plain_cargo();
         install.args(["install", "cargo-deny", "--locked", "--version", VERSION]);
         command::run(install.arg("--root").arg(&directory))?;
     }
     let config = workspace.root().join("deny.toml");
-    let manifests = [
-        workspace.root().join("Cargo.toml"),
-        workspace.plugins_manifest(),
-    ];
-    for manifest in manifests {
+    for manifest in workspace.manifests() {
         let mut deny = Command::new(&program);
         deny.arg("--manifest-path").arg(manifest);
         command::run(deny.arg("--config").arg(&config).args(CHECKS))?;

@@ -4,8 +4,8 @@
 
 use crate::command;
 use crate::failure::Failure;
+use crate::files;
 use crate::workspace::Workspace;
-use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -54,10 +54,7 @@ pub fn print(workspace: &Workspace) -> Result<Vec<Printed>, Failure> {
 /// Writes all generated files.
 pub fn write(workspace: &Workspace) -> Result<(), Failure> {
     for Printed { path, text } in print(workspace)? {
-        fs::write(&path, text).map_err(|source| Failure::Io {
-            what: format!("write {}", path.display()),
-            source,
-        })?;
+        files::write(&path, text)?;
     }
     Ok(())
 }

@@ -8,9 +8,10 @@ pub mod root_filesystem;
 use self::archive::{Content, Image, write_layer};
 use crate::command;
 use crate::failure::Failure;
+use crate::files;
 use crate::packages;
 use crate::plugins;
-use crate::say::Console;
+use crate::say;
 use crate::tools::{self, Tool};
 use crate::workspace::Workspace;
 use std::fs;
@@ -44,12 +45,8 @@ pub struct ImageOptions {
 }
 
 /// Builds the host and its image.
-pub fn run(
-    workspace: &Workspace,
-    console: &Console,
-    options: &ImageOptions,
-) -> Result<(), Failure> {
-    packages::install(packages::IMAGE, console)?;
+pub fn run(workspace: &Workspace, options: &ImageOptions) -> Result<(), Failure> {
+    packages::install(packages::IMAGE)?;
     let program = if options.release {
         let arguments = ["--release", "--package", "wasmount"];
         command::run(workspace.cargo("build").args(arguments))?;
@@ -61,14 +58,14 @@ pub fn run(
     if options.fresh {
         root_filesystem::forget(workspace)?;
     }
-    let built = wasmount(workspace, console, &program, &options.name)?;
+    let built = wasmount(workspace, &program, &options.name)?;
     let path = match &options.output {
         None => built,
         Some(output) => fs::copy(&built, output)
             .map(|_| output.clone())
-            .map_err(Failure::io(format!("write {}", output.display())))?,
+            .map_err(Failure::cannot(format!("write {}", output.display())))?,
     };
-    console.line(&format!("{} is in {}", options.name, path.display()));
+    say::line(&format!("{} is in {}", options.name, path.display()));
     Ok(())
 }
 
@@ -78,14 +75,9 @@ pub fn wasmount_name() -> String {
 }
 
 /// Writes the image of a built host into a file.
-pub fn wasmount(
-    workspace: &Workspace,
-    console: &Console,
-    program: &Path,
-    name: &str,
-) -> Result<PathBuf, Failure> {
-    let root = root_filesystem::build(workspace, console)?;
-    let directory = directory(workspace)?;
+pub fn wasmount(workspace: &Workspace, program: &Path, name: &str) -> Result<PathBuf, Failure> {
+    let root = root_filesystem::build(workspace)?;
+    let directory = workspace.images();
     let stripped = directory.join("wasmount.stripped");
     // Debug information is most of a program's size.
     command::read(Command::new("strip").arg("-o").arg(&stripped).arg(program))?;
@@ -112,7 +104,7 @@ pub fn sidecars(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn sidecar(workspace: &Workspace, tool: &Tool) -> Result<PathBuf, Failure> {
-    let directory = directory(workspace)?;
+    let directory = workspace.images();
     let layer = directory.join(format!("{}.layer", tool.name));
     let program = tool.build(workspace)?;
     write_layer(&layer, &[(tool.name.to_owned(), Content::File(program))])?;
@@ -128,27 +120,16 @@ fn sidecar(workspace: &Workspace, tool: &Tool) -> Result<PathBuf, Failure> {
 
 /// The plugins of this repository that are backends, as built: for manifests that name a component by its path in the image.
 fn backends(workspace: &Workspace) -> Result<Vec<(String, Content)>, Failure> {
-    let plugins = workspace.plugins();
-    let entries =
-        fs::read_dir(&plugins).map_err(Failure::io(format!("read {}", plugins.display())))?;
-    let mut found: Vec<_> = entries
-        .flatten()
-        .filter(|it| it.path().join("backend.yaml").is_file())
-        .map(|it| workspace.component(&it.file_name().to_string_lossy()))
+    let plugins = files::entries(&workspace.plugins())?;
+    Ok(plugins
+        .into_iter()
+        .filter(|it| it.join("backend.yaml").is_file())
+        .filter_map(|it| Some(workspace.component(it.file_name()?.to_str()?)))
         // Plugins in other languages than Rust are built elsewhere, and are examples.
         .filter(|component| component.is_file())
         .filter_map(|component| {
-            let name = component.file_name()?.to_string_lossy().into_owned();
-            Some((format!("{PLUGINS}/{name}"), Content::File(component)))
+            let name = format!("{PLUGINS}/{}", component.file_name()?.to_str()?);
+            Some((name, Content::File(component)))
         })
-        .collect();
-    found.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok(found)
-}
-
-fn directory(workspace: &Workspace) -> Result<PathBuf, Failure> {
-    let directory = workspace.images();
-    fs::create_dir_all(&directory)
-        .map_err(Failure::io(format!("create {}", directory.display())))?;
-    Ok(directory)
+        .collect())
 }

@@ -12,6 +12,7 @@ pub mod demo;
 pub mod deny;
 pub mod deploy;
 pub mod failure;
+pub mod files;
 pub mod image;
 pub mod mountinfo;
 pub mod packages;

@@ -13,7 +13,7 @@ use xtask::demo::{self, DemoOptions};
 use xtask::failure::Failure;
 use xtask::image::{self, ImageOptions};
 use xtask::plugins::{self, Languages};
-use xtask::say::Console;
+use xtask::say;
 use xtask::test::{self, TestOptions};
 use xtask::workspace::Workspace;
 use xtask::{deny, deploy, python, tools};
@@ -88,52 +88,51 @@ enum Cluster {
 }
 
 fn main() -> ExitCode {
-    let console = Console::new();
-    match run(Arguments::parse().command, &console) {
+    match run(Arguments::parse().command) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(failure) => {
-            console.failure(&failure);
+            say::failure(&failure);
             ExitCode::FAILURE
         }
     }
 }
 
 /// Returns false if the command failed and has reported that itself.
-fn run(command: Command, console: &Console) -> Result<bool, Failure> {
+fn run(command: Command) -> Result<bool, Failure> {
     let workspace = Workspace::locate()?;
     match command {
         Command::Plugins { languages } => {
-            plugins::build_languages(&workspace, console, languages)?;
+            plugins::build_languages(&workspace, languages)?;
         }
         Command::Golden {
             command: Golden::Record,
-        } => plugins::record_golden(&workspace, console)?,
-        Command::Demo(options) => demo::run(&workspace, console, &options)?,
-        Command::Test(options) => return Ok(test::run(&workspace, console, &options)),
+        } => plugins::record_golden(&workspace)?,
+        Command::Demo(options) => demo::run(&workspace, &options)?,
+        Command::Test(options) => return Ok(test::run(&workspace, &options)),
         Command::Tools => {
             for tool in tools::ALL.into_iter().chain(tools::CLUSTER) {
-                console.line(&tool.build(&workspace)?.display().to_string());
+                say::line(&tool.build(&workspace)?.display().to_string());
             }
             let c_core = python::c_core(&workspace)?;
-            console.line(&c_core.packages.display().to_string());
+            say::line(&c_core.packages.display().to_string());
         }
         Command::Deploy => {
-            plugins::build_languages(&workspace, console, Languages::Rust)?;
+            plugins::build_languages(&workspace, Languages::Rust)?;
             plugins::build_host(&workspace)?;
             deploy::write(&workspace)?;
         }
-        Command::Image(options) => image::run(&workspace, console, &options)?,
-        Command::Cluster { command } => cluster(command, &workspace, console)?,
-        Command::Deny => deny::run(&workspace, console)?,
+        Command::Image(options) => image::run(&workspace, &options)?,
+        Command::Cluster { command } => cluster(command, &workspace)?,
+        Command::Deny => deny::run(&workspace)?,
     }
     Ok(true)
 }
 
-fn cluster(command: Cluster, workspace: &Workspace, console: &Console) -> Result<(), Failure> {
+fn cluster(command: Cluster, workspace: &Workspace) -> Result<(), Failure> {
     match command {
-        Cluster::Up => newcomer::up(workspace, console),
-        Cluster::Down => newcomer::down(workspace, console),
+        Cluster::Up => newcomer::up(workspace),
+        Cluster::Down => newcomer::down(workspace),
         Cluster::Kubectl { arguments } => newcomer::kubectl(workspace, &arguments),
         Cluster::Inside { supervise, lab } if supervise => inside::supervise(&lab),
         Cluster::Inside { lab, .. } => inside::first(&workspace.own_program(), &lab),

@@ -15,7 +15,7 @@ const MOUNT_POINT: usize = 4;
 
 /// Mount points at or below a directory, in the order in which they were mounted; a stacked mount point is listed more than once.
 pub fn mounts_below(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let table = fs::read(MOUNTINFO).map_err(Failure::io(format!("read {MOUNTINFO}")))?;
+    let table = fs::read(MOUNTINFO).map_err(Failure::cannot(format!("read {MOUNTINFO}")))?;
     Ok(below(&table, directory))
 }
 
@@ -28,10 +28,7 @@ pub fn unmount_below(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
             .or_else(|_| {
                 rustix::mount::unmount(mount, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH)
             })
-            .map_err(|error| Failure::Io {
-                what: format!("unmount {}", mount.display()),
-                source: error.into(),
-            })?;
+            .map_err(Failure::cannot(format!("unmount {}", mount.display())))?;
     }
     Ok(mounts)
 }
@@ -47,27 +44,16 @@ fn below(table: &[u8], directory: &Path) -> Vec<PathBuf> {
 
 /// The kernel writes space, tab, line break, backslash and `#` as a backslash and three octal digits.
 fn unescaped(field: &[u8]) -> PathBuf {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((first, tail)) = rest.split_first() {
-        match (first, tail) {
-            (
-                b'\\',
-                [
-                    a @ b'0'..=b'3',
-                    b @ b'0'..=b'7',
-                    c @ b'0'..=b'7',
-                    after @ ..,
-                ],
-            ) => {
-                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-                rest = after;
-            }
-            _ => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
+    let mut parts = field.split(|byte| *byte == b'\\');
+    let mut bytes = parts.next().unwrap_or_default().to_vec();
+    for part in parts {
+        let escape = part.split_at_checked(3).and_then(|(digits, rest)| {
+            let byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()?;
+            Some((byte, rest))
+        });
+        let (byte, rest) = escape.unwrap_or((b'\\', part));
+        bytes.push(byte);
+        bytes.extend(rest);
     }
     PathBuf::from(OsString::from_vec(bytes))
 }

@@ -2,52 +2,47 @@
 
 use crate::command;
 use crate::failure::Failure;
-use crate::say::Console;
+use crate::say;
 use std::env;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tempfile::TempPath;
 
-/// A program and the Debian package that contains it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Need {
-    /// The file name of the program; for other files, the whole path.
-    pub program: &'static str,
-    /// The Debian package.
-    pub package: &'static str,
-}
+/// A program and the Debian package that contains it: the file name of the program, or for other files, the whole path.
+pub type Need = (&'static str, &'static str);
 
 /// Programs of the demo: `unshare` for a run without root, `setpriv` so that the driver ends when its starter is killed.
-pub const DEMO: &[Need] = &[need("setpriv", "util-linux"), need("unshare", "util-linux")];
+pub const DEMO: &[Need] = &[("setpriv", "util-linux"), ("unshare", "util-linux")];
 
 /// Additional programs of the tests: file systems in a file, content that must never be formatted (partition tables, volumes of LVM, encrypted
 /// devices, another file system), interrupted system calls (kill at any point), a registry and another client of it.
 pub const TEST: &[Need] = &[
-    need("setpriv", "util-linux"),
-    need("unshare", "util-linux"),
-    need("blkid", "util-linux"),
-    need("blockdev", "util-linux"),
-    need("fsfreeze", "util-linux"),
-    need("mkswap", "util-linux"),
-    need("mount", "mount"),
-    need("losetup", "mount"),
-    need("mkfs.ext4", "e2fsprogs"),
-    need("debugfs", "e2fsprogs"),
-    need("mkfs.xfs", "xfsprogs"),
-    need("mkfs.btrfs", "btrfs-progs"),
-    need("sfdisk", "fdisk"),
-    need("pvcreate", "lvm2"),
-    need("cryptsetup", "cryptsetup-bin"),
-    need("mksquashfs", "squashfs-tools"),
-    need("strace", "strace"),
-    need("docker-registry", "docker-registry"),
-    need("skopeo", "skopeo"),
-    need("openssl", "openssl"),
-    need("script", "bsdutils"),
-    need("python3", "python3"),
-    need("pip3", "python3-pip"),
+    ("setpriv", "util-linux"),
+    ("unshare", "util-linux"),
+    ("blkid", "util-linux"),
+    ("blockdev", "util-linux"),
+    ("fsfreeze", "util-linux"),
+    ("mkswap", "util-linux"),
+    ("mount", "mount"),
+    ("losetup", "mount"),
+    ("mkfs.ext4", "e2fsprogs"),
+    ("debugfs", "e2fsprogs"),
+    ("mkfs.xfs", "xfsprogs"),
+    ("mkfs.btrfs", "btrfs-progs"),
+    ("sfdisk", "fdisk"),
+    ("pvcreate", "lvm2"),
+    ("cryptsetup", "cryptsetup-bin"),
+    ("mksquashfs", "squashfs-tools"),
+    ("strace", "strace"),
+    ("docker-registry", "docker-registry"),
+    ("skopeo", "skopeo"),
+    ("openssl", "openssl"),
+    ("script", "bsdutils"),
+    ("python3", "python3"),
+    ("pip3", "python3-pip"),
     CLANG,
     WASM_LD,
     WASI_LIBC,
@@ -55,25 +50,25 @@ pub const TEST: &[Need] = &[
 
 /// Programs of a cluster beside Kubernetes' own.
 pub const CLUSTER: &[Need] = &[
-    need("containerd", "containerd"),
-    need("runc", "runc"),
-    need("/usr/lib/cni/ptp", "containernetworking-plugins"),
-    need("busybox", "busybox-static"),
-    need("ip", "iproute2"),
-    need("losetup", "mount"),
-    need("nsenter", "util-linux"),
-    need("unshare", "util-linux"),
+    ("containerd", "containerd"),
+    ("runc", "runc"),
+    ("/usr/lib/cni/ptp", "containernetworking-plugins"),
+    ("busybox", "busybox-static"),
+    ("ip", "iproute2"),
+    ("losetup", "mount"),
+    ("nsenter", "util-linux"),
+    ("unshare", "util-linux"),
 ];
 
 /// Programs that make images.
-pub const IMAGE: &[Need] = &[need("mmdebstrap", "mmdebstrap"), need("strip", "binutils")];
+pub const IMAGE: &[Need] = &[("mmdebstrap", "mmdebstrap"), ("strip", "binutils")];
 
 /// Programs that build guests in C.
 pub const C: &[Need] = &[CLANG, WASM_LD, WASI_LIBC];
 
-const CLANG: Need = need("clang", "clang");
-const WASM_LD: Need = need("wasm-ld", "lld");
-const WASI_LIBC: Need = need("/usr/lib/wasm32-wasi/libc.a", "wasi-libc");
+const CLANG: Need = ("clang", "clang");
+const WASM_LD: Need = ("wasm-ld", "lld");
+const WASI_LIBC: Need = ("/usr/lib/wasm32-wasi/libc.a", "wasi-libc");
 
 /// Directories of system programs that are not in the PATH of an ordinary user.
 const SYSTEM_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/sbin"];
@@ -81,26 +76,24 @@ const SYSTEM_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/sbin"];
 /// Packages ask this program whether they may start a daemon; 101 forbids it (`/usr/share/doc/init-system-helpers/README.policy-rc.d.gz`).
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
-const fn need(program: &'static str, package: &'static str) -> Need {
-    Need { program, package }
-}
-
 /// Installs the missing packages, or reports what to install.
-pub fn install(needs: &[Need], console: &Console) -> Result<(), Failure> {
+pub fn install(needs: &[Need]) -> Result<(), Failure> {
     let packages = missing(needs, &search_path());
     if packages.is_empty() {
         return Ok(());
     }
     let list = packages.join(" ");
-    let by_hand = || Failure::Missing {
-        what: format!("Debian packages: {list}"),
-        next: format!("`apt-get install {list}` as root, or the like of your distribution"),
+    let by_hand = || {
+        Failure::missing(
+            format!("Debian packages: {list}"),
+            format!("`apt-get install {list}` as root, or the like of your distribution"),
+        )
     };
     if !rustix::process::geteuid().is_root() {
         return Err(by_hand());
     }
-    console.line(&format!("installing by apt-get: {list}"));
-    let _quiet = NothingStarts::begin();
+    say::line(&format!("installing by apt-get: {list}"));
+    let _policy = forbid_daemons();
     let apt = |arguments: &[&str]| {
         command::read(
             Command::new("apt-get")
@@ -116,41 +109,23 @@ pub fn install(needs: &[Need], console: &Console) -> Result<(), Failure> {
     Ok(())
 }
 
-/// While it lives, a package with a daemon does not start it (invoke-rc.d(8)): only the program is needed, not a change of the machine.
-struct NothingStarts {
-    /// Absent if the machine has a policy of its own, which is kept.
-    policy: Option<&'static Path>,
-}
-
-impl NothingStarts {
-    fn begin() -> Self {
-        let policy = Path::new(POLICY);
-        let written = File::options()
-            .write(true)
-            .create_new(true)
-            .mode(0o755)
-            .open(policy)
-            .and_then(|mut file| file.write_all(b"#!/bin/sh\nexit 101\n"));
-        Self {
-            policy: written.is_ok().then_some(policy),
-        }
-    }
-}
-
-impl Drop for NothingStarts {
-    fn drop(&mut self) {
-        if let Some(policy) = self.policy {
-            let _ = fs::remove_file(policy);
-        }
-    }
+/// While the file exists, a package with a daemon does not start it (invoke-rc.d(8)): only the program is needed, not a change of the machine. None if
+/// the machine has a policy of its own, which is kept.
+fn forbid_daemons() -> Option<TempPath> {
+    let mut options = File::options();
+    let options = options.write(true).create_new(true).mode(0o755);
+    let mut file = options.open(POLICY).ok()?;
+    let policy = TempPath::try_from_path(POLICY).ok()?;
+    file.write_all(b"#!/bin/sh\nexit 101\n").ok()?;
+    Some(policy)
 }
 
 /// The packages of all programs that are in none of the directories, without duplicates.
 fn missing(needs: &[Need], directories: &[PathBuf]) -> Vec<&'static str> {
     let mut packages: Vec<_> = needs
         .iter()
-        .filter(|need| !directories.iter().any(|it| it.join(need.program).is_file()))
-        .map(|need| need.package)
+        .filter(|(program, _)| !directories.iter().any(|it| it.join(program).is_file()))
+        .map(|(_, package)| *package)
         .collect();
     packages.sort_unstable();
     packages.dedup();
@@ -167,19 +142,20 @@ fn search_path() -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn what_is_there_is_not_asked_for() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("strace"), "").unwrap();
-        let needs = [need("strace", "strace")];
+        let needs = [("strace", "strace")];
         assert!(missing(&needs, &[directory.path().to_owned()]).is_empty());
     }
 
     #[test]
     fn two_programs_of_one_package_ask_for_it_once() {
         let directory = tempfile::tempdir().unwrap();
-        let needs = [need("mount", "mount"), need("losetup", "mount")];
+        let needs = [("mount", "mount"), ("losetup", "mount")];
         assert_eq!(missing(&needs, &[directory.path().to_owned()]), ["mount"]);
     }
 }

@@ -4,26 +4,15 @@
 //! A place in use holds a lock that the kernel releases when its process ends; a place with a free lock is a leftover.
 
 use crate::failure::Failure;
+use crate::files;
 use crate::mountinfo;
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-use tempfile::TempDir;
-
-/// The lock file of a place in use.
-const LOCK: &str = "lock";
-
-/// A directory without a lock file is a leftover only above this age: another process is still creating a younger one. Creating one takes
-/// milliseconds.
-const MAKING: Duration = Duration::from_secs(60);
 
 /// The directory in which one driver serves, as long as this value lives.
 #[derive(Debug)]
 pub struct Place {
     root: PathBuf,
-    /// Absent once it was removed.
-    directory: Option<TempDir>,
     _lock: File,
 }
 
@@ -33,18 +22,14 @@ impl Place {
         let directory = tempfile::Builder::new()
             .prefix(prefix)
             .tempdir()
-            .map_err(Failure::io("create a temporary directory"))?;
-        // The mount table shows resolved paths, so only those are used.
+            .map_err(Failure::cannot("create a temporary directory"))?;
+        // It must not remove itself: it would do so through a mount that could not be undone. The mount table shows resolved paths.
         let root = directory
-            .path()
+            .keep()
             .canonicalize()
-            .map_err(Failure::io("resolve the temporary directory"))?;
-        let lock = locked(&root).map_err(Failure::io(format!("lock {}", root.display())))?;
-        let place = Self {
-            root,
-            directory: Some(directory),
-            _lock: lock,
-        };
+            .map_err(Failure::cannot("resolve the temporary directory"))?;
+        let lock = files::hold(&root)?;
+        let place = Self { root, _lock: lock };
         for each in [
             place.data(),
             place.run(),
@@ -52,7 +37,7 @@ impl Place {
             place.kubelet(),
             place.paths(),
         ] {
-            fs::create_dir(&each).map_err(Failure::io(format!("create {}", each.display())))?;
+            files::create_directory(&each)?;
         }
         Ok(place)
     }
@@ -98,86 +83,44 @@ impl Place {
     }
 
     /// Unmounts all mounts in it and removes it; returns what was mounted.
-    pub fn take_away(mut self) -> Result<Vec<PathBuf>, Failure> {
-        self.clear()
-    }
-
-    /// Keeps the directory for inspection; returns its path.
-    pub fn leave(mut self) -> PathBuf {
-        if let Some(directory) = self.directory.take() {
-            let _ = directory.keep();
-        }
-        self.root.clone()
-    }
-
-    fn clear(&mut self) -> Result<Vec<PathBuf>, Failure> {
-        let Some(directory) = self.directory.take() else {
-            return Ok(Vec::new());
-        };
-        // From here on the temporary directory must not remove itself: it would do so through a mount that could not be undone.
-        let path = directory.keep();
-        remove(&path.canonicalize().unwrap_or(path))
+    pub fn take_away(self) -> Result<Vec<PathBuf>, Failure> {
+        remove(&self.root)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let _ = self.clear();
+        // Does nothing after `take_away`.
+        let _ = remove(&self.root);
     }
-}
-
-/// Creates the lock file. It gets its name only after it is locked: a free lock would mark the place as a leftover.
-fn locked(root: &Path) -> io::Result<File> {
-    let unlocked = root.join("lock.new");
-    let file = File::create(&unlocked)?;
-    file.try_lock()?;
-    fs::rename(unlocked, root.join(LOCK))?;
-    Ok(file)
 }
 
 /// Removes the leftovers of killed runs with this prefix; returns their paths.
 pub fn sweep(prefix: &str) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(std::env::temp_dir()) else {
-        return Vec::new();
-    };
+    let entries = files::entries(&std::env::temp_dir()).unwrap_or_default();
     entries
-        .filter_map(|entry| entry.ok()?.path().canonicalize().ok())
+        .into_iter()
+        .filter_map(|path| path.canonicalize().ok())
         .filter(|path| {
             path.file_name()
                 .is_some_and(|name| name.to_string_lossy().starts_with(prefix))
         })
-        .filter(|path| is_leftover(path) && remove(path).is_ok())
+        // A directory without a lock is still being created.
+        .filter(|path| files::is_leftover(path) && remove(path).is_ok())
         .collect()
-}
-
-/// Whether its lock is free. A directory of another user cannot be opened and is not a leftover of this user.
-fn is_leftover(path: &Path) -> bool {
-    match File::options().write(true).open(path.join(LOCK)) {
-        Ok(file) => file.try_lock().is_ok(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let age = fs::metadata(path)
-                .and_then(|it| it.modified())
-                .ok()
-                .and_then(|it| it.elapsed().ok());
-            age.is_some_and(|age| age > MAKING)
-        }
-        Err(_) => false,
-    }
 }
 
 /// Unmounts, and removes only if the mount table shows no mount there any more.
 fn remove(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mounts = mountinfo::unmount_below(path)?;
     if let Some(mount) = mountinfo::mounts_below(path)?.first() {
-        return Err(Failure::Unexpected {
-            what: format!(
-                "{} is still mounted, so {} was not removed: unmount it by hand",
-                mount.display(),
-                path.display()
-            ),
-        });
+        return Err(Failure::Unexpected(format!(
+            "{} is still mounted, so {} was not removed: unmount it by hand",
+            mount.display(),
+            path.display()
+        )));
     }
-    fs::remove_dir_all(path).map_err(Failure::io(format!("remove {}", path.display())))?;
+    fs::remove_dir_all(path).map_err(Failure::cannot(format!("remove {}", path.display())))?;
     Ok(mounts)
 }
 
@@ -189,9 +132,11 @@ mod tests {
     fn a_place_in_use_is_not_swept_and_a_leftover_is() {
         let place = Place::create("wasmount-sweep-").unwrap();
         assert!(sweep("wasmount-sweep-").is_empty());
-        let root = place.leave();
-        assert_eq!(sweep("wasmount-sweep-"), std::slice::from_ref(&root));
-        assert!(!root.exists());
+        let left = tempfile::Builder::new().prefix("wasmount-sweep-").tempdir();
+        let left = left.unwrap().keep().canonicalize().unwrap();
+        drop(files::hold(&left).unwrap());
+        assert_eq!(sweep("wasmount-sweep-"), std::slice::from_ref(&left));
+        assert!(!left.exists() && place.root().exists());
     }
 
     #[test]

@@ -4,7 +4,6 @@
 use crate::command;
 use crate::failure::Failure;
 use crate::packages;
-use crate::say::Console;
 use crate::toolchain::{self, GUEST_TARGET};
 use crate::workspace::Workspace;
 use std::path::PathBuf;
@@ -28,28 +27,28 @@ pub enum Languages {
 }
 
 /// Builds the plugins of some languages.
-pub fn build_languages(
-    workspace: &Workspace,
-    console: &Console,
-    languages: Languages,
-) -> Result<(), Failure> {
-    if matches!(languages, Languages::Rust | Languages::All) {
-        build(workspace, console)?;
+pub fn build_languages(workspace: &Workspace, languages: Languages) -> Result<(), Failure> {
+    let (rust, others): (_, &[_]) = match languages {
+        Languages::Rust => (true, &[]),
+        Languages::C => (false, &["c"]),
+        Languages::Go => (false, &["go"]),
+        Languages::All => (true, &["c", "go"]),
+    };
+    if rust {
+        build(workspace)?;
     }
-    if matches!(languages, Languages::C | Languages::All) {
-        packages::install(packages::C, console)?;
+    if others.contains(&"c") {
+        packages::install(packages::C)?;
     }
-    match languages {
-        Languages::Rust => Ok(()),
-        Languages::C => guests(workspace, &["build", "c"]),
-        Languages::Go => guests(workspace, &["build", "go"]),
-        Languages::All => guests(workspace, &["build", "c", "go"]),
+    if others.is_empty() {
+        return Ok(());
     }
+    guests(workspace, &[&["build"], others].concat())
 }
 
 /// Builds golden guests for the present contract and records them in `tests/golden`.
-pub fn record_golden(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
-    packages::install(packages::C, console)?;
+pub fn record_golden(workspace: &Workspace) -> Result<(), Failure> {
+    packages::install(packages::C)?;
     guests(workspace, &["record"])
 }
 
@@ -60,23 +59,20 @@ fn guests(workspace: &Workspace, arguments: &[&str]) -> Result<(), Failure> {
 }
 
 /// Builds all plugins in Rust into `plugins/target`, where each `backend.yaml` expects them.
-pub fn build(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
-    toolchain::guest_target(console)?;
+pub fn build(workspace: &Workspace) -> Result<(), Failure> {
+    toolchain::guest_target()?;
     let mut cargo = workspace.plugins_cargo("build");
     cargo.args(["--release", "--target", GUEST_TARGET]);
-    if workspace.plugins_lock().exists() {
+    // Committed, but absent while the first build creates it.
+    if workspace.plugins().join("Cargo.lock").exists() {
         cargo.arg("--locked");
     }
     command::run(&mut cargo)
 }
 
 /// Builds one plugin so that it contains no path of this machine, and returns the component.
-pub fn build_without_paths(
-    workspace: &Workspace,
-    console: &Console,
-    plugin: &str,
-) -> Result<PathBuf, Failure> {
-    toolchain::guest_target(console)?;
+pub fn build_without_paths(workspace: &Workspace, plugin: &str) -> Result<PathBuf, Failure> {
+    toolchain::guest_target()?;
     let crates = workspace.sources_of(FOREIGN_CRATE)?;
     let crates = crates.parent().unwrap_or(&crates);
     let remaps = [(crates, "crates"), (workspace.root(), "wasmount")];

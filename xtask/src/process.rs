@@ -32,12 +32,9 @@ pub struct Process {
 impl Process {
     /// The beginning of its command line; the program and its arguments follow. The process receives a signal when the thread that started it ends.
     pub fn command() -> Command {
-        with_death_signal("TERM")
-    }
-
-    /// The same for a process without state that needs an orderly end: kube-apiserver waits for an etcd that has already ended.
-    pub fn command_to_kill() -> Command {
-        with_death_signal("KILL")
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "TERM", "--"]);
+        command
     }
 
     /// Starts it; its output is appended to `log`. Call it on a thread that outlives the process.
@@ -47,14 +44,14 @@ impl Process {
             .append(true)
             .open(log)
             .and_then(|log| Ok((log.try_clone()?, log)));
-        let (out, err) = opened.map_err(Failure::io(format!("open {}", log.display())))?;
+        let (out, err) = opened.map_err(Failure::cannot(format!("open {}", log.display())))?;
         let child = command
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(err)
             .process_group(0)
             .spawn()
-            .map_err(|source| command::start_failure(&command, source))?;
+            .map_err(command::cannot_start(&command))?;
         Ok(Self {
             child,
             log: log.to_owned(),
@@ -70,7 +67,7 @@ impl Process {
     pub fn ended(&mut self) -> Result<Option<ExitStatus>, Failure> {
         self.child
             .try_wait()
-            .map_err(Failure::io("look at the driver's process"))
+            .map_err(Failure::cannot("look at the driver's process"))
     }
 
     /// Sends SIGTERM, as kubelet does to end a container, and waits.
@@ -102,7 +99,7 @@ impl Process {
         }
         self.child
             .wait()
-            .map_err(Failure::io("wait for the driver's end"))
+            .map_err(Failure::cannot("wait for the driver's end"))
     }
 
     /// A failure with the end of its log.
@@ -110,17 +107,9 @@ impl Process {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<_> = text.lines().collect();
         let tail = lines.iter().skip(lines.len().saturating_sub(TAIL));
-        Failure::Driver {
-            how,
-            tail: tail.copied().collect::<Vec<_>>().join("\n"),
-        }
+        let tail = tail.copied().collect::<Vec<_>>().join("\n");
+        Failure::Unexpected(format!("the driver {how}; the end of its log:\n{tail}"))
     }
-}
-
-fn with_death_signal(signal: &str) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", signal, "--"]);
-    command
 }
 
 impl Drop for Process {

@@ -3,9 +3,9 @@
 
 use crate::command;
 use crate::failure::Failure;
+use crate::files;
 use crate::tools::digest;
 use crate::workspace::Workspace;
-use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -24,31 +24,29 @@ pub struct CCore {
 /// Returns that client; installs it first if necessary.
 pub fn c_core(workspace: &Workspace) -> Result<CCore, Failure> {
     let folder = workspace.root().join(C_CORE);
-    let missing = |_| Failure::Missing {
-        what: "Python 3.11 or later with pip".to_owned(),
-        next: "`apt-get install python3 python3-pip`, or the like of your distribution".to_owned(),
+    let missing = |_| {
+        Failure::missing(
+            "Python 3.11 or later with pip",
+            "`apt-get install python3 python3-pip`, or the like of your distribution",
+        )
     };
     let tag = "import sys; print(sys.implementation.cache_tag, end='')";
     let tag = command::read(Command::new("python3").args(["-c", tag])).map_err(missing)?;
     let name = format!("c-core-{tag}-{}", digest(&folder, "")?);
-    let packages = workspace.tools().join(&name);
+    let packages = workspace.tools().join(name);
     if !packages.is_dir() {
-        // Under another name first: an installation may be interrupted.
-        let unfinished = workspace
-            .tools()
-            .join(format!("{name}.{}", std::process::id()));
-        command::run(
-            Command::new("python3")
-                .args(["-m", "pip", "install", "--quiet", "--no-cache-dir"])
-                .args(["--root-user-action", "ignore"])
-                .args(["--require-hashes", "--only-binary", ":all:", "--target"])
-                .arg(&unfinished)
-                .arg("--requirement")
-                .arg(folder.join("requirements.txt")),
-        )
-        .map_err(missing)?;
-        fs::rename(&unfinished, &packages)
-            .map_err(Failure::io(format!("rename {}", unfinished.display())))?;
+        files::complete(&packages, |unfinished| {
+            command::run(
+                Command::new("python3")
+                    .args(["-m", "pip", "install", "--quiet", "--no-cache-dir"])
+                    .args(["--root-user-action", "ignore"])
+                    .args(["--require-hashes", "--only-binary", ":all:", "--target"])
+                    .arg(unfinished)
+                    .arg("--requirement")
+                    .arg(folder.join("requirements.txt")),
+            )
+            .map_err(missing)
+        })?;
     }
     Ok(CCore {
         packages,

@@ -16,12 +16,6 @@ pub enum Tone {
     Strong,
 }
 
-/// Standard output of a command.
-#[derive(Debug)]
-pub struct Console {
-    colour: bool,
-}
-
 impl Tone {
     /// The SGR parameter of ECMA-48.
     fn parameter(self) -> u8 {
@@ -34,44 +28,33 @@ impl Tone {
     }
 }
 
-impl Default for Console {
-    fn default() -> Self {
-        Self::new()
-    }
+/// Prints one line. A closed pipe is no reason to stop: the work and its clean-up continue.
+pub fn line(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
-impl Console {
-    /// Colour if standard output is a terminal and `NO_COLOR` is not set (no-color.org).
-    pub fn new() -> Self {
-        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self {
-            colour: io::stdout().is_terminal() && !unwanted,
-        }
-    }
+/// Prints a heading.
+pub fn heading(text: &str) {
+    line(&paint(Tone::Strong, text));
+}
 
-    /// Prints one line. A closed pipe is no reason to stop: the work and its clean-up continue.
-    pub fn line(&self, text: &str) {
-        let mut out = io::stdout().lock();
-        let _ = writeln!(out, "{text}").and_then(|()| out.flush());
-    }
+/// Prints the final message of a command that failed.
+pub fn failure(failure: &impl Display) {
+    let _ = writeln!(io::stderr(), "xtask: {failure}");
+}
 
-    /// Prints a heading.
-    pub fn heading(&self, text: &str) {
-        self.line(&self.paint(Tone::Strong, text));
-    }
+/// The text in the colour of its meaning, if standard output is a terminal and `NO_COLOR` is not set (no-color.org).
+pub fn paint(tone: Tone, text: &str) -> String {
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    painted(tone, text, io::stdout().is_terminal() && !unwanted)
+}
 
-    /// Prints the final message of a command that failed.
-    pub fn failure(&self, failure: &impl Display) {
-        let _ = writeln!(io::stderr(), "xtask: {failure}");
-    }
-
-    /// The text in the colour of its meaning.
-    pub fn paint(&self, tone: Tone, text: &str) -> String {
-        if self.colour {
-            format!("\u{1b}[{}m{text}\u{1b}[0m", tone.parameter())
-        } else {
-            text.to_owned()
-        }
+fn painted(tone: Tone, text: &str, colour: bool) -> String {
+    if colour {
+        format!("\u{1b}[{}m{text}\u{1b}[0m", tone.parameter())
+    } else {
+        text.to_owned()
     }
 }
 
@@ -81,13 +64,11 @@ mod tests {
 
     #[test]
     fn a_terminal_gets_colour() {
-        let console = Console { colour: true };
-        assert_eq!(console.paint(Tone::Bad, "no"), "\u{1b}[31mno\u{1b}[0m");
+        assert_eq!(painted(Tone::Bad, "no", true), "\u{1b}[31mno\u{1b}[0m");
     }
 
     #[test]
     fn a_pipe_gets_plain_text() {
-        let console = Console { colour: false };
-        assert_eq!(console.paint(Tone::Bad, "no"), "no");
+        assert_eq!(painted(Tone::Bad, "no", false), "no");
     }
 }

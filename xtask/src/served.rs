@@ -1,11 +1,11 @@
 //! `wasmount serve` as a process: started with its real command line, and watched until its sockets exist.
 
 use crate::failure::Failure;
+use crate::files;
 use crate::process::Process;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, getpgid};
 use std::ffi::OsString;
-use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -84,10 +84,10 @@ impl Served {
     /// Starts it; [`Served::sockets`] waits for it. Call it on a thread that outlives the driver.
     pub fn start(options: &ServeOptions) -> Result<Self, Failure> {
         if !options.program.is_file() {
-            return Err(Failure::Missing {
-                what: format!("the host's program {}", options.program.display()),
-                next: "`cargo build --workspace --bins`".to_owned(),
-            });
+            return Err(Failure::missing(
+                format!("the host's program {}", options.program.display()),
+                "`cargo build --workspace --bins`",
+            ));
         }
         Ok(Self {
             process: Process::start(options.command(), &options.log)?,
@@ -152,12 +152,7 @@ impl Served {
 
 /// Each `<directory>/<driver>/csi.sock`.
 fn csi_sockets(directory: &Path) -> Vec<PathBuf> {
-    let mut sockets: Vec<_> = fs::read_dir(directory)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path().join("csi.sock")))
-        .filter(|socket| socket.exists())
-        .collect();
-    sockets.sort_unstable();
-    sockets
+    let drivers = files::entries(directory).unwrap_or_default();
+    let sockets = drivers.into_iter().map(|driver| driver.join("csi.sock"));
+    sockets.filter(|socket| socket.exists()).collect()
 }

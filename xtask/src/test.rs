@@ -12,7 +12,7 @@ use crate::image::root_filesystem;
 use crate::packages;
 use crate::plugins;
 use crate::python;
-use crate::say::{Console, Tone};
+use crate::say::{self, Tone};
 use crate::toolchain;
 use crate::tools;
 use crate::workspace::Workspace;
@@ -52,29 +52,27 @@ pub struct TestOptions {
 /// One run.
 struct Run<'a> {
     workspace: &'a Workspace,
-    console: &'a Console,
     options: &'a TestOptions,
     totals: Totals,
     times: Times,
 }
 
 /// Runs all steps; returns false if anything failed, which was printed.
-pub fn run(workspace: &Workspace, console: &Console, options: &TestOptions) -> bool {
+pub fn run(workspace: &Workspace, options: &TestOptions) -> bool {
     let mut run = Run {
         workspace,
-        console,
         options,
         totals: Totals::default(),
         times: Times::default(),
     };
     let outcome = run.all();
     if let Err(failure) = &outcome {
-        console.failure(failure);
+        say::failure(failure);
     }
     for line in run.times.lines() {
-        console.line(&console.paint(Tone::Quiet, &line));
+        say::line(&say::paint(Tone::Quiet, &line));
     }
-    console.line(&run.totals.to_string());
+    say::line(&run.totals.to_string());
     outcome.is_ok()
 }
 
@@ -82,13 +80,13 @@ impl Run<'_> {
     fn all(&mut self) -> Result<(), Failure> {
         let whole = self.options.filter.is_empty();
         if whole {
-            toolchain::components(self.console)?;
+            toolchain::components()?;
             self.step("format", Self::format)?;
         }
         self.step("packages", Self::packages)?;
         let mut jobs = self.build()?;
         if whole {
-            jobs.push(Job::Documentation(documentation(self.workspace)));
+            jobs.push(documentation(self.workspace));
         }
         self.step("tests", |run| run.tests(jobs))
     }
@@ -98,7 +96,7 @@ impl Run<'_> {
         name: &str,
         work: impl FnOnce(&mut Self) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        self.console.heading(&format!("── {name}"));
+        say::heading(&format!("── {name}"));
         let start = Instant::now();
         let outcome = work(self);
         self.times.step(name, start.elapsed());
@@ -106,35 +104,31 @@ impl Run<'_> {
     }
 
     fn format(&mut self) -> Result<(), Failure> {
-        let check = ["fmt", "--all", "--check"];
-        command::run(self.workspace.plain_cargo().args(check))?;
-        let manifest = self.workspace.plugins_manifest();
-        command::run(
-            self.workspace
-                .plain_cargo()
-                .args(check)
-                .arg("--manifest-path")
-                .arg(manifest),
-        )
+        for manifest in self.workspace.manifests() {
+            let mut cargo = self.workspace.plain_cargo();
+            cargo.args(["fmt", "--all", "--check", "--manifest-path"]);
+            command::run(cargo.arg(manifest))?;
+        }
+        Ok(())
     }
 
     fn packages(&mut self) -> Result<(), Failure> {
-        packages::install(packages::DEMO, self.console)?;
+        packages::install(packages::DEMO)?;
         if !self.options.fast {
-            packages::install(packages::TEST, self.console)?;
-            packages::install(packages::CLUSTER, self.console)?;
-            packages::install(packages::IMAGE, self.console)?;
+            packages::install(packages::TEST)?;
+            packages::install(packages::CLUSTER)?;
+            packages::install(packages::IMAGE)?;
         }
         Ok(())
     }
 
     /// Cargo and the builders of tools run side by side: each waits for the network, and links on one processor.
     fn build(&mut self) -> Result<Vec<Job>, Failure> {
-        self.console.heading("── tools, and build with lints");
-        let (workspace, console, fast) = (self.workspace, self.console, self.options.fast);
+        say::heading("── tools, and build with lints");
+        let (workspace, fast) = (self.workspace, self.options.fast);
         let (tools, programs) = thread::scope(|scope| {
-            let tools = scope.spawn(move || timed(|| build_tools(workspace, console, fast)));
-            let programs = timed(|| build_programs(workspace, console));
+            let tools = scope.spawn(move || timed(|| build_tools(workspace, fast)));
+            let programs = timed(|| build_programs(workspace));
             let tools = tools
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -173,9 +167,10 @@ impl Run<'_> {
         if failed.is_empty() {
             return Ok(());
         }
-        Err(Failure::Unexpected {
-            what: format!("tests failed in {}", failed.join(", ")),
-        })
+        Err(Failure::Unexpected(format!(
+            "tests failed in {}",
+            failed.join(", ")
+        )))
     }
 
     /// Prints a line for a program that passed; its whole output if it failed, or if the caller selected tests.
@@ -184,14 +179,13 @@ impl Run<'_> {
             return;
         }
         if !report.passed || !self.options.filter.is_empty() {
-            self.console.line(report.output.trim_end());
+            say::line(report.output.trim_end());
         }
         let tone = if report.passed { Tone::Good } else { Tone::Bad };
         let line = format!("{}: {}", report.name, report.totals);
         let time = format!("   {:.1} s", report.elapsed.as_secs_f64());
-        let time = self.console.paint(Tone::Quiet, &time);
-        self.console
-            .line(&format!("{}{time}", self.console.paint(tone, &line)));
+        let time = say::paint(Tone::Quiet, &time);
+        say::line(&format!("{}{time}", say::paint(tone, &line)));
     }
 }
 
@@ -201,38 +195,46 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
 }
 
 /// Builds the inputs that cargo does not build: Go programs, a root file system, Python packages.
-fn build_tools(workspace: &Workspace, console: &Console, fast: bool) -> Result<(), Failure> {
+fn build_tools(workspace: &Workspace, fast: bool) -> Result<(), Failure> {
     if fast {
         return Ok(());
     }
     for tool in tools::ALL.into_iter().chain(tools::CLUSTER) {
         tool.build(workspace)?;
     }
-    root_filesystem::build(workspace, console)?;
+    root_filesystem::build(workspace)?;
     python::c_core(workspace)?;
     Ok(())
 }
 
 /// Builds the plugins, and the test programs of both workspaces, with the host among them: built separately, half of it would be built twice, since
 /// tests change features.
-fn build_programs(workspace: &Workspace, console: &Console) -> Result<Vec<Job>, Failure> {
-    plugins::build(workspace, console)?;
+fn build_programs(workspace: &Workspace) -> Result<Vec<Job>, Failure> {
+    plugins::build(workspace)?;
     let host = programs::build(linted(workspace.cargo("test")))?;
     let guests = programs::build(linted(workspace.plugins_cargo("test")))?;
-    let mut jobs: Vec<_> = host.into_iter().chain(guests).map(Job::Program).collect();
+    let mut jobs: Vec<_> = host.into_iter().chain(guests).map(Job::from).collect();
     let mut examples = linted(workspace.cargo("test"));
-    examples.args(["--workspace", "--doc", "--quiet"]);
-    jobs.push(Job::Examples(examples));
+    examples.args(["--workspace", "--doc", "--quiet", "--"]);
+    jobs.push(Job {
+        name: "examples".to_owned(),
+        command: examples,
+        has_tests: true,
+    });
     Ok(jobs)
 }
 
 /// Runs beside the tests, since it needs the metadata of all dependencies once more, and the processors wait for the cluster at the end.
-fn documentation(workspace: &Workspace) -> Command {
+fn documentation(workspace: &Workspace) -> Job {
     let mut cargo = workspace.cargo("doc");
     cargo
         .args(["--workspace", "--no-deps", "--quiet"])
         .env("RUSTDOCFLAGS", "-D warnings");
-    cargo
+    Job {
+        name: "documentation".to_owned(),
+        command: cargo,
+        has_tests: false,
+    }
 }
 
 /// Makes cargo compile the members of a workspace with clippy, which is the compiler with more lints: `cargo clippy` would need all their

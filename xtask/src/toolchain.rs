@@ -2,7 +2,7 @@
 
 use crate::command;
 use crate::failure::Failure;
-use crate::say::Console;
+use crate::say;
 use std::path::Path;
 use std::process::Command;
 
@@ -13,7 +13,7 @@ pub const GUEST_TARGET: &str = "wasm32-wasip2";
 const COMPONENTS: [&str; 2] = ["rustfmt", "clippy"];
 
 /// Adds the formatter and the linter if cargo does not have them.
-pub fn components(console: &Console) -> Result<(), Failure> {
+pub fn components() -> Result<(), Failure> {
     let has = |subcommand: &str| {
         command::try_read(Command::new("cargo").args([subcommand, "--version"]))
             .is_ok_and(|tried| tried.status.success())
@@ -21,39 +21,32 @@ pub fn components(console: &Console) -> Result<(), Failure> {
     if has("fmt") && has("clippy") {
         return Ok(());
     }
-    let list = COMPONENTS.join(" ");
-    console.line(&format!("adding {list} by rustup"));
-    command::run(
-        Command::new("rustup")
-            .args(["component", "add"])
-            .args(COMPONENTS),
-    )
-    .map_err(|_| Failure::Missing {
-        what: format!("the components {list}"),
-        next: format!("`rustup component add {list}`, or install them as your distribution does"),
-    })
+    add("component", "the components", &COMPONENTS)
 }
 
 /// Adds the guests' target if the compiler does not have it.
-pub fn guest_target(console: &Console) -> Result<(), Failure> {
+pub fn guest_target() -> Result<(), Failure> {
     if has_target()? {
         return Ok(());
     }
-    console.line(&format!("adding the target {GUEST_TARGET} by rustup"));
-    command::run(Command::new("rustup").args(["target", "add", GUEST_TARGET])).map_err(|_| {
-        Failure::Missing {
-            what: format!("the compiler target {GUEST_TARGET}"),
-            next: format!(
-                "`rustup target add {GUEST_TARGET}`, or install it as your distribution does"
-            ),
-        }
+    add("target", "the compiler target", &[GUEST_TARGET])
+}
+
+fn add(kind: &str, what: &str, names: &[&str]) -> Result<(), Failure> {
+    let list = names.join(" ");
+    say::line(&format!("adding {what} {list} by rustup"));
+    command::run(Command::new("rustup").args([kind, "add"]).args(names)).map_err(|_| {
+        Failure::missing(
+            format!("{what} {list}"),
+            format!("`rustup {kind} add {list}`, or install it as your distribution does"),
+        )
     })
 }
 
 /// The compiler's version text.
 pub fn compiler() -> Result<String, Failure> {
-    let said = command::read(Command::new("rustc").arg("--version"))?;
-    Ok(said.trim().to_owned())
+    let printed = command::read(Command::new("rustc").arg("--version"))?;
+    Ok(printed.trim().to_owned())
 }
 
 /// Whether the target's own libraries are where the compiler looks for them.

@@ -3,10 +3,10 @@
 
 use crate::command;
 use crate::failure::Failure;
+use crate::files;
 use crate::workspace::Workspace;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,12 +16,17 @@ const MODULES: &str = "tests/go";
 /// Bytes of a digest in a file name: enough that two states of a module never share one.
 const DIGEST_BYTES: usize = 8;
 
-/// The module of csi-sanity, and its package, of both versions.
+/// The module of csi-sanity.
 const CSI_TEST: &str = "github.com/kubernetes-csi/csi-test/v5";
-const CSI_SANITY_PACKAGE: &str = "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity";
 
 /// The module from which the wire format is read.
 const CSI_SPECIFICATION: &str = "github.com/container-storage-interface/spec";
+
+/// The module of both snapshot programs.
+const SNAPSHOTTER: &str = "github.com/kubernetes-csi/external-snapshotter/v8";
+
+/// The folder of the programs of a cluster. They share one build list, so that common packages are compiled once.
+const CLUSTER_FOLDER: &str = "cluster";
 
 /// A program of a Go module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,135 +37,73 @@ pub struct Tool {
     pub version: &'static str,
     /// The Go module that has this version.
     pub pin: &'static str,
-    /// The folder of its module.
+    /// The folder of our module, which depends on that one.
     folder: &'static str,
     /// The manifest in that folder, which pins that version.
     manifest: &'static str,
-    /// The `go` line of that manifest: an older Go refuses it, or downloads another Go.
-    go: (u32, u32),
-    /// The package to build.
-    package: &'static str,
-    /// Linker flags: mostly versions that a program prints.
+    /// Whether to build that module's own command of this name, not the program in our folder.
+    is_command: bool,
+    /// Linker flags: mostly versions that a program prints, as `{version}`.
     link: &'static str,
 }
 
 /// csi-sanity of the last version for CSI 1.12 alone.
 pub const CSI_SANITY_5_4: Tool = Tool {
-    name: "csi-sanity",
-    version: "5.4.0",
-    pin: CSI_TEST,
-    folder: "csi-sanity-v5.4",
-    manifest: "go.mod",
-    go: (1, 24),
-    package: CSI_SANITY_PACKAGE,
-    link: "",
+    is_command: true,
+    ..own("csi-sanity", "5.4.0", CSI_TEST, "csi-sanity-v5.4")
 };
 
 /// csi-sanity of the first version that supports CSI 1.13.
 pub const CSI_SANITY_5_6: Tool = Tool {
-    name: "csi-sanity",
-    version: "5.6.0",
-    pin: CSI_TEST,
-    folder: "csi-sanity-v5.6",
-    manifest: "go.mod",
-    go: (1, 25),
-    package: CSI_SANITY_PACKAGE,
-    link: "",
+    is_command: true,
+    ..own("csi-sanity", "5.6.0", CSI_TEST, "csi-sanity-v5.6")
 };
 
 /// The wire format in the specification's own Go module.
-pub const WIRE_1_12: Tool = Tool {
-    name: "wire",
-    version: "1.12.0",
-    pin: CSI_SPECIFICATION,
-    folder: "wire",
-    manifest: "go.mod",
-    go: (1, 25),
-    package: ".",
-    link: "",
-};
+pub const WIRE_1_12: Tool = own("wire", "1.12.0", CSI_SPECIFICATION, "wire");
 
 /// The same for CSI 1.13.
 pub const WIRE_1_13: Tool = Tool {
-    name: "wire",
-    version: "1.13.0",
-    pin: CSI_SPECIFICATION,
-    folder: "wire",
     manifest: "go-1.13.mod",
-    go: (1, 25),
-    package: ".",
-    link: "",
+    ..own("wire", "1.13.0", CSI_SPECIFICATION, "wire")
 };
 
 /// Makes and verifies signatures, without cosign's command line.
-pub const COSIGN: Tool = Tool {
-    name: "cosign",
-    version: "3.1.3",
-    pin: "github.com/sigstore/cosign/v3",
-    folder: "cosign",
-    manifest: "go.mod",
-    go: (1, 26),
-    package: ".",
-    link: "",
-};
+pub const COSIGN: Tool = own("cosign", "3.1.3", "github.com/sigstore/cosign/v3", "cosign");
 
 /// Kubernetes with etcd, in one file that is run under its programs' names: about ten minutes of CPU from cold.
 pub const KUBERNETES: Tool = Tool {
-    package: ".",
-    link: "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3 -X k8s.io/component-base/version.gitMajor=1 \
-        -X k8s.io/component-base/version.gitMinor=36 -X k8s.io/client-go/pkg/version.gitVersion=v1.36.3",
-    ..cluster("kubernetes", "1.36.3", "k8s.io/kubernetes")
+    link: "-s -w -X k8s.io/component-base/version.gitVersion=v{version} -X k8s.io/component-base/version.gitMajor=1 \
+        -X k8s.io/component-base/version.gitMinor=36 -X k8s.io/client-go/pkg/version.gitVersion=v{version}",
+    ..own("kubernetes", "1.36.3", "k8s.io/kubernetes", CLUSTER_FOLDER)
 };
 
 /// external-provisioner: creates volumes for claims.
-pub const CSI_PROVISIONER: Tool = Tool {
-    package: "github.com/kubernetes-csi/external-provisioner/v6/cmd/csi-provisioner",
-    link: "-s -w -X main.version=v6.3.0",
-    ..cluster(
-        "csi-provisioner",
-        "6.3.0",
-        "github.com/kubernetes-csi/external-provisioner/v6",
-    )
-};
+pub const CSI_PROVISIONER: Tool = kubernetes_csi(
+    "csi-provisioner",
+    "6.3.0",
+    "github.com/kubernetes-csi/external-provisioner/v6",
+);
 
 /// external-attacher: attaches volumes to nodes.
-pub const CSI_ATTACHER: Tool = Tool {
-    package: "github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher",
-    link: "-s -w -X main.version=v4.12.0",
-    ..cluster(
-        "csi-attacher",
-        "4.12.0",
-        "github.com/kubernetes-csi/external-attacher/v4",
-    )
-};
+pub const CSI_ATTACHER: Tool = kubernetes_csi(
+    "csi-attacher",
+    "4.12.0",
+    "github.com/kubernetes-csi/external-attacher/v4",
+);
 
 /// external-resizer: expands volumes.
-pub const CSI_RESIZER: Tool = Tool {
-    package: "github.com/kubernetes-csi/external-resizer/v2/cmd/csi-resizer",
-    link: "-s -w -X main.version=v2.2.0",
-    ..cluster(
-        "csi-resizer",
-        "2.2.0",
-        "github.com/kubernetes-csi/external-resizer/v2",
-    )
-};
+pub const CSI_RESIZER: Tool = kubernetes_csi(
+    "csi-resizer",
+    "2.2.0",
+    "github.com/kubernetes-csi/external-resizer/v2",
+);
 
 /// external-snapshotter: takes snapshots, on behalf of the snapshot controller.
-pub const CSI_SNAPSHOTTER: Tool = Tool {
-    package: "github.com/kubernetes-csi/external-snapshotter/v8/cmd/csi-snapshotter",
-    link: "-s -w -X main.version=v8.6.0",
-    ..cluster("csi-snapshotter", "8.6.0", SNAPSHOTTER)
-};
+pub const CSI_SNAPSHOTTER: Tool = kubernetes_csi("csi-snapshotter", "8.6.0", SNAPSHOTTER);
 
 /// The snapshot controller: one for each cluster, whatever drivers it has.
-pub const SNAPSHOT_CONTROLLER: Tool = Tool {
-    package: "github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller",
-    link: "-s -w -X main.version=v8.6.0",
-    ..cluster("snapshot-controller", "8.6.0", SNAPSHOTTER)
-};
-
-/// The module of both snapshot programs.
-const SNAPSHOTTER: &str = "github.com/kubernetes-csi/external-snapshotter/v8";
+pub const SNAPSHOT_CONTROLLER: Tool = kubernetes_csi("snapshot-controller", "8.6.0", SNAPSHOTTER);
 
 /// The tools of a cluster.
 pub const CLUSTER: [Tool; 6] = [
@@ -178,17 +121,30 @@ pub const SIDECARS: [Tool; 4] = [CSI_PROVISIONER, CSI_ATTACHER, CSI_RESIZER, CSI
 /// All other tools; the first is the one that users run by hand.
 pub const ALL: [Tool; 5] = [CSI_SANITY_5_4, CSI_SANITY_5_6, WIRE_1_12, WIRE_1_13, COSIGN];
 
-/// A program of a cluster. All share one build list, so that common packages are compiled once.
-const fn cluster(name: &'static str, version: &'static str, pin: &'static str) -> Tool {
+/// The program in one of our folders.
+const fn own(
+    name: &'static str,
+    version: &'static str,
+    pin: &'static str,
+    folder: &'static str,
+) -> Tool {
     Tool {
         name,
         version,
         pin,
-        folder: "cluster",
+        folder,
         manifest: "go.mod",
-        go: (1, 26),
-        package: "",
+        is_command: false,
         link: "",
+    }
+}
+
+/// A program of the Kubernetes CSI project in a cluster.
+const fn kubernetes_csi(name: &'static str, version: &'static str, pin: &'static str) -> Tool {
+    Tool {
+        is_command: true,
+        link: "-s -w -X main.version=v{version}",
+        ..own(name, version, pin, CLUSTER_FOLDER)
     }
 }
 
@@ -196,74 +152,74 @@ impl Tool {
     /// The path of its program; builds it first if necessary (csi-sanity takes about a minute of CPU from cold).
     pub fn build(&self, workspace: &Workspace) -> Result<PathBuf, Failure> {
         let module = self.module(workspace);
-        let directory = workspace.tools();
-        let name = format!(
-            "{}-{}-{}",
-            self.name,
-            self.version,
-            digest(&module, self.link)?
-        );
-        let tool = directory.join(&name);
+        let digest = digest(&module, &self.link())?;
+        let tool = workspace
+            .tools()
+            .join(format!("{}-{}-{digest}", self.name, self.version));
         if tool.is_file() {
             return Ok(tool);
         }
-        check_go(self.go, "csi-sanity and its like are built with it")?;
-        fs::create_dir_all(&directory)
-            .map_err(Failure::io(format!("create {}", directory.display())))?;
-        // Under another name first: two test programs may build it at the same time, and a build may be interrupted.
-        let unfinished = directory.join(format!("{name}.{}", std::process::id()));
-        command::run(
-            Command::new("go")
-                .current_dir(&module)
-                .env("CGO_ENABLED", "0")
-                .args(["build", "-trimpath", "-modfile", self.manifest])
-                .args(["-ldflags", self.link, "-o"])
-                .arg(&unfinished)
-                .arg(self.package),
-        )?;
-        fs::rename(&unfinished, &tool)
-            .map_err(Failure::io(format!("rename {}", unfinished.display())))?;
+        self.check_go(workspace, "csi-sanity and its like are built with it")?;
+        let package = match self.is_command {
+            true => format!("{}/cmd/{}", self.pin, self.name),
+            false => ".".to_owned(),
+        };
+        files::complete(&tool, |unfinished| {
+            command::run(
+                Command::new("go")
+                    .current_dir(&module)
+                    .env("CGO_ENABLED", "0")
+                    .args(["build", "-trimpath", "-modfile", self.manifest])
+                    .args(["-ldflags", &self.link(), "-o"])
+                    .arg(unfinished)
+                    .arg(package),
+            )
+        })?;
         Ok(tool)
     }
 
     /// The directory in which Go keeps the sources of a module that this one depends on.
     pub fn sources_of(&self, workspace: &Workspace, module: &str) -> Result<PathBuf, Failure> {
-        check_go(self.go, "it knows where the sources lie")?;
+        self.check_go(workspace, "it knows where the sources lie")?;
         // Downloads it if no build did: a module without Go code is in no build.
-        let said = command::read(
+        let answer = command::read(
             Command::new("go")
                 .current_dir(self.module(workspace))
                 .args(["mod", "download", "-json", module]),
         )?;
-        let said: Value = serde_json::from_str(&said).unwrap_or_default();
-        said.get("Dir")
-            .and_then(Value::as_str)
-            .map(PathBuf::from)
-            .ok_or_else(|| Failure::Unexpected {
-                what: format!("`go mod download` does not tell where {module} lies"),
-            })
+        let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
+        let directory = answer.get("Dir").and_then(Value::as_str);
+        directory.map(PathBuf::from).ok_or_else(|| {
+            Failure::Unexpected(format!(
+                "`go mod download` does not tell where {module} lies"
+            ))
+        })
     }
 
     fn module(&self, workspace: &Workspace) -> PathBuf {
         workspace.root().join(MODULES).join(self.folder)
     }
+
+    fn link(&self) -> String {
+        self.link.replace("{version}", self.version)
+    }
+
+    /// An older Go than the `go` line of the manifest rejects it, or downloads another Go.
+    fn check_go(&self, workspace: &Workspace, why: &str) -> Result<(), Failure> {
+        let manifest = files::read(&self.module(workspace).join(self.manifest))?;
+        let manifest = String::from_utf8_lossy(&manifest);
+        let line = manifest.lines().find(|line| line.starts_with("go "));
+        check_go(line.and_then(version).unwrap_or_default(), why)
+    }
 }
 
 /// The digest of the names and contents of a module's files, and of the linker flags.
 pub(crate) fn digest(module: &Path, link: &str) -> Result<String, Failure> {
-    let failed = || Failure::io(format!("read {}", module.display()));
-    let entries = fs::read_dir(module).map_err(failed())?;
-    let mut files = entries
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(failed())?;
-    files.sort();
     let mut digest = Sha256::new();
-    for file in files {
-        let content = fs::read(&file).map_err(Failure::io(format!("read {}", file.display())))?;
+    for file in files::entries(module)? {
         let name = file.file_name().unwrap_or_default();
         // Lengths first, so that no name or content can be confused with the end of another.
-        for part in [name.as_encoded_bytes(), &content] {
+        for part in [name.as_encoded_bytes(), &files::read(&file)?] {
             digest.update(part.len().to_le_bytes());
             digest.update(part);
         }
@@ -280,21 +236,21 @@ pub(crate) fn hexadecimal(digest: &[u8]) -> String {
 /// Fails if Go is missing or older than this; `why` says what needs it.
 pub fn check_go(wanted: (u32, u32), why: &str) -> Result<(), Failure> {
     let (major, minor) = wanted;
-    let said = command::read(Command::new("go").args(["env", "GOVERSION"])).ok();
-    match said.as_deref().and_then(version) {
+    let printed = command::read(Command::new("go").args(["env", "GOVERSION"])).ok();
+    match printed.as_deref().and_then(version) {
         Some(version) if version >= wanted => Ok(()),
-        _ => Err(Failure::Missing {
-            what: format!("Go {major}.{minor} or later"),
-            next: format!(
+        _ => Err(Failure::missing(
+            format!("Go {major}.{minor} or later"),
+            format!(
                 "{why}; install it from https://go.dev/dl, or leave it out with `cargo xtask test --fast`"
             ),
-        }),
+        )),
     }
 }
 
-/// Parses a version: `go1.26.8` is (1, 26).
+/// Parses a version: `go1.26.8` and `go 1.26.0` are (1, 26).
 fn version(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.trim().strip_prefix("go")?.split('.');
+    let mut numbers = text.strip_prefix("go")?.trim().split('.');
     let major = numbers.next()?.parse().ok()?;
     let minor: String = numbers
         .next()?
@@ -307,6 +263,7 @@ fn version(text: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn the_versions_that_go_prints_are_read() {
@@ -314,6 +271,7 @@ mod tests {
             ("go1.26.8\n", Some((1, 26))),
             ("go1.24", Some((1, 24))),
             ("go1.25rc1", Some((1, 25))),
+            ("go 1.24.0", Some((1, 24))),
             ("devel", None),
             ("", None),
         ];
@@ -330,11 +288,10 @@ mod tests {
             let manifest = fs::read_to_string(manifest).unwrap();
             let pinned = format!("\t{} v{}", tool.pin, tool.version);
             assert!(manifest.contains(&pinned), "{tool:?}: {manifest}");
-            let (major, minor) = tool.go;
-            assert!(manifest.contains(&format!("\ngo {major}.{minor}")));
+            let line = manifest.lines().find(|line| line.starts_with("go "));
+            assert!(line.and_then(version).is_some(), "{tool:?}: {manifest}");
             if !tool.link.is_empty() {
-                let said = format!("ersion=v{}", tool.version);
-                assert!(tool.link.contains(&said), "{tool:?}");
+                assert!(tool.link().contains(&format!("ersion=v{}", tool.version)));
             }
         }
     }

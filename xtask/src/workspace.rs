@@ -21,12 +21,13 @@ pub struct Workspace {
 impl Workspace {
     /// Finds them from the path of this program.
     pub fn locate() -> Result<Self, Failure> {
-        let program = std::env::current_exe().map_err(Failure::io("find the running program"))?;
-        Self::of(&program).ok_or_else(|| Failure::Unexpected {
-            what: format!(
+        let program =
+            std::env::current_exe().map_err(Failure::cannot("find the running program"))?;
+        Self::of(&program).ok_or_else(|| {
+            Failure::Unexpected(format!(
                 "{} does not lie in a cargo target directory: start it by `cargo xtask`",
                 program.display()
-            ),
+            ))
         })
     }
 
@@ -80,9 +81,9 @@ impl Workspace {
         self.root.join("plugins/Cargo.toml")
     }
 
-    /// The lock file of the guests' workspace; committed, but absent while its first build creates it.
-    pub fn plugins_lock(&self) -> PathBuf {
-        self.root.join("plugins/Cargo.lock")
+    /// The manifests of both workspaces.
+    pub fn manifests(&self) -> [PathBuf; 2] {
+        [self.root.join("Cargo.toml"), self.plugins_manifest()]
     }
 
     /// The folder of the contract.
@@ -111,9 +112,7 @@ impl Workspace {
             .find(|it| it.get("name").is_some_and(|name| name == package))
             .and_then(|it| Path::new(it.get("manifest_path")?.as_str()?).parent())
             .map(Path::to_owned)
-            .ok_or_else(|| Failure::Unexpected {
-                what: format!("`cargo metadata` does not know {package}"),
-            })
+            .ok_or_else(|| Failure::Unexpected(format!("`cargo metadata` does not know {package}")))
     }
 
     /// The directory of the guests, a folder for each.
@@ -150,24 +149,20 @@ impl Workspace {
 
     /// The cargo that started us, at the top of the checkout, with our target directory.
     pub fn cargo(&self, subcommand: &str) -> Command {
-        let mut command = self.plain_cargo();
-        command
-            .arg(subcommand)
-            .arg("--target-dir")
-            .arg(&self.target);
-        command
+        let mut cargo = self.plain_cargo();
+        cargo.args([subcommand, "--target-dir"]).arg(&self.target);
+        cargo
     }
 
     /// The cargo that started us, on the guests' workspace.
     pub fn plugins_cargo(&self, subcommand: &str) -> Command {
-        let mut command = self.plain_cargo();
-        command
-            .arg(subcommand)
-            .arg("--manifest-path")
+        let mut cargo = self.plain_cargo();
+        cargo
+            .args([subcommand, "--manifest-path"])
             .arg(self.plugins_manifest())
             .arg("--target-dir")
             .arg(self.plugins_target());
-        command
+        cargo
     }
 
     /// The cargo that started us, at the top of the checkout.

@@ -5,9 +5,7 @@
 
 use super::Content;
 use crate::error::{Code, Error};
-use crate::snapshots::GroupSnapshot;
-use crate::snapshots::MetadataPage;
-use crate::snapshots::{ListSnapshotsArgs, SnapshotPage};
+use crate::snapshots::{GroupSnapshot, ListSnapshotsArgs, MetadataPage, SnapshotPage};
 use crate::state::Collection;
 use crate::volume::{Snapshot, SnapshotId, Timestamp, Topology, VolumeId, now};
 use serde::{Deserialize, Serialize};
@@ -109,11 +107,8 @@ impl Snapshots {
     /// `ListSnapshots`.
     pub fn list(&self, args: &ListSnapshotsArgs) -> Result<SnapshotPage, Error> {
         let page = self.records.page(&args.page, |id, mut record| {
-            if args
-                .source_volume
-                .iter()
-                .any(|it| *it != record.source_volume)
-            {
+            let source = &record.source_volume;
+            if args.source_volume.as_ref().is_some_and(|it| it != source) {
                 return Ok(None);
             }
             record.is_ready = record.is_ready
@@ -130,11 +125,9 @@ impl Snapshots {
 
     /// `GetMetadataAllocated`; `invalid-argument` for a directory.
     pub fn allocated(&self, id: &str, offset: u64, max: u32) -> Result<MetadataPage, Error> {
-        let Content {
-            pool, size_bytes, ..
-        } = self.ready_image(id)?.content;
-        let extents = pool.allocated_extents(id, offset, at_most(max))?;
-        Ok(MetadataPage::new(size_bytes, extents))
+        let content = self.ready_image(id)?.content;
+        let extents = content.pool.allocated_extents(id, offset, at_most(max));
+        Ok(MetadataPage::new(content.size_bytes, extents?))
     }
 
     /// `GetMetadataDelta`; `invalid-argument` for directories and for snapshots of different volumes.
@@ -182,10 +175,9 @@ impl Snapshots {
         }
         let copied = self.copy_members(&id, &members, content);
         let made = copied.and_then(|created_at| {
-            let members = members.clone();
             let group = Group {
                 created_at,
-                members,
+                members: members.clone(),
             };
             self.groups.create(&id, &group).map(|()| group)
         });
@@ -285,10 +277,7 @@ impl Snapshots {
                     Ok(there.clone())
                 });
                 // Deleted meanwhile, since a look-up holds no claim against other calls: content that was copied after that belongs to no record.
-                if settled
-                    .as_ref()
-                    .is_err_and(|error| error.code == Code::NotFound)
-                {
+                if matches!(&settled, Err(error) if error.code == Code::NotFound) {
                     record.content.pool.remove(id)?;
                 }
                 settled
@@ -340,18 +329,12 @@ impl Snapshots {
     }
 
     fn show(&self, id: SnapshotId, record: Record) -> Snapshot {
-        let Record {
-            source_volume,
-            content,
-            created_at,
-            group,
-            is_ready,
-        } = record;
+        let size_bytes = record.content.size_bytes;
         Snapshot {
-            ready_to_use: is_ready,
-            group_snapshot_id: group,
+            ready_to_use: record.is_ready,
+            group_snapshot_id: record.group,
             accessible_topology: (self.places)(),
-            ..Snapshot::new(id, source_volume, content.size_bytes, created_at)
+            ..Snapshot::new(id, record.source_volume, size_bytes, record.created_at)
         }
     }
 

@@ -1,6 +1,5 @@
 //! The interface `pool` in memory: directories and images with sizes and promises, but no contents.
 
-mod copies;
 mod tree;
 
 use super::attempt;
@@ -142,23 +141,19 @@ fn pieces(size_bytes: u64, offset: u64, limit: u32) -> Result<Extents, Error> {
             "offset {offset} lies behind the end: there are {size_bytes} bytes"
         )));
     }
-    let mut next = offset;
-    let mut ranges = Vec::new();
     // 0: the host decides.
     let limit = if limit == 0 { EXTENTS } else { limit };
-    for _ in 0..limit {
-        let size = EXTENT_BYTES.min(size_bytes - next);
-        if size == 0 {
-            break;
-        }
-        ranges.push(Extent {
-            offset_bytes: next,
-            size_bytes: size,
-        });
-        next += size;
-    }
+    let starts = (0..limit).map(|index| offset + u64::from(index) * EXTENT_BYTES);
+    let extent = |offset_bytes| Extent {
+        offset_bytes,
+        size_bytes: EXTENT_BYTES.min(size_bytes - offset_bytes),
+    };
+    let next = offset.saturating_add(u64::from(limit) * EXTENT_BYTES);
     Ok(Extents {
-        ranges,
+        ranges: starts
+            .take_while(|start| *start < size_bytes)
+            .map(extent)
+            .collect(),
         next_offset: (next < size_bytes).then_some(next),
     })
 }

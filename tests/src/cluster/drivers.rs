@@ -139,7 +139,7 @@ impl Driver {
             self.name,
             self.more,
         );
-        fs::write(&path, document).map_err(Failure::io(format!("write {}", path.display())))?;
+        fs::write(&path, document).map_err(Failure::cannot(format!("write {}", path.display())))?;
         Ok(path.display().to_string())
     }
 }
@@ -150,7 +150,7 @@ pub fn mount_pools(cluster: &Cluster) -> Result<(), Failure> {
     let pools = pools();
     File::create(&image)
         .and_then(|file| file.set_len(POOL_BYTES))
-        .map_err(Failure::io(format!("make {}", image.display())))?;
+        .map_err(Failure::cannot(format!("make {}", image.display())))?;
     command::read(Command::new("mkfs.xfs").arg("-q").arg(&image))?;
     command::read(cluster.enter("mkdir").arg("-p").arg(&pools))?;
     let mut mount = cluster.enter("mount");
@@ -178,7 +178,7 @@ pub fn host(workspace: &Workspace, cluster: &Cluster) -> Result<Service, Failure
 pub fn split(workspace: &Workspace, cluster: &Cluster) -> Result<[Service; 2], Failure> {
     let component = split_component(cluster);
     let built = workspace.component(SPLIT.plugin);
-    fs::copy(&built, &component).map_err(Failure::io(format!("copy {}", built.display())))?;
+    fs::copy(&built, &component).map_err(Failure::cannot(format!("copy {}", built.display())))?;
     let document = SPLIT.describe(cluster, &component)?;
     let kubeconfig = cluster.kubeconfig(User::Admin).display().to_string();
     let mut host = serve(workspace, &kubeconfig);
@@ -273,6 +273,5 @@ fn service(name: &str, line: Vec<String>) -> Service {
         name: name.to_owned(),
         line,
         environment: [].into(),
-        again: true,
     }
 }

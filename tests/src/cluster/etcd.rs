@@ -27,7 +27,6 @@ fn ask(cluster: &Cluster, what: &str, request: &Value) -> Result<Value, Failure>
     wget.args(["wget", "-q", "-O", "-", "--post-data"]);
     wget.arg(request.to_string());
     let said = command::read(wget.arg(format!("{}/v3/kv/{what}", cluster.etcd())))?;
-    serde_json::from_str(&said).map_err(|error| Failure::Unexpected {
-        what: format!("etcd said {said:?} to {what}: {error}"),
-    })
+    serde_json::from_str(&said)
+        .map_err(|error| Failure::Unexpected(format!("etcd said {said:?} to {what}: {error}")))
 }

@@ -113,19 +113,16 @@ impl Lab {
         manager: &str,
         object: Value,
     ) -> Result<DynamicObject, Failure> {
-        let mut object: DynamicObject =
-            serde_json::from_value(object).map_err(|error| Failure::Unexpected {
-                what: format!("a test's object is none: {error}"),
-            })?;
+        let mut object: DynamicObject = serde_json::from_value(object)
+            .map_err(|error| Failure::Unexpected(format!("a test's object is none: {error}")))?;
         let types = object.types.clone().unwrap_or_default();
         let name = object.metadata.name.clone().unwrap_or_default();
         let what = format!("apply {} {name}", types.kind);
-        let kind = GroupVersionKind::try_from(&types).map_err(|error| Failure::Unexpected {
-            what: format!("cannot {what}: {error}"),
-        })?;
+        let kind = GroupVersionKind::try_from(&types)
+            .map_err(|error| Failure::Unexpected(format!("cannot {what}: {error}")))?;
         let (resource, capabilities) = kube::discovery::pinned_kind(&self.client, &kind)
             .await
-            .map_err(Failure::kubernetes(&what))?;
+            .map_err(Failure::cannot(&what))?;
         let api: Api<DynamicObject> = match capabilities.scope {
             Scope::Namespaced => {
                 object.metadata.namespace = Some(namespace.to_owned());
@@ -135,7 +132,7 @@ impl Lab {
         };
         api.patch(&name, &PatchParams::apply(manager), &Patch::Apply(&object))
             .await
-            .map_err(Failure::kubernetes(&what))
+            .map_err(Failure::cannot(&what))
     }
 
     /// Restarts what a failed test left stopped, since other tests follow.

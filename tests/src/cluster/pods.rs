@@ -16,7 +16,7 @@ pub async fn shell(pods: &Api<Pod>, pod: &str, script: &str) -> Result<String, F
     let streams = AttachParams::default().stderr(true);
     let mut process = pods
         .exec(pod, command, &streams)
-        .map_err(Failure::kubernetes(format!("run `{script}` in {pod}")))
+        .map_err(Failure::cannot(format!("run `{script}` in {pod}")))
         .await?;
     let (out, err) = (process.stdout(), process.stderr());
     let status = process.take_status();
@@ -30,9 +30,10 @@ pub async fn shell(pods: &Api<Pod>, pod: &str, script: &str) -> Result<String, F
         return out;
     }
     let words = status.and_then(|it| it.message).unwrap_or_default();
-    Err(Failure::Unexpected {
-        what: format!("`{script}` failed in {pod}: {words}: {}", err?.trim()),
-    })
+    Err(Failure::Unexpected(format!(
+        "`{script}` failed in {pod}: {words}: {}",
+        err?.trim()
+    )))
 }
 
 async fn all_of(stream: Option<impl AsyncRead + Unpin>) -> Result<String, Failure> {
@@ -40,7 +41,7 @@ async fn all_of(stream: Option<impl AsyncRead + Unpin>) -> Result<String, Failur
     if let Some(mut stream) = stream {
         stream
             .read_to_string(&mut text)
-            .map_err(Failure::io("read what a pod printed"))
+            .map_err(Failure::cannot("read what a pod printed"))
             .await?;
     }
     Ok(text)

@@ -91,7 +91,7 @@ impl Scene {
         let kind = GroupVersionKind::gvk(group, "v1", kind);
         let (resource, _) = kube::discovery::pinned_kind(&self.client(), &kind)
             .await
-            .map_err(Failure::kubernetes(format!("find {kind:?}")))?;
+            .map_err(Failure::cannot(format!("find {kind:?}")))?;
         Ok(Api::namespaced_with(
             self.client(),
             &self.namespace,
@@ -183,7 +183,7 @@ impl Scene {
         claims
             .patch(claim, &PatchParams::default(), &Patch::Merge(change))
             .await
-            .map_err(Failure::kubernetes(format!("grow claim {claim}")))
+            .map_err(Failure::cannot(format!("grow claim {claim}")))
             .map(drop)
     }
 
@@ -204,7 +204,7 @@ impl Scene {
         let what = format!("delete {name}");
         api.delete(name, &DeleteParams::default())
             .await
-            .map_err(Failure::kubernetes(&what))?;
+            .map_err(Failure::cannot(&what))?;
         self.wait(&format!("{name} is gone"), async || {
             match api.get_opt(name).await? {
                 None => Ok(()),
@@ -221,14 +221,14 @@ impl Scene {
         let pods: Api<Pod> = self.api();
         pods.delete_collection(&all, &ListParams::default())
             .await
-            .map_err(Failure::kubernetes("delete the pods"))?;
+            .map_err(Failure::cannot("delete the pods"))?;
         self.wait("the pods are gone", async || nothing(&pods).await)
             .await?;
         let claims: Api<PersistentVolumeClaim> = self.api();
         claims
             .delete_collection(&all, &ListParams::default())
             .await
-            .map_err(Failure::kubernetes("delete the claims"))?;
+            .map_err(Failure::cannot("delete the claims"))?;
         for (group, kind) in [
             ("groupsnapshot.storage.k8s.io", "VolumeGroupSnapshot"),
             ("snapshot.storage.k8s.io", "VolumeSnapshot"),
@@ -258,7 +258,7 @@ impl Scene {
         namespaces
             .delete(&self.namespace, &DeleteParams::default())
             .await
-            .map_err(Failure::kubernetes("delete the namespace"))
+            .map_err(Failure::cannot("delete the namespace"))
             .map(drop)
     }
 
@@ -317,7 +317,7 @@ impl Scene {
 async fn listed<K: Clone + DeserializeOwned + Debug>(api: &Api<K>) -> Result<Vec<K>, Failure> {
     let list = api.list(&ListParams::default()).await;
     list.map(|it| it.items)
-        .map_err(Failure::kubernetes("list objects"))
+        .map_err(Failure::cannot("list objects"))
 }
 
 async fn nothing<K: Clone + DeserializeOwned + Debug + ResourceExt>(

@@ -102,7 +102,6 @@ impl Sidecar {
             environment: environment
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),
-            again: true,
         }
     }
 }
@@ -116,7 +115,7 @@ pub async fn admit(
 ) -> Result<PathBuf, Failure> {
     let document = driver.document(cluster);
     let text = fs::read_to_string(&document)
-        .map_err(Failure::io(format!("read {}", document.display())))?;
+        .map_err(Failure::cannot(format!("read {}", document.display())))?;
     // One sidecar of each kind for all nodes, as in the network form, which has no pool on each node.
     let pools = drivers::pools().display().to_string();
     let central = document.with_extension("central.yaml");
@@ -124,14 +123,14 @@ pub async fn admit(
         &central,
         text.replace("path: pools/", &format!("path: {pools}/")),
     )
-    .map_err(Failure::io(format!("write {}", central.display())))?;
+    .map_err(Failure::cannot(format!("write {}", central.display())))?;
     let mut print = Command::new(workspace.host_program());
     print.args(["manifests", "--topology", "network"]);
     print.args(["--namespace", NAMESPACE, "--backend"]);
     let manifests = command::read(print.arg(&central))?;
     let rights = document.with_extension("rights.yaml");
     fs::write(&rights, rights_in(&manifests))
-        .map_err(Failure::io(format!("write {}", rights.display())))?;
+        .map_err(Failure::cannot(format!("write {}", rights.display())))?;
     let mut apply = cluster.kubectl();
     command::read(apply.args(["apply", "--filename"]).arg(&rights))?;
 
@@ -147,7 +146,7 @@ pub async fn admit(
     let token = accounts
         .create_token_request(&account, &PostParams::default(), &request)
         .await
-        .map_err(Failure::kubernetes(format!("get a token for {account}")))?;
+        .map_err(Failure::cannot(format!("get a token for {account}")))?;
     let token = token.status.and_then(|it| it.token).unwrap_or_default();
     cluster.kubeconfig_of(driver.name, &token)
 }

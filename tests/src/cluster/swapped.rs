@@ -43,7 +43,7 @@ impl<'a> Swapped<'a> {
         let printed =
             command::read(Command::new(workspace.host_program()).args(["manifests", "--crd"]))?;
         fs::write(&definitions, printed)
-            .map_err(Failure::io(format!("write {}", definitions.display())))?;
+            .map_err(Failure::cannot(format!("write {}", definitions.display())))?;
         let mut apply = cluster.kubectl();
         command::read(
             apply
@@ -134,7 +134,7 @@ impl<'a> Swapped<'a> {
     /// The first digits of the digest of the serving version.
     pub async fn digest(&self) -> Result<Option<String>, Failure> {
         let object = self.api().get(SWAPPED.instance()).await;
-        let object = object.map_err(Failure::kubernetes("get the StorageBackend"))?;
+        let object = object.map_err(Failure::cannot("get the StorageBackend"))?;
         Ok(digest_of(&object))
     }
 
@@ -151,7 +151,7 @@ impl<'a> Swapped<'a> {
         self.api()
             .delete(SWAPPED.instance(), &all)
             .await
-            .map_err(Failure::kubernetes(what))?;
+            .map_err(Failure::cannot(what))?;
         self.scene
             .wait("the StorageBackend is gone", async || {
                 match self.api().get_opt(SWAPPED.instance()).await? {
@@ -210,7 +210,7 @@ impl<'a> Swapped<'a> {
             .await;
         patched
             .map(drop)
-            .map_err(Failure::kubernetes("annotate the StorageBackend"))
+            .map_err(Failure::cannot("annotate the StorageBackend"))
     }
 }
 

@@ -47,13 +47,11 @@ pub async fn wait_for<T>(
             Err(not_yet) => not_yet,
         };
         if start.elapsed() > PATIENCE {
-            return Err(Failure::Unexpected {
-                what: format!(
-                    "waited {} s in vain: {what}; last seen: {instead}\n{}",
-                    PATIENCE.as_secs(),
-                    events(client, namespace).await
-                ),
-            });
+            return Err(Failure::Unexpected(format!(
+                "waited {} s in vain: {what}; last seen: {instead}\n{}",
+                PATIENCE.as_secs(),
+                events(client, namespace).await
+            )));
         }
         tokio::time::sleep(LOOK).await;
     }

@@ -4,9 +4,9 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, ServiceAccount};
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
+use wasmount_tests::control_plane::ControlPlane;
 use xtask::cluster;
 use xtask::cluster::access::{NODE_NAME, User};
-use xtask::cluster::control_plane::ControlPlane;
 use xtask::cluster::programs::Programs;
 use xtask::workspace::Workspace;
 

@@ -92,9 +92,7 @@ pub(crate) async fn privileged_a_group_snapshot_restores_all_its_volumes(scene: 
         .api_of("snapshot.storage.k8s.io", "VolumeSnapshot")
         .await?;
     let members = members.list(&ListParams::default()).await;
-    let members = members
-        .map_err(Failure::kubernetes("list snapshots"))?
-        .items;
+    let members = members.map_err(Failure::cannot("list snapshots"))?.items;
     let restored = [("restored-one", "one"), ("restored-two", "two")];
     for (restored, source) in restored {
         let claim_of = |it: &DynamicObject| {

@@ -60,7 +60,7 @@ pub(crate) async fn privileged_a_pod_that_is_deleted_while_the_host_is_dead_goes
     let pods: Api<Pod> = scene.api();
     pods.delete("other", &DeleteParams::default())
         .await
-        .map_err(Failure::kubernetes("delete the pod"))?;
+        .map_err(Failure::cannot("delete the pod"))?;
     writer.goes_on().await?;
     cluster.start_again(HOST)?;
     scene
@@ -88,7 +88,7 @@ pub(crate) async fn privileged_pods_come_and_go_while_the_host_is_killed_again_a
     for moment in MOMENTS {
         pods.create(&PostParams::default(), &object)
             .await
-            .map_err(Failure::kubernetes("make the pod"))?;
+            .map_err(Failure::cannot("make the pod"))?;
         tokio::time::sleep(moment).await;
         cluster.kill(HOST)?;
         cluster.start_again(HOST)?;

@@ -51,7 +51,7 @@ pub(crate) async fn privileged_a_pod_finds_who_it_is_in_files_of_its_group(
     let uid = pods
         .get("user")
         .await
-        .map_err(Failure::kubernetes("get the pod"))?
+        .map_err(Failure::cannot("get the pod"))?
         .uid()
         .unwrap();
     let said = scene
@@ -82,7 +82,7 @@ pub(crate) async fn privileged_a_pod_that_runs_gets_tokens_that_it_had_not_at_it
     drivers
         .patch(PODFILES.name, &PatchParams::default(), &Patch::Merge(more))
         .await
-        .map_err(Failure::kubernetes("ask for more tokens"))?;
+        .map_err(Failure::cannot("ask for more tokens"))?;
     scene
         .wait(
             "kubelet publishes again, with the token that is new",

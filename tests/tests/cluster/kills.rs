@@ -12,6 +12,7 @@ use wasmount_tests::cluster::drivers::{HOST, MOUNTER};
 use wasmount_tests::cluster::objects::{Claim, Volume};
 use wasmount_tests::cluster::scene::Scene;
 use wasmount_tests::cluster::wait::NotYet;
+use wasmount_tests::outside;
 use wasmount_tests::strace::Strace;
 use xtask::failure::Failure;
 
@@ -40,10 +41,11 @@ impl<'a> Doomed<'a> {
     /// At its next call of this name.
     fn at(scene: &'a Scene, service: &'static str, syscall: &str) -> Result<Self, Failure> {
         let cluster = scene.lab().cluster();
-        let outside = cluster.outside_id(service)?.unwrap();
+        let id = cluster.id(service)?;
+        let outside = outside::id_of(cluster.supervisor_id(), id.unwrap())?.unwrap();
         Ok(Self {
             service,
-            id: cluster.id(service)?,
+            id,
             strace: Strace::kill_at(outside, syscall, 1)?,
             read: kubelet_log(scene).len(),
             scene,
@@ -128,7 +130,7 @@ pub(crate) async fn privileged_a_volume_goes_though_the_host_was_killed_while_un
     let pods: Api<Pod> = scene.api();
     pods.delete("first", &DeleteParams::default())
         .await
-        .map_err(Failure::kubernetes("delete the pod"))?;
+        .map_err(Failure::cannot("delete the pod"))?;
     doomed.died_in("UnmountDevice failed").await?;
     // What it held is there for the next one, and what is left of it is asked at the end.
     guest(&scene, "second").await?;

@@ -57,7 +57,7 @@ pub(crate) async fn privileged_a_volume_is_attached_before_its_pod_runs_and_deta
     };
     let now = attached()
         .await
-        .map_err(Failure::kubernetes("list attachments"))?;
+        .map_err(Failure::cannot("list attachments"))?;
     assert_eq!(now.len(), 1, "{now:?}");
     assert_eq!(now[0].spec.attacher, HOSTPATH.name);
     let status = now[0].status.clone().unwrap();

@@ -52,7 +52,7 @@ pub(crate) async fn privileged_the_host_writes_what_kubelet_wrote_for_the_same_d
     nodes
         .delete(OTHER, &DeleteParams::default())
         .await
-        .map_err(Failure::kubernetes("delete the Node"))?;
+        .map_err(Failure::cannot("delete the Node"))?;
     compared
 }
 

@@ -37,7 +37,7 @@ pub(crate) async fn privileged_a_volume_is_made_on_the_node_of_its_first_pod_and
     let waiting = claims
         .get("data")
         .await
-        .map_err(Failure::kubernetes("get the claim"))?;
+        .map_err(Failure::cannot("get the claim"))?;
     assert_eq!(waiting.status.unwrap().phase.as_deref(), Some("Pending"));
 
     scene.pod("user", &[Volume::Claim("data")]).await?;
@@ -84,7 +84,7 @@ pub(crate) async fn privileged_a_pod_waits_when_its_claim_is_larger_than_the_cap
     let claim = claims
         .get("huge")
         .await
-        .map_err(Failure::kubernetes("get the claim"))?;
+        .map_err(Failure::cannot("get the claim"))?;
     assert_eq!(claim.spec.unwrap().volume_name, None);
     Ok(())
 }

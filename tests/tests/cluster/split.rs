@@ -28,7 +28,7 @@ pub(crate) async fn privileged_pods_come_and_go_once_the_mounter_is_back(scene: 
     let pods: Api<Pod> = scene.api();
     pods.delete("goes", &DeleteParams::default())
         .await
-        .map_err(Failure::kubernetes("delete the pod"))?;
+        .map_err(Failure::cannot("delete the pod"))?;
     scene
         .pod_with("comes", &[Volume::Claim("comes")], &Value::Null)
         .await?;
@@ -63,10 +63,10 @@ pub(crate) async fn privileged_a_pod_goes_though_its_plugin_is_broken(scene: Sce
     scene.claim(&Claim::new("data", "split", "16Mi")).await?;
     scene.pod("guest", &[Volume::Claim("data")]).await?;
     let component = drivers::split_component(cluster);
-    let intact = fs::read(&component).map_err(Failure::io("read the component"))?;
+    let intact = fs::read(&component).map_err(Failure::cannot("read the component"))?;
     let exchange = |content: &[u8]| {
         cluster.kill(SPLIT_HOST)?;
-        fs::write(&component, content).map_err(Failure::io("write the component"))?;
+        fs::write(&component, content).map_err(Failure::cannot("write the component"))?;
         cluster.start_again(SPLIT_HOST)
     };
     exchange(GARBAGE.as_bytes())?;

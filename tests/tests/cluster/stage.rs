@@ -15,7 +15,7 @@ use wasmount_tests::cluster::scene::Scene;
 use wasmount_tests::cluster::wait;
 use wasmount_tests::root::needs_root;
 use xtask::failure::Failure;
-use xtask::say::Console;
+use xtask::say;
 
 /// Of a namespace's name, in characters (RFC 1123).
 const LABEL: usize = 63;
@@ -89,7 +89,7 @@ impl Stage {
         times.sort_unstable();
         for (time, name) in times.iter().rev() {
             // As Rust's test runner shows times: `cargo xtask test` reads them.
-            Console::new().line(&format!(
+            say::line(&format!(
                 "test {name} ... took <{:.3}s>",
                 time.as_secs_f64()
             ));

@@ -82,5 +82,5 @@ async fn pod(scene: &Scene) -> Result<Pod, Failure> {
     let pods: Api<Pod> = scene.api();
     pods.get("writer")
         .await
-        .map_err(Failure::kubernetes("get the pod"))
+        .map_err(Failure::cannot("get the pod"))
 }

@@ -7,7 +7,6 @@ use std::process::Command;
 use wasmount_tests::root::needs_root;
 use xtask::command;
 use xtask::image;
-use xtask::say::Console;
 use xtask::workspace::Workspace;
 
 /// Unpacks an image as a node does, layer upon layer; gives what its configuration says.
@@ -39,7 +38,7 @@ fn privileged_the_image_runs_the_host_and_its_tools() {
     let workspace = Workspace::locate().unwrap();
     let program = workspace.host_program();
     let name = image::wasmount_name();
-    let archive = image::wasmount(&workspace, &Console::new(), &program, &name).unwrap();
+    let archive = image::wasmount(&workspace, &program, &name).unwrap();
     let root = tempfile::tempdir().unwrap();
     let config = unpack(&archive, root.path());
     let entrypoint = config["Entrypoint"][0].as_str().unwrap();

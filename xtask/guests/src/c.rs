@@ -1,6 +1,6 @@
 //! Builds C by clang, wasm-ld and wasi-libc, as Debian packages them. Only memory and strings of the library are used, so no WASI is imported.
 
-use crate::files::{self, Files};
+use crate::files::Files;
 use std::path::Path;
 use std::process::Command;
 use xtask::command;
@@ -27,8 +27,8 @@ const ARGUMENTS: &[&str] = &[
 
 /// The compiler's version text.
 pub(crate) fn toolchain() -> Result<String, Failure> {
-    let said = command::read(Command::new(COMPILER).arg("--version")).map_err(|_| missing())?;
-    Ok(said.lines().next().unwrap_or_default().to_owned())
+    let printed = command::read(Command::new(COMPILER).arg("--version")).map_err(|_| missing())?;
+    Ok(printed.lines().next().unwrap_or_default().to_owned())
 }
 
 /// Compiles to core code that carries its world.
@@ -43,12 +43,12 @@ pub(crate) fn compile(folder: &Path, tree: &Files) -> Result<Vec<u8>, Failure> {
             .args(inputs)
             .arg("-lc"),
     )?;
-    files::bytes(&folder.join(CORE))
+    xtask::files::read(&folder.join(CORE))
 }
 
 fn missing() -> Failure {
-    Failure::Missing {
-        what: "clang for WebAssembly".to_owned(),
-        next: "`apt-get install clang lld wasi-libc`, or the like of your distribution".to_owned(),
-    }
+    Failure::missing(
+        "clang for WebAssembly",
+        "`apt-get install clang lld wasi-libc`, or the like of your distribution",
+    )
 }

@@ -17,43 +17,28 @@ pub(crate) fn read(folder: &Path) -> Result<Files, Failure> {
 }
 
 fn add(folder: &Path, prefix: &str, files: &mut Files) -> Result<(), Failure> {
-    let failed = || Failure::io(format!("read {}", folder.display()));
-    for entry in fs::read_dir(folder).map_err(failed())? {
-        let entry = entry.map_err(failed())?;
-        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-        if entry.file_type().map_err(failed())?.is_dir() {
-            add(&entry.path(), &format!("{name}/"), files)?;
+    for path in xtask::files::entries(folder)? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = format!("{prefix}{name}");
+        if path.is_dir() {
+            add(&path, &format!("{name}/"), files)?;
         } else {
-            files.insert(name, bytes(&entry.path())?);
+            files.insert(name, xtask::files::read(&path)?);
         }
     }
     Ok(())
 }
 
-/// Reads one file.
-pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(path).map_err(Failure::io(format!("read {}", path.display())))
-}
-
 /// Writes them into a folder, after removing its other files.
 pub(crate) fn write_anew(folder: &Path, files: &Files) -> Result<(), Failure> {
-    let failed = || Failure::io(format!("write {}", folder.display()));
     if folder.exists() {
-        fs::remove_dir_all(folder).map_err(failed())?;
+        fs::remove_dir_all(folder)
+            .map_err(Failure::cannot(format!("remove {}", folder.display())))?;
     }
     for (name, bytes) in files {
-        write(&folder.join(name), bytes)?;
+        xtask::files::write(&folder.join(name), bytes)?;
     }
     Ok(())
-}
-
-/// Writes one file, and creates its folder.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let failed = || Failure::io(format!("write {}", path.display()));
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(failed())?;
-    }
-    fs::write(path, bytes).map_err(failed())
 }
 
 /// `sha256:..` of the names and contents of all files.

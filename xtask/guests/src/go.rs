@@ -46,8 +46,8 @@ const ENVIRONMENT: &[(&str, &str)] = &[
 /// Go's version text.
 pub(crate) fn toolchain() -> Result<String, Failure> {
     tools::check_go(GO_VERSION, "guests in Go are built with it")?;
-    let said = command::read(Command::new("go").args(["env", "GOVERSION"]))?;
-    Ok(said.trim().to_owned())
+    let printed = command::read(Command::new("go").args(["env", "GOVERSION"]))?;
+    Ok(printed.trim().to_owned())
 }
 
 /// Compiles to core code that does not carry its world yet.
@@ -56,14 +56,14 @@ pub(crate) fn compile(workspace: &Workspace, folder: &Path) -> Result<Vec<u8>, F
     let module = files::read(&module)?;
     files::write_anew(&folder.join(REPLACED), &module)?;
     let module_file = folder.join(MODULE_FILE);
-    let mut text = files::bytes(&module_file)?;
+    let mut text = xtask::files::read(&module_file)?;
     text.extend_from_slice(REPLACEMENT.as_bytes());
-    files::write(&module_file, &text)?;
+    xtask::files::write(&module_file, &text)?;
     command::read(
         Command::new("go")
             .current_dir(folder)
             .envs(ENVIRONMENT.iter().copied())
             .args(ARGUMENTS),
     )?;
-    files::bytes(&folder.join(CORE))
+    xtask::files::read(&folder.join(CORE))
 }

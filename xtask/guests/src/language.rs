@@ -52,15 +52,11 @@ impl Language {
 pub fn build(workspace: &Workspace, language: Language) -> Result<Built, Failure> {
     let plugin = workspace.root().join("plugins").join(language.plugin());
     let world = World::of_plugin(workspace, &plugin)?;
-    let mut tree = match language {
-        Language::C => world.c_bindings()?,
-        Language::Go => world.go_bindings()?,
+    let (mut tree, toolchain) = match language {
+        Language::C => (world.c_bindings()?, c::toolchain()?),
+        Language::Go => (world.go_bindings()?, go::toolchain()?),
     };
     tree.extend(files::read(&plugin)?);
-    let toolchain = match language {
-        Language::C => c::toolchain()?,
-        Language::Go => go::toolchain()?,
-    };
     let key = format!("{} {toolchain}\n", files::digest_of_all(&tree));
 
     let folder = workspace.plugins_target().join(language.folder());
@@ -69,9 +65,9 @@ pub fn build(workspace: &Workspace, language: Language) -> Result<Built, Failure
     let _lock = locked(&folder)?;
     if !(component.is_file() && fs::read_to_string(&key_file).is_ok_and(|it| it == key)) {
         let wasm = compile(workspace, language, &world, &below(""), &tree)?;
-        files::write(&component, &wasm)?;
+        xtask::files::write(&component, &wasm)?;
         // Last: an interrupted build does not count.
-        files::write(&key_file, key.as_bytes())?;
+        xtask::files::write(&key_file, key.as_bytes())?;
     }
     Ok(Built {
         component,
@@ -101,8 +97,8 @@ fn compile(
 /// Two test programs may request the same guest at the same time. The kernel releases the lock when the process ends.
 fn locked(folder: &Path) -> Result<File, Failure> {
     let path = folder.join("lock");
-    let failed = || Failure::io(format!("lock {}", path.display()));
-    fs::create_dir_all(folder).map_err(failed())?;
+    let failed = || Failure::cannot(format!("lock {}", path.display()));
+    xtask::files::create_directory(folder)?;
     let file = File::create(&path).map_err(failed())?;
     file.lock().map_err(failed())?;
     Ok(file)

@@ -11,5 +11,3 @@ mod go;
 pub mod golden;
 pub mod language;
 mod world;
-
-pub use world::contract_items;

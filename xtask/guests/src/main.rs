@@ -5,7 +5,7 @@
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 use xtask::failure::Failure;
-use xtask::say::Console;
+use xtask::say;
 use xtask::workspace::Workspace;
 use xtask_guests::golden;
 use xtask_guests::language::{self, Language};
@@ -25,26 +25,25 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let console = Console::new();
-    match run(Arguments::parse().command, &console) {
+    match run(Arguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            console.failure(&failure);
+            say::failure(&failure);
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(command: Command, console: &Console) -> Result<(), Failure> {
+fn run(command: Command) -> Result<(), Failure> {
     let workspace = Workspace::locate()?;
     match command {
         Command::Build { languages } => {
             for language in languages {
                 let built = language::build(&workspace, language)?;
-                console.line(&built.component.display().to_string());
+                say::line(&built.component.display().to_string());
             }
         }
-        Command::Record => golden::record(&workspace, console)?,
+        Command::Record => golden::record(&workspace)?,
     }
     Ok(())
 }

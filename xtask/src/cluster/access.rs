@@ -3,15 +3,15 @@
 //! It grants no rights: those follow from the user's and the group's names (RBAC and the Node authorizer are on).
 
 use crate::failure::Failure;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use crate::files;
+use pem::Pem;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
 use serde_json::json;
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddrV4;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -23,9 +23,6 @@ const ADDRESS: &str = "address";
 
 /// Bytes of a token: 128 bits cannot be guessed.
 const TOKEN_BYTES: usize = 16;
-
-/// Length of a line of a PEM file (RFC 7468 §2).
-const PEM_LINE: usize = 64;
 
 /// The DER prefix of the point of a P-256 key in a SubjectPublicKeyInfo (RFC 5480 §2).
 const P256_PUBLIC_KEY: [u8; 26] = [
@@ -56,7 +53,7 @@ pub enum User {
 #[derive(Debug, Clone)]
 pub struct Access {
     directory: PathBuf,
-    server: (Ipv4Addr, u16),
+    server: SocketAddrV4,
 }
 
 impl User {
@@ -90,15 +87,13 @@ impl User {
 
 impl Access {
     /// Creates all credentials for the API server at an address.
-    pub fn create(directory: &Path, server: (Ipv4Addr, u16)) -> Result<Self, Failure> {
-        fs::create_dir_all(directory.join("certificates"))
-            .map_err(Failure::io(format!("create {}", directory.display())))?;
+    pub fn create(directory: &Path, server: SocketAddrV4) -> Result<Self, Failure> {
+        files::create_directory(&directory.join("certificates"))?;
         let access = Self {
             directory: directory.to_owned(),
             server,
         };
-        let address = format!("{}:{}", server.0, server.1);
-        write_secret(&access.address(), &address)?;
+        write_secret(&directory.join(ADDRESS), &server.to_string())?;
         let mut tokens = String::new();
         for user in User::ALL {
             let token = random_token();
@@ -118,26 +113,17 @@ impl Access {
     /// The credentials that were created in this directory before.
     pub(super) fn of(directory: &Path) -> Result<Self, Failure> {
         let path = directory.join(ADDRESS);
-        let text =
-            fs::read_to_string(&path).map_err(Failure::io(format!("read {}", path.display())))?;
-        let server = text
-            .parse::<SocketAddrV4>()
-            .map_err(|error| Failure::Unexpected {
-                what: format!("{} holds no address: {error}", path.display()),
-            })?;
+        let text = String::from_utf8_lossy(&files::read(&path)?).into_owned();
+        let server = text.parse();
         Ok(Self {
             directory: directory.to_owned(),
-            server: (*server.ip(), server.port()),
+            server: server.map_err(Failure::cannot(format!("parse {}", path.display())))?,
         })
     }
 
     /// The address of the API server.
-    pub(super) fn server(&self) -> (Ipv4Addr, u16) {
+    pub(super) fn server(&self) -> SocketAddrV4 {
         self.server
-    }
-
-    fn address(&self) -> PathBuf {
-        self.directory.join(ADDRESS)
     }
 
     /// A user's kubeconfig.
@@ -179,14 +165,14 @@ impl Access {
 }
 
 /// JSON is YAML, so no YAML writer is needed here.
-fn kubeconfig(server: (Ipv4Addr, u16), certificate: &Path, token: &str) -> String {
+fn kubeconfig(server: SocketAddrV4, certificate: &Path, token: &str) -> String {
     json!({
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "cluster",
         "contexts": [{"name": "cluster", "context": {"cluster": "cluster", "user": "user"}}],
         "clusters": [{"name": "cluster", "cluster": {
-            "server": format!("https://{}:{}", server.0, server.1),
+            "server": format!("https://{server}"),
             "certificate-authority": certificate,
             "tls-server-name": SERVER_NAME,
         }}],
@@ -203,27 +189,17 @@ fn random_token() -> String {
 fn signing_key() -> Result<[String; 2], Failure> {
     let random = SystemRandom::new();
     let pair = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random);
-    let pair = pair.map_err(|_| Failure::Unexpected {
-        what: "the system gives no random numbers for a key".to_owned(),
+    let pair = pair.map_err(|_| {
+        Failure::Unexpected("the system gives no random numbers for a key".to_owned())
     })?;
     let read = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pair.as_ref(), &random);
-    let read = read.map_err(|rejected| Failure::Unexpected {
-        what: format!("a new key cannot be read: {rejected}"),
-    })?;
+    let read = read
+        .map_err(|rejected| Failure::Unexpected(format!("a new key cannot be read: {rejected}")))?;
     let public = [&P256_PUBLIC_KEY, read.public_key().as_ref()].concat();
     Ok([
-        pem("PRIVATE KEY", pair.as_ref()),
-        pem("PUBLIC KEY", &public),
+        pem::encode(&Pem::new("PRIVATE KEY", pair.as_ref())),
+        pem::encode(&Pem::new("PUBLIC KEY", public)),
     ])
-}
-
-fn pem(label: &str, content: &[u8]) -> String {
-    let mut pem = format!("-----BEGIN {label}-----\n");
-    for line in STANDARD.encode(content).as_bytes().chunks(PEM_LINE) {
-        pem.push_str(&String::from_utf8_lossy(line));
-        pem.push('\n');
-    }
-    pem + &format!("-----END {label}-----\n")
 }
 
 fn write_secret(path: &Path, text: &str) -> Result<(), Failure> {
@@ -234,5 +210,5 @@ fn write_secret(path: &Path, text: &str) -> Result<(), Failure> {
         .mode(SECRET_MODE)
         .open(path)
         .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(Failure::io(format!("write {}", path.display())))
+        .map_err(Failure::cannot(format!("write {}", path.display())))
 }

@@ -5,6 +5,7 @@ use super::parts::API_PORT;
 use super::supervisor;
 use crate::command;
 use crate::failure::Failure;
+use crate::files;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
 use rustix::process::{Pid, WaitOptions, wait};
 use std::io;
@@ -27,17 +28,14 @@ pub fn first(program: &Path, lab: &Path) -> Result<(), Failure> {
         .arg(lab)
         .stdin(Stdio::inherit())
         .spawn()
-        .map_err(Failure::io("start the cluster's supervisor"))?;
+        .map_err(Failure::cannot("start the cluster's supervisor"))?;
     let supervisor = Pid::from_child(&supervisor);
     loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((ended, _))) if ended == supervisor => return Ok(()),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => {
-                return Err(Failure::Io {
-                    what: "wait for the cluster's processes".to_owned(),
-                    source: error.into(),
-                });
+                return Err(Failure::cannot("wait for the cluster's processes")(error));
             }
         }
     }
@@ -46,29 +44,23 @@ pub fn first(program: &Path, lab: &Path) -> Result<(), Failure> {
 /// The second process: sets up the node and serves requests. Standard input is a socket that listens outside of the network namespace.
 pub fn supervise(lab: &Path) -> Result<(), Failure> {
     let lab = Lab::at(lab)?;
-    let _lock = lab.hold()?;
+    let _lock = files::hold(lab.root())?;
     directories(&lab)?;
     network()?;
     let outside = io::stdin()
         .as_fd()
         .try_clone_to_owned()
-        .map_err(Failure::io("take the socket for the API server"))?;
+        .map_err(Failure::cannot("take the socket for the API server"))?;
     thread::spawn(move || forward(&TcpListener::from(outside)));
     let control = lab.control();
     let listener = UnixListener::bind(&control)
-        .map_err(Failure::io(format!("listen on {}", control.display())))?;
+        .map_err(Failure::cannot(format!("listen on {}", control.display())))?;
     supervisor::serve(&lab, &listener)
 }
 
 /// Makes shared mounts, as kubelet needs them, and directories of the cluster's own where its programs write.
 fn directories(lab: &Lab) -> Result<(), Failure> {
-    let failed = |what: &str| {
-        let what = format!("mount {what} for the cluster");
-        move |error: rustix::io::Errno| Failure::Io {
-            what,
-            source: error.into(),
-        }
-    };
+    let failed = |what: &str| Failure::cannot(format!("mount {what} for the cluster"));
     let shared = MountPropagationFlags::SHARED | MountPropagationFlags::REC;
     mount_bind(lab.lib(), "/var/lib").map_err(failed("/var/lib"))?;
     mount_bind(lab.logs(), "/var/log").map_err(failed("/var/log"))?;

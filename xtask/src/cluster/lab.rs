@@ -4,10 +4,10 @@
 
 use crate::command;
 use crate::failure::Failure;
+use crate::files;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,21 +45,17 @@ impl Lab {
             None => Ok(Self {
                 root: root.to_owned(),
             }),
-            Some(hidden) => Err(Failure::Unexpected {
-                what: format!(
-                    "{} cannot be the directory of a cluster, which has a {hidden} of its own: set TMPDIR to another",
-                    root.display()
-                ),
-            }),
+            Some(hidden) => Err(Failure::Unexpected(format!(
+                "{} cannot be the directory of a cluster, which has a {hidden} of its own: set TMPDIR to another",
+                root.display()
+            ))),
         }
     }
 
     /// Creates the directories that must exist before anything runs.
     pub(super) fn create(&self) -> Result<(), Failure> {
         for directory in ["log", "lib/kubelet", "lib/cni", "cni"] {
-            let directory = self.root.join(directory);
-            fs::create_dir_all(&directory)
-                .map_err(Failure::io(format!("create {}", directory.display())))?;
+            files::create_directory(&self.root.join(directory))?;
         }
         Ok(())
     }
@@ -96,26 +92,9 @@ impl Lab {
         format!("wasmount-{}", crate::tools::hexadecimal(&digest))
     }
 
-    /// Marks it as used by a running cluster, as long as the file is open. The file gets its name only after it is locked: a free lock marks a
-    /// leftover.
-    pub(super) fn hold(&self) -> Result<File, Failure> {
-        let failed = || Failure::io(format!("lock {}", self.root.display()));
-        let unlocked = self.root.join("lock.new");
-        let file = File::create(&unlocked).map_err(failed())?;
-        file.try_lock()
-            .map_err(io::Error::from)
-            .and_then(|()| fs::rename(unlocked, self.lock()))
-            .map_err(failed())?;
-        Ok(file)
-    }
-
-    /// Whether a cluster runs in it.
+    /// Whether a cluster runs in it: the first process of a cluster holds its lock.
     pub fn is_used(&self) -> bool {
-        File::open(self.lock()).is_ok_and(|it| it.try_lock().is_err())
-    }
-
-    fn lock(&self) -> PathBuf {
-        self.root.join("lock")
+        self.root.join("lock").exists() && !files::is_leftover(&self.root)
     }
 
     /// Removes the leftovers of a cluster that has ended; nothing if one runs, or none was there.
@@ -128,23 +107,19 @@ impl Lab {
             remove_group(&group)?;
         }
         fs::remove_dir_all(&self.root)
-            .map_err(Failure::io(format!("remove {}", self.root.display())))
+            .map_err(Failure::cannot(format!("remove {}", self.root.display())))
     }
 
     /// Creates its control groups, in every hierarchy that kubelet uses.
     pub(super) fn make_control_groups(&self) -> Result<(), Failure> {
         let top = Path::new(CONTROL_GROUPS);
         let unified = top.join("cgroup.controllers").exists();
-        let hierarchies = HIERARCHIES.map(|it| top.join(it));
-        let all = if unified {
-            &[top.to_owned()][..]
-        } else {
-            &hierarchies
+        let hierarchies = match unified {
+            true => vec![top.to_owned()],
+            false => HIERARCHIES.map(|it| top.join(it)).to_vec(),
         };
-        for hierarchy in all.iter().filter(|it| it.is_dir()) {
-            let group = hierarchy.join(self.control_group());
-            fs::create_dir_all(&group)
-                .map_err(Failure::io(format!("create {}", group.display())))?;
+        for hierarchy in hierarchies.iter().filter(|it| it.is_dir()) {
+            files::create_directory(&hierarchy.join(self.control_group()))?;
         }
         Ok(())
     }
@@ -152,9 +127,9 @@ impl Lab {
     /// Its existing control groups.
     fn control_groups(&self) -> Vec<PathBuf> {
         let top = Path::new(CONTROL_GROUPS);
-        let hierarchies = fs::read_dir(top).into_iter().flatten().flatten();
+        let hierarchies = files::entries(top).unwrap_or_default();
         hierarchies
-            .map(|it| it.path())
+            .into_iter()
             .chain([top.to_owned()])
             .map(|it| it.join(self.control_group()))
             .filter(|it| it.is_dir())
@@ -184,20 +159,17 @@ impl Lab {
 /// Device and inode of every regular file below a directory.
 fn inodes(directory: &Path) -> BTreeSet<(String, u64)> {
     let mut found = BTreeSet::new();
-    let mut left = vec![directory.to_owned()];
-    while let Some(directory) = left.pop() {
-        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-            // The entry itself, not the target of a link.
-            let Ok(metadata) = entry.metadata() else {
-                continue;
-            };
-            if metadata.is_dir() {
-                left.push(entry.path());
-            } else if metadata.is_file() {
-                let device = metadata.dev();
-                let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-                found.insert((format!("{major}:{minor}"), metadata.ino()));
-            }
+    for path in files::entries(directory).unwrap_or_default() {
+        // The entry itself, not the target of a link.
+        let Ok(metadata) = path.symlink_metadata() else {
+            continue;
+        };
+        if metadata.is_dir() {
+            found.extend(inodes(&path));
+        } else if metadata.is_file() {
+            let device = metadata.dev();
+            let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+            found.insert((format!("{major}:{minor}"), metadata.ino()));
         }
     }
     found
@@ -220,16 +192,16 @@ fn devices_of(table: &str, files: &BTreeSet<(String, u64)>) -> Vec<String> {
 
 /// Removes a control group and its children, as soon as the kernel permits it.
 fn remove_group(group: &Path) -> Result<(), Failure> {
-    let children = fs::read_dir(group).into_iter().flatten().flatten();
-    for child in children.filter(|it| it.file_type().is_ok_and(|it| it.is_dir())) {
-        remove_group(&child.path())?;
+    let children = files::entries(group).unwrap_or_default();
+    for child in children.iter().filter(|it| it.is_dir()) {
+        remove_group(child)?;
     }
     let start = Instant::now();
     loop {
         match fs::remove_dir(group) {
             Err(_) if start.elapsed() < BUSY => thread::sleep(AGAIN),
             removed => {
-                return removed.map_err(Failure::io(format!("remove {}", group.display())));
+                return removed.map_err(Failure::cannot(format!("remove {}", group.display())));
             }
         }
     }
@@ -237,11 +209,11 @@ fn remove_group(group: &Path) -> Result<(), Failure> {
 
 /// Removes the leftovers of crashed clusters in directories with this prefix.
 pub(super) fn sweep(parent: &Path, prefix: &str) -> Result<(), Failure> {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let ours = entry.file_name().to_string_lossy().starts_with(prefix);
+    for path in files::entries(parent)? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
         // A directory without a lock is still being created.
-        if ours && entry.path().join("lock").exists() {
-            Lab::at(&entry.path())?.clean()?;
+        if name.starts_with(prefix) && files::is_leftover(&path) {
+            Lab::at(&path)?.clean()?;
         }
     }
     Ok(())
@@ -285,7 +257,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let lab = Lab::at(&parent.path().join("cluster-1")).unwrap();
         lab.create().unwrap();
-        let lock = lab.hold().unwrap();
+        let lock = files::hold(lab.root()).unwrap();
         sweep(parent.path(), "cluster-").unwrap();
         assert!(lab.root().exists());
         drop(lock);

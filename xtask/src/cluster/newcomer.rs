@@ -5,15 +5,15 @@ use super::one_node::{self, Cluster};
 use super::{BUSYBOX_IMAGE, wait};
 use crate::command;
 use crate::failure::Failure;
+use crate::files;
 use crate::image::{self, REGISTRY};
 use crate::packages;
 use crate::plugins;
-use crate::say::Console;
+use crate::say;
 use crate::workspace::Workspace;
 use k8s_openapi::api::storage::v1::CSINode;
 use kube::Api;
 use std::ffi::OsString;
-use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
@@ -26,32 +26,35 @@ const NAMESPACE: &str = "wasmount-system";
 /// Timeout until the pods of a backend run: their images are imported, so seconds on an idle machine.
 const ROLL_OUT: &str = "180s";
 
+/// A claim, and a pod that writes into its volume.
+const EXAMPLE: &str = include_str!("example.yaml");
+
 /// Starts a cluster with backends in it; reports it if one is running.
-pub fn up(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
+pub fn up(workspace: &Workspace) -> Result<(), Failure> {
     let root = workspace.cluster();
     if let Some(cluster) = Cluster::find(workspace, &root)? {
-        console.line("the cluster is up already");
-        say_what_next(console, &cluster, &example_file(&root));
+        say::line("the cluster is up already");
+        say_what_next(&cluster, &example_file(&root));
         return Ok(());
     }
     one_node::needs_root()?;
-    packages::install(packages::CLUSTER, console)?;
-    packages::install(packages::IMAGE, console)?;
-    console.heading("── programs (Kubernetes is compiled: ten minutes the first time)");
-    plugins::build(workspace, console)?;
+    packages::install(packages::CLUSTER)?;
+    packages::install(packages::IMAGE)?;
+    say::heading("── programs (Kubernetes is compiled: ten minutes the first time)");
+    plugins::build(workspace)?;
     plugins::build_host(workspace)?;
     let program = workspace.host_program();
     let name = image::wasmount_name();
     let mut images = image::sidecars(workspace)?;
-    images.push(image::wasmount(workspace, console, &program, &name)?);
+    images.push(image::wasmount(workspace, &program, &name)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(Failure::io("start the async runtime"))?;
-    console.heading("── cluster");
+        .map_err(Failure::cannot("start the async runtime"))?;
+    say::heading("── cluster");
     runtime.block_on(async {
         let mut cluster = Cluster::start_in(workspace, &root).await?;
-        console.line("the node is ready");
+        say::line("the node is ready");
         for image in &images {
             cluster.import(image).await?;
         }
@@ -61,42 +64,41 @@ pub fn up(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
             deploy(&cluster, &program, &document)?;
         }
         registered(&cluster).await?;
-        console.line(&format!("{} serve volumes", BACKENDS.join(" and ")));
+        say::line(&format!("{} serve volumes", BACKENDS.join(" and ")));
         let example = example_file(&root);
-        fs::write(&example, EXAMPLE.replace("IMAGE", BUSYBOX_IMAGE))
-            .map_err(Failure::io(format!("write {}", example.display())))?;
+        files::write(&example, EXAMPLE.replace("IMAGE", BUSYBOX_IMAGE))?;
         // Until here the cluster ended with this process: a partial cluster is of no use.
         cluster.let_stay()?;
-        say_what_next(console, &cluster, &example);
+        say_what_next(&cluster, &example);
         Ok(())
     })
 }
 
 /// Ends the cluster and removes its leftovers, also after a crash.
-pub fn down(workspace: &Workspace, console: &Console) -> Result<(), Failure> {
+pub fn down(workspace: &Workspace) -> Result<(), Failure> {
     let root = workspace.cluster();
     if !root.exists() {
-        console.line("no cluster is up");
+        say::line("no cluster is up");
         return Ok(());
     }
     one_node::needs_root()?;
     one_node::take_away(&root)?;
-    console.line("the cluster is gone");
+    say::line("the cluster is gone");
     Ok(())
 }
 
 /// Replaces this process by kubectl with the administrator's rights.
 pub fn kubectl(workspace: &Workspace, arguments: &[OsString]) -> Result<(), Failure> {
     let Some(cluster) = Cluster::find(workspace, &workspace.cluster())? else {
-        return Err(Failure::Missing {
-            what: "the cluster".to_owned(),
-            next: "`cargo xtask cluster up` starts one".to_owned(),
-        });
+        return Err(Failure::missing(
+            "the cluster",
+            "`cargo xtask cluster up` starts one",
+        ));
     };
     let mut kubectl = cluster.kubectl();
     kubectl.args(arguments);
-    let source = kubectl.exec();
-    Err(command::start_failure(&kubectl, source))
+    let error = kubectl.exec();
+    Err(command::cannot_start(&kubectl)(error))
 }
 
 /// Applies the output of `wasmount manifests`, and waits until its pods run.
@@ -124,7 +126,7 @@ fn apply(cluster: &Cluster, program: &Path, name: &str, flags: &[&str]) -> Resul
     let mut manifests = std::process::Command::new(program);
     let printed = command::read(manifests.arg("manifests").args(flags))?;
     let file = cluster.lab().root().join(format!("{name}.yaml"));
-    fs::write(&file, printed).map_err(Failure::io(format!("write {}", file.display())))?;
+    files::write(&file, printed)?;
     let mut apply = cluster.kubectl();
     // Server-side: a component is too large for the annotation of client-side apply.
     apply.args(["apply", "--server-side", "--filename"]);
@@ -136,14 +138,14 @@ async fn registered(cluster: &Cluster) -> Result<(), Failure> {
     let nodes = Api::<CSINode>::all(cluster.client().await?);
     wait(async || {
         let node = nodes.get(NODE_NAME).await;
-        let node = node.map_err(Failure::kubernetes("see the CSINode"))?;
+        let node = node.map_err(Failure::cannot("see the CSINode"))?;
         if node.spec.drivers.len() >= BACKENDS.len() {
             return Ok(());
         }
         let registered: Vec<_> = node.spec.drivers.iter().map(|it| &*it.name).collect();
-        Err(Failure::Unexpected {
-            what: format!("only these drivers are registered: {registered:?}"),
-        })
+        Err(Failure::Unexpected(format!(
+            "only these drivers are registered: {registered:?}"
+        )))
     })
     .await
 }
@@ -152,10 +154,10 @@ fn example_file(root: &Path) -> PathBuf {
     root.join("example.yaml")
 }
 
-fn say_what_next(console: &Console, cluster: &Cluster, example: &Path) {
+fn say_what_next(cluster: &Cluster, example: &Path) {
     let kubeconfig = cluster.kubeconfig(User::Admin);
     let programs = cluster.programs().directory();
-    console.heading("\nWhat to type next");
+    say::heading("\nWhat to type next");
     for line in [
         format!(
             "export KUBECONFIG={} PATH={}:$PATH",
@@ -174,28 +176,6 @@ fn say_what_next(console: &Console, cluster: &Cluster, example: &Path) {
         ),
         "cargo xtask cluster down                  # leaves nothing behind".to_owned(),
     ] {
-        console.line(&format!("  {line}"));
+        say::line(&format!("  {line}"));
     }
 }
-
-/// A claim, and a pod that writes into its volume.
-const EXAMPLE: &str = r#"apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: { name: example }
-spec:
-  accessModes: [ReadWriteOnce]
-  storageClassName: local-images
-  resources: { requests: { storage: 64Mi } }
----
-apiVersion: v1
-kind: Pod
-metadata: { name: example }
-spec:
-  terminationGracePeriodSeconds: 1
-  containers:
-    - name: main
-      image: IMAGE
-      command: [/bin/sh, -c, "while true; do date >> /data/log; sleep 1; done"]
-      volumeMounts: [{ name: data, mountPath: /data }]
-  volumes: [{ name: data, persistentVolumeClaim: { claimName: example } }]
-"#;

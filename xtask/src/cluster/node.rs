@@ -5,13 +5,13 @@
 use super::access::{Access, NODE_NAME, User};
 use super::inside::NODE_ADDRESS;
 use super::lab::Lab;
-use super::parts::{CommandLine, Line};
 use super::programs::Programs;
+use super::supervisor::Service;
 use crate::failure::Failure;
+use crate::files;
 use crate::image::archive::{Content, Image, write_layer};
 use rustix::fs::statfs;
 use serde_json::json;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// containerd's socket, inside.
@@ -39,43 +39,15 @@ const PODS: &str = "10.88.0.0/24";
 const OVERLAYFS: i64 = 0x794c_7630;
 
 /// The names of busybox's programs in `/bin` of its image.
-const APPLETS: [&str; 28] = [
-    "awk",
-    "blkid",
-    "cat",
-    "cmp",
-    "cp",
-    "date",
-    "dd",
-    "df",
-    "du",
-    "echo",
-    "find",
-    "grep",
-    "head",
-    "id",
-    "kill",
-    "ls",
-    "md5sum",
-    "mkdir",
-    "mount",
-    "mv",
-    "rm",
-    "sh",
-    "sha256sum",
-    "sleep",
-    "stat",
-    "sync",
-    "touch",
-    "wc",
-];
+const APPLETS: &str = "awk blkid cat cmp cp date dd df du echo find grep head id \
+    kill ls md5sum mkdir mount mv rm sh sha256sum sleep stat sync touch wc";
 
 /// containerd's command line; writes its configuration.
-pub(super) fn containerd(lab: &Lab) -> Result<CommandLine, Failure> {
-    write(&lab.root().join("cni/10-pods.conflist"), &network())?;
+pub(super) fn containerd(lab: &Lab) -> Result<Service, Failure> {
+    files::write(&lab.root().join("cni/10-pods.conflist"), network())?;
     let path = lab.root().join("containerd.toml");
-    write(&path, &containerd_toml(lab))?;
-    Ok(Line::of("containerd".into()).flag("--config", path).0)
+    files::write(&path, containerd_toml(lab))?;
+    Ok(Service::new("containerd", "containerd").flag("--config", path))
 }
 
 /// Pods get addresses, and reach the node by them. No traffic leaves the node: no firewall rule is needed, so none is made.
@@ -98,47 +70,26 @@ fn containerd_toml(lab: &Lab) -> String {
         Ok(there) if there.f_type == OVERLAYFS => "native",
         _ => "overlayfs",
     };
-    let networks = lab.root().join("cni");
     format!(
-        r#"version = 2
-root = "/var/lib/containerd"
-state = "/run/containerd"
-[grpc]
-address = "{CONTAINERD}"
-[plugins."io.containerd.grpc.v1.cri"]
-sandbox_image = "{PAUSE_IMAGE}"
-# Root in a container, as on many a CI machine, may not lower the score by which the kernel kills: runc would fail.
-restrict_oom_score_adj = true
-# Its profiles are loaded into the machine's kernel, and stay there.
-disable_apparmor = true
-[plugins."io.containerd.grpc.v1.cri".containerd]
-snapshotter = "{snapshots}"
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-runtime_type = "io.containerd.runc.v2"
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-# No systemd answers in these namespaces.
-SystemdCgroup = false
-[plugins."io.containerd.grpc.v1.cri".cni]
-conf_dir = {networks:?}
-bin_dir = "{NETWORK_PLUGINS}"
-"#
+        include_str!("containerd.toml"),
+        containerd = CONTAINERD,
+        pause_image = PAUSE_IMAGE,
+        network_plugins = NETWORK_PLUGINS,
+        snapshots = snapshots,
+        networks = lab.root().join("cni"),
     )
 }
 
 /// kubelet's command line; writes its configuration.
-pub(super) fn kubelet(
-    programs: &Programs,
-    lab: &Lab,
-    access: &Access,
-) -> Result<CommandLine, Failure> {
+pub(super) fn kubelet(programs: &Programs, lab: &Lab, access: &Access) -> Result<Service, Failure> {
     let path = lab.root().join("kubelet.json");
-    write(&path, &kubelet_config(lab))?;
-    Ok(Line::of(programs.path("kubelet"))
+    files::write(&path, kubelet_config(lab))?;
+    Ok(programs
+        .service("kubelet")
         .flag("--config", path)
         .flag("--kubeconfig", access.kubeconfig(User::Node))
         .flag("--hostname-override", NODE_NAME)
-        .flag("--node-ip", NODE_ADDRESS.to_string())
-        .0)
+        .flag("--node-ip", NODE_ADDRESS.to_string()))
 }
 
 fn kubelet_config(lab: &Lab) -> String {
@@ -182,7 +133,11 @@ fn kubelet_config(lab: &Lab) -> String {
 pub(super) fn images(directory: &Path) -> Result<[PathBuf; 2], Failure> {
     let layer = directory.join("busybox.layer");
     let mut contents = vec![("bin/busybox".to_owned(), Content::File(BUSYBOX.into()))];
-    contents.extend(APPLETS.map(|it| (format!("bin/{it}"), Content::Link("busybox"))));
+    contents.extend(
+        APPLETS
+            .split(' ')
+            .map(|it| (format!("bin/{it}"), Content::Link("busybox"))),
+    );
     write_layer(&layer, &contents)?;
     let image = |name, arguments: &[&str], file| {
         let path = directory.join(file);
@@ -199,8 +154,4 @@ pub(super) fn images(directory: &Path) -> Result<[PathBuf; 2], Failure> {
         // It only has to run.
         image(PAUSE_IMAGE, &["/bin/sleep", "infinity"], "pause.tar")?,
     ])
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(Failure::io(format!("write {}", path.display())))
 }

@@ -4,30 +4,26 @@
 //! process of the namespaces ends, everything in them ends. A handle that started a cluster ends it, also when its process dies.
 
 mod control;
-mod outside;
 
 use self::control::Control;
 use super::access::{Access, NODE_NAME, User};
 use super::inside::NODE_ADDRESS;
 use super::lab::{self, Lab};
 use super::node;
-use super::parts::{self, API_PORT, Addresses, CommandLine};
+use super::parts::{self, API_PORT, Addresses};
 use super::programs::Programs;
 use super::supervisor::{Request, Service};
 use crate::command;
 use crate::failure::Failure;
+use crate::files;
 use crate::packages;
-use crate::say::Console;
 use crate::tools;
 use crate::workspace::Workspace;
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use kube::{Api, Client};
-use std::collections::BTreeMap;
-use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tokio::time::{Instant, sleep};
 
 /// Prefix of the directories of tests' clusters, in the system's temporary directory.
 const PREFIX: &str = "wasmount-cluster-";
@@ -55,7 +51,7 @@ impl Cluster {
         let root = tempfile::Builder::new()
             .prefix(PREFIX)
             .tempdir_in(parent)
-            .map_err(Failure::io("create a temporary directory"))?
+            .map_err(Failure::cannot("create a temporary directory"))?
             .keep();
         Self::start_in(workspace, &root).await
     }
@@ -92,12 +88,12 @@ impl Cluster {
     /// Creates the namespaces, with nothing in them yet.
     fn begin(workspace: &Workspace, root: &Path) -> Result<Self, Failure> {
         needs_root()?;
-        packages::install(packages::CLUSTER, &Console::new())?;
+        packages::install(packages::CLUSTER)?;
         let programs = Programs::build(workspace)?;
         let lab = Lab::at(root)?;
         lab.create()?;
         let (host, listener) = outside()?;
-        let access = Access::create(lab.root(), (host, API_PORT))?;
+        let access = Access::create(lab.root(), SocketAddrV4::new(host, API_PORT))?;
         let control = Control::start(&workspace.own_program(), &lab, listener)?;
         Ok(Self {
             lab,
@@ -111,7 +107,11 @@ impl Cluster {
     /// Sets whether it ends with this handle, and with our process.
     fn own(&mut self, owned: bool) -> Result<(), Failure> {
         self.owned = owned;
-        self.control.ask(&Request::Own(owned)).map(drop)
+        self.order(Request::Own(owned))
+    }
+
+    fn order(&self, request: Request) -> Result<(), Failure> {
+        self.control.ask(&request).map(drop)
     }
 
     /// Starts all parts of Kubernetes.
@@ -123,53 +123,46 @@ impl Cluster {
             ..
         } = self;
         let at = Addresses {
-            host: access.server().0,
+            host: *access.server().ip(),
             bind: Ipv4Addr::UNSPECIFIED,
             advertise: NODE_ADDRESS,
             port: API_PORT,
         };
-        let etcd = parts::etcd(programs, &at, &lab.root().join("etcd"));
-        self.run_part("etcd", &etcd)?;
-        self.run_part("containerd", &node::containerd(lab)?)?;
-        let api = parts::api_server(programs, &at, access);
-        self.run_part("kube-apiserver", &api)?;
+        self.run(parts::etcd(programs, &at, &lab.root().join("etcd")))?;
+        self.run(node::containerd(lab)?)?;
+        self.run(parts::api_server(programs, &at, access))?;
         for image in node::images(lab.root())? {
             self.import(&image).await?;
         }
         self.api_ready().await?;
-        let manager = parts::controller_manager(programs, access);
-        self.run_part("kube-controller-manager", &manager)?;
-        self.run_part("kube-scheduler", &parts::scheduler(programs, access))?;
+        self.run(parts::controller_manager(programs, access))?;
+        self.run(parts::scheduler(programs, access))?;
         lab.make_control_groups()?;
-        self.run_part("kubelet", &node::kubelet(programs, lab, access)?)?;
+        self.run(node::kubelet(programs, lab, access)?)?;
         self.define_snapshots(workspace)?;
-        let snapshots = parts::snapshot_controller(programs, access);
-        self.run_part("snapshot-controller", &snapshots)?;
+        self.run(parts::snapshot_controller(programs, access))?;
         self.ready().await
     }
 
     /// Starts a process in the cluster, which is restarted whenever it ends unexpectedly; its log is `<lab>/log/<name>.log`.
     pub fn run(&self, service: Service) -> Result<(), Failure> {
-        self.control.ask(&Request::Start(service)).map(drop)
+        self.order(Request::Start(service))
     }
 
     /// Stops a part (`etcd`, `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `containerd`, `kubelet`, `snapshot-controller`) or
     /// a process of [`Self::run`], as its operator does; it stays stopped until [`Self::start_again`].
     pub fn stop(&self, name: &str) -> Result<(), Failure> {
-        let request = Request::Stop(name.to_owned());
-        self.control.ask(&request).map(drop)
+        self.order(Request::Stop(name.to_owned()))
     }
 
     /// The same with SIGKILL.
     pub fn kill(&self, name: &str) -> Result<(), Failure> {
-        let request = Request::Kill(name.to_owned());
-        self.control.ask(&request).map(drop)
+        self.order(Request::Kill(name.to_owned()))
     }
 
     /// Starts a stopped or killed process with its earlier command line; a running one is killed before.
     pub fn start_again(&self, name: &str) -> Result<(), Failure> {
-        let request = Request::StartAgain(name.to_owned());
-        self.control.ask(&request).map(drop)
+        self.order(Request::StartAgain(name.to_owned()))
     }
 
     /// The process id, inside, of a running part.
@@ -177,17 +170,14 @@ impl Cluster {
         self.control.ask(&Request::Id(name.to_owned()))
     }
 
-    /// The id of the same process in our PID namespace.
-    pub fn outside_id(&self, name: &str) -> Result<Option<u32>, Failure> {
-        match self.id(name)? {
-            Some(inside) => outside::id_of(self.control.id(), inside),
-            None => Ok(None),
-        }
+    /// The supervisor's process id in our PID namespace.
+    pub fn supervisor_id(&self) -> u32 {
+        self.control.id()
     }
 
     /// The address of etcd, inside.
     pub fn etcd(&self) -> String {
-        parts::etcd_clients(self.access.server().0)
+        parts::etcd_clients(*self.access.server().ip())
     }
 
     /// Runs a program inside, in the lab's directory, with the cluster's programs on its PATH; arguments may follow.
@@ -210,22 +200,17 @@ impl Cluster {
 
     /// Imports an image into containerd (a file of `cargo xtask image`, `docker save` or the like).
     pub async fn import(&self, image: &Path) -> Result<(), Failure> {
-        let start = Instant::now();
-        loop {
+        // containerd may have been started a moment ago.
+        super::wait(async || {
             let mut command = self.enter("ctr");
             command
                 .args(["--address", node::CONTAINERD])
                 .args(["--namespace", node::CONTAINERD_NAMESPACE])
                 .args(["images", "import"])
                 .arg(image);
-            match command::read(&mut command) {
-                // containerd may have been started a moment ago.
-                Err(_) if start.elapsed() < super::READY && self.id("containerd")?.is_some() => {
-                    sleep(super::LOOK).await;
-                }
-                outcome => return outcome.map(drop),
-            }
-        }
+            command::read(&mut command).map(drop)
+        })
+        .await
     }
 
     /// A client with the administrator's credentials, usable from outside.
@@ -272,20 +257,18 @@ impl Cluster {
         super::wait(async || {
             let client = self.client().await?;
             let node = Api::<Node>::all(client.clone()).get(NODE_NAME).await;
-            let node = node.map_err(Failure::kubernetes("see the node"))?;
+            let node = node.map_err(Failure::cannot("see the node"))?;
             if !is_ready(&node) {
-                return Err(Failure::Unexpected {
-                    what: format!(
-                        "the node is not ready: {}",
-                        self.lab.log("kubelet").display()
-                    ),
-                });
+                return Err(Failure::Unexpected(format!(
+                    "the node is not ready: {}",
+                    self.lab.log("kubelet").display()
+                )));
             }
             Api::<ServiceAccount>::default_namespaced(client)
                 .get("default")
                 .await
                 .map(drop)
-                .map_err(Failure::kubernetes("see the default service account"))
+                .map_err(Failure::cannot("see the default service account"))
         })
         .await
     }
@@ -301,16 +284,6 @@ impl Cluster {
         self.lab.clean()
     }
 
-    fn run_part(&self, name: &str, line: &CommandLine) -> Result<(), Failure> {
-        let words = line.iter().map(|it| it.to_string_lossy().into_owned());
-        self.run(Service {
-            name: name.to_owned(),
-            line: words.collect(),
-            environment: BTreeMap::new(),
-            again: true,
-        })
-    }
-
     /// Applies the custom resource definitions of snapshots and of groups of them.
     fn define_snapshots(&self, workspace: &Workspace) -> Result<(), Failure> {
         let directory = tools::SNAPSHOT_CONTROLLER
@@ -318,12 +291,11 @@ impl Cluster {
             .join("config/crd");
         let mut command = self.kubectl();
         command.args(["apply", "--server-side"]);
-        let entries = fs::read_dir(&directory)
-            .map_err(Failure::io(format!("read {}", directory.display())))?;
-        for entry in entries.flatten() {
+        for file in files::entries(&directory)? {
             // The other files there are for kustomize.
-            if entry.file_name().to_string_lossy().contains("snapshot") {
-                command.arg("--filename").arg(entry.path());
+            let name = file.file_name().unwrap_or_default();
+            if name.to_string_lossy().contains("snapshot") {
+                command.arg("--filename").arg(file);
             }
         }
         command::read(&mut command)?;
@@ -346,9 +318,11 @@ impl Drop for Cluster {
 fn outside() -> Result<(Ipv4Addr, TcpListener), Failure> {
     super::loopback_addresses()
         .find_map(|host| Some((host, TcpListener::bind((host, API_PORT)).ok()?)))
-        .ok_or_else(|| Failure::Missing {
-            what: format!("a loopback address with a free port {API_PORT}"),
-            next: "something listens on that port of all addresses: end it".to_owned(),
+        .ok_or_else(|| {
+            Failure::missing(
+                format!("a loopback address with a free port {API_PORT}"),
+                "something listens on that port of all addresses: end it",
+            )
         })
 }
 
@@ -364,10 +338,10 @@ pub fn needs_root() -> Result<(), Failure> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    Err(Failure::Missing {
-        what: "root".to_owned(),
-        next: "a cluster mounts and makes namespaces: run this as root".to_owned(),
-    })
+    Err(Failure::missing(
+        "root",
+        "a cluster mounts and makes namespaces: run this as root",
+    ))
 }
 
 /// Ends the cluster in this directory, if one runs there, and removes its leftovers or those of a crashed one.

@@ -4,9 +4,9 @@
 
 use super::access::{Access, User};
 use super::programs::Programs;
-use std::ffi::OsString;
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
-use std::path::{Path, PathBuf};
+use super::supervisor::Service;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::Path;
 
 /// etcd's port for clients.
 const ETCD_PORT: u16 = 2379;
@@ -36,12 +36,9 @@ pub struct Addresses {
     pub port: u16,
 }
 
-/// A program and its arguments.
-pub type CommandLine = Vec<OsString>;
-
 impl Addresses {
     /// The addresses that must be free.
-    pub(super) fn ports(&self) -> [SocketAddrV4; 3] {
+    pub fn ports(&self) -> [SocketAddrV4; 3] {
         [ETCD_PORT, ETCD_PEER_PORT, self.port].map(|port| SocketAddrV4::new(self.host, port))
     }
 }
@@ -52,10 +49,11 @@ pub(super) fn etcd_clients(host: Ipv4Addr) -> String {
 }
 
 /// etcd, the store of the API server.
-pub fn etcd(programs: &Programs, at: &Addresses, data: &Path) -> CommandLine {
+pub fn etcd(programs: &Programs, at: &Addresses, data: &Path) -> Service {
     let clients = etcd_clients(at.host);
     let peers = format!("http://{}:{ETCD_PEER_PORT}", at.host);
-    Line::of(programs.path("etcd"))
+    programs
+        .service("etcd")
         .flag("--data-dir", data)
         .flag("--listen-client-urls", &clients)
         .flag("--advertise-client-urls", &clients)
@@ -65,12 +63,12 @@ pub fn etcd(programs: &Programs, at: &Addresses, data: &Path) -> CommandLine {
         .flag("--log-level", "warn")
         // Its data need not survive a crash of the machine: no write need reach the disk.
         .switch("--unsafe-no-fsync")
-        .0
 }
 
 /// The API server.
-pub fn api_server(programs: &Programs, at: &Addresses, access: &Access) -> CommandLine {
-    Line::of(programs.path("kube-apiserver"))
+pub fn api_server(programs: &Programs, at: &Addresses, access: &Access) -> Service {
+    programs
+        .service("kube-apiserver")
         .flag("--etcd-servers", etcd_clients(at.host))
         .flag("--bind-address", at.bind.to_string())
         .flag("--advertise-address", at.advertise.to_string())
@@ -88,65 +86,36 @@ pub fn api_server(programs: &Programs, at: &Addresses, access: &Access) -> Comma
         .flag("--kubelet-preferred-address-types", "InternalIP")
         // Drivers mount, so their pods are privileged.
         .flag("--allow-privileged", "true")
-        .0
 }
 
 /// kube-controller-manager.
-pub fn controller_manager(programs: &Programs, access: &Access) -> CommandLine {
-    Line::of(programs.path("kube-controller-manager"))
+pub fn controller_manager(programs: &Programs, access: &Access) -> Service {
+    programs
+        .service("kube-controller-manager")
         .flag("--kubeconfig", access.kubeconfig(User::ControllerManager))
         // Each of its controllers has the rights of its own service account, as in every production cluster.
         .switch("--use-service-account-credentials")
         .flag("--leader-elect", "false")
         .flag("--service-account-private-key-file", access.signing_key())
         .flag("--root-ca-file", access.certificate())
-        .flag(
-            "--bind-address",
-            IpAddr::from(Ipv4Addr::LOCALHOST).to_string(),
-        )
-        .0
+        .flag("--bind-address", Ipv4Addr::LOCALHOST.to_string())
 }
 
 /// kube-scheduler.
-pub fn scheduler(programs: &Programs, access: &Access) -> CommandLine {
-    Line::of(programs.path("kube-scheduler"))
+pub fn scheduler(programs: &Programs, access: &Access) -> Service {
+    programs
+        .service("kube-scheduler")
         .flag("--kubeconfig", access.kubeconfig(User::Scheduler))
         .flag("--leader-elect", "false")
-        .flag(
-            "--bind-address",
-            IpAddr::from(Ipv4Addr::LOCALHOST).to_string(),
-        )
-        .0
+        .flag("--bind-address", Ipv4Addr::LOCALHOST.to_string())
 }
 
 /// The snapshot controller, of which a cluster has one for all drivers.
-pub fn snapshot_controller(programs: &Programs, access: &Access) -> CommandLine {
-    Line::of(programs.path("snapshot-controller"))
+pub fn snapshot_controller(programs: &Programs, access: &Access) -> Service {
+    programs
+        .service("snapshot-controller")
         .flag("--kubeconfig", access.kubeconfig(User::Admin))
         // Snapshots of volumes that only their own node can reach are taken on that node.
         .flag("--enable-distributed-snapshotting", "true")
         .flag("--feature-gates", "CSIVolumeGroupSnapshot=true")
-        .0
-}
-
-/// Builds a list of arguments.
-pub(super) struct Line(pub(super) CommandLine);
-
-impl Line {
-    pub(super) fn of(program: PathBuf) -> Self {
-        Self(vec![program.into_os_string()])
-    }
-
-    pub(super) fn flag(mut self, name: &str, value: impl Into<OsString>) -> Self {
-        let mut argument = OsString::from(name);
-        argument.push("=");
-        argument.push(value.into());
-        self.0.push(argument);
-        self
-    }
-
-    pub(super) fn switch(mut self, name: &str) -> Self {
-        self.0.push(name.into());
-        self
-    }
 }

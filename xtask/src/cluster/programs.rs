@@ -1,10 +1,11 @@
 //! The programs of a cluster: builds them, and finds each by its name.
 
+use super::supervisor::Service;
 use crate::failure::Failure;
+use crate::files;
 use crate::tools::{self, Tool};
 use crate::workspace::Workspace;
 use sha2::{Digest, Sha256};
-use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -28,22 +29,18 @@ pub struct Programs {
 impl Programs {
     /// Builds the missing programs: about ten minutes of CPU from cold, half a minute with a warm Go cache.
     pub fn build(workspace: &Workspace) -> Result<Self, Failure> {
-        let mut files = Vec::new();
-        for tool in tools::CLUSTER {
-            files.push((tool, tool.build(workspace)?));
-        }
+        let mut built = Vec::new();
         // Named by the targets of its links, so that no two states of the module share a directory.
         let mut digest = Sha256::new();
-        for (_, file) in &files {
+        for tool in tools::CLUSTER {
+            let file = tool.build(workspace)?;
             digest.update(file.as_os_str().as_encoded_bytes());
+            built.push((tool, file));
         }
-        let directory = workspace.tools().join(format!(
-            "cluster-{}",
-            tools::hexadecimal(&digest.finalize())
-        ));
-        fs::create_dir_all(&directory)
-            .map_err(Failure::io(format!("create {}", directory.display())))?;
-        for (tool, file) in &files {
+        let digest = tools::hexadecimal(&digest.finalize());
+        let directory = workspace.tools().join(format!("cluster-{digest}"));
+        files::create_directory(&directory)?;
+        for (tool, file) in &built {
             for name in names(tool) {
                 link(file, &directory.join(name))?;
             }
@@ -54,6 +51,11 @@ impl Programs {
     /// The directory of the programs.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// A process of one program, without arguments; it has the program's name.
+    pub(super) fn service(&self, name: &str) -> Service {
+        Service::new(name, self.path(name))
     }
 
     /// The path of one program.
@@ -75,7 +77,7 @@ fn names(tool: &Tool) -> Vec<&'static str> {
 fn link(file: &Path, link: &Path) -> Result<(), Failure> {
     match symlink(file, link) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        made => made.map_err(Failure::io(format!("create {}", link.display()))),
+        made => made.map_err(Failure::cannot(format!("create {}", link.display()))),
     }
 }
 

@@ -7,20 +7,19 @@ use crate::failure::Failure;
 use crate::process::Process;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Between two polls of the running processes.
-const LOOK: Duration = Duration::from_millis(100);
+/// Between two looks at the running processes, of which those that ended are restarted: long enough not to busy the machine, short enough to
+/// wait for.
+const LOOK: Duration = Duration::from_secs(1);
 
-/// Delay before an ended process is restarted: long enough not to busy the machine, short enough to wait for.
-const AGAIN: Duration = Duration::from_secs(1);
-
-/// A process that runs in the cluster.
+/// A process that runs in the cluster, and is restarted when it ends unexpectedly.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Service {
     /// Its name in requests and of its log.
@@ -29,8 +28,28 @@ pub struct Service {
     pub line: Vec<String>,
     /// Variables in addition to the supervisor's.
     pub environment: BTreeMap<String, String>,
-    /// Whether it is restarted when it ends unexpectedly.
-    pub again: bool,
+}
+
+impl Service {
+    pub(super) fn new(name: &str, program: impl AsRef<OsStr>) -> Self {
+        Self {
+            name: name.to_owned(),
+            line: vec![program.as_ref().to_string_lossy().into_owned()],
+            environment: BTreeMap::new(),
+        }
+    }
+
+    /// Adds `name=value`.
+    pub(super) fn flag(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        let value = value.as_ref().to_string_lossy();
+        self.line.push(format!("{name}={value}"));
+        self
+    }
+
+    pub(super) fn switch(mut self, name: &str) -> Self {
+        self.line.push(name.to_owned());
+        self
+    }
 }
 
 /// A request; requests and replies are one line of JSON each.
@@ -55,13 +74,11 @@ pub(super) enum Request {
 /// The result of a request.
 pub(super) type Reply = Result<Option<u32>, String>;
 
-/// A requested service, and its process if it runs.
+/// A requested service, and its process unless it was stopped.
 #[derive(Debug)]
 struct Entry {
     service: Service,
     process: Option<Process>,
-    /// When it is due to be restarted.
-    due: Option<Instant>,
 }
 
 /// All services, by name.
@@ -80,12 +97,12 @@ pub(super) fn serve(lab: &Lab, listener: &UnixListener) -> Result<(), Failure> {
     let watched = Arc::clone(&entries);
     thread::spawn(move || {
         loop {
-            watched.restart_what_ended();
             thread::sleep(LOOK);
+            watched.restart_ended();
         }
     });
     for connection in listener.incoming() {
-        let connection = connection.map_err(Failure::io("take an order"))?;
+        let connection = connection.map_err(Failure::cannot("take an order"))?;
         let entries = Arc::clone(&entries);
         thread::spawn(move || entries.converse(connection));
     }
@@ -139,7 +156,6 @@ impl Entries {
         let id = process.id();
         let entry = Entry {
             process: Some(process),
-            due: None,
             service,
         };
         self.lock().insert(entry.service.name.clone(), entry);
@@ -147,10 +163,10 @@ impl Entries {
     }
 
     fn run(&self, service: &Service) -> Result<Process, Failure> {
-        let mut words = service.line.iter();
-        let mut command = Command::new(words.next().map_or("", |it| it));
+        let mut line = service.line.iter();
+        let mut command = Command::new(line.next().map_or("", |program| program));
         command
-            .args(words)
+            .args(line)
             .envs(&service.environment)
             .current_dir(self.lab.root());
         // A process group, but no parent-death signal: when the first process of the namespace ends, all of them end.
@@ -158,18 +174,14 @@ impl Entries {
     }
 
     /// Not under the lock: it may take long.
-    fn end<T>(&self, name: &str, how: impl FnOnce(&mut Process) -> Result<T, Failure>) -> Reply {
-        let taken = match self.lock().get_mut(name) {
+    fn end(&self, name: &str, how: fn(&mut Process) -> Result<ExitStatus, Failure>) -> Reply {
+        let process = match self.lock().get_mut(name) {
             None => return Err(unknown(name)),
-            Some(entry) => {
-                entry.due = None;
-                entry.process.take()
-            }
+            Some(entry) => entry.process.take(),
         };
-        match taken {
-            Some(mut process) => how(&mut process).map_err(|it| it.to_string())?,
-            None => return Ok(None),
-        };
+        if let Some(mut process) = process {
+            how(&mut process).map_err(|it| it.to_string())?;
+        }
         Ok(None)
     }
 
@@ -179,19 +191,12 @@ impl Entries {
         matches!(process.ended(), Ok(None)).then(|| process.id())
     }
 
-    fn restart_what_ended(&self) {
-        for entry in self.lock().values_mut() {
-            let ended = entry
-                .process
-                .as_mut()
-                .is_some_and(|it| matches!(it.ended(), Ok(Some(_))));
-            if ended && entry.service.again && entry.due.is_none() {
-                entry.due = Some(Instant::now() + AGAIN);
-            }
-            if entry.due.is_some_and(|due| due <= Instant::now()) {
-                entry.due = None;
+    fn restart_ended(&self) {
+        for Entry { service, process } in self.lock().values_mut() {
+            let has_ended = |it: &mut Process| matches!(it.ended(), Ok(Some(_)));
+            if process.as_mut().is_some_and(has_ended) {
                 // The failure to start it is in no log: the next request for it returns it.
-                entry.process = self.run(&entry.service).ok();
+                *process = self.run(service).ok();
             }
         }
     }

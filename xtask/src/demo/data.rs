@@ -1,12 +1,12 @@
 //! What a pod does with a volume: writes, reads back, and checks that a read-only mount rejects writes. It is blocking work on files of a mount that
-//! may hang, so all of it runs on threads of its own.
+//! may hang: tokio runs it on threads of its own.
 
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
-use tokio::task::spawn_blocking;
+use std::io;
+use std::path::Path;
+use tokio::fs::{self, File};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Bytes to write: enough that the page cache is flushed in several writes.
 const BYTES: u64 = 8 << 20;
@@ -14,63 +14,46 @@ const BYTES: u64 = 8 << 20;
 /// The file in the volume.
 const FILE: &str = "data";
 
-/// SHA-256 of a file's content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Checksum([u8; 32]);
+/// Digits of a checksum that are printed, as `sha256sum` does: enough to compare two by eye.
+const SHOWN: usize = 12;
+
+/// SHA-256 of a file's content, in hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Checksum(String);
 
 impl Checksum {
     fn of(bytes: &[u8]) -> Self {
-        Self(Sha256::digest(bytes).into())
+        Self(hex::encode(Sha256::digest(bytes)))
     }
 
-    /// The first bytes, as `sha256sum` prints them: enough to compare two by eye.
-    pub(super) fn short(&self) -> String {
-        let mut digits = hex::encode(self.0);
-        digits.truncate(12);
-        digits
+    /// The first digits.
+    pub(super) fn short(&self) -> &str {
+        self.0.get(..SHOWN).unwrap_or_default()
     }
 }
 
 /// Writes random bytes, durably; returns the checksum of the written data.
 pub(super) async fn write(volume: &Path) -> io::Result<Checksum> {
-    let path = volume.join(FILE);
-    blocking(move || {
-        let mut bytes = Vec::new();
-        File::open("/dev/urandom")?
-            .take(BYTES)
-            .read_to_end(&mut bytes)?;
-        let mut file = File::create(path)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        Ok(Checksum::of(&bytes))
-    })
-    .await
+    let mut bytes = Vec::new();
+    let random = File::open("/dev/urandom").await?;
+    random.take(BYTES).read_to_end(&mut bytes).await?;
+    let mut file = File::create(volume.join(FILE)).await?;
+    file.write_all(&bytes).await?;
+    file.flush().await?;
+    file.sync_all().await?;
+    Ok(Checksum::of(&bytes))
 }
 
 /// Reads the file; returns the checksum of its content.
 pub(super) async fn read(volume: &Path) -> io::Result<Checksum> {
-    let path = volume.join(FILE);
-    blocking(move || fs::read(path).map(|bytes| Checksum::of(&bytes))).await
+    Ok(Checksum::of(&fs::read(volume.join(FILE)).await?))
 }
 
 /// Tries to write where it must not be possible: succeeds if the write fails with the error of a read-only file system.
 pub(super) async fn write_is_refused(volume: &Path) -> io::Result<()> {
-    let path = volume.join("more");
-    blocking(move || match File::create(path) {
+    match File::create(volume.join("more")).await {
         Ok(_) => Err(io::Error::other("a write went through")),
         Err(error) if error.raw_os_error() == Some(Errno::ROFS.raw_os_error()) => Ok(()),
         Err(error) => Err(error),
-    })
-    .await
-}
-
-/// The directory that the orchestrator creates before a call: the staging directory, or the parent of a target.
-pub(super) async fn make_directory(path: PathBuf) -> io::Result<()> {
-    blocking(move || fs::create_dir_all(path)).await
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    spawn_blocking(work).await.map_err(io::Error::other)?
+    }
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: a request to stop, which becomes a [`Failure::Interrupted`] where work waits, so that the teardown still runs.
+//! Ctrl-C and SIGTERM: a request to stop, which becomes a failure where work waits, so that the teardown still runs.
 //! A second request during the teardown changes nothing.
 
 use crate::failure::Failure;
@@ -13,7 +13,7 @@ pub(super) struct Interrupt {
 
 impl Interrupt {
     pub(super) fn listen() -> Result<Self, Failure> {
-        let hear = |kind| signal(kind).map_err(Failure::io("listen for signals"));
+        let hear = |kind| signal(kind).map_err(Failure::cannot("listen for signals"));
         Ok(Self {
             interrupt: hear(SignalKind::interrupt())?,
             terminate: hear(SignalKind::terminate())?,
@@ -32,7 +32,9 @@ impl Interrupt {
     pub(super) async fn or<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Failure> {
         tokio::select! {
             done = work => Ok(done),
-            () = self.wait() => Err(Failure::Interrupted),
+            () = self.wait() => Err(Failure::Unexpected(
+                "interrupted; everything was torn down".to_owned(),
+            )),
         }
     }
 }

@@ -1,18 +1,26 @@
 //! The lifecycle of one volume as an orchestrator drives it, from the first request to the plugin until the volume is deleted. The paths are
-//! laid out as kubelet's. It stops at the first rejected call; the rest is done by `tear_down`.
+//! laid out as kubelet's. It stops at the first rejected call. The teardown works from any state, since its calls are idempotent.
 
 use super::data::{self, Checksum};
 use super::report::{Report, Stopped};
-use super::requests::{self, EXPANDED_BYTES};
-use super::tear_down;
 use crate::clients::Clients;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use tonic::{Code, Response, Status};
+use wasmount_csi::wire::csi::v1::volume_capability::access_mode::Mode;
+use wasmount_csi::wire::csi::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use wasmount_csi::wire::csi::v1::volume_usage::Unit;
 use wasmount_csi::wire::csi::v1::{
-    ControllerGetCapabilitiesRequest, GetCapacityRequest, GetPluginCapabilitiesRequest,
-    GetPluginInfoRequest, NodeGetCapabilitiesRequest, NodeGetInfoRequest,
-    NodeGetVolumeStatsResponse, ProbeRequest, Volume,
+    CapacityRange, ControllerExpandVolumeRequest, ControllerExpandVolumeResponse,
+    ControllerGetCapabilitiesRequest, ControllerGetCapabilitiesResponse, CreateVolumeRequest,
+    CreateVolumeResponse, DeleteVolumeRequest, GetCapacityRequest, GetCapacityResponse,
+    GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
+    GetPluginInfoResponse, NodeGetCapabilitiesRequest, NodeGetCapabilitiesResponse,
+    NodeGetInfoRequest, NodeGetInfoResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
+    NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest,
+    NodeUnstageVolumeRequest, ProbeRequest, Volume, VolumeCapability,
 };
 
 /// Bytes in a mebibyte, the unit of the table.
@@ -21,12 +29,28 @@ const MEBIBYTE: i64 = 1 << 20;
 /// Characters of an id in the table: an id may have 128, a line 80.
 const SHOWN: usize = 20;
 
+/// The first requested size: enough for the data, and small enough for any machine.
+const FIRST_BYTES: i64 = 64 << 20;
+
+/// The requested size of the expansion.
+const EXPANDED_BYTES: i64 = 128 << 20;
+
+/// The name that the orchestrator chooses; the driver chooses the id.
+const NAME: &str = "pvc-demo";
+
 /// Part of the staging path: kubelet puts the hash of the volume's id there, and the host accepts any.
 const VOLUME_HASH: &str = "d2a84f4b8b650937ec8f73cd8be2c74add5a911ba64df27458ed8229da804a26";
+
+/// How long a call is repeated while an earlier one is in progress.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// Between two attempts.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// The progress of the lifecycle.
 #[derive(Debug)]
 pub(super) struct Journey {
+    report: Report,
     clients: Clients,
     staging: PathBuf,
     target: PathBuf,
@@ -34,17 +58,6 @@ pub(super) struct Journey {
     volume: Option<Volume>,
     written: Option<Checksum>,
     seen: Vec<Checksum>,
-}
-
-/// The result of reading the data back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Data {
-    /// Read back this many times, the same each time.
-    Intact(usize, Checksum),
-    /// Read back with another checksum.
-    Changed,
-    /// Not read back as often as planned: the lifecycle stopped before.
-    Unread,
 }
 
 impl Journey {
@@ -59,6 +72,7 @@ impl Journey {
             ))
         };
         Self {
+            report: Report::new(),
             clients,
             staging: kubelet
                 .join("plugins/kubernetes.io/csi")
@@ -73,233 +87,243 @@ impl Journey {
         }
     }
 
-    /// Runs all calls until the first rejected one, which is in the report.
-    pub(super) async fn set_up_and_use(&mut self, report: &mut Report<'_>) -> Result<(), Stopped> {
-        let volume = self.create(report).await?;
-        self.mount(report, &volume).await?;
-        self.use_it(report, &volume).await?;
-        self.use_it_read_only(report, &volume).await?;
-        self.expand(report, &volume).await
+    /// The rows that were printed.
+    pub(super) fn report(&self) -> &Report {
+        &self.report
     }
 
-    /// The result of reading the data back.
-    pub(super) fn data(&self) -> Data {
-        match self.written {
-            Some(written) if self.seen.iter().any(|seen| *seen != written) => Data::Changed,
-            Some(written) if self.seen.len() == Self::READS => Data::Intact(Self::READS, written),
-            _ => Data::Unread,
+    /// The finding about the data that was read back.
+    pub(super) fn data(&self) -> Result<String, String> {
+        match &self.written {
+            Some(written) if self.seen.iter().any(|seen| seen != written) => {
+                Err("data changed: the checksums differ".to_owned())
+            }
+            Some(written) if self.seen.len() == Self::READS => Ok(format!(
+                "data intact: read back {} times, sha256 {}",
+                Self::READS,
+                written.short()
+            )),
+            _ => Err("data not read back: the journey ended before".to_owned()),
         }
     }
 
     /// The calls of an orchestrator before it creates a volume.
-    pub(super) async fn ask(&mut self, report: &mut Report<'_>) -> Result<(), Stopped> {
+    pub(super) async fn ask(&mut self) -> Result<(), Stopped> {
         let Clients {
             identity,
             controller,
             node,
             ..
         } = &mut self.clients;
-        report
-            .rpc(
-                "GetPluginInfo",
-                identity.get_plugin_info(GetPluginInfoRequest {}),
-                |it| format!("{} {}", it.name, it.vendor_version),
-            )
-            .await?;
-        report
-            .rpc(
-                "GetPluginCapabilities",
-                identity.get_plugin_capabilities(GetPluginCapabilitiesRequest {}),
-                |it| count(it.capabilities.len(), "capability", "capabilities"),
-            )
-            .await?;
-        report
-            .rpc("Probe", identity.probe(ProbeRequest {}), |_| {
-                "ready".to_owned()
-            })
-            .await?;
-        report
-            .rpc(
-                "ControllerGetCapabilities",
-                controller.controller_get_capabilities(ControllerGetCapabilitiesRequest {}),
-                |it| count(it.capabilities.len(), "capability", "capabilities"),
-            )
-            .await?;
-        report
-            .rpc(
-                "NodeGetCapabilities",
-                node.node_get_capabilities(NodeGetCapabilitiesRequest {}),
-                |it| count(it.capabilities.len(), "capability", "capabilities"),
-            )
-            .await?;
-        report
-            .rpc(
-                "NodeGetInfo",
-                node.node_get_info(NodeGetInfoRequest {}),
-                |it| format!("node {}", it.node_id),
-            )
-            .await?;
-        report
-            .rpc(
-                "GetCapacity",
-                controller.get_capacity(GetCapacityRequest::default()),
-                |it| format!("{} MiB", it.available_capacity / MEBIBYTE),
-            )
-            .await?;
-        Ok(())
+        let report = &mut self.report;
+        let call = identity.get_plugin_info(GetPluginInfoRequest {});
+        let shown = |it: &GetPluginInfoResponse| format!("{} {}", it.name, it.vendor_version);
+        report.rpc("GetPluginInfo", call, shown).await?;
+        let call = identity.get_plugin_capabilities(GetPluginCapabilitiesRequest {});
+        let shown = |it: &GetPluginCapabilitiesResponse| capabilities(it.capabilities.len());
+        report.rpc("GetPluginCapabilities", call, shown).await?;
+        let call = identity.probe(ProbeRequest {});
+        let shown = |_: &_| "ready".to_owned();
+        report.rpc("Probe", call, shown).await?;
+        let call = controller.controller_get_capabilities(ControllerGetCapabilitiesRequest {});
+        let shown = |it: &ControllerGetCapabilitiesResponse| capabilities(it.capabilities.len());
+        report.rpc("ControllerGetCapabilities", call, shown).await?;
+        let call = node.node_get_capabilities(NodeGetCapabilitiesRequest {});
+        let shown = |it: &NodeGetCapabilitiesResponse| capabilities(it.capabilities.len());
+        report.rpc("NodeGetCapabilities", call, shown).await?;
+        let call = node.node_get_info(NodeGetInfoRequest {});
+        let shown = |it: &NodeGetInfoResponse| format!("node {}", it.node_id);
+        report.rpc("NodeGetInfo", call, shown).await?;
+        let call = controller.get_capacity(GetCapacityRequest::default());
+        let shown = |it: &GetCapacityResponse| mebibytes(it.available_capacity);
+        report.rpc("GetCapacity", call, shown).await.map(drop)
     }
 
-    async fn create(&mut self, report: &mut Report<'_>) -> Result<Volume, Stopped> {
-        let created = report
-            .rpc(
-                "CreateVolume",
-                self.clients.controller.create_volume(requests::create()),
-                |it| it.volume.as_ref().map_or_else(String::new, describe),
-            )
-            .await?;
+    /// Runs all calls until the first rejected one, which is in the report.
+    pub(super) async fn set_up_and_use(&mut self) -> Result<(), Stopped> {
+        let volume = self.create().await?;
+        self.mount(&volume).await?;
+        self.use_it(&volume).await?;
+        self.use_it_read_only(&volume).await?;
+        self.expand(&volume).await
+    }
+
+    async fn create(&mut self) -> Result<Volume, Stopped> {
+        let report = &mut self.report;
+        let call = self.clients.controller.create_volume(create_request());
+        let shown =
+            |it: &CreateVolumeResponse| it.volume.as_ref().map(describe).unwrap_or_default();
+        let created = report.rpc("CreateVolume", call, shown).await?;
         let volume = created
             .volume
             .ok_or_else(|| report.wrong("CreateVolume", "no volume in the answer"))?;
         self.volume = Some(volume.clone());
-        let again = report
-            .rpc(
-                "  again",
-                self.clients.controller.create_volume(requests::create()),
-                |it| match &it.volume {
-                    Some(same) if *same == volume => "the same volume".to_owned(),
-                    _ => "another volume".to_owned(),
-                },
-            )
-            .await?;
-        if again.volume.as_ref() != Some(&volume) {
-            return Err(report.wrong("CreateVolume", "not idempotent"));
-        }
-        Ok(volume)
-    }
-
-    async fn mount(&mut self, report: &mut Report<'_>, volume: &Volume) -> Result<(), Stopped> {
-        make_directory(report, &self.staging).await?;
-        report
-            .rpc(
-                "NodeStageVolume",
-                self.clients
-                    .node
-                    .node_stage_volume(requests::stage(volume, &self.staging)),
-                |_| "staged".to_owned(),
-            )
-            .await?;
-        self.publish(report, volume, false).await
-    }
-
-    async fn publish(
-        &mut self,
-        report: &mut Report<'_>,
-        volume: &Volume,
-        readonly: bool,
-    ) -> Result<(), Stopped> {
-        let target = if readonly {
-            &self.second_target
-        } else {
-            &self.target
+        let call = self.clients.controller.create_volume(create_request());
+        let is_same = |it: &CreateVolumeResponse| it.volume.as_ref() == Some(&volume);
+        let shown = |it: &_| match is_same(it) {
+            true => "the same volume".to_owned(),
+            false => "another volume".to_owned(),
         };
+        let again = report.rpc("  again", call, shown).await?;
+        if is_same(&again) {
+            return Ok(volume);
+        }
+        Err(report.wrong("CreateVolume", "not idempotent"))
+    }
+
+    async fn mount(&mut self, volume: &Volume) -> Result<(), Stopped> {
+        make_directory(&mut self.report, &self.staging).await?;
+        let request = NodeStageVolumeRequest {
+            volume_id: volume.volume_id.clone(),
+            staging_target_path: text(&self.staging),
+            volume_capability: Some(capability()),
+            volume_context: volume.volume_context.clone(),
+            ..NodeStageVolumeRequest::default()
+        };
+        let call = self.clients.node.node_stage_volume(request);
+        let shown = |_: &_| "staged".to_owned();
+        self.report.rpc("NodeStageVolume", call, shown).await?;
+        self.publish(volume, false).await
+    }
+
+    async fn publish(&mut self, volume: &Volume, readonly: bool) -> Result<(), Stopped> {
+        let (target, shown) = match readonly {
+            true => (&self.second_target, "read-only, to a second pod"),
+            false => (&self.target, "to a pod"),
+        };
+        let report = &mut self.report;
         make_directory(report, target.parent().unwrap_or(target)).await?;
-        report
-            .rpc(
-                "NodePublishVolume",
-                self.clients.node.node_publish_volume(requests::publish(
-                    volume,
-                    &self.staging,
-                    target,
-                    readonly,
-                )),
-                |_| {
-                    if readonly {
-                        "read-only, to a second pod"
-                    } else {
-                        "to a pod"
-                    }
-                    .to_owned()
-                },
-            )
-            .await?;
-        Ok(())
+        let request = NodePublishVolumeRequest {
+            volume_id: volume.volume_id.clone(),
+            staging_target_path: text(&self.staging),
+            target_path: text(target),
+            volume_capability: Some(capability()),
+            readonly,
+            volume_context: volume.volume_context.clone(),
+            ..NodePublishVolumeRequest::default()
+        };
+        let call = self.clients.node.node_publish_volume(request);
+        let shown = |_: &_| shown.to_owned();
+        report.rpc("NodePublishVolume", call, shown).await.map(drop)
     }
 
-    async fn use_it(&mut self, report: &mut Report<'_>, volume: &Volume) -> Result<(), Stopped> {
-        let written = report
-            .act("  write", data::write(&self.target), |sum| {
-                format!("8 MiB, sha256 {}", sum.short())
-            })
-            .await?;
-        self.written = Some(written);
-        let target = self.target.clone();
-        self.read(report, &target).await?;
+    async fn use_it(&mut self, volume: &Volume) -> Result<(), Stopped> {
+        let shown = |sum: &Checksum| format!("8 MiB, sha256 {}", sum.short());
+        let act = data::write(&self.target);
+        self.written = Some(self.report.act("  write", act, shown).await?);
+        self.read(false).await?;
+        let request = NodeGetVolumeStatsRequest {
+            volume_id: volume.volume_id.clone(),
+            volume_path: text(&self.target),
+            ..NodeGetVolumeStatsRequest::default()
+        };
+        let call = self.clients.node.node_get_volume_stats(request);
+        let report = &mut self.report;
         report
-            .rpc(
-                "NodeGetVolumeStats",
-                self.clients
-                    .node
-                    .node_get_volume_stats(requests::stats(volume, &self.target)),
-                usage,
-            )
-            .await?;
-        Ok(())
-    }
-
-    async fn use_it_read_only(
-        &mut self,
-        report: &mut Report<'_>,
-        volume: &Volume,
-    ) -> Result<(), Stopped> {
-        self.publish(report, volume, true).await?;
-        let target = self.second_target.clone();
-        self.read(report, &target).await?;
-        report
-            .act("  write", data::write_is_refused(&target), |()| {
-                "refused: read-only file system".to_owned()
-            })
+            .rpc("NodeGetVolumeStats", call, usage)
             .await
+            .map(drop)
     }
 
-    async fn expand(&mut self, report: &mut Report<'_>, volume: &Volume) -> Result<(), Stopped> {
-        let expanded = report
-            .rpc(
-                "ControllerExpandVolume",
-                self.clients
-                    .controller
-                    .controller_expand_volume(requests::expand(volume)),
-                |it| format!("{} MiB", it.capacity_bytes / MEBIBYTE),
-            )
-            .await?;
+    async fn use_it_read_only(&mut self, volume: &Volume) -> Result<(), Stopped> {
+        self.publish(volume, true).await?;
+        self.read(true).await?;
+        let shown = |(): &()| "refused: read-only file system".to_owned();
+        let act = data::write_is_refused(&self.second_target);
+        self.report.act("  write", act, shown).await
+    }
+
+    async fn expand(&mut self, volume: &Volume) -> Result<(), Stopped> {
+        let request = ControllerExpandVolumeRequest {
+            volume_id: volume.volume_id.clone(),
+            capacity_range: Some(at_least(EXPANDED_BYTES)),
+            volume_capability: Some(capability()),
+            ..ControllerExpandVolumeRequest::default()
+        };
+        let call = self.clients.controller.controller_expand_volume(request);
+        let shown = |it: &ControllerExpandVolumeResponse| mebibytes(it.capacity_bytes);
+        let report = &mut self.report;
+        let expanded = report.rpc("ControllerExpandVolume", call, shown).await?;
         if expanded.capacity_bytes < EXPANDED_BYTES {
             return Err(report.wrong("ControllerExpandVolume", "smaller than asked"));
         }
-        let target = self.target.clone();
-        self.read(report, &target).await
+        self.read(false).await
     }
 
-    async fn read(&mut self, report: &mut Report<'_>, target: &Path) -> Result<(), Stopped> {
-        let sum = report
-            .act("  read", data::read(target), |sum| {
-                format!("sha256 {}", sum.short())
-            })
-            .await?;
+    async fn read(&mut self, readonly: bool) -> Result<(), Stopped> {
+        let target = match readonly {
+            true => &self.second_target,
+            false => &self.target,
+        };
+        let shown = |sum: &Checksum| format!("sha256 {}", sum.short());
+        let sum = self.report.act("  read", data::read(target), shown).await?;
         self.seen.push(sum);
         Ok(())
     }
 
-    /// Undoes everything, whatever was reached.
-    pub(super) async fn tear_down(&mut self, report: &mut Report<'_>) {
+    /// Unpublishes, unstages and deletes, whatever was reached, and continues after a rejected call. Prints the end of the report.
+    pub(super) async fn tear_down(&mut self) {
         if let Some(volume) = self.volume.take() {
-            let targets = [&*self.second_target, &*self.target];
-            tear_down::all(&self.clients, report, &volume, &self.staging, targets).await;
+            self.remove(&volume).await;
+        }
+        self.report.end();
+    }
+
+    async fn remove(&mut self, volume: &Volume) {
+        let Clients {
+            controller, node, ..
+        } = &self.clients;
+        let report = &mut self.report;
+        for target in [&self.second_target, &self.target] {
+            let call = until_not_busy(async || {
+                let request = NodeUnpublishVolumeRequest {
+                    volume_id: volume.volume_id.clone(),
+                    target_path: text(target),
+                };
+                node.clone().node_unpublish_volume(request).await
+            });
+            let shown = |_: &_| "unpublished".to_owned();
+            let _ = report.rpc("NodeUnpublishVolume", call, shown).await;
+        }
+        let call = until_not_busy(async || {
+            let request = NodeUnstageVolumeRequest {
+                volume_id: volume.volume_id.clone(),
+                staging_target_path: text(&self.staging),
+            };
+            node.clone().node_unstage_volume(request).await
+        });
+        let shown = |_: &_| "unstaged".to_owned();
+        let _ = report.rpc("NodeUnstageVolume", call, shown).await;
+        let call = until_not_busy(async || {
+            let request = DeleteVolumeRequest {
+                volume_id: volume.volume_id.clone(),
+                ..DeleteVolumeRequest::default()
+            };
+            controller.clone().delete_volume(request).await
+        });
+        let shown = |_: &_| "deleted".to_owned();
+        let _ = report.rpc("DeleteVolume", call, shown).await;
+    }
+}
+
+/// Repeats a call while an earlier one for the same volume is in progress (ABORTED), as kubelet would.
+async fn until_not_busy<T>(
+    call: impl AsyncFn() -> Result<Response<T>, Status>,
+) -> Result<Response<T>, Status> {
+    let start = Instant::now();
+    loop {
+        match call().await {
+            Err(status) if status.code() == Code::Aborted && start.elapsed() < BUSY => {
+                sleep(AGAIN).await;
+            }
+            answer => return answer,
         }
     }
 }
 
 /// Creates the orchestrator's directories: the staging path, and the parent of a target path.
-async fn make_directory(report: &mut Report<'_>, path: &Path) -> Result<(), Stopped> {
-    data::make_directory(path.to_owned())
+async fn make_directory(report: &mut Report, path: &Path) -> Result<(), Stopped> {
+    tokio::fs::create_dir_all(path)
         .await
         .map_err(|error| report.wrong("mkdir", &format!("{}: {error}", path.display())))
 }
@@ -307,7 +331,7 @@ async fn make_directory(report: &mut Report<'_>, path: &Path) -> Result<(), Stop
 fn describe(volume: &Volume) -> String {
     let id: String = volume.volume_id.chars().take(SHOWN).collect();
     let rest = if id == volume.volume_id { "" } else { ".." };
-    format!("{} MiB, id {id}{rest}", volume.capacity_bytes / MEBIBYTE)
+    format!("{}, id {id}{rest}", mebibytes(volume.capacity_bytes))
 }
 
 fn usage(stats: &NodeGetVolumeStatsResponse) -> String {
@@ -327,6 +351,47 @@ fn usage(stats: &NodeGetVolumeStatsResponse) -> String {
         )
 }
 
-fn count(number: usize, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
+fn mebibytes(bytes: i64) -> String {
+    format!("{} MiB", bytes / MEBIBYTE)
+}
+
+fn capabilities(number: usize) -> String {
+    format!(
+        "{number} {}",
+        if number == 1 {
+            "capability"
+        } else {
+            "capabilities"
+        }
+    )
+}
+
+fn create_request() -> CreateVolumeRequest {
+    CreateVolumeRequest {
+        name: NAME.to_owned(),
+        capacity_range: Some(at_least(FIRST_BYTES)),
+        volume_capabilities: vec![capability()],
+        ..CreateVolumeRequest::default()
+    }
+}
+
+/// One node writes; that node may publish it to several pods (CSI specification, SINGLE_NODE_WRITER).
+fn capability() -> VolumeCapability {
+    VolumeCapability {
+        access_mode: Some(AccessMode {
+            mode: Mode::SingleNodeWriter.into(),
+        }),
+        access_type: Some(AccessType::Mount(MountVolume::default())),
+    }
+}
+
+fn at_least(bytes: i64) -> CapacityRange {
+    CapacityRange {
+        required_bytes: bytes,
+        limit_bytes: 0,
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
 }

@@ -3,7 +3,7 @@
 use super::DemoOptions;
 use crate::command;
 use crate::failure::Failure;
-use crate::say::Console;
+use crate::say;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -12,25 +12,20 @@ use std::process::Command;
 const UNSHARE: [&str; 3] = ["--user", "--map-root-user", "--mount"];
 
 /// Returns if the user is root; otherwise runs `program` as the demo inside a namespace, in place of this process, and does not return.
-pub(super) fn enter(
-    program: &Path,
-    console: &Console,
-    options: &DemoOptions,
-) -> Result<(), Failure> {
+pub(super) fn enter(program: &Path, options: &DemoOptions) -> Result<(), Failure> {
     if rustix::process::geteuid().is_root() {
-        console.line("running as root: mounts are made directly");
+        say::line("running as root: mounts are made directly");
         return Ok(());
     }
     let trial = command::try_read(Command::new("unshare").args(UNSHARE).arg("true"))?;
     if !trial.status.success() {
-        let words = String::from_utf8_lossy(&trial.stderr);
-        return Err(Failure::Missing {
-            what: format!("the right to make user namespaces ({})", words.trim()),
-            next: "run the demo as root, or allow them (sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)"
-                .to_owned(),
-        });
+        let reason = String::from_utf8_lossy(&trial.stderr);
+        return Err(Failure::missing(
+            format!("the right to make user namespaces ({})", reason.trim()),
+            "run the demo as root, or allow them (sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)",
+        ));
     }
-    console.line("not root: running in a user and mount namespace");
+    say::line("not root: running in a user and mount namespace");
     let mut command = Command::new("unshare");
     command.args(UNSHARE).arg("--").arg(program);
     command.args(["demo", "--prepared"]);
@@ -38,6 +33,6 @@ pub(super) fn enter(
         command.arg("--keep");
     }
     // Replaced by exec, not started as a child: Ctrl-C then reaches one process, the one that tears down.
-    let source = command.exec();
-    Err(command::start_failure(&command, source))
+    let error = command.exec();
+    Err(command::cannot_start(&command)(error))
 }

@@ -1,6 +1,6 @@
 //! The table of calls: a row is printed when its call has ended, in columns that fit 80 characters.
 
-use crate::say::{Console, Tone};
+use crate::say::{self, Tone};
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 use tonic::{Response, Status};
@@ -13,8 +13,7 @@ const TIME: usize = 10;
 
 /// The rows so far.
 #[derive(Debug)]
-pub(super) struct Report<'a> {
-    console: &'a Console,
+pub(super) struct Report {
     start: Instant,
     rows: usize,
     failed: Vec<String>,
@@ -24,35 +23,29 @@ pub(super) struct Report<'a> {
 #[derive(Debug)]
 pub(super) struct Stopped;
 
-impl<'a> Report<'a> {
-    pub(super) fn new(console: &'a Console) -> Self {
-        console.heading(&format!("{:CALL$}{:>TIME$}  {}", "call", "time", "result"));
+impl Report {
+    pub(super) fn new() -> Self {
+        say::heading(&format!("{:CALL$}{:>TIME$}  {}", "call", "time", "result"));
         Self {
-            console,
             start: Instant::now(),
             rows: 0,
             failed: Vec::new(),
         }
     }
 
-    /// Makes an RPC; `words` summarises its answer.
+    /// Makes an RPC; `summary` is for the table.
     pub(super) async fn rpc<T>(
         &mut self,
         name: &str,
         call: impl Future<Output = Result<Response<T>, Status>>,
-        words: impl FnOnce(&T) -> String,
+        summary: impl FnOnce(&T) -> String,
     ) -> Result<T, Stopped> {
-        let start = Instant::now();
-        let answer = call.await;
-        let time = start.elapsed();
-        match answer {
-            Ok(answer) => {
-                let answer = answer.into_inner();
-                self.row(name, time, &words(&answer));
-                Ok(answer)
-            }
-            Err(status) => Err(self.fail(name, time, &refusal(&status))),
-        }
+        let answer = async {
+            // An error as the CSI specification writes it.
+            let error = |status: Status| format!("{:?}: {}", status.code(), status.message());
+            call.await.map(Response::into_inner).map_err(error)
+        };
+        self.act(name, answer, summary).await
     }
 
     /// An action of the orchestrator or a pod itself, between calls.
@@ -60,14 +53,14 @@ impl<'a> Report<'a> {
         &mut self,
         name: &str,
         act: impl Future<Output = Result<T, E>>,
-        words: impl FnOnce(&T) -> String,
+        summary: impl FnOnce(&T) -> String,
     ) -> Result<T, Stopped> {
         let start = Instant::now();
         let done = act.await;
         let time = start.elapsed();
         match done {
             Ok(done) => {
-                self.row(name, time, &words(&done));
+                self.row(name, time, &summary(&done));
                 Ok(done)
             }
             Err(error) => Err(self.fail(name, time, &error.to_string())),
@@ -82,34 +75,28 @@ impl<'a> Report<'a> {
     /// Prints the line under the table.
     pub(super) fn end(&self) {
         let time = format!("{:.1} ms", milliseconds(self.start.elapsed()));
-        self.console.line(&self.console.paint(
+        say::line(&say::paint(
             Tone::Quiet,
             &format!("{:CALL$}{time:>TIME$}  {} rows\n", "in all", self.rows),
         ));
     }
 
     /// The failed calls, each as `call: why`.
-    pub(super) fn failed(&self) -> Vec<String> {
-        self.failed.clone()
+    pub(super) fn failed(&self) -> &[String] {
+        &self.failed
     }
 
-    fn row(&mut self, name: &str, time: Duration, words: &str) {
+    fn row(&mut self, name: &str, time: Duration, summary: &str) {
         self.rows += 1;
         let time = format!("{:.1} ms", milliseconds(time));
-        self.console
-            .line(&format!("{name:CALL$}{time:>TIME$}  {words}"));
+        say::line(&format!("{name:CALL$}{time:>TIME$}  {summary}"));
     }
 
     fn fail(&mut self, name: &str, time: Duration, why: &str) -> Stopped {
-        self.row(name, time, &self.console.paint(Tone::Bad, why));
+        self.row(name, time, &say::paint(Tone::Bad, why));
         self.failed.push(format!("{}: {why}", name.trim()));
         Stopped
     }
-}
-
-/// A status as the CSI specification writes it.
-fn refusal(status: &Status) -> String {
-    format!("{:?}: {}", status.code(), status.message())
 }
 
 fn milliseconds(time: Duration) -> f64 {

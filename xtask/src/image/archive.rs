@@ -3,6 +3,7 @@
 //! The same content gives the same bytes: times, owners and the order of a directory do not affect it.
 
 use crate::failure::Failure;
+use crate::files;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -71,7 +72,7 @@ impl Image<'_> {
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
         let mut layers = Vec::new();
         for layer in self.layers {
-            let failed = Failure::io(format!("read {}", layer.display()));
+            let failed = Failure::cannot(format!("read {}", layer.display()));
             layers.push(blob_of(layer).map_err(failed)?);
         }
         let config = self.config(&layers).to_string();
@@ -197,22 +198,20 @@ fn text(archive: &mut Builder<File>, name: &str, content: &str) -> io::Result<()
     archive.append_data(&mut header, name, content.as_bytes())
 }
 
-/// Under another name first, so that no other process finds an incomplete file.
+/// Writes a tar archive.
 fn write(
     path: &Path,
     fill: impl FnOnce(&mut Builder<File>) -> io::Result<()>,
 ) -> Result<(), Failure> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}", std::process::id()));
-    let unfinished = PathBuf::from(name);
-    File::create(&unfinished)
-        .and_then(|file| {
-            let mut archive = Builder::new(file);
-            fill(&mut archive)?;
-            archive.into_inner()?.flush()
-        })
-        .and_then(|()| std::fs::rename(&unfinished, path))
-        .map_err(Failure::io(format!("write {}", path.display())))
+    files::complete(path, |unfinished| {
+        File::create(unfinished)
+            .and_then(|file| {
+                let mut archive = Builder::new(file);
+                fill(&mut archive)?;
+                archive.into_inner()?.flush()
+            })
+            .map_err(Failure::cannot(format!("write {}", path.display())))
+    })
 }
 
 #[cfg(test)]

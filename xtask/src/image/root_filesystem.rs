@@ -4,7 +4,8 @@
 
 use crate::command;
 use crate::failure::Failure;
-use crate::say::Console;
+use crate::files;
+use crate::say;
 use crate::tools::hexadecimal;
 use crate::workspace::Workspace;
 use sha2::{Digest, Sha256};
@@ -36,17 +37,13 @@ const SOURCES: &str = "/etc/apt/sources.list";
 const SOURCES_DIRECTORY: &str = "/etc/apt/sources.list.d";
 
 /// The tar archive of the root file system; created first if it is missing.
-pub fn build(workspace: &Workspace, console: &Console) -> Result<PathBuf, Failure> {
+pub fn build(workspace: &Workspace) -> Result<PathBuf, Failure> {
     let sources = sources();
     let path = path(workspace, &sources)?;
     if path.is_file() {
         return Ok(path);
     }
-    let directory = workspace.images();
-    fs::create_dir_all(&directory)
-        .map_err(Failure::io(format!("create {}", directory.display())))?;
-    console.line("building the root file system of the image by mmdebstrap (minutes, once)");
-    let unfinished = path.with_extension(format!("{}.tar", std::process::id()));
+    say::line("building the root file system of the image by mmdebstrap (minutes, once)");
     let mut command = Command::new("mmdebstrap");
     command
         // Files have the times of their packages, or this one.
@@ -57,10 +54,10 @@ pub fn build(workspace: &Workspace, console: &Console) -> Result<PathBuf, Failur
         command.arg(format!("--dpkgopt=path-exclude={pattern}"));
     }
     // No suite: the source lists name it.
-    command.arg("").arg(&unfinished).args(&sources);
-    command::read(&mut command)?;
-    fs::rename(&unfinished, &path)
-        .map_err(Failure::io(format!("rename {}", unfinished.display())))?;
+    command.arg("");
+    files::complete(&path, |unfinished| {
+        command::read(command.arg(unfinished).args(&sources)).map(drop)
+    })?;
     Ok(path)
 }
 
@@ -69,7 +66,7 @@ pub fn forget(workspace: &Workspace) -> Result<(), Failure> {
     let path = path(workspace, &sources())?;
     match fs::remove_file(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed.map_err(Failure::io(format!("remove {}", path.display()))),
+        removed => removed.map_err(Failure::cannot(format!("remove {}", path.display()))),
     }
 }
 
@@ -81,22 +78,16 @@ fn path(workspace: &Workspace, sources: &[PathBuf]) -> Result<PathBuf, Failure> 
         digest.update([0]);
     }
     for source in sources {
-        let content =
-            fs::read(source).map_err(Failure::io(format!("read {}", source.display())))?;
-        digest.update(content);
+        digest.update(files::read(source)?);
     }
     let name = format!("root-{}.tar", hexadecimal(&digest.finalize()));
     Ok(workspace.images().join(name))
 }
 
 fn sources() -> Vec<PathBuf> {
-    let entries = fs::read_dir(SOURCES_DIRECTORY).into_iter().flatten();
-    let mut all: Vec<_> = entries
-        .flatten()
-        .map(|it| it.path())
-        .chain([PathBuf::from(SOURCES)])
-        .filter(|it| is_list(it))
-        .collect();
+    let mut all = files::entries(Path::new(SOURCES_DIRECTORY)).unwrap_or_default();
+    all.push(PathBuf::from(SOURCES));
+    all.retain(|it| is_list(it));
     all.sort();
     all
 }

@@ -2,9 +2,9 @@
 
 use crate::command;
 use crate::failure::Failure;
-use serde::Deserialize;
+use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A test program.
@@ -18,27 +18,6 @@ pub(super) struct Program {
     pub(super) directory: PathBuf,
 }
 
-/// The fields of a message of `cargo --message-format json` that are used here.
-#[derive(Deserialize)]
-struct Message {
-    reason: String,
-    manifest_path: Option<PathBuf>,
-    target: Option<Target>,
-    profile: Option<Profile>,
-    executable: Option<PathBuf>,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    name: String,
-    kind: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Profile {
-    test: bool,
-}
-
 /// Builds the test programs of a workspace; `cargo` is its `cargo test`.
 pub(super) fn build(mut cargo: Command) -> Result<Vec<Program>, Failure> {
     cargo
@@ -48,70 +27,39 @@ pub(super) fn build(mut cargo: Command) -> Result<Vec<Program>, Failure> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(|source| command::start_failure(&cargo, source))?;
+        .map_err(command::cannot_start(&cargo))?;
     let mut programs = Vec::new();
-    for line in child
-        .stdout
-        .take()
-        .into_iter()
-        .flat_map(|out| BufReader::new(out).lines())
-    {
-        let line = line.map_err(Failure::io("read the messages of cargo"))?;
+    let messages = child.stdout.take().into_iter();
+    for line in messages.flat_map(|out| BufReader::new(out).lines()) {
+        let line = line.map_err(Failure::cannot("read the messages of cargo"))?;
         programs.extend(program(&line));
     }
-    let status = child.wait().map_err(Failure::io("wait for cargo"))?;
+    let status = child.wait().map_err(Failure::cannot("wait for cargo"))?;
     if status.success() {
         return Ok(programs);
     }
-    Err(Failure::Command {
-        command: command::describe(&cargo),
-        status,
-        words: String::new(),
-    })
+    Err(command::failed(&cargo, status, ""))
 }
 
 /// The test program that a message describes.
 fn program(line: &str) -> Option<Program> {
     // Lines that are not messages are output of build scripts.
-    let message: Message = serde_json::from_str(line).ok()?;
-    if message.reason != "compiler-artifact" || !message.profile?.test {
+    let message: Value = serde_json::from_str(line).ok()?;
+    let text = |pointer| message.pointer(pointer)?.as_str();
+    if text("/reason")? != "compiler-artifact" || *message.pointer("/profile/test")? != true {
         return None;
     }
-    let directory = message.manifest_path?.parent()?.to_owned();
-    let package = directory.file_name().and_then(|name| name.to_str())?;
-    let target = message.target?;
-    let target = match target.kind.first().map(String::as_str) {
-        Some("test") => target.name,
-        Some(kind) => kind.to_owned(),
-        None => return None,
+    let directory = Path::new(text("/manifest_path")?).parent()?;
+    let package = directory.file_name()?.to_str()?;
+    let target = match text("/target/kind/0")? {
+        "test" => text("/target/name")?,
+        kind => kind,
     };
     Some(Program {
         name: format!("{package}/{target}"),
-        file: message.executable?,
-        directory,
+        file: text("/executable")?.into(),
+        directory: directory.to_owned(),
     })
-}
-
-impl Program {
-    /// Whether it has its own `main`, with fewer flags than Rust's test runner.
-    pub(super) fn has_own_main(&self) -> bool {
-        self.name == "tests/cluster"
-    }
-
-    /// The command as cargo runs it: in the directory of its package. A program that `yields` to others runs at a lower priority.
-    pub(super) fn command(&self, yields: bool) -> Command {
-        let mut command = match yields {
-            true => Command::new("nice"),
-            false => Command::new(&self.file),
-        };
-        if yields {
-            command.arg(&self.file);
-        }
-        command
-            .current_dir(&self.directory)
-            .env("CARGO_MANIFEST_DIR", &self.directory);
-        command
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::programs::Program;
 use super::totals::Totals;
 use crate::command;
 use crate::failure::Failure;
+use crate::files;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -37,21 +38,22 @@ const LONGEST: [&str; 7] = [
 /// Programs that run their tests one after another on a complete cluster, and so take longest whatever runs beside them. All others yield to them.
 const PRIORITY: [&str; 2] = ["tests/cluster", "tests/cluster_up"];
 
+/// The cluster's test program has its own `main`, with fewer flags than Rust's test runner.
+const OWN_MAIN: &str = "tests/cluster";
+
 /// A program with tests that use all processors, or compare memory over time: it runs after all others.
 const ALONE: &str = "tests/load";
 
 /// Concurrent tests of a program. Whole-system tests wait for other processes most of the time.
 const TESTS_AT_ONCE: usize = 4;
 
-/// A job: a test program, the examples in the documentation of a workspace, or the documentation.
+/// A job: a test program, the examples in the documentation of the host's workspace, or the documentation itself.
 #[derive(Debug)]
-pub(super) enum Job {
-    /// A test program.
-    Program(Program),
-    /// `cargo test --doc`: the examples in the documentation of the host's workspace.
-    Examples(Command),
-    /// `cargo doc`: it has no tests, and passes or fails.
-    Documentation(Command),
+pub(super) struct Job {
+    pub(super) name: String,
+    pub(super) command: Command,
+    /// Whether it accepts the arguments of test programs.
+    pub(super) has_tests: bool,
 }
 
 /// The result of one job.
@@ -84,8 +86,7 @@ pub(super) fn run(
     settings: &Settings<'_>,
     report: impl FnMut(Report) + Send,
 ) -> Result<(), Failure> {
-    fs::create_dir_all(settings.logs)
-        .map_err(Failure::io(format!("create {}", settings.logs.display())))?;
+    files::create_directory(settings.logs)?;
     let jobs = Mutex::new(VecDeque::from(jobs));
     let report = Mutex::new(report);
     let next = || locked(&jobs).pop_front();
@@ -109,46 +110,50 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl From<Program> for Job {
+    /// As cargo runs it: in the directory of its package. Most programs have a lower priority than the longest ones.
+    fn from(program: Program) -> Self {
+        let mut command = Command::new("nice");
+        if PRIORITY.contains(&program.name.as_str()) {
+            command.args(["-n", "0"]);
+        }
+        command
+            .arg(&program.file)
+            .current_dir(&program.directory)
+            .env("CARGO_MANIFEST_DIR", &program.directory)
+            .env("RUST_TEST_THREADS", TESTS_AT_ONCE.to_string());
+        if program.name != OWN_MAIN {
+            command
+                .args(["-Z", "unstable-options", "--report-time"])
+                .env(ALLOW_UNSTABLE.0, ALLOW_UNSTABLE.1);
+        }
+        Self {
+            name: program.name,
+            command,
+            has_tests: true,
+        }
+    }
+}
+
 impl Job {
     /// Whether it must not run beside others.
     pub(super) fn runs_alone(&self) -> bool {
-        matches!(self, Job::Program(program) if program.name == ALONE)
+        self.name == ALONE
     }
 
     /// Its rank in the order of starts.
     pub(super) fn rank(&self) -> usize {
-        let longest = |name: &str| LONGEST.iter().position(|it| *it == name);
-        match self {
-            Job::Program(program) => longest(&program.name).unwrap_or(LONGEST.len()),
-            Job::Examples(_) | Job::Documentation(_) => LONGEST.len(),
-        }
+        let longest = LONGEST.iter().position(|it| *it == self.name);
+        longest.unwrap_or(LONGEST.len())
     }
 
     fn run(self, settings: &Settings<'_>) -> Result<Report, Failure> {
-        let mut arguments = settings.arguments;
-        let (name, mut command) = match self {
-            Job::Program(program) => {
-                let yields = !PRIORITY.contains(&program.name.as_str());
-                let mut command = program.command(yields);
-                command.env("RUST_TEST_THREADS", TESTS_AT_ONCE.to_string());
-                // The cluster's test program has its own `main`, which accepts fewer flags.
-                if !program.has_own_main() {
-                    command
-                        .args(["-Z", "unstable-options", "--report-time"])
-                        .env(ALLOW_UNSTABLE.0, ALLOW_UNSTABLE.1);
-                }
-                (program.name, command)
-            }
-            Job::Examples(mut command) => {
-                command.arg("--");
-                ("examples".to_owned(), command)
-            }
-            Job::Documentation(command) => {
-                arguments = &[];
-                ("documentation".to_owned(), command)
-            }
-        };
-        command.args(arguments);
+        let Self {
+            name, mut command, ..
+        } = self;
+        if self.has_tests {
+            command.args(settings.arguments);
+        }
         if settings.thorough {
             command.env(THOROUGH, "1");
         }
@@ -156,7 +161,7 @@ impl Job {
         let log = settings
             .logs
             .join(format!("{}.log", name.replace('/', "-")));
-        let failed = || Failure::io(format!("write {}", log.display()));
+        let failed = || Failure::cannot(format!("write {}", log.display()));
         let out = File::create(&log).map_err(failed())?;
         let err = out.try_clone().map_err(failed())?;
         let start = Instant::now();
@@ -165,13 +170,13 @@ impl Job {
             .stdout(out)
             .stderr(err)
             .spawn()
-            .map_err(|source| command::start_failure(&command, source))?;
-        let cpu = cpu_at_end(&child).map_err(Failure::io(format!("wait for {name}")))?;
+            .map_err(command::cannot_start(&command))?;
+        let cpu = cpu_at_end(&child).map_err(Failure::cannot(format!("wait for {name}")))?;
         let status = child
             .wait()
-            .map_err(Failure::io(format!("wait for {name}")))?;
+            .map_err(Failure::cannot(format!("wait for {name}")))?;
         let elapsed = start.elapsed();
-        let output = fs::read(&log).map_err(Failure::io(format!("read {}", log.display())))?;
+        let output = files::read(&log)?;
         // A test may print bytes that are not UTF-8.
         let output = String::from_utf8_lossy(&output).into_owned();
         let mut totals = Totals::default();
@@ -217,7 +222,7 @@ mod tests {
         let file = directory.join(name);
         fs::write(&file, format!("#!/bin/sh\n{script}")).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-        Job::Program(Program {
+        Job::from(Program {
             name: format!("x/{name}"),
             file,
             directory: directory.to_owned(),

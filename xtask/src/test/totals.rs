@@ -37,8 +37,8 @@ impl Totals {
             return;
         };
         for part in result.split(['.', ';']) {
-            let mut words = part.split_whitespace();
-            let (Some(number), Some(what)) = (words.next(), words.next()) else {
+            let mut fields = part.split_whitespace();
+            let (Some(number), Some(what)) = (fields.next(), fields.next()) else {
                 continue;
             };
             let Ok(number) = number.parse::<u64>() else {

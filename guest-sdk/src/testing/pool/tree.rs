@@ -1,6 +1,5 @@
-//! The contents of a pool in memory, as a map of paths.
+//! The contents of a pool in memory, as a map of paths, and the copies that are under way.
 
-use super::copies::Copies;
 use crate::error::Error;
 use crate::pool::{Entry, Kind, Usage};
 use std::collections::BTreeMap;
@@ -28,6 +27,22 @@ pub(crate) struct Node {
     pub(crate) mode: u32,
     /// The source of a copy, by which a repeated request is recognised.
     copy_of: Option<String>,
+}
+
+/// Copies that outlast their calls, as on the host: the running ones, and those that failed before a call could return their error. A test decides
+/// when a copy ends.
+#[derive(Clone, Default)]
+pub(crate) struct Copies {
+    pub(crate) is_slow: bool,
+    /// By target.
+    pub(crate) under_way: BTreeMap<String, Copy>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Copy {
+    source: String,
+    kind: Kind,
+    failed: Option<Error>,
 }
 
 impl Node {
@@ -99,7 +114,7 @@ impl Tree {
     pub(super) fn create(&mut self, path: &str, node: Node) -> Result<(), Error> {
         if let Some(there) = self.nodes.get(path) {
             let alike = there.kind == node.kind && there.size_bytes == node.size_bytes;
-            return if alike { Ok(()) } else { Err(otherwise(path)) };
+            return alike.then_some(()).ok_or_else(|| otherwise(path));
         }
         self.parent_exists(path)?;
         self.afford(path, node.size_bytes)?;
@@ -150,11 +165,7 @@ impl Tree {
     ) -> Result<(), Error> {
         if let Some(there) = self.nodes.get(target) {
             let alike = there.copy_of.as_deref() == Some(source);
-            return if alike {
-                Ok(())
-            } else {
-                Err(otherwise(target))
-            };
+            return alike.then_some(()).ok_or_else(|| otherwise(target));
         }
         let size = self.existing(source, Some(kind))?.size_bytes;
         self.parent_exists(target)?;
@@ -209,6 +220,66 @@ impl Tree {
     }
 }
 
+impl Copies {
+    /// The state of a copy that an earlier call began.
+    fn join(&mut self, source: &str, target: &str) -> Result<(), Error> {
+        let Some(copy) = self.under_way.get(target) else {
+            return Ok(());
+        };
+        if copy.source != source {
+            return Err(otherwise(target));
+        }
+        match copy.failed.clone() {
+            None => Err(under_way(target)),
+            Some(error) => {
+                self.under_way.remove(target);
+                Err(error)
+            }
+        }
+    }
+
+    /// Begins a slow copy. Does nothing if copies are made at once.
+    fn begin(&mut self, source: &str, target: &str, kind: &Kind) -> Result<(), Error> {
+        if !self.is_slow {
+            return Ok(());
+        }
+        let copy = Copy {
+            source: source.to_owned(),
+            kind: kind.clone(),
+            failed: None,
+        };
+        self.under_way.insert(target.to_owned(), copy);
+        Err(under_way(target))
+    }
+
+    /// Ends all copies; returns source, target and kind of the successful ones.
+    fn finish(&mut self, outcome: &Result<(), Error>) -> Vec<(String, String, Kind)> {
+        if let Err(error) = outcome {
+            for copy in self.under_way.values_mut() {
+                copy.failed = Some(error.clone());
+            }
+            return Vec::new();
+        }
+        std::mem::take(&mut self.under_way)
+            .into_iter()
+            .filter(|(_, copy)| copy.failed.is_none())
+            .map(|(target, copy)| (copy.source, target, copy.kind))
+            .collect()
+    }
+
+    /// Rejects removing or renaming an entry that a copy creates or reads.
+    fn leave(&self, path: &str) -> Result<(), Error> {
+        let mut running = self.under_way.iter().filter(|(_, it)| it.failed.is_none());
+        match running.find(|(target, it)| is_within(target, path) || is_within(&it.source, path)) {
+            None => Ok(()),
+            Some((target, _)) if is_within(target, path) => Err(under_way(target)),
+            Some(_) => Err(Error::failed_precondition(format!(
+                "`{path}` is being copied"
+            ))),
+        }
+    }
+}
+
 /// Rejects a path that is not relative, `/`-separated and without `.` and `..`.
 pub(super) fn check_path(path: &str) -> Result<(), Error> {
     let is_safe = |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0');
@@ -226,7 +297,7 @@ pub(super) fn check_path(path: &str) -> Result<(), Error> {
     )))
 }
 
-pub(super) fn is_within(path: &str, root: &str) -> bool {
+fn is_within(path: &str, root: &str) -> bool {
     path.strip_prefix(root)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -239,6 +310,10 @@ fn moved(path: &str, source: &str, target: &str) -> Option<String> {
         .map(|rest| format!("{target}{rest}"))
 }
 
-pub(super) fn otherwise(path: &str) -> Error {
+fn otherwise(path: &str) -> Error {
     Error::already_exists(format!("`{path}` exists and is something else"))
+}
+
+fn under_way(target: &str) -> Error {
+    Error::aborted(format!("a copy to `{target}` is under way: retry"))
 }

@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 use wasmount_kubernetes::{KubernetesStore, RECORD_DEFINITION};
+use wasmount_tests::control_plane::ControlPlane;
 use wasmount_tests::relay::Relay;
 use xtask::cluster::access::User;
-use xtask::cluster::control_plane::ControlPlane;
 use xtask::cluster::programs::Programs;
 use xtask::workspace::Workspace;
 

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use wasmount_tests::control_plane::ControlPlane;
 use wasmount_tests::pod_token::token_on;
 use xtask::cluster;
 use xtask::cluster::access::User;
-use xtask::cluster::control_plane::ControlPlane;
 use xtask::cluster::programs::Programs;
 use xtask::workspace::Workspace;
 

@@ -14,12 +14,12 @@ use tokio::time::sleep;
 use tonic::Code;
 use wasmount_csi::wire::csi::v1::{CreateVolumeRequest, NodePublishVolumeRequest};
 use wasmount_tests::builds;
+use wasmount_tests::control_plane::ControlPlane;
 use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::orchestrator::{Orchestrator, code};
 use wasmount_tests::requests;
 use wasmount_tests::root::needs_root;
 use xtask::cluster::access::{NODE_NAME, User};
-use xtask::cluster::control_plane::ControlPlane;
 use xtask::cluster::programs::Programs;
 use xtask::workspace::Workspace;
 

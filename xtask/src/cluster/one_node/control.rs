@@ -31,7 +31,7 @@ const UNSHARE: [&str; 9] = [
 ];
 
 /// Timeout until the supervisor accepts requests, and until it has ended.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Between two polls.
 const LOOK: Duration = Duration::from_millis(20);
@@ -50,7 +50,7 @@ impl Control {
     pub(super) fn start(program: &Path, lab: &Lab, listener: TcpListener) -> Result<Self, Failure> {
         let path = lab.log("supervisor");
         let log = File::create(&path).and_then(|log| Ok((log.try_clone()?, log)));
-        let (out, err) = log.map_err(Failure::io(format!("create {}", path.display())))?;
+        let (out, err) = log.map_err(Failure::cannot(format!("create {}", path.display())))?;
         let mut command = Command::new("unshare");
         command
             .args(UNSHARE)
@@ -63,39 +63,36 @@ impl Control {
             .stderr(err)
             // Ctrl-C must reach only the process that started it.
             .process_group(0);
-        let child = command.spawn();
-        let mut child = child.map_err(|source| command::start_failure(&command, source))?;
+        let mut child = command.spawn().map_err(command::cannot_start(&command))?;
         let start = Instant::now();
-        loop {
+        let failure = loop {
+            let has_ended = child.try_wait().ok().flatten().is_some();
             match Self::connect(lab) {
-                Ok(mut control) => {
-                    control.namespaces = Some(child);
-                    return Ok(control);
+                Ok(control) => {
+                    return Ok(Self {
+                        namespaces: Some(child),
+                        ..control
+                    });
                 }
-                Err(failure) => {
-                    let ended = child.try_wait().ok().flatten();
-                    if ended.is_some() || start.elapsed() > PATIENCE {
-                        let _ = child.kill();
-                        let words = std::fs::read_to_string(&path).unwrap_or_default();
-                        return Err(Failure::Unexpected {
-                            what: format!("{failure}; its supervisor said: {}", words.trim()),
-                        });
-                    }
-                }
+                Err(failure) if has_ended || start.elapsed() > TIMEOUT => break failure,
+                Err(_) => thread::sleep(LOOK),
             }
-            thread::sleep(LOOK);
-        }
+        };
+        let _ = child.kill();
+        let log = std::fs::read_to_string(&path).unwrap_or_default();
+        Err(Failure::Unexpected(format!(
+            "{failure}; its supervisor said: {}",
+            log.trim()
+        )))
     }
 
     /// Connects to a running supervisor.
     pub(super) fn connect(lab: &Lab) -> Result<Self, Failure> {
         let path = lab.control();
         let connection = UnixStream::connect(&path)
-            .map_err(Failure::io(format!("connect to {}", path.display())))?;
-        let peer = socket_peercred(&connection).map_err(|error| Failure::Io {
-            what: "ask who the supervisor is".to_owned(),
-            source: error.into(),
-        })?;
+            .map_err(Failure::cannot(format!("connect to {}", path.display())))?;
+        let peer = socket_peercred(&connection);
+        let peer = peer.map_err(Failure::cannot("ask who the supervisor is"))?;
         Ok(Self {
             connection: Mutex::new(BufReader::new(connection)),
             id: peer.pid.as_raw_nonzero().get().unsigned_abs(),
@@ -115,14 +112,14 @@ impl Control {
             .connection
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let failed = || Failure::io(format!("order {request:?} of the cluster"));
+        let failed = || Failure::cannot(format!("order {request:?} of the cluster"));
         writeln!(connection.get_mut(), "{text}").map_err(failed())?;
         let mut line = String::new();
         connection.read_line(&mut line).map_err(failed())?;
         let reply: Reply =
             serde_json::from_str(&line).unwrap_or_else(|_| Err("it ended".to_owned()));
-        reply.map_err(|words| Failure::Unexpected {
-            what: format!("cannot order {request:?} of the cluster: {words}"),
+        reply.map_err(|reason| {
+            Failure::Unexpected(format!("cannot order {request:?} of the cluster: {reason}"))
         })
     }
 
@@ -132,17 +129,18 @@ impl Control {
         let _ = self.ask(&Request::End);
         let start = Instant::now();
         while lab.is_used() {
-            if start.elapsed() > PATIENCE {
-                return Err(Failure::Unexpected {
-                    what: format!("the cluster does not end: kill process {}", self.id),
-                });
+            if start.elapsed() > TIMEOUT {
+                return Err(Failure::Unexpected(format!(
+                    "the cluster does not end: kill process {}",
+                    self.id
+                )));
             }
             thread::sleep(LOOK);
         }
         if let Some(mut child) = self.namespaces.take() {
             child
                 .wait()
-                .map_err(Failure::io("wait for the end of the cluster"))?;
+                .map_err(Failure::cannot("wait for the end of the cluster"))?;
         }
         Ok(())
     }

@@ -2,18 +2,20 @@
 //!
 //! Each has a loopback address of its own, so that no two share a port.
 
-use super::access::{Access, User};
-use super::parts::{self, Addresses, CommandLine};
-use super::programs::Programs;
-use crate::failure::Failure;
-use crate::process::Process;
 use kube::Client;
 use std::net::{SocketAddrV4, TcpListener};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+use xtask::cluster::access::{Access, User};
+use xtask::cluster::parts::{self, Addresses};
+use xtask::cluster::programs::Programs;
+use xtask::cluster::{self, Service};
+use xtask::failure::Failure;
+use xtask::process::Process;
 
 /// The API server's customary port.
 const PORT: u16 = 6443;
@@ -28,8 +30,8 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct ControlPlane {
     access: Access,
-    etcd: CommandLine,
-    api: CommandLine,
+    etcd: Service,
+    api: Service,
     orders: Sender<Order>,
 }
 
@@ -42,7 +44,7 @@ struct Order {
 
 #[derive(Debug)]
 enum What {
-    Start(Part, CommandLine),
+    Start(Part, Service),
     Stop(Part),
     /// Fails if one ended unexpectedly.
     Look,
@@ -59,7 +61,7 @@ impl ControlPlane {
     /// Starts one with its data, logs and kubeconfigs in a directory, and waits until it is ready.
     pub async fn start(programs: &Programs, directory: &Path) -> Result<Self, Failure> {
         let addresses = free_addresses()?;
-        let access = Access::create(directory, (addresses.host, addresses.port))?;
+        let access = Access::create(directory, SocketAddrV4::new(addresses.host, addresses.port))?;
         let (orders, received) = mpsc::channel();
         let logs = directory.to_owned();
         thread::spawn(move || keep(&received, &logs));
@@ -101,7 +103,7 @@ impl ControlPlane {
         loop {
             // The certificate exists only after the API server has created it.
             let asked = match self.client().await {
-                Ok(client) => super::ready(&client).await,
+                Ok(client) => cluster::ready(&client).await,
                 Err(failure) => Err(failure),
             };
             let Err(failure) = asked else { return Ok(()) };
@@ -115,7 +117,7 @@ impl ControlPlane {
 
     /// A client with a user's credentials.
     pub async fn client_of(&self, user: User) -> Result<Client, Failure> {
-        super::client(&self.kubeconfig(user)).await
+        cluster::client(&self.kubeconfig(user)).await
     }
 
     /// A client with the administrator's credentials.
@@ -138,9 +140,9 @@ impl ControlPlane {
         let sent = self.orders.send(Order { what, done });
         let answer = sent.ok().and_then(|()| answer.recv().ok());
         answer.unwrap_or_else(|| {
-            Err(Failure::Unexpected {
-                what: "the thread that keeps the control plane is gone".to_owned(),
-            })
+            Err(Failure::Unexpected(
+                "the thread that keeps the control plane is gone".to_owned(),
+            ))
         })
     }
 }
@@ -150,9 +152,9 @@ fn keep(orders: &Receiver<Order>, logs: &Path) {
     let mut running: Vec<(Part, Process)> = Vec::new();
     for Order { what, done } in orders {
         let outcome = match what {
-            What::Start(part, line) => {
+            What::Start(part, service) => {
                 running.retain(|(it, _)| *it != part);
-                start(part, &line, logs).map(|process| running.push((part, process)))
+                start(&service, logs).map(|process| running.push((part, process)))
             }
             What::Stop(part) => {
                 running.retain(|(it, _)| *it != part);
@@ -167,10 +169,13 @@ fn keep(orders: &Receiver<Order>, logs: &Path) {
     while running.pop().is_some() {}
 }
 
-fn start(part: Part, line: &CommandLine, logs: &Path) -> Result<Process, Failure> {
-    let mut command = Process::command_to_kill();
-    command.args(line);
-    Process::start(command, &logs.join(part.log()))
+fn start(service: &Service, logs: &Path) -> Result<Process, Failure> {
+    // Killed with the thread that starts it: kube-apiserver would wait for an etcd that has already ended.
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--pdeathsig", "KILL", "--"])
+        .args(&service.line);
+    Process::start(command, &logs.join(format!("{}.log", service.name)))
 }
 
 fn look((part, process): &mut (Part, Process)) -> Result<(), Failure> {
@@ -180,18 +185,9 @@ fn look((part, process): &mut (Part, Process)) -> Result<(), Failure> {
     }
 }
 
-impl Part {
-    fn log(self) -> &'static str {
-        match self {
-            Self::Etcd => "etcd.log",
-            Self::ApiServer => "kube-apiserver.log",
-        }
-    }
-}
-
 /// Ports of a loopback address that no process uses.
 fn free_addresses() -> Result<Addresses, Failure> {
-    super::loopback_addresses()
+    cluster::loopback_addresses()
         .map(|host| Addresses {
             host,
             bind: host,
@@ -199,9 +195,11 @@ fn free_addresses() -> Result<Addresses, Failure> {
             port: PORT,
         })
         .find(|it| it.ports().iter().all(|port| is_free(*port)))
-        .ok_or_else(|| Failure::Missing {
-            what: "a loopback address with free ports".to_owned(),
-            next: format!("something listens on port {PORT} or etcd's of all addresses: end it"),
+        .ok_or_else(|| {
+            Failure::missing(
+                "a loopback address with free ports",
+                format!("something listens on port {PORT} or etcd's of all addresses: end it"),
+            )
         })
 }
 

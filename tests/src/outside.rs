@@ -1,13 +1,13 @@
 //! Process ids of a cluster in our PID namespace.
 
-use crate::failure::Failure;
 use std::fs;
+use xtask::failure::Failure;
 
 /// The id in our PID namespace of the process that is `inside` in the PID namespace of `member`.
-pub(super) fn id_of(member: u32, inside: u32) -> Result<Option<u32>, Failure> {
+pub fn id_of(member: u32, inside: u32) -> Result<Option<u32>, Failure> {
     let namespace = |id: u32| fs::read_link(format!("/proc/{id}/ns/pid")).ok();
     let ours = namespace(member);
-    let processes = fs::read_dir("/proc").map_err(Failure::io("read /proc"))?;
+    let processes = fs::read_dir("/proc").map_err(Failure::cannot("read /proc"))?;
     let mut ids = processes.flatten().filter_map(|it| {
         let id: u32 = it.file_name().to_str()?.parse().ok()?;
         let status = fs::read_to_string(it.path().join("status")).ok()?;

@@ -1,0 +1,68 @@
+//! Files and directories, with errors that name them.
+
+use crate::failure::Failure;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The content of a file.
+pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(Failure::cannot(format!("read {}", path.display())))
+}
+
+/// Writes a file, and creates its directory.
+pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
+    if let Some(parent) = path.parent() {
+        create_directory(parent)?;
+    }
+    fs::write(path, content).map_err(Failure::cannot(format!("write {}", path.display())))
+}
+
+/// Creates a directory, with its parents.
+pub fn create_directory(path: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(path).map_err(Failure::cannot(format!("create {}", path.display())))
+}
+
+/// The paths of all entries of a directory, in order.
+pub fn entries(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let paths = fs::read_dir(directory).and_then(|entries| {
+        let paths = entries.map(|entry| Ok(entry?.path()));
+        paths.collect::<Result<Vec<_>, io::Error>>()
+    });
+    let mut paths = paths.map_err(Failure::cannot(format!("read {}", directory.display())))?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// Marks a directory as used, by a lock that the kernel releases when the process ends. The file gets its name only after it is locked: a free lock
+/// marks a leftover.
+pub fn hold(directory: &Path) -> Result<File, Failure> {
+    let unlocked = directory.join("lock.new");
+    let held = File::create(&unlocked).and_then(|file| {
+        file.try_lock()?;
+        fs::rename(&unlocked, directory.join("lock"))?;
+        Ok(file)
+    });
+    held.map_err(Failure::cannot(format!("lock {}", directory.display())))
+}
+
+/// Whether the lock of a directory exists and no process holds it.
+pub fn is_leftover(directory: &Path) -> bool {
+    File::open(directory.join("lock")).is_ok_and(|lock| lock.try_lock().is_ok())
+}
+
+/// Creates a file or a directory under another name first: two processes may make it at the same time, and the work may be interrupted.
+pub fn complete(
+    path: &Path,
+    make: impl FnOnce(&Path) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    if let Some(parent) = path.parent() {
+        create_directory(parent)?;
+    }
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(format!(".{}", std::process::id()));
+    let unfinished = PathBuf::from(unfinished);
+    make(&unfinished)?;
+    fs::rename(&unfinished, path)
+        .map_err(Failure::cannot(format!("rename {}", unfinished.display())))
+}
