@@ -4,6 +4,7 @@ use crate::error::KubernetesError;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use std::env;
+use std::error::Error;
 use std::path::PathBuf;
 
 /// The variable that kubelet sets in every pod.
@@ -24,18 +25,24 @@ pub async fn connect(access: &ApiAccess) -> Result<Option<Client>, KubernetesErr
         ApiAccess::AsAPod if env::var_os(IN_A_POD).is_none() => return Ok(None),
         ApiAccess::AsAPod => {
             // By IP address: DNS names do not resolve in the node's own network namespace, where the host runs.
-            Config::incluster_env().map_err(KubernetesError::access("the pod's service account"))?
+            Config::incluster_env().map_err(no_access("the pod's service account"))?
         }
         ApiAccess::Kubeconfig(path) => {
             let what = path.display().to_string();
-            let file =
-                Kubeconfig::read_from(path).map_err(KubernetesError::access(what.clone()))?;
+            let file = Kubeconfig::read_from(path).map_err(no_access(&what))?;
             Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
                 .await
-                .map_err(KubernetesError::access(what))?
+                .map_err(no_access(&what))?
         }
     };
     Client::try_from(config)
         .map(Some)
-        .map_err(KubernetesError::access("its address and certificates"))
+        .map_err(no_access("its address and certificates"))
+}
+
+fn no_access<E: Error + Send + Sync + 'static>(by: &str) -> impl FnOnce(E) -> KubernetesError {
+    move |source| KubernetesError::Access {
+        by: by.to_owned(),
+        source: Box::new(source),
+    }
 }

@@ -11,5 +11,5 @@ mod watch;
 mod writer;
 
 pub use reconciler::{CsiNodeReconciler, NodeWriter, Renewal, clear_to_register};
-pub use watch::{Observed, Seen, watch};
+pub use watch::{Seen, watch};
 pub use writer::Writer;

@@ -3,25 +3,21 @@
 //! A holder notices its loss before another host can win: a holder that could not renew for [`lease::RENEW_DEADLINE`] has lost, even if the API
 //! server still names it.
 
-mod driver_lease;
 mod lease;
-
-pub use driver_lease::Withdrawal;
 
 use crate::error::KubernetesError;
 use crate::request::answered_within;
-use driver_lease::DriverLease;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, PostParams};
 use kube::{Client, Error};
 use lease::{Observed, RENEW_DEADLINE, RETRY, Verdict};
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use wasmount_core::names::DriverName;
 
@@ -50,12 +46,28 @@ pub struct Term {
     until: Vec<watch::Receiver<Option<Instant>>>,
 }
 
+/// A lease that is requested or held until it is withdrawn.
+#[derive(Default)]
+struct DriverLease {
+    lease: String,
+    withdrawn: CancellationToken,
+    /// This host may hold the lease. Code that waits for that to end also continues when this is dropped.
+    taken: watch::Sender<bool>,
+}
+
+/// Withdraws one driver from an election, before or after it is won.
+#[derive(Clone)]
+pub struct Withdrawal {
+    withdrawn: CancellationToken,
+    taken: watch::Receiver<bool>,
+}
+
 #[derive(Clone)]
 struct Candidate {
     leases: Api<Lease>,
     me: String,
     /// The pause between two reads of a lease that another host holds.
-    patience: Arc<dyn Fn() -> Duration + Send + Sync>,
+    retry_pause: Arc<dyn Fn() -> Duration + Send + Sync>,
 }
 
 impl Election {
@@ -69,36 +81,40 @@ impl Election {
         let mut leases: Vec<String> = drivers.into_iter().map(lease_of).collect();
         // All hosts take leases in the same order, so that no two wait for each other.
         leases.sort_unstable();
-        Self {
-            candidate: Candidate::new(client, namespace, host, || RETRY),
-            driver_leases: leases.into_iter().map(DriverLease::of).collect(),
-        }
+        Self::of_leases(client, namespace, host, leases, || RETRY)
     }
 
-    /// For work that does not belong to a driver, under a lease of this name. A host that loses reads the lease again after `patience`, which may
-    /// change: where thousands wait, they must send fewer requests than the holder.
-    pub(crate) fn of_lease(
+    /// Under leases of these names. A host that loses reads a lease again after `retry_pause`, which may change: where thousands wait, they must send
+    /// fewer requests than the holder.
+    pub(crate) fn of_leases(
         client: Client,
         namespace: &str,
         host: &str,
-        lease: String,
-        patience: impl Fn() -> Duration + Send + Sync + 'static,
+        leases: Vec<String>,
+        retry_pause: impl Fn() -> Duration + Send + Sync + 'static,
     ) -> Self {
-        let patience = move || patience().max(RETRY);
+        let leases = leases.into_iter().map(|lease| DriverLease {
+            lease,
+            ..DriverLease::default()
+        });
         Self {
-            candidate: Candidate::new(client, namespace, host, patience),
-            driver_leases: vec![DriverLease::of(lease)],
+            driver_leases: leases.collect(),
+            candidate: Candidate {
+                leases: Api::namespaced(client, namespace),
+                me: format!("{host}_{}", Uuid::new_v4()),
+                retry_pause: Arc::new(move || retry_pause().max(RETRY)),
+            },
         }
     }
 
     /// The withdrawal of one of the drivers; none: this host is not a candidate for it.
     pub fn withdrawal(&self, driver: &DriverName) -> Option<Withdrawal> {
         let lease = lease_of(driver);
-        let driver_lease = self
-            .driver_leases
-            .iter()
-            .find(|driver_lease| driver_lease.lease == lease);
-        driver_lease.map(DriverLease::withdrawal)
+        let found = self.driver_leases.iter().find(|it| it.lease == lease)?;
+        Some(Withdrawal {
+            withdrawn: found.withdrawn.clone(),
+            taken: found.taken.subscribe(),
+        })
     }
 
     /// Returns once this host holds the lease of every driver that was not withdrawn; until then `waiting` is called with each current holder, once
@@ -107,14 +123,11 @@ impl Election {
         self,
         mut waiting: impl FnMut(&str, &str),
     ) -> Result<Leadership, KubernetesError> {
-        let Self {
-            candidate,
-            driver_leases,
-        } = self;
+        let candidate = self.candidate;
         let mut leases = Vec::new();
         let mut renewals = JoinSet::new();
         let mut term = Term { until: Vec::new() };
-        for driver_lease in driver_leases {
+        for driver_lease in self.driver_leases {
             let mut held = |by: &str| waiting(&driver_lease.lease, by);
             let taken = tokio::select! {
                 taken = candidate.take(&driver_lease, &mut held) => taken,
@@ -170,19 +183,6 @@ impl Leadership {
 }
 
 impl Candidate {
-    fn new(
-        client: Client,
-        namespace: &str,
-        host: &str,
-        patience: impl Fn() -> Duration + Send + Sync + 'static,
-    ) -> Self {
-        Self {
-            leases: Api::namespaced(client, namespace),
-            me: format!("{host}_{}", Uuid::new_v4()),
-            patience: Arc::new(patience),
-        }
-    }
-
     /// Returns when this host holds the lease, with the moment from which it does; none: it was withdrawn before.
     async fn take(
         &self,
@@ -190,7 +190,7 @@ impl Candidate {
         waiting: &mut impl FnMut(&str),
     ) -> Option<Instant> {
         let mut observed = None;
-        let mut told = None;
+        let mut last_holder = None;
         let name = &driver_lease.lease;
         if !driver_lease.take() {
             return None;
@@ -199,18 +199,17 @@ impl Candidate {
             let start = Instant::now();
             match self.attempt(name, &mut observed).await {
                 Ok(Verdict::Free) => return Some(start),
-                Ok(Verdict::Held { by }) => {
-                    if told.as_ref() != Some(&by) {
-                        waiting(&by);
-                        told = Some(by);
-                    }
+                Ok(Verdict::Held(by)) if last_holder.as_ref() == Some(&by) => {}
+                Ok(Verdict::Held(by)) => {
+                    waiting(&by);
+                    last_holder = Some(by);
                 }
                 Err(error) => tracing::warn!(lease = name, %error, "trying again"),
             }
             // No request is cancelled: the API server may carry it out all the same.
             tokio::select! {
-                () = sleep((self.patience)()) => {}
-                () = driver_lease.withdrawn() => {
+                () = sleep((self.retry_pause)()) => {}
+                () = driver_lease.withdrawn.cancelled() => {
                     // A failed attempt may have been carried out.
                     self.give_back(name).await;
                     return None;
@@ -238,7 +237,7 @@ impl Candidate {
             let attempt = async {
                 tokio::select! {
                     () = sleep(RETRY) => {}
-                    () = driver_lease.withdrawn() => return None,
+                    () = driver_lease.withdrawn.cancelled() => return None,
                 }
                 Some((Instant::now(), self.attempt(name, &mut None).await))
             };
@@ -248,7 +247,7 @@ impl Candidate {
                     deadline = start + RENEW_DEADLINE;
                     until.send_replace(Some(deadline));
                 }
-                Ok(Some((_, Ok(Verdict::Held { by })))) => return lost(format!("{by} has it")),
+                Ok(Some((_, Ok(Verdict::Held(by))))) => return lost(format!("{by} has it")),
                 Ok(Some((_, Err(error)))) => {
                     tracing::warn!(lease = name, %error, "lease renewal failed: retrying");
                     last = error.to_string();
@@ -271,22 +270,19 @@ impl Candidate {
         observed: &mut Option<Observed>,
     ) -> Result<Verdict, KubernetesError> {
         let there = ask("read", name, self.leases.get_opt(name)).await?;
-        if let Some(lease) = &there
-            && let Verdict::Held { by } = lease::look(lease, &self.me, Instant::now(), observed)
-        {
-            return Ok(Verdict::Held { by });
+        let verdict = there
+            .as_ref()
+            .map(|lease| lease::look(lease, &self.me, Instant::now(), observed));
+        if let Some(held @ Verdict::Held(_)) = verdict {
+            return Ok(held);
         }
         let exists = there.is_some();
         let taken = lease::taken(name, there, &self.me, Timestamp::now());
         let parameters = PostParams::default();
         // Rejected if another host was faster; the next read shows the holder.
         if exists {
-            ask(
-                "write",
-                name,
-                self.leases.replace(name, &parameters, &taken),
-            )
-            .await?;
+            let replaced = self.leases.replace(name, &parameters, &taken);
+            ask("write", name, replaced).await?;
         } else {
             ask("create", name, self.leases.create(&parameters, &taken)).await?;
         }
@@ -309,6 +305,34 @@ impl Candidate {
             ask("give back", name, request).await.map(drop)?;
         }
         Ok(())
+    }
+}
+
+impl DriverLease {
+    /// Whether the lease may be requested. If so, a withdrawal waits from now on until this is dropped.
+    fn take(&self) -> bool {
+        // First: a withdrawal in between waits, or is seen here.
+        self.taken.send_replace(true);
+        !self.withdrawn.is_cancelled()
+    }
+}
+
+impl Withdrawal {
+    /// Withdraws the lease. Returns once it was released, or that attempt has ended; at once if it was never requested.
+    pub async fn withdraw(mut self) {
+        self.withdrawn.cancel();
+        // Fails once the `DriverLease` is dropped, which also ends the lease.
+        let _ = self.taken.wait_for(|taken| !taken).await;
+    }
+
+    /// Whether the lease is withdrawn.
+    pub fn is_asked(&self) -> bool {
+        self.withdrawn.is_cancelled()
+    }
+
+    /// Returns when it is.
+    pub async fn asked(&self) {
+        self.withdrawn.cancelled().await;
     }
 }
 

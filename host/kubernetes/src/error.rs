@@ -1,6 +1,9 @@
 //! Errors of the host as a client of Kubernetes. One enum for the crate; none of them reaches a CSI client.
 
+use kube::core::Status;
+use kube::runtime::watcher;
 use std::error::Error as StdError;
+use wasmount_core::names::DriverName;
 
 /// Why a Kubernetes operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -24,11 +27,8 @@ pub enum KubernetesError {
         source: Box<kube::Error>,
     },
     /// Existing state conflicts, and a person must decide.
-    #[error("{what}")]
-    InTheWay {
-        /// The conflict, and what to do.
-        what: String,
-    },
+    #[error("{0}")]
+    InTheWay(String),
     /// The API server does not answer.
     #[error(
         "the API server did not answer within {seconds} s ({what}); what was asked may still happen"
@@ -46,20 +46,14 @@ pub enum KubernetesError {
     )]
     NoRecords,
     /// Other hosts keep writing the same record.
-    #[error("BackendRecord {name} is written by others all the time: retry")]
-    Contended {
-        /// Its name.
-        name: String,
-    },
+    #[error("BackendRecord {0} is written by others all the time: retry")]
+    Contended(String),
     /// Another account created it, or a person changed it.
     #[error(
-        "BackendRecord {name} is of another driver or holds another key than its name says: look who made it (`kubectl get backendrecord {name} \
+        "BackendRecord {0} is of another driver or holds another key than its name says: look who made it (`kubectl get backendrecord {0} \
          --show-managed-fields -o yaml`), and delete it if it is nobody's"
     )]
-    ForeignRecord {
-        /// Its name.
-        name: String,
-    },
+    ForeignRecord(String),
     /// This host is no longer elected.
     #[error("the lease {name} is lost: {reason}")]
     LeaseLost {
@@ -69,53 +63,54 @@ pub enum KubernetesError {
         reason: String,
     },
     /// A resource version that cannot be compared.
-    #[error("{name} has the resource version `{said}`, which is no number")]
+    #[error("{name} has the resource version `{found}`, which is no number")]
     Revision {
         /// The object.
         name: String,
         /// The resource version.
-        said: String,
+        found: String,
     },
     /// The document enables storage capacity for a driver that does not report it.
     #[error(
-        "spec.csiDriver.storageCapacity is true, and {driver} does not advertise GET_CAPACITY with topology: the scheduler would wait for ever \
+        "spec.csiDriver.storageCapacity is true, and {0} does not advertise GET_CAPACITY with topology: the scheduler would wait for ever \
          for CSIStorageCapacity objects; remove the key"
     )]
-    NoCapacity {
+    NoCapacity(DriverName),
+    /// A CSIDriver object that contradicts what the driver needs.
+    #[error("CSIDriver {driver}: {what}")]
+    Contradiction {
         /// The driver.
         driver: String,
-    },
-    /// A CSIDriver object that cannot be changed to what the driver needs.
-    #[error(
-        "CSIDriver {driver}: {fields}; the API server lets nobody change that. Stop the pods that use its volumes, \
-         `kubectl delete csidriver {driver}`, and the host writes it anew"
-    )]
-    Immutable {
-        /// The driver.
-        driver: String,
-        /// The fields and their values.
-        fields: String,
-    },
-    /// Another manager owns a field with another value.
-    #[error(
-        "CSIDriver {driver}: {conflicts}; let that manager change it or give it up, or serve with `--csidriver off`"
-    )]
-    OwnedByOthers {
-        /// The driver.
-        driver: String,
-        /// The API server's message: managers and fields.
-        conflicts: String,
+        /// The fields, and what to do.
+        what: String,
     },
 }
 
 /// The error of the API server, or of the connection, as one string: for log lines, events and readiness.
-pub(crate) fn words(error: &kube::Error) -> String {
+pub(crate) fn describe(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if status.is_forbidden() => format!(
             "{}: grant it (`wasmount manifests` prints the RBAC rules)",
             status.message
         ),
         kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
+        other => causes(other),
+    }
+}
+
+/// Why a watch does not work now.
+pub(crate) fn watch_failure(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => match error {
+            // Lists of Kubernetes' own kinds are empty instead.
+            kube::Error::Api(status) if status.code == 404 => {
+                "the API server does not know them: apply their definitions (`wasmount manifests --crd`)"
+                    .to_owned()
+            }
+            other => describe(other),
+        },
         other => causes(other),
     }
 }
@@ -137,48 +132,42 @@ pub(crate) fn causes(error: &dyn StdError) -> String {
 
 impl KubernetesError {
     /// The error and its causes in one line.
-    pub(crate) fn in_words(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
-            Self::Api { source, .. } => format!("{self}: {}", words(source)),
+            Self::Api { source, .. } => format!("{self}: {}", describe(source)),
             other => causes(other),
+        }
+    }
+
+    /// The answer of the API server, if it rejected the request.
+    pub(crate) fn rejection(&self) -> Option<&Status> {
+        match self {
+            Self::Api { source, .. } => match source.as_ref() {
+                kube::Error::Api(status) => Some(status),
+                _ => None,
+            },
+            _ => None,
         }
     }
 
     /// The API server made no decision: it may later.
     pub(crate) fn is_unavailable(&self) -> bool {
         match self {
-            Self::Access { .. } => true,
-            Self::Api { source, .. } => match source.as_ref() {
-                kube::Error::Api(status) => status.code == 429 || status.code >= 500,
-                _ => true,
-            },
-            Self::Silent { .. } => true,
+            Self::Access { .. } | Self::Silent { .. } => true,
+            Self::Api { .. } => self
+                .rejection()
+                .is_none_or(|status| status.code == 429 || status.code >= 500),
             _ => false,
         }
     }
 
-    /// An object contradicts what the driver needs.
-    pub(crate) fn contradicts(&self) -> bool {
-        matches!(self, Self::Immutable { .. } | Self::OwnedByOthers { .. })
-    }
-
-    pub(crate) fn access<E>(by: impl Into<String>) -> impl FnOnce(E) -> Self
-    where
-        E: StdError + Send + Sync + 'static,
-    {
-        let by = by.into();
-        move |source| Self::Access {
-            by,
-            source: Box::new(source),
-        }
-    }
-
-    /// For `map_err`.
-    pub fn api(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
-        let what = what.into();
-        move |source| Self::Api {
-            what,
-            source: Box::new(source),
-        }
+    /// Another writer was first. A failed test is `Invalid`, as other rejections are; those occur again after a new read.
+    pub(crate) fn is_stale_write(&self) -> bool {
+        self.rejection().is_some_and(|status| {
+            status.is_conflict()
+                || status.is_already_exists()
+                || status.is_invalid()
+                || status.is_not_found()
+        })
     }
 }

@@ -19,7 +19,7 @@ const EACH: Duration = Duration::from_secs(10);
 /// The events that were written.
 #[derive(Debug)]
 pub(crate) struct EventRateLimiter {
-    said: HashMap<(About, String), Instant>,
+    written: HashMap<(About, String), Instant>,
     left: u32,
     counted: Instant,
 }
@@ -27,33 +27,33 @@ pub(crate) struct EventRateLimiter {
 impl EventRateLimiter {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
-            said: HashMap::new(),
+            written: HashMap::new(),
             left: BURST,
             counted: now,
         }
     }
 
     /// Whether `what` may be written about `about` now. If so it counts as written.
-    pub(crate) fn may_say(&mut self, about: &About, what: &str, now: Instant) -> bool {
-        self.said
-            .retain(|_, said| now.saturating_duration_since(*said) < AGAIN);
+    pub(crate) fn may_write(&mut self, about: &About, what: &str, now: Instant) -> bool {
+        self.written
+            .retain(|_, written| now.saturating_duration_since(*written) < AGAIN);
         let key = (about.clone(), what.to_owned());
-        if self.said.contains_key(&key) || !self.takes_one(now) {
+        if self.written.contains_key(&key) || !self.takes_one(now) {
             return false;
         }
-        if self.said.len() >= REMEMBERED {
-            let oldest = self.said.iter().min_by_key(|(_, said)| **said);
+        if self.written.len() >= REMEMBERED {
+            let oldest = self.written.iter().min_by_key(|(_, written)| **written);
             if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
-                self.said.remove(&oldest);
+                self.written.remove(&oldest);
             }
         }
-        self.said.insert(key, now);
+        self.written.insert(key, now);
         true
     }
 
     /// The write failed: the next time counts as the first.
-    pub(crate) fn not_said(&mut self, about: &About, what: &str) {
-        self.said.remove(&(about.clone(), what.to_owned()));
+    pub(crate) fn not_written(&mut self, about: &About, what: &str) {
+        self.written.remove(&(about.clone(), what.to_owned()));
     }
 
     fn takes_one(&mut self, now: Instant) -> bool {
@@ -75,9 +75,7 @@ mod tests {
     use super::*;
 
     fn node(name: &str) -> About {
-        About::Node {
-            name: name.to_owned(),
-        }
+        About::node(name)
     }
 
     #[test]
@@ -85,37 +83,40 @@ mod tests {
         let start = Instant::now();
         let mut repeated = EventRateLimiter::new(start);
         let at = |minutes: u64| start + Duration::from_secs(60 * minutes);
-        assert!(repeated.may_say(&node("a"), "x", at(0)));
+        assert!(repeated.may_write(&node("a"), "x", at(0)));
         for minutes in 0..30 {
-            assert!(!repeated.may_say(&node("a"), "x", at(minutes)));
+            assert!(!repeated.may_write(&node("a"), "x", at(minutes)));
         }
-        assert!(repeated.may_say(&node("a"), "x", at(30)));
-        assert!(repeated.may_say(&node("a"), "y", at(30)), "another fault");
-        assert!(repeated.may_say(&node("b"), "x", at(30)), "another object");
+        assert!(repeated.may_write(&node("a"), "x", at(30)));
+        assert!(repeated.may_write(&node("a"), "y", at(30)), "another fault");
+        assert!(
+            repeated.may_write(&node("b"), "x", at(30)),
+            "another object"
+        );
     }
 
     #[test]
     fn what_did_not_arrive_is_said_again_at_once() {
         let now = Instant::now();
         let mut repeated = EventRateLimiter::new(now);
-        assert!(repeated.may_say(&node("a"), "x", now));
-        repeated.not_said(&node("a"), "x");
-        assert!(repeated.may_say(&node("a"), "x", now));
+        assert!(repeated.may_write(&node("a"), "x", now));
+        repeated.not_written(&node("a"), "x");
+        assert!(repeated.may_write(&node("a"), "x", now));
     }
 
     #[test]
     fn of_very_many_a_few_are_said_at_once_and_the_rest_slowly() {
         let start = Instant::now();
         let mut repeated = EventRateLimiter::new(start);
-        let mut said = |now: Instant| {
+        let mut written = |now: Instant| {
             (0..1000)
-                .filter(|i| repeated.may_say(&node(&i.to_string()), "x", now))
+                .filter(|i| repeated.may_write(&node(&i.to_string()), "x", now))
                 .count()
         };
-        assert_eq!(said(start), 30);
-        assert_eq!(said(start + Duration::from_secs(9)), 0);
-        assert_eq!(said(start + Duration::from_secs(10)), 1);
-        assert_eq!(said(start + Duration::from_secs(60)), 5);
+        assert_eq!(written(start), 30);
+        assert_eq!(written(start + Duration::from_secs(9)), 0);
+        assert_eq!(written(start + Duration::from_secs(10)), 1);
+        assert_eq!(written(start + Duration::from_secs(60)), 5);
     }
 
     #[test]
@@ -125,12 +126,12 @@ mod tests {
         for i in 0..3000 {
             repeated.left = BURST;
             now += Duration::from_millis(1);
-            assert!(repeated.may_say(&node(&i.to_string()), "x", now));
+            assert!(repeated.may_write(&node(&i.to_string()), "x", now));
         }
-        assert_eq!(repeated.said.len(), REMEMBERED);
+        assert_eq!(repeated.written.len(), REMEMBERED);
         repeated.left = BURST;
         assert!(
-            !repeated.may_say(&node("2999"), "x", now),
+            !repeated.may_write(&node("2999"), "x", now),
             "the newest stay"
         );
     }

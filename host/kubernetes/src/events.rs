@@ -22,90 +22,66 @@ const COUNTED: Duration = Duration::from_secs(6 * 60);
 
 /// The object of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum About {
-    /// A node; its events are in the namespace `default`.
-    Node {
-        /// Its name.
-        name: String,
-    },
-    /// A pod.
-    Pod {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// Its uid: an event must not refer to another pod of that name.
-        uid: String,
-    },
-    /// A PersistentVolumeClaim.
-    Claim {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// Its uid, if it is known.
-        uid: Option<String>,
-    },
-    /// A VolumeSnapshot.
-    Snapshot {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// Its uid, if it is known.
-        uid: Option<String>,
-    },
-    /// A CSIDriver.
-    Driver {
-        /// Its name.
-        name: String,
-    },
+pub struct About {
+    api_version: &'static str,
+    kind: &'static str,
+    /// None: it is in no namespace; its events are in the namespace `default`.
+    namespace: Option<String>,
+    name: String,
+    /// None: it is not known.
+    uid: Option<String>,
 }
 
 /// Writes events, if there is an API server.
 #[derive(Clone)]
-pub struct Events(Option<Arc<Recorders>>);
-
-struct Recorders {
-    client: Client,
+pub struct Events {
+    client: Option<Client>,
     reporter: Reporter,
     /// With the time of the last event.
-    by_note: Mutex<HashMap<String, (Recorder, Instant)>>,
+    by_note: Arc<Mutex<HashMap<String, (Recorder, Instant)>>>,
 }
 
 impl About {
+    /// A Node. In kubelet's own events of a node the uid is the node's name, and `kubectl describe node` searches for both.
+    pub fn node(name: &str) -> Self {
+        Self::object("v1", "Node", None, name.to_owned(), Some(name.to_owned()))
+    }
+
+    /// A CSIDriver.
+    pub fn driver(name: &str) -> Self {
+        Self::object(
+            "storage.k8s.io/v1",
+            "CSIDriver",
+            None,
+            name.to_owned(),
+            None,
+        )
+    }
+
+    /// Any object.
+    pub(crate) fn object(
+        api_version: &'static str,
+        kind: &'static str,
+        namespace: Option<String>,
+        name: String,
+        uid: Option<String>,
+    ) -> Self {
+        Self {
+            api_version,
+            kind,
+            namespace,
+            name,
+            uid,
+        }
+    }
+
     fn reference(&self) -> ObjectReference {
-        let (kind, namespace, name, uid) = match self {
-            // In kubelet's own events of a node the uid is the node's name, and `kubectl describe node` searches for both.
-            About::Node { name } => ("Node", None, name, Some(name)),
-            About::Pod {
-                namespace,
-                name,
-                uid,
-            } => ("Pod", Some(namespace), name, Some(uid)),
-            About::Claim {
-                namespace,
-                name,
-                uid,
-            } => ("PersistentVolumeClaim", Some(namespace), name, uid.as_ref()),
-            About::Snapshot {
-                namespace,
-                name,
-                uid,
-            } => ("VolumeSnapshot", Some(namespace), name, uid.as_ref()),
-            About::Driver { name } => ("CSIDriver", None, name, None),
-        };
-        let api = match self {
-            About::Snapshot { .. } => "snapshot.storage.k8s.io/v1",
-            About::Driver { .. } => "storage.k8s.io/v1",
-            _ => "v1",
-        };
         ObjectReference {
-            api_version: Some(api.to_owned()),
-            kind: Some(kind.to_owned()),
-            namespace: namespace.cloned(),
-            name: Some(name.clone()),
-            uid: uid.cloned(),
+            api_version: Some(self.api_version.to_owned()),
+            kind: Some(self.kind.to_owned()),
+            namespace: self.namespace.clone(),
+            name: Some(self.name.clone()),
+            uid: self.uid.clone(),
             ..ObjectReference::default()
         }
     }
@@ -114,16 +90,14 @@ impl About {
 impl Events {
     /// `instance` identifies the reporting host: the node's name, or the pod's.
     pub fn new(client: Option<Client>, instance: String) -> Self {
-        Self(client.map(|client| {
-            Arc::new(Recorders {
-                client,
-                reporter: Reporter {
-                    controller: FIELD_MANAGER.to_owned(),
-                    instance: Some(instance),
-                },
-                by_note: Mutex::default(),
-            })
-        }))
+        Self {
+            client,
+            reporter: Reporter {
+                controller: FIELD_MANAGER.to_owned(),
+                instance: Some(instance),
+            },
+            by_note: Arc::default(),
+        }
     }
 
     /// Writes a warning; returns whether it was written. `reason` is one word in CamelCase, `action` the operation, `note` a sentence for a person.
@@ -146,11 +120,11 @@ impl Events {
         action: &str,
         note: String,
     ) -> bool {
-        let Some(recorders) = &self.0 else {
+        let Some(client) = &self.client else {
             return false;
         };
         let note = within_api(note);
-        let recorder = recorders.of(&note);
+        let recorder = self.recorder(client, &note);
         let event = Event {
             type_,
             reason: reason.to_owned(),
@@ -161,20 +135,18 @@ impl Events {
         let reference = about.reference();
         let written = recorder.publish(&event, &reference);
         if let Err(error) = answered("write an event".to_owned(), written).await {
-            let error = error.in_words();
+            let error = error.describe();
             tracing::warn!(error, reason, ?about, "an event was not written");
             return false;
         }
         true
     }
-}
 
-impl Recorders {
-    fn of(&self, note: &str) -> Recorder {
+    fn recorder(&self, client: &Client, note: &str) -> Recorder {
         let now = Instant::now();
         let mut all = self.by_note.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, (_, said)| now.duration_since(*said) < COUNTED);
-        let new = || Recorder::new(self.client.clone(), self.reporter.clone());
+        let new = || Recorder::new(client.clone(), self.reporter.clone());
         let (recorder, said) = all.entry(note.to_owned()).or_insert_with(|| (new(), now));
         *said = now;
         recorder.clone()

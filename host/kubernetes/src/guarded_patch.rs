@@ -18,27 +18,19 @@ pub(crate) struct GuardedPatch(Vec<PatchOperation>);
 impl GuardedPatch {
     /// A patch that applies to this version of an object only.
     pub(crate) fn of_version(metadata: &ObjectMeta) -> Self {
-        let mut patch = Self(Vec::new());
-        let version = metadata.resource_version.as_deref();
-        patch.test(["metadata", "resourceVersion"], version.into());
-        patch
+        let version = metadata.resource_version.as_deref().into();
+        Self::where_fields([(["metadata", "resourceVersion"], version)])
     }
 
     /// A patch that applies if these fields have these values.
     pub(crate) fn where_fields<'a, const N: usize>(
         tests: impl IntoIterator<Item = ([&'a str; N], Value)>,
     ) -> Self {
-        let mut patch = Self(Vec::new());
-        for (path, value) in tests {
-            patch.test(path, value);
-        }
-        patch
-    }
-
-    fn test<const N: usize>(&mut self, path: [&str; N], value: Value) {
-        let path = PointerBuf::from_tokens(path);
-        let test = TestOperation { path, value };
-        self.0.push(PatchOperation::Test(test));
+        let tests = tests.into_iter().map(|(path, value)| {
+            let path = PointerBuf::from_tokens(path);
+            PatchOperation::Test(TestOperation { path, value })
+        });
+        Self(tests.collect())
     }
 
     /// Sets a field, or inserts a value into a list (at `-`: at its end).
@@ -76,9 +68,4 @@ impl GuardedPatch {
         json_patch::patch(&mut json, &self.0)?;
         Ok(serde_json::from_value(json).unwrap())
     }
-}
-
-/// Whether another writer was first. A failed test is `Invalid`, as other rejections are; those occur again after a new read.
-pub(crate) fn somebody_else_wrote(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.is_conflict() || status.is_already_exists() || status.is_invalid() || status.is_not_found())
 }

@@ -6,8 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod access;
-#[cfg(test)]
-mod api_double;
 pub mod csi_driver;
 pub mod csi_node;
 mod election;
@@ -24,6 +22,8 @@ mod state;
 mod status;
 pub mod storage_backend;
 mod taints;
+#[cfg(test)]
+mod tests;
 pub mod wire;
 
 pub use access::{ApiAccess, connect};
@@ -32,9 +32,9 @@ pub use error::KubernetesError;
 pub use events::{About, Events};
 pub use node_troubles::{NodeTroubles, TroubleKind, Troubles};
 pub use plugin_faults::tell_plugin_faults;
-pub use registration::{Beginning, PluginRegistration, Registrar, registration_socket, registry};
+pub use registration::{PluginRegistration, Registrar, registration_socket, registry};
 pub use state::{KubernetesStore, RECORD_DEFINITION};
-pub use status::{Gap, GapStart, ListingStatus, RegistrationStatus};
+pub use status::{Beginning, Gap, GapStart, ListingStatus, RegistrationStatus};
 
 /// The name of our field manager, and the reporting controller of events.
 pub const FIELD_MANAGER: &str = "wasmount";

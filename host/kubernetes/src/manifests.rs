@@ -14,7 +14,6 @@ pub use config::{
 pub use shared::{definition_manifests, shared_manifests};
 pub use yaml::to_yaml;
 
-use crate::csi_driver::tells_capacity;
 use k8s_openapi::api::storage::v1::CSIDriver;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -151,10 +150,6 @@ impl Backend {
             .contains(&PluginCapability::VolumeAccessibilityConstraints)
     }
 
-    fn tells_capacity(&self) -> bool {
-        tells_capacity(&self.capabilities)
-    }
-
     fn grows(&self) -> bool {
         self.controls(ControllerCapability::CreateDeleteVolume)
             && self
@@ -208,16 +203,12 @@ pub fn manifests(backend: &Backend, choices: &Choices) -> Result<Vec<Manifest>, 
     for template in [templates::RBAC, templates::POLICIES, templates::PODS] {
         all.extend(templates::objects(template, &values)?);
     }
+    let labels = json!({
+        "app.kubernetes.io/name": "wasmount",
+        "app.kubernetes.io/instance": backend.name,
+    });
     for Manifest { object, .. } in &mut all {
-        let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
-            continue;
-        };
-        let labels = metadata.entry("labels").or_insert_with(|| json!({}));
-        if let Some(labels) = labels.as_object_mut() {
-            labels.insert("app.kubernetes.io/name".to_owned(), json!("wasmount"));
-            let instance = "app.kubernetes.io/instance".to_owned();
-            labels.insert(instance, json!(backend.name));
-        }
+        json_patch::merge(object, &json!({ "metadata": { "labels": labels } }));
     }
     Ok(all)
 }

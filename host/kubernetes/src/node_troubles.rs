@@ -25,7 +25,7 @@ pub struct NodeTroubles {
     events: Events,
     node: About,
     repeated: EventRateLimiter,
-    told: Troubles,
+    reported: Troubles,
 }
 
 impl TroubleKind {
@@ -44,51 +44,41 @@ impl NodeTroubles {
     pub fn new(events: Events, node: String) -> Self {
         Self {
             events,
-            node: About::Node { name: node },
+            node: About::node(&node),
             repeated: EventRateLimiter::new(Instant::now()),
-            told: Troubles::new(),
+            reported: Troubles::new(),
         }
     }
 
     /// Reports problems that are new since the last time, and the end of those that were reported.
     pub async fn now(&mut self, troubles: &Troubles) {
-        for (key, words) in troubles {
-            if self.told.contains_key(key) {
+        for (key, text) in troubles {
+            if self.reported.contains_key(key) {
                 continue;
             }
             let (kind, driver) = key;
             let [reason, _] = kind.reasons();
-            let what = format!("{reason} {}", name(driver));
-            if !self.repeated.may_say(&self.node, &what, Instant::now()) {
+            let what = format!("{reason} {}", prefix(driver));
+            if !self.repeated.may_write(&self.node, &what, Instant::now()) {
                 continue;
             }
-            let note = format!("{}{words}", prefix(driver));
+            let note = format!("{}{text}", prefix(driver));
             if self.events.warn(&self.node, reason, "Serving", note).await {
-                self.told.insert(key.clone(), words.clone());
+                self.reported.insert(key.clone(), text.clone());
             } else {
-                self.repeated.not_said(&self.node, &what);
+                self.repeated.not_written(&self.node, &what);
             }
         }
-        let over: Vec<_> = self
-            .told
-            .keys()
-            .filter(|key| !troubles.contains_key(key))
-            .cloned()
-            .collect();
-        for key in over {
-            let (kind, driver) = &key;
-            let note = format!("{}as it should be again", prefix(driver));
+        let reported = &mut self.reported;
+        let over = reported.extract_if(.., |key, _| !troubles.contains_key(key));
+        for ((kind, driver), _) in over.collect::<Vec<_>>() {
+            let note = format!("{}as it should be again", prefix(&driver));
             let [_, reason] = kind.reasons();
             self.events
                 .inform(&self.node, reason, "Serving", note)
                 .await;
-            self.told.remove(&key);
         }
     }
-}
-
-fn name(driver: &Option<DriverName>) -> &str {
-    driver.as_ref().map_or("", DriverName::as_str)
 }
 
 fn prefix(driver: &Option<DriverName>) -> String {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use uuid::Uuid;
 use wasmount_core::attributes::Attributes;
-use wasmount_core::backend::PluginLabel;
 use wasmount_core::fault::{FaultKind, Origin, PluginFault};
 use wasmount_core::text::short_digest;
 
@@ -46,18 +46,18 @@ pub async fn tell_plugin_faults(events: Events, mut faults: Receiver<Arc<PluginF
             }
             Err(RecvError::Closed) => return,
         };
-        let (Some(about), Some(reason)) = (about(&fault.origin), reason(fault.kind)) else {
+        let (Some(about), Some((reason, note))) = (about(&fault.origin), described(&fault)) else {
             continue;
         };
         // Faults of another version are other events.
         let digest = fault.plugin.as_ref().map_or("", |plugin| &plugin.digest);
         let what = format!("{reason} {digest}");
-        if !repeated.may_say(&about, &what, Instant::now()) {
+        if !repeated.may_write(&about, &what, Instant::now()) {
             continue;
         }
         let action = fault.rpc.name();
-        if !events.warn(&about, reason, action, note(&fault)).await {
-            repeated.not_said(&about, &what);
+        if !events.warn(&about, reason, action, note).await {
+            repeated.not_written(&about, &what);
         }
     }
 }
@@ -66,26 +66,14 @@ pub async fn tell_plugin_faults(events: Events, mut faults: Receiver<Arc<PluginF
 fn about(origin: &Origin) -> Option<About> {
     let words = &origin.words;
     if let Some([namespace, name, uid]) = all(words, POD) {
-        return Some(About::Pod {
-            namespace,
-            name,
-            uid,
-        });
+        return Some(About::object("v1", "Pod", Some(namespace), name, Some(uid)));
     }
+    let (api_version, kind, [namespace, name]) = match all(words, SNAPSHOT) {
+        Some(names) => ("snapshot.storage.k8s.io/v1", "VolumeSnapshot", names),
+        None => ("v1", "PersistentVolumeClaim", all(words, CLAIM)?),
+    };
     let uid = origin.name.as_deref().and_then(uid_in);
-    if let Some([namespace, name]) = all(words, SNAPSHOT) {
-        return Some(About::Snapshot {
-            namespace,
-            name,
-            uid,
-        });
-    }
-    let [namespace, name] = all(words, CLAIM)?;
-    Some(About::Claim {
-        namespace,
-        name,
-        uid,
-    })
+    Some(About::object(api_version, kind, Some(namespace), name, uid))
 }
 
 fn all<const N: usize>(words: &Attributes, keys: [&str; N]) -> Option<[String; N]> {
@@ -101,71 +89,53 @@ fn all<const N: usize>(words: &Attributes, keys: [&str; N]) -> Option<[String; N
 fn uid_in(name: &str) -> Option<String> {
     let start = name.len().checked_sub(UID_LENGTH)?;
     let uid = name.get(start..)?;
-    let is_uid = uid.bytes().enumerate().all(|(at, byte)| match at {
-        8 | 13 | 18 | 23 => byte == b'-',
-        _ => byte.is_ascii_hexdigit(),
-    });
-    is_uid.then(|| uid.to_owned())
+    Uuid::try_parse(uid).is_ok().then(|| uid.to_owned())
 }
 
-/// None for a fault that needs no event: a backend that is busy is called again, and then is not.
-fn reason(kind: FaultKind) -> Option<&'static str> {
-    Some(match kind {
-        FaultKind::Trapped => "PluginTrapped",
-        FaultKind::OverLimit => "PluginOverLimit",
-        FaultKind::OutOfTime => "PluginOutOfTime",
-        FaultKind::BadAnswer => "PluginBadAnswer",
-        FaultKind::Refused => "PluginRefused",
-        FaultKind::NotGranted => "PluginNotGranted",
-        FaultKind::NotLoaded => "PluginNotLoaded",
-        FaultKind::Busy => return None,
-    })
-}
-
-fn note(fault: &PluginFault) -> String {
-    let PluginFault {
-        driver,
-        rpc,
-        kind,
-        plugin,
-        limit,
-        origin: _,
-    } = fault;
-    let plugin = plugin
-        .as_ref()
-        .map_or_else(|| "The plugin".to_owned(), shortly);
-    let limit = limit.as_deref().unwrap_or("a limit");
-    let another = "another version of the plugin mends it";
+/// Reason and note of the event. None for a fault that needs no event: a backend that is busy is called again, and then is not.
+fn described(fault: &PluginFault) -> Option<(&'static str, String)> {
+    let (driver, rpc) = (&fault.driver, fault.rpc);
+    let limit = fault.limit.as_deref().unwrap_or("a limit");
     let over = format!("went over {limit}");
+    let higher = "a higher limit may mend it, or another version of the plugin";
+    let another = "another version of the plugin mends it";
     let not_loaded = format!("`/readyz/{driver}` and the host's log say why");
-    let (happened, mend) = match kind {
-        FaultKind::Trapped => ("ended in a trap", another),
-        FaultKind::OverLimit | FaultKind::OutOfTime | FaultKind::Busy => (
-            over.as_str(),
-            "a higher limit may mend it, or another version of the plugin",
+    let (reason, happened, mend) = match fault.kind {
+        FaultKind::Trapped => ("PluginTrapped", "ended in a trap", another),
+        FaultKind::OverLimit => ("PluginOverLimit", over.as_str(), higher),
+        FaultKind::OutOfTime => ("PluginOutOfTime", over.as_str(), higher),
+        FaultKind::BadAnswer => (
+            "PluginBadAnswer",
+            "gave an answer that is not valid",
+            another,
         ),
-        FaultKind::BadAnswer => ("gave an answer that is not valid", another),
-        FaultKind::Refused => ("asked for what no plugin may have", another),
+        FaultKind::Refused => (
+            "PluginRefused",
+            "asked for what no plugin may have",
+            another,
+        ),
         FaultKind::NotGranted => (
+            "PluginNotGranted",
             "asked for what it was not granted",
             "`spec.grants` has to name it, or must not",
         ),
-        FaultKind::NotLoaded => ("could not be loaded", not_loaded.as_str()),
+        FaultKind::NotLoaded => (
+            "PluginNotLoaded",
+            "could not be loaded",
+            not_loaded.as_str(),
+        ),
+        FaultKind::Busy => return None,
     };
-    format!(
+    let plugin = fault.plugin.as_ref().map(|plugin| {
+        let digest = short_digest(&plugin.digest);
+        format!("The plugin {} {} ({digest})", plugin.name, plugin.version)
+    });
+    let plugin = plugin.as_deref().unwrap_or("The plugin");
+    let note = format!(
         "{plugin} {happened} in {rpc}. This is no fault of the volume's request, which is tried again: tell the administrator of the \
          StorageBackend for driver {driver}; {mend}."
-    )
-}
-
-fn shortly(plugin: &PluginLabel) -> String {
-    let PluginLabel {
-        name,
-        version,
-        digest,
-    } = plugin;
-    let digest = short_digest(digest);
-    format!("The plugin {name} {version} ({digest})")
+    );
+    Some((reason, note))
 }
 
 #[cfg(test)]

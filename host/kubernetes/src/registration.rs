@@ -12,17 +12,14 @@
 mod binding;
 mod directory_watch;
 mod error;
-mod gap;
 
 use crate::events::{About, Events};
-use crate::status::{Gap, RegistrationStatus};
+use crate::status::{Beginning, Gap, GapBegin, RegistrationStatus};
 use crate::wire::pluginregistration::PluginInfo;
 use binding::{Binding, Message};
 use directory_watch::DirectoryWatch;
 use error::{Pauses, RegistrationError};
 use futures::FutureExt;
-pub use gap::Beginning;
-use gap::Since;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,7 +65,7 @@ pub struct Registrar {
     renewal: Notify,
     status: watch::Sender<RegistrationStatus>,
     /// A problem was reported, and its end was not yet.
-    told: AtomicBool,
+    reported: AtomicBool,
 }
 
 /// kubelet's directory of registration sockets.
@@ -97,7 +94,7 @@ impl Registrar {
             events,
             renewal: Notify::new(),
             status: watch::Sender::new(status),
-            told: AtomicBool::new(false),
+            reported: AtomicBool::new(false),
         })
     }
 
@@ -120,16 +117,14 @@ impl Registrar {
             _ = answers.wait_for(Option::is_some) => {}
             () = closed.cancelled() => return,
         }
-        let last = driver.last_service().await.unwrap_or_else(|error| {
-            not_noted(driver, &error);
-            None
-        });
-        note(driver, LastService::Open).await;
-        self.stay(Since::of(last, beginning), &closed).await;
-        note(driver, LastService::Until(SystemTime::now())).await;
+        let last = logged(driver, driver.last_service().await).flatten();
+        logged(driver, driver.note_service(LastService::Open).await);
+        self.stay(Gap::start(last, beginning), &closed).await;
+        let stopped = LastService::Until(SystemTime::now());
+        logged(driver, driver.note_service(stopped).await);
     }
 
-    async fn stay(&self, mut since: Option<Since>, closed: &CancellationToken) {
+    async fn stay(&self, mut since: Option<GapBegin>, closed: &CancellationToken) {
         let mut pauses = Pauses::default();
         let mut bound_before = false;
         loop {
@@ -144,10 +139,10 @@ impl Registrar {
                         () = closed.cancelled() => return self.ended(),
                     }
                 }
-                Err(error) => RegistrationError::NotBound(in_full(&error)),
+                Err(error) => error,
             };
-            let stood = taken_at.map(|taken: Instant| taken.elapsed());
-            let pause = pauses.after(&error, stood.unwrap_or_default());
+            let lasted = taken_at.map(|taken: Instant| taken.elapsed());
+            let pause = pauses.after(&error, lasted.unwrap_or_default());
             self.say(&error, pause);
             tokio::select! {
                 () = sleep(pause) => {}
@@ -160,7 +155,7 @@ impl Registrar {
     async fn watch(
         &self,
         mut binding: Binding,
-        since: &mut Option<Since>,
+        since: &mut Option<GapBegin>,
         taken_at: &mut Option<Instant>,
     ) -> RegistrationError {
         let directory = DirectoryWatch::begin(&self.registration.registry);
@@ -169,7 +164,7 @@ impl Registrar {
         let _ = self.renewal.notified().now_or_never();
         loop {
             // First, for changes before the watch began.
-            match binding.state() {
+            match binding.file.standing() {
                 Ok(SocketState::Gone) => return RegistrationError::Removed,
                 Ok(SocketState::Anothers) => return RegistrationError::Replaced,
                 Ok(SocketState::Ours) => {}
@@ -180,7 +175,7 @@ impl Registrar {
                 }
             }
             tokio::select! {
-                message = binding.message() => match message {
+                message = binding.messages.recv() => match message {
                     Some(Message::Asked) => self.is_asked(),
                     Some(Message::Registered) => {
                         taken_at.get_or_insert_with(Instant::now);
@@ -201,7 +196,7 @@ impl Registrar {
         self.status.send_modify(|status| {
             status.rebinds += u64::from(again);
             // A problem that was reported is over only when kubelet says so.
-            if !again && !self.told.load(Ordering::Relaxed) {
+            if !again && !self.reported.load(Ordering::Relaxed) {
                 status.reason = Some("kubelet has not asked for it yet".to_owned());
             }
         });
@@ -219,8 +214,8 @@ impl Registrar {
         });
     }
 
-    fn is_registered(&self, since: Option<Since>) {
-        let gap = since.map(|since| since.until(SystemTime::now()));
+    fn is_registered(&self, since: Option<GapBegin>) {
+        let gap = since.map(|since| Gap::until(since, SystemTime::now()));
         self.status.send_modify(|status| {
             status.registered = true;
             status.registrations += 1;
@@ -235,14 +230,11 @@ impl Registrar {
             ),
             None => tracing::info!(%driver, "kubelet registered the driver"),
         }
-        if self.told.swap(false, Ordering::Relaxed) {
-            let note = format!("kubelet registered the CSI driver {driver}");
+        if self.reported.swap(false, Ordering::Relaxed) {
             let (events, node) = (self.events.clone(), self.node.clone());
-            tokio::spawn(async move {
-                events
-                    .inform(&node, "DriverRegistered", "Register", note)
-                    .await;
-            });
+            let (reason, action) = ("DriverRegistered", "Register");
+            let note = format!("kubelet registered the CSI driver {driver}");
+            tokio::spawn(async move { events.inform(&node, reason, action, note).await });
         }
     }
 
@@ -257,7 +249,7 @@ impl Registrar {
         // Last, so that a reader of the log line finds the status up to date.
         tracing::warn!(%driver, %reason, retry_seconds = pause.as_secs(), "the driver is not registered with kubelet");
         if let Some(event) = error.event() {
-            self.told.store(true, Ordering::Relaxed);
+            self.reported.store(true, Ordering::Relaxed);
             let note = format!("the CSI driver {driver} is not registered: {reason}");
             let (events, node) = (self.events.clone(), self.node.clone());
             // In another task: kubelet does not wait for the API server.
@@ -284,21 +276,12 @@ impl PluginRegistration {
     }
 }
 
-async fn note(driver: &Arc<Driver>, service: LastService) {
-    if let Err(error) = driver.note_service(service).await {
-        not_noted(driver, &error);
-    }
-}
-
-/// Only the metric of the next start is lost.
-fn not_noted(driver: &Arc<Driver>, error: &Error) {
-    tracing::warn!(driver = %driver.name(), %error, "the duration of a gap will not be known");
-}
-
-/// An error with its causes.
-fn in_full(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
+/// Logs an error: only the metric of the next start is lost.
+fn logged<T>(driver: &Driver, outcome: Result<T, Error>) -> Option<T> {
+    let log = |error: &Error| {
+        tracing::warn!(driver = %driver.name(), %error, "the duration of a gap will not be known");
+    };
+    outcome.inspect_err(log).ok()
 }
 
 #[cfg(test)]

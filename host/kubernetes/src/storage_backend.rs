@@ -14,9 +14,7 @@ mod kept;
 mod object;
 mod rate_limit;
 mod report;
-mod schema;
 mod secret;
-mod status;
 mod summarise;
 mod summary;
 mod watch;
@@ -29,19 +27,13 @@ pub use secret::{SecretName, SecretReader, SecretUnread, secrets_changed};
 pub(crate) use summarise::lease;
 pub use summarise::{Summarising, summarise};
 pub use wasmount_core::status::Phase;
-pub use watch::{StorageBackends, Wanted};
+pub use watch::{StorageBackends, WantedBackends};
 
+use crate::request::resource_of;
 use kube::api::{ApiResource, Object};
 use serde_json::Value;
+use wasmount_core::document::raw::{API_VERSION, KIND};
 
-/// API group of all kinds of this module.
-const GROUP: &str = "wasmount.io";
-/// Its version.
-const VERSION: &str = "v1alpha1";
-/// Group and version as in objects.
-const API_VERSION: &str = wasmount_core::document::raw::API_VERSION;
-/// The kind of a backend.
-const KIND: &str = wasmount_core::document::raw::KIND;
 /// The kind of a host's report.
 const REPORT_KIND: &str = "StorageBackendNode";
 /// Keeps an object until no host has a volume of it staged.
@@ -54,20 +46,10 @@ type BackendObject = Object<Value, Value>;
 
 /// Backends in requests to the API server.
 fn backends() -> ApiResource {
-    resource(KIND, "storagebackends")
+    resource_of(KIND, "storagebackends")
 }
 
 /// Reports in requests to the API server.
 fn reports() -> ApiResource {
-    resource(REPORT_KIND, "storagebackendnodes")
-}
-
-fn resource(kind: &str, plural: &str) -> ApiResource {
-    ApiResource {
-        group: GROUP.to_owned(),
-        version: VERSION.to_owned(),
-        api_version: API_VERSION.to_owned(),
-        kind: kind.to_owned(),
-        plural: plural.to_owned(),
-    }
+    resource_of(REPORT_KIND, "storagebackendnodes")
 }

@@ -1,21 +1,25 @@
-//! Applies a driver's `CSIDriver` object, once for each plugin that is activated.
+//! Applies a driver's `CSIDriver` object, once for each plugin that is activated. If it is already right, nothing is written, whichever host or person
+//! wrote it: a hundred hosts of one DaemonSet need the same object.
 //!
 //! The object is not watched: during a rollout of documents two hosts of one driver may need different objects, and would overwrite each other's
 //! endlessly. A later change by a person is corrected at the next start of a host.
 
-use super::{Change, change};
 use crate::FIELD_MANAGER;
 use crate::error::KubernetesError;
 use crate::events::{About, Events};
 use crate::request::answered;
-use k8s_openapi::api::storage::v1::CSIDriver;
+use k8s_openapi::api::storage::v1::{CSIDriver, CSIDriverSpec};
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use std::future::pending;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+/// Fields that the API server never allows to change (`ValidateCSIDriverUpdate`).
+const IMMUTABLE: [&str; 2] = ["attachRequired", "volumeLifecycleModes"];
 /// Pause after the first failure; doubled after each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause while the API server does not answer: after an outage the hosts of a cluster must not all send requests at once.
@@ -23,21 +27,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Pause after a rejection: only a person can resolve it, and each attempt costs the API server one read.
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
-/// The state of a driver's `CSIDriver` object.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CsiDriverStatus {
-    /// It has what the plugin in use needs.
-    pub applied: bool,
-    /// Why the object contradicts the driver: Kubernetes acts on it, so the driver's volumes would not be mounted as the driver expects.
-    pub contradicted: Option<String>,
-}
-
-/// Applies the wanted object whenever that changes; never returns. `tell` is called after each attempt that changes the status.
+/// Applies the wanted object whenever that changes; never returns. `tell` is called when the object was applied, and with each new error: with why the
+/// object contradicts the driver, if it does. Kubernetes acts on it, so the driver's volumes would not be mounted as the driver expects.
 pub async fn keep(
     client: Client,
     events: Events,
     mut wanted: watch::Receiver<Option<CSIDriver>>,
-    tell: impl Fn(CsiDriverStatus) + Send,
+    tell: impl Fn(Option<String>) + Send,
 ) {
     loop {
         let object = wanted.borrow_and_update().clone();
@@ -58,42 +54,37 @@ async fn until_applied(
     client: &Client,
     events: &Events,
     object: &CSIDriver,
-    tell: &(impl Fn(CsiDriverStatus) + Send),
+    tell: &(impl Fn(Option<String>) + Send),
 ) {
-    let name = object.metadata.name.clone().unwrap_or_default();
-    let about = About::Driver { name: name.clone() };
+    let name = object.name_any();
+    let about = About::driver(&name);
     let mut pause = FIRST_PAUSE;
-    let mut said = String::new();
+    let mut last_reason = String::new();
     let mut contradicted = None;
     loop {
         let error = match attempt(client, &name, object).await {
             Ok(wrote) => {
-                tell(CsiDriverStatus {
-                    applied: true,
-                    contradicted: None,
-                });
+                tell(None);
                 tracing::info!(driver = name, wrote, "CSIDriver object up to date");
                 return;
             }
             Err(error) => error,
         };
-        let reason = error.in_words();
-        if reason != said {
+        let reason = error.describe();
+        if reason != last_reason {
             // An API server that does not answer gives no new information about the object.
             if !error.is_unavailable() {
-                contradicted = error.contradicts().then(|| reason.clone());
+                let contradicts = matches!(error, KubernetesError::Contradiction { .. });
+                contradicted = contradicts.then(|| reason.clone());
             }
-            tell(CsiDriverStatus {
-                applied: false,
-                contradicted: contradicted.clone(),
-            });
+            tell(contradicted.clone());
             tracing::warn!(driver = name, reason, "CSIDriver object not written");
             if !error.is_unavailable() {
                 events
                     .warn(&about, "CSIDriverNotApplied", "Apply", reason.clone())
                     .await;
             }
-            said = reason;
+            last_reason = reason;
         }
         if error.is_unavailable() {
             sleep(pause).await;
@@ -108,44 +99,107 @@ async fn until_applied(
 async fn attempt(client: &Client, name: &str, wanted: &CSIDriver) -> Result<bool, KubernetesError> {
     let api: Api<CSIDriver> = Api::all(client.clone());
     let live = answered(format!("read CSIDriver {name}"), api.get_opt(name)).await?;
-    match change(live.as_ref(), wanted) {
-        Change::Nothing => Ok(false),
-        Change::Immutable { fields } => Err(KubernetesError::Immutable {
-            driver: name.to_owned(),
-            fields: fields.join("; "),
-        }),
-        Change::Apply(object) => {
-            // Not forced: a field of another manager is that manager's decision.
-            let params = PatchParams::apply(FIELD_MANAGER);
-            let patch = Patch::Apply(&object);
-            let applied = api.patch(name, &params, &patch);
-            match answered(format!("apply CSIDriver {name}"), applied).await {
-                Ok(_) => Ok(true),
-                Err(error) => Err(owned_by_others(name, &error).unwrap_or(error)),
-            }
-        }
+    let Some(object) = change(live.as_ref(), wanted)? else {
+        return Ok(false);
+    };
+    // Not forced: a field of another manager is that manager's decision.
+    let (parameters, patch) = (PatchParams::apply(FIELD_MANAGER), Patch::Apply(&object));
+    let applied = api.patch(name, &parameters, &patch);
+    match answered(format!("apply CSIDriver {name}"), applied).await {
+        Ok(_) => Ok(true),
+        Err(error) => Err(owned_by_others(name, error)),
     }
 }
 
-fn owned_by_others(name: &str, error: &KubernetesError) -> Option<KubernetesError> {
-    let KubernetesError::Api { source, .. } = error else {
-        return None;
-    };
-    match source.as_ref() {
-        kube::Error::Api(status) if status.is_conflict() => Some(KubernetesError::OwnedByOthers {
+/// An error that names the managers of fields that differ, if that is the reason.
+fn owned_by_others(name: &str, error: KubernetesError) -> KubernetesError {
+    match error.rejection() {
+        Some(status) if status.is_conflict() => KubernetesError::Contradiction {
             driver: name.to_owned(),
-            conflicts: status.message.clone(),
-        }),
-        _ => None,
+            what: format!(
+                "{}; let that manager change it or give it up, or serve with `--csidriver off`",
+                status.message
+            ),
+        },
+        _ => error,
     }
+}
+
+/// The object to apply; none: `live` is right.
+pub(super) fn change(
+    live: Option<&CSIDriver>,
+    wanted: &CSIDriver,
+) -> Result<Option<CSIDriver>, KubernetesError> {
+    let Some(live) = live else {
+        return Ok(Some(wanted.clone()));
+    };
+    let mut wanted = wanted.clone();
+    keep_order(&live.spec, &mut wanted.spec);
+    let (has, wants) = (fields(&live.spec), fields(&wanted.spec));
+    let differing: Vec<_> = wants
+        .iter()
+        .filter(|(name, value)| has.get(*name) != Some(*value))
+        .collect();
+    let fixed: Vec<_> = differing
+        .iter()
+        .filter(|(name, _)| IMMUTABLE.contains(&name.as_str()))
+        .map(|(name, value)| {
+            let live = has.get(*name).unwrap_or(&Value::Null);
+            format!("`{name}` is {live}, wanted {value}")
+        })
+        .collect();
+    if !fixed.is_empty() {
+        let (driver, fields) = (live.name_any(), fixed.join("; "));
+        let what = format!(
+            "{fields}; the API server lets nobody change that. Stop the pods that use its volumes, `kubectl delete csidriver {driver}`, and the host \
+             writes it anew"
+        );
+        return Err(KubernetesError::Contradiction { driver, what });
+    }
+    let no_longer_said = owned(live)
+        .iter()
+        .any(|name| !wants.contains_key(name.as_str()));
+    Ok((!differing.is_empty() || no_longer_said).then_some(wanted))
+}
+
+/// The modes are a set, but the API server's check of immutability compares them as a list.
+fn keep_order(live: &CSIDriverSpec, wanted: &mut CSIDriverSpec) {
+    let set = |spec: &CSIDriverSpec| {
+        let modes = spec.volume_lifecycle_modes.iter().flatten();
+        modes.cloned().collect::<BTreeSet<_>>()
+    };
+    if set(live) == set(wanted) {
+        wanted.volume_lifecycle_modes = live.volume_lifecycle_modes.clone();
+    }
+}
+
+fn fields(spec: &CSIDriverSpec) -> Map<String, Value> {
+    match serde_json::to_value(spec) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// Which fields of `spec` an earlier host applied (`FieldsV1`: a key for each field, after `f:`).
+fn owned(live: &CSIDriver) -> BTreeSet<String> {
+    let entries = live.managed_fields().iter();
+    entries
+        .filter(|entry| {
+            entry.manager.as_deref() == Some(FIELD_MANAGER)
+                && entry.operation.as_deref() == Some("Apply")
+        })
+        .filter_map(|entry| entry.fields_v1.as_ref()?.0.get("f:spec")?.as_object())
+        .flat_map(|spec| spec.keys().filter_map(|key| key.strip_prefix("f:")))
+        .map(str::to_owned)
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api_double::{Reply, api_double};
+    use crate::tests::api_double::{Reply, api_double};
     use http::StatusCode;
-    use serde_json::{Value, json};
+    use serde_json::json;
     use std::sync::{Arc, Mutex};
 
     fn object(attach_required: bool) -> Value {
@@ -156,10 +210,7 @@ mod tests {
     }
 
     /// The statuses that are reported, until `last` accepts them as complete.
-    async fn told(
-        client: Client,
-        last: impl Fn(&[CsiDriverStatus]) -> bool,
-    ) -> Vec<CsiDriverStatus> {
+    async fn told(client: Client, last: impl Fn(&[Option<String>]) -> bool) -> Vec<Option<String>> {
         let wanted = serde_json::from_value(object(true)).unwrap();
         let (_wants, wanted) = watch::channel(Some(wanted));
         let told = Arc::new(Mutex::new(Vec::new()));
@@ -194,13 +245,13 @@ mod tests {
                 _ => Reply::Object(object(true)),
             }
         });
-        let applied = |told: &[CsiDriverStatus]| told.last().is_some_and(|it| it.applied);
+        let applied = |told: &[Option<String>]| told.last().is_some_and(Option::is_none);
         let told = told(client, applied).await;
         let (end, before) = told.split_last().unwrap();
-        assert_eq!(end.contradicted, None);
+        assert_eq!(*end, None);
         assert_eq!(before.len(), 3, "{before:?}");
-        for status in before {
-            let words = status.contradicted.as_deref().unwrap();
+        for contradicted in before {
+            let words = contradicted.as_deref().unwrap();
             assert!(words.contains("`attachRequired` is false, wanted true"));
         }
     }

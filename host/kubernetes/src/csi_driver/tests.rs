@@ -1,8 +1,9 @@
 //! The object of each kind of driver, and the change for each difference.
 
+use super::keep::change;
 use super::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry};
-use serde_json::{Value, json};
+use serde_json::Value;
 use wasmount_core::capabilities::{Hidden, Profile};
 use wasmount_core::driver::Role;
 use wasmount_core::services::{Feature, Service, ServiceSet};
@@ -79,7 +80,7 @@ fn capacities_that_nobody_would_tell_are_refused() {
     for features in [&[][..], &[Feature::Topology]] {
         let capabilities = advertised(&[Service::Controller, Service::NodeInfo], features, &[]);
         let refused = csi_driver(&name, &capabilities, &document).unwrap_err();
-        assert!(matches!(refused, KubernetesError::NoCapacity { .. }));
+        assert!(matches!(refused, KubernetesError::NoCapacity(_)));
     }
 }
 
@@ -114,24 +115,24 @@ fn an_equal_csi_driver_object_is_not_written() {
     let live = object(json!({
         "attachRequired": false, "volumeLifecycleModes": ["Persistent", "Ephemeral"], "seLinuxMount": true,
     }));
-    assert_eq!(change(Some(&live), &wanted), Change::Nothing);
+    assert_eq!(change(Some(&live), &wanted).unwrap(), None);
     let others = managed(live.clone(), "kubectl", &["attachRequired", "seLinuxMount"]);
-    assert_eq!(change(Some(&others), &wanted), Change::Nothing);
+    assert_eq!(change(Some(&others), &wanted).unwrap(), None);
     let ours = managed(
         live,
         "wasmount",
         &["attachRequired", "volumeLifecycleModes"],
     );
-    assert_eq!(change(Some(&ours), &wanted), Change::Nothing);
+    assert_eq!(change(Some(&ours), &wanted).unwrap(), None);
 }
 
 #[test]
 fn what_is_missing_differs_or_is_no_longer_said_is_applied() {
     let wanted = object(json!({ "attachRequired": true, "storageCapacity": true }));
-    let apply = Change::Apply(Box::new(wanted.clone()));
-    assert_eq!(change(None, &wanted), apply);
+    let apply = Some(wanted.clone());
+    assert_eq!(change(None, &wanted).unwrap(), apply);
     let other = object(json!({ "attachRequired": true, "storageCapacity": false }));
-    assert_eq!(change(Some(&other), &wanted), apply);
+    assert_eq!(change(Some(&other), &wanted).unwrap(), apply);
     let said = object(
         json!({ "attachRequired": true, "storageCapacity": true, "requiresRepublish": true }),
     );
@@ -139,15 +140,17 @@ fn what_is_missing_differs_or_is_no_longer_said_is_applied() {
         change(
             Some(&managed(said.clone(), "wasmount", &["requiresRepublish"])),
             &wanted
-        ),
+        )
+        .unwrap(),
         apply
     );
     assert_eq!(
         change(
             Some(&managed(said, "kubectl", &["requiresRepublish"])),
             &wanted
-        ),
-        Change::Nothing
+        )
+        .unwrap(),
+        None
     );
 }
 
@@ -164,10 +167,8 @@ fn a_field_that_cannot_change_is_named_with_both_values() {
             "`volumeLifecycleModes` is [\"Persistent\"], wanted [\"Ephemeral\"]",
         ),
     ] {
-        let fields = vec![named.to_owned()];
-        assert_eq!(
-            change(Some(&live), &object(wanted)),
-            Change::Immutable { fields }
-        );
+        let refused = change(Some(&live), &object(wanted)).unwrap_err();
+        let said = format!("CSIDriver a.b: {named}; the API server lets nobody change that.");
+        assert!(refused.to_string().starts_with(&said), "{refused}");
     }
 }

@@ -3,6 +3,7 @@
 use super::facts::{DriverFacts, NODE_IDS, node_ids};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::{CSINode, CSINodeDriver};
+use kube::ResourceExt;
 use std::collections::BTreeSet;
 
 /// One difference.
@@ -45,19 +46,19 @@ pub(super) fn drifts(
     };
     let mut found = of_csi_node(facts, node, csi_node);
     found.extend(of_annotation(facts, node));
-    for (key, said) in facts.topology() {
-        match node.metadata.labels.as_ref().and_then(|all| all.get(key)) {
-            Some(value) if value == said => {}
+    for (key, wanted) in &facts.topology {
+        match node.labels().get(key) {
+            Some(value) if value == wanted => {}
             Some(value) => found.push(Drift::new(
                 Remedy::Person,
                 format!(
-                    "Node has the label {key}={value}, the driver's topology says {said}: kubelet refuses the driver until `kubectl label node` \
+                    "Node has the label {key}={value}, the driver's topology says {wanted}: kubelet refuses the driver until `kubectl label node` \
                      sets or removes it"
                 ),
             )),
             None => found.push(Drift::new(
                 Remedy::Rewrite,
-                format!("Node lacks the label {key}={said} of the driver's topology"),
+                format!("Node lacks the label {key}={wanted} of the driver's topology"),
             )),
         }
     }
@@ -66,22 +67,15 @@ pub(super) fn drifts(
 
 /// The differences for which kubelet rejects a driver before it writes anything.
 pub(super) fn collisions(facts: &DriverFacts, node: &Node) -> Vec<Drift> {
-    let all = drifts(facts, Some(node), None);
-    all.into_iter()
-        .filter(|drift| drift.remedy == Remedy::Person)
-        .collect()
+    let mut found = drifts(facts, Some(node), None);
+    found.retain(|drift| drift.remedy == Remedy::Person);
+    found
 }
 
 /// All differences as one sentence.
 pub(super) fn sentence(drifts: &[Drift]) -> String {
     let texts: Vec<_> = drifts.iter().map(|it| it.text.as_str()).collect();
     texts.join("; ")
-}
-
-/// A driver's entry.
-pub(super) fn entry<'a>(csi_node: &'a CSINode, driver: &str) -> Option<&'a CSINodeDriver> {
-    let mut entries = csi_node.spec.drivers.iter();
-    entries.find(|entry| entry.name == driver)
 }
 
 /// `allocatable.count` of an entry.
@@ -97,7 +91,7 @@ pub(super) fn keys_of(entry: &CSINodeDriver) -> BTreeSet<&str> {
 
 /// Whether a CSINode belongs to this Node, not to an earlier one of the same name.
 pub(super) fn owned_by(csi_node: &CSINode, node: &Node) -> bool {
-    let mut owners = csi_node.metadata.owner_references.iter().flatten();
+    let mut owners = csi_node.owner_references().iter();
     owners.any(|owner| {
         owner.kind == "Node"
             && Some(&owner.name) == node.metadata.name.as_ref()
@@ -120,36 +114,37 @@ fn of_csi_node(facts: &DriverFacts, node: &Node, csi_node: Option<&CSINode>) -> 
              the uid of its start"
         )));
     }
-    let Some(entry) = entry(csi_node, facts.driver()) else {
+    let mut entries = csi_node.spec.drivers.iter();
+    let Some(entry) = entries.find(|entry| entry.name == facts.driver) else {
         found.push(rewrite("CSINode does not list the driver".to_owned()));
         return found;
     };
-    let (id, said) = (&entry.node_id, facts.node_id());
-    if id != said {
+    let (id, wanted) = (&entry.node_id, &facts.node_id);
+    if id != wanted {
         found.push(rewrite(format!(
-            "CSINode has the nodeID {id:?}, the driver says {said:?}"
+            "CSINode has the nodeID {id:?}, the driver says {wanted:?}"
         )));
     }
-    let (keys, said) = (keys_of(entry), facts.topology_keys());
-    if keys != said {
-        let (keys, said) = (list(&keys), list(&said));
+    let (keys, wanted) = (keys_of(entry), facts.topology_keys());
+    if keys != wanted {
+        let (keys, wanted) = (list(&keys), list(&wanted));
         found.push(rewrite(format!(
-            "CSINode has the topologyKeys [{keys}], the driver says [{said}]"
+            "CSINode has the topologyKeys [{keys}], the driver says [{wanted}]"
         )));
     }
-    if count_of(entry) != facts.count() {
+    if count_of(entry) != facts.count {
         let count = |count: Option<i32>| count.map_or("none".to_owned(), |it| it.to_string());
-        let (count, said) = (count(count_of(entry)), count(facts.count()));
+        let (count, wanted) = (count(count_of(entry)), count(facts.count));
         found.push(Drift::new(
             Remedy::Refresh,
-            format!("CSINode has the allocatable.count {count}, the driver says {said}"),
+            format!("CSINode has the allocatable.count {count}, the driver says {wanted}"),
         ));
     }
     found
 }
 
 fn of_annotation(facts: &DriverFacts, node: &Node) -> Option<Drift> {
-    let said = facts.node_id();
+    let wanted = &facts.node_id;
     let Some(mut ids) = node_ids(node) else {
         return Some(Drift::new(
             Remedy::Person,
@@ -158,11 +153,11 @@ fn of_annotation(facts: &DriverFacts, node: &Node) -> Option<Drift> {
             ),
         ));
     };
-    let text = match ids.remove(facts.driver()) {
-        Some(found) if found == said => return None,
+    let text = match ids.remove(&facts.driver) {
+        Some(found) if found == *wanted => return None,
         Some(found) => {
             format!(
-                "Node's annotation {NODE_IDS} has the node id {found:?}, the driver says {said:?}"
+                "Node's annotation {NODE_IDS} has the node id {found:?}, the driver says {wanted:?}"
             )
         }
         None => format!("Node's annotation {NODE_IDS} does not name the driver"),

@@ -19,17 +19,6 @@ pub(super) struct DriftPolicy {
     pub(super) longest_pause: Duration,
 }
 
-/// Whether the driver should be listed by now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Registered {
-    /// The writer knows the driver.
-    Yes,
-    /// Not yet, or not now: a missing entry is expected.
-    No,
-    /// Another process registers the driver, and cannot be asked.
-    Unknown,
-}
-
 /// The state of a driver over time.
 #[derive(Debug)]
 pub(super) struct DriverState {
@@ -38,14 +27,14 @@ pub(super) struct DriverState {
     /// Since when there is a difference besides a limit, and since when in a limit.
     since: [Option<Instant>; 2],
     /// A difference that lasted was reported.
-    told: bool,
+    reported: bool,
     listed_since: Option<Instant>,
     pause: Duration,
     next_mending: Option<Instant>,
 }
 
 /// The next action.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Step {
     /// What to report.
     pub(super) tell: Option<Tell>,
@@ -70,7 +59,7 @@ impl DriverState {
             policy,
             status: ListingStatus::default(),
             since: [None; 2],
-            told: false,
+            reported: false,
             listed_since: None,
             pause: policy.first_pause,
             next_mending: None,
@@ -88,13 +77,13 @@ impl DriverState {
         self.status.reason = Some(reason);
     }
 
-    /// Handles the current differences.
-    pub(super) fn step(&mut self, now: Instant, drifts: &[Drift], registered: Registered) -> Step {
+    /// Handles the current differences. `registered`: the writer knows the driver, so it should be listed, and can be written again.
+    pub(super) fn step(&mut self, now: Instant, drifts: &[Drift], registered: bool) -> Step {
         if drifts.is_empty() {
             return self.listed(now);
         }
         let was_listed = self.listed_since.is_some();
-        let expected = was_listed || registered == Registered::Yes;
+        let expected = was_listed || registered;
         if expected {
             self.count_from(now, drifts);
         } else {
@@ -112,14 +101,14 @@ impl DriverState {
             return Step::wait(due);
         }
         let mut tell = None;
-        if !self.told {
-            self.told = true;
+        if !self.reported {
+            self.reported = true;
             self.begin_mending(now);
             self.status.drifts += u64::from(was_listed);
             tell = Some(Tell::Drifted(text));
         }
         let by_a_person = drifts.iter().any(|it| it.remedy == Remedy::Person);
-        let may_mend = registered == Registered::Yes && !by_a_person;
+        let may_mend = registered && !by_a_person;
         let mend = may_mend && self.next_mending.is_none_or(|next| next <= now);
         if mend {
             self.next_mending = Some(now + self.pause);
@@ -136,15 +125,14 @@ impl DriverState {
         self.status.listed = true;
         self.status.reason = None;
         self.since = [None; 2];
-        if self.told || self.listed_since.is_none() {
+        if self.reported || self.listed_since.is_none() {
             self.listed_since = Some(now);
         }
-        let tell = self.told.then_some(Tell::Listed);
-        self.told = false;
+        let tell = self.reported.then_some(Tell::Listed);
+        self.reported = false;
         Step {
             tell,
-            mend: false,
-            wake: None,
+            ..Step::default()
         }
     }
 
@@ -179,9 +167,8 @@ impl DriverState {
 impl Step {
     fn wait(wake: Option<Instant>) -> Self {
         Self {
-            tell: None,
-            mend: false,
             wake,
+            ..Self::default()
         }
     }
 }

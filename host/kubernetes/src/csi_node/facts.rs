@@ -1,6 +1,8 @@
 //! What a driver reports about its node, in the form of Node and CSINode, and the annotation with the node ids of all drivers.
 
 use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use wasmount_core::driver::NodeInfo;
 use wasmount_core::names::DriverName;
@@ -8,44 +10,26 @@ use wasmount_core::names::DriverName;
 /// One driver's NodeGetInfo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DriverFacts {
-    driver: DriverName,
-    node_id: String,
-    topology: BTreeMap<String, String>,
-    count: Option<i32>,
+    pub(super) driver: String,
+    pub(super) node_id: String,
+    /// Labels of the Node.
+    pub(super) topology: BTreeMap<String, String>,
+    /// `allocatable.count`.
+    pub(super) count: Option<i32>,
 }
 
 impl DriverFacts {
     /// As kubelet reads an answer: no limit gives no count, nor does 0; a limit above the field's maximum becomes that maximum (`nodeinfomanager`,
     /// `installDriverToCSINode`).
-    pub(super) fn new(driver: DriverName, info: NodeInfo) -> Self {
+    pub(super) fn new(driver: &DriverName, info: NodeInfo) -> Self {
+        let topology = info.topology.map(|it| it.segments.into_map());
         let count = info.max_volumes.filter(|&limit| limit > 0);
         Self {
-            driver,
+            driver: driver.to_string(),
             node_id: info.id.into_string(),
-            topology: info
-                .topology
-                .map(|topology| topology.segments.into_map())
-                .unwrap_or_default(),
+            topology: topology.unwrap_or_default(),
             count: count.map(|limit| i32::try_from(limit).unwrap_or(i32::MAX)),
         }
-    }
-
-    pub(super) fn driver(&self) -> &str {
-        self.driver.as_str()
-    }
-
-    pub(super) fn node_id(&self) -> &str {
-        &self.node_id
-    }
-
-    /// `allocatable.count`.
-    pub(super) fn count(&self) -> Option<i32> {
-        self.count
-    }
-
-    /// Labels of the Node.
-    pub(super) fn topology(&self) -> &BTreeMap<String, String> {
-        &self.topology
     }
 
     /// `topologyKeys`, in order.
@@ -59,11 +43,7 @@ pub(super) const NODE_IDS: &str = "csi.volume.kubernetes.io/nodeid";
 
 /// The map; none if the annotation is not such a map: kubelet refuses to write into it then.
 pub(super) fn node_ids(node: &Node) -> Option<BTreeMap<String, String>> {
-    let annotations = node.metadata.annotations.as_ref();
-    match annotations
-        .and_then(|all| all.get(NODE_IDS))
-        .map(String::as_str)
-    {
+    match node.annotations().get(NODE_IDS).map(String::as_str) {
         None | Some("") => Some(BTreeMap::new()),
         // Go's JSON decoder reads `null` as an empty map.
         Some(text) => serde_json::from_str::<Option<BTreeMap<_, _>>>(text)
@@ -74,16 +54,12 @@ pub(super) fn node_ids(node: &Node) -> Option<BTreeMap<String, String>> {
 
 /// The map as kubelet writes it: keys in order, no blanks.
 pub(super) fn node_ids_text(ids: &BTreeMap<String, String>) -> String {
-    let pairs = ids
-        .iter()
-        .map(|(driver, id)| (driver.clone(), serde_json::Value::from(id.as_str())));
-    serde_json::Value::Object(pairs.collect()).to_string()
+    json!(ids).to_string()
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use serde_json::json;
     use wasmount_core::attributes::Attributes;
     use wasmount_core::names::NodeId;
     use wasmount_core::topology::Topology;
@@ -105,7 +81,7 @@ pub(super) mod tests {
                 segments: Attributes::from_pairs("topology", pairs).unwrap(),
             }),
         };
-        DriverFacts::new(DriverName::parse(driver).unwrap(), info)
+        DriverFacts::new(&DriverName::parse(driver).unwrap(), info)
     }
 
     #[test]
@@ -118,7 +94,7 @@ pub(super) mod tests {
             (Some(2_147_483_648), Some(i32::MAX)),
             (Some(u64::MAX), Some(i32::MAX)),
         ] {
-            assert_eq!(facts("a.b", "n", &[], limit).count(), count, "{limit:?}");
+            assert_eq!(facts("a.b", "n", &[], limit).count, count, "{limit:?}");
         }
     }
 

@@ -4,13 +4,14 @@
 //! It differs from kubelet where kubelet may lose changes of others: it sends patches instead of whole objects, and a CSINode of an earlier Node of
 //! this name gets a new owner instead of being deleted with all of its entries.
 
-use super::drift::{collisions, count_of, entry, keys_of, owned_by, sentence};
+use super::drift::{collisions, count_of, keys_of, owned_by, sentence};
 use super::facts::{DriverFacts, NODE_IDS, node_ids, node_ids_text};
 use crate::error::KubernetesError;
 use crate::guarded_patch::GuardedPatch;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::{CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeResources};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,22 +36,19 @@ pub(super) fn next_node_patch(
 ) -> Result<Option<GuardedPatch>, KubernetesError> {
     let in_the_way = collisions(facts, node);
     if !in_the_way.is_empty() {
-        let what = sentence(&in_the_way);
-        return Err(KubernetesError::InTheWay { what });
+        return Err(KubernetesError::InTheWay(sentence(&in_the_way)));
     }
     let mut patch = GuardedPatch::of_version(&node.metadata);
     let mut ids = node_ids(node).unwrap_or_default();
-    let id = facts.node_id().to_owned();
-    if ids.insert(facts.driver().to_owned(), id.clone()).as_ref() != Some(&id) {
+    let id = facts.node_id.clone();
+    if ids.insert(facts.driver.clone(), id.clone()).as_ref() != Some(&id) {
         set_annotation(&mut patch, &node.metadata, NODE_IDS, node_ids_text(&ids));
     }
-    let labels = node.metadata.labels.as_ref();
-    let missing = facts
-        .topology()
-        .iter()
-        .filter(|(key, _)| labels.is_none_or(|all| !all.contains_key(*key)));
-    let missing: Vec<_> = missing.collect();
-    if labels.is_none() && !missing.is_empty() {
+    let missing = facts.topology.iter();
+    let missing: Vec<_> = missing
+        .filter(|(key, _)| !node.labels().contains_key(*key))
+        .collect();
+    if node.metadata.labels.is_none() && !missing.is_empty() {
         patch.add(["metadata", "labels"], json!({}));
     }
     for (key, value) in missing {
@@ -84,34 +82,33 @@ pub(super) fn next_csi_node_patch(
 ) -> Option<GuardedPatch> {
     let mut patch = GuardedPatch::of_version(&csi_node.metadata);
     if !owned_by(csi_node, node) {
-        let others = csi_node.metadata.owner_references.iter().flatten();
+        let others = csi_node.owner_references().iter();
         let others = others.filter(|it| it.kind != "Node").cloned();
         let owners: Vec<_> = others.chain([owner(node)]).collect();
         patch.add(["metadata", "ownerReferences"], json!(owners));
     }
-    let annotations = csi_node.metadata.annotations.as_ref();
-    let migrated = annotations.and_then(|all| all.get(MIGRATED_PLUGINS));
+    let migrated = csi_node.annotations().get(MIGRATED_PLUGINS);
     let migrated: BTreeSet<_> = migrated.iter().flat_map(|it| it.split(',')).collect();
     if migrated != BTreeSet::from(MIGRATED) {
         let value = MIGRATED.join(",");
         set_annotation(&mut patch, &csi_node.metadata, MIGRATED_PLUGINS, value);
     }
     let drivers = &csi_node.spec.drivers;
-    let at = drivers.iter().position(|it| it.name == facts.driver());
-    match (at, entry(csi_node, facts.driver())) {
-        (Some(at), Some(entry)) => {
+    let mut entries = drivers.iter().enumerate();
+    match entries.find(|(_, entry)| entry.name == facts.driver) {
+        Some((at, entry)) => {
             let at = at.to_string();
             let keys_differ = keys_of(entry) != facts.topology_keys();
-            if entry.node_id != facts.node_id() || keys_differ {
+            if entry.node_id != facts.node_id || keys_differ {
                 patch.remove(["spec", "drivers", &at]);
-            } else if count_of(entry) != facts.count() {
+            } else if count_of(entry) != facts.count {
                 let allocatable = json!(allocatable(facts));
                 patch.add(["spec", "drivers", &at, "allocatable"], allocatable);
             }
         }
         // The API server returns an empty list as `null`, which has no end to append to.
-        _ if drivers.is_empty() => patch.add(["spec", "drivers"], json!([new_entry(facts)])),
-        _ => patch.add(["spec", "drivers", "-"], json!(new_entry(facts))),
+        None if drivers.is_empty() => patch.add(["spec", "drivers"], json!([new_entry(facts)])),
+        None => patch.add(["spec", "drivers", "-"], json!(new_entry(facts))),
     }
     patch.if_any()
 }
@@ -152,7 +149,7 @@ pub(super) fn node_without(node: &Node, gone: &BTreeSet<String>) -> Option<Guard
 /// Drivers with entries that this field manager created and no other one has changed since: read from the managed fields of the object, so that
 /// nothing needs to be stored elsewhere.
 pub(super) fn made_by(csi_node: &CSINode, manager: &str) -> BTreeSet<String> {
-    let managed = csi_node.metadata.managed_fields.iter().flatten();
+    let managed = csi_node.managed_fields();
     let (mut own, mut others) = (BTreeSet::new(), BTreeSet::new());
     for fields in managed {
         let into = match fields.manager.as_deref() {
@@ -187,8 +184,8 @@ fn owner(node: &Node) -> OwnerReference {
     OwnerReference {
         api_version: "v1".to_owned(),
         kind: "Node".to_owned(),
-        name: node.metadata.name.clone().unwrap_or_default(),
-        uid: node.metadata.uid.clone().unwrap_or_default(),
+        name: node.name_any(),
+        uid: node.uid().unwrap_or_default(),
         ..OwnerReference::default()
     }
 }
@@ -196,16 +193,16 @@ fn owner(node: &Node) -> OwnerReference {
 fn new_entry(facts: &DriverFacts) -> CSINodeDriver {
     let keys = facts.topology_keys();
     CSINodeDriver {
-        name: facts.driver().to_owned(),
-        node_id: facts.node_id().to_owned(),
+        name: facts.driver.clone(),
+        node_id: facts.node_id.clone(),
         topology_keys: Some(keys.into_iter().map(str::to_owned).collect()),
         allocatable: allocatable(facts),
     }
 }
 
 fn allocatable(facts: &DriverFacts) -> Option<VolumeNodeResources> {
-    let count = facts.count()?;
-    Some(VolumeNodeResources { count: Some(count) })
+    let count = Some(facts.count?);
+    Some(VolumeNodeResources { count })
 }
 
 #[cfg(test)]

@@ -2,13 +2,11 @@
 //! and in events, and removes the startup taint.
 
 use super::drift::{Drift, collisions, drifts, sentence};
-use super::driver_state::{DriftPolicy, DriverState, Registered, Tell};
+use super::driver_state::{DriftPolicy, DriverState, Tell};
 use super::facts::DriverFacts;
-use super::watch::{Observed, Seen};
+use super::watch::Seen;
 use super::writer::Writer;
-use crate::error::KubernetesError;
 use crate::events::{About, Events};
-use crate::guarded_patch::somebody_else_wrote;
 use crate::status::{ListingStatus, RegistrationStatus};
 use crate::taints;
 use kube::Client;
@@ -89,7 +87,7 @@ impl CsiNodeReconciler {
             match self.compare(&seen) {
                 Err(reason) => state.not_listed(reason),
                 Ok((facts, found)) => {
-                    let step = state.step(now, &found, self.registered());
+                    let step = state.step(now, &found, self.is_registered());
                     wake = step.wake;
                     // Readiness first: it is up to date when the event is seen.
                     self.publish_status(&mut published, &state);
@@ -133,20 +131,19 @@ impl CsiNodeReconciler {
         let Some(info) = self.answers.borrow_and_update().clone() else {
             return Err("the driver has not answered NodeGetInfo yet".to_owned());
         };
-        let facts = DriverFacts::new(self.driver.clone(), info);
-        let found = drifts(&facts, seen.node.known()?, seen.csi_node.known()?);
+        let facts = DriverFacts::new(&self.driver, info);
+        let (node, csi_node) = (seen.node.as_ref()?, seen.csi_node.as_ref()?);
+        let found = drifts(&facts, node.as_deref(), csi_node.as_deref());
         Ok((facts, found))
     }
 
-    fn registered(&mut self) -> Registered {
+    /// Whether the writer knows the driver. kubelet may not yet, or not now; another process that registers the driver cannot be asked.
+    fn is_registered(&mut self) -> bool {
         match &mut self.writer {
-            NodeWriter::Own(_) => Registered::Yes,
-            NodeWriter::Kubelet(None) => Registered::Unknown,
+            NodeWriter::Own(_) => true,
+            NodeWriter::Kubelet(None) => false,
             NodeWriter::Kubelet(Some(renewal)) => {
-                match renewal.registration.borrow_and_update().registered {
-                    true => Registered::Yes,
-                    false => Registered::No,
-                }
+                renewal.registration.borrow_and_update().registered
             }
         }
     }
@@ -162,10 +159,16 @@ impl CsiNodeReconciler {
         }
     }
 
-    fn about(&self) -> About {
-        About::Node {
-            name: self.node_name.clone(),
-        }
+    async fn warn(&self, reason: &str, action: &str, text: &str) {
+        let note = format!("CSI driver {}: {text}", self.driver);
+        let about = About::node(&self.node_name);
+        self.events.warn(&about, reason, action, note).await;
+    }
+
+    async fn inform(&self, reason: &str, action: &str, text: &str) {
+        let note = format!("CSI driver {}{text}", self.driver);
+        let about = About::node(&self.node_name);
+        self.events.inform(&about, reason, action, note).await;
     }
 
     async fn write_event(&self, tell: Tell, state: &DriverState) {
@@ -179,17 +182,11 @@ impl CsiNodeReconciler {
             }
             Tell::Drifted(reason) => {
                 tracing::warn!(%driver, reason, "CSINode and Node do not say what the driver says");
-                let note = format!("CSI driver {driver}: {reason}");
-                self.events
-                    .warn(&self.about(), "CSINodeDrift", "Compare", note)
-                    .await;
+                self.warn("CSINodeDrift", "Compare", &reason).await;
             }
             Tell::Listed => {
-                let note =
-                    format!("CSI driver {driver}: CSINode and Node say what the driver says");
-                self.events
-                    .inform(&self.about(), "CSINodeListed", "Compare", note)
-                    .await;
+                let text = ": CSINode and Node say what the driver says";
+                self.inform("CSINodeListed", "Compare", text).await;
             }
         }
     }
@@ -203,12 +200,9 @@ impl CsiNodeReconciler {
             NodeWriter::Kubelet(None) => {}
             NodeWriter::Own(writer) => {
                 if let Err(error) = writer.install(facts).await {
-                    let reason = error.in_words();
+                    let reason = error.describe();
                     tracing::warn!(driver = %self.driver, reason, "CSINode was not written");
-                    let note = format!("CSI driver {}: {reason}", self.driver);
-                    self.events
-                        .warn(&self.about(), "CSINodeNotWritten", "Write", note)
-                        .await;
+                    self.warn("CSINodeNotWritten", "Write", &reason).await;
                     state.not_listed(reason);
                 }
             }
@@ -217,7 +211,7 @@ impl CsiNodeReconciler {
 
     /// Removes the taint. False when the removal is to be tried again later: of changes in between, the watch notifies.
     async fn untaint(&self, seen: &Seen) -> bool {
-        let Observed::Present(node) = &seen.node else {
+        let Ok(Some(node)) = &seen.node else {
             return true;
         };
         let driver = &self.driver;
@@ -228,15 +222,13 @@ impl CsiNodeReconciler {
         match taints::remove(&self.client, &self.node_name, patch).await {
             Ok(()) => {
                 tracing::info!(%driver, taint, "startup taint removed");
-                let note = format!("CSI driver {driver} is listed: removed the taint {taint}");
-                self.events
-                    .inform(&self.about(), "StartupTaintRemoved", "Untaint", note)
-                    .await;
+                let text = format!(" is listed: removed the taint {taint}");
+                self.inform("StartupTaintRemoved", "Untaint", &text).await;
                 true
             }
-            Err(KubernetesError::Api { source, .. }) if somebody_else_wrote(&source) => true,
+            Err(error) if error.is_stale_write() => true,
             Err(error) => {
-                tracing::warn!(%driver, taint, reason = error.in_words(), "startup taint not removed");
+                tracing::warn!(%driver, taint, reason = error.describe(), "startup taint not removed");
                 false
             }
         }
@@ -250,17 +242,11 @@ impl CsiNodeReconciler {
                 _ => pending().await,
             }
         };
-        let time = async {
-            match wake {
-                Some(wake) => sleep_until(wake).await,
-                None => pending().await,
-            }
-        };
         tokio::select! {
             () = next(&mut self.answers) => {}
             () = next(&mut self.seen) => {}
             () = registration => {}
-            () = time => {}
+            () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
         }
     }
 }
@@ -278,30 +264,24 @@ pub async fn clear_to_register(
     let Ok(Some(info)) = answers.wait_for(Option::is_some).await.as_deref().cloned() else {
         return;
     };
-    let facts = DriverFacts::new(driver, info);
-    let known = seen.wait_for(|seen| !matches!(seen.node, Observed::Unknown(_)));
+    let facts = DriverFacts::new(&driver, info);
+    let known = seen.wait_for(|seen| seen.node.is_ok());
     let _ = timeout(PREFLIGHT, known).await;
     let mut last = String::new();
     loop {
         let found = match &seen.borrow_and_update().node {
-            Observed::Present(node) => sentence(&collisions(&facts, node)),
+            Ok(Some(node)) => sentence(&collisions(&facts, node)),
             _ => String::new(),
         };
         if found.is_empty() {
             return;
         }
         if found != last {
-            let driver = facts.driver();
-            tracing::warn!(driver, reason = found, "not registered with kubelet");
+            tracing::warn!(%driver, reason = found, "not registered with kubelet");
             let note = format!("CSI driver {driver} is not registered: {found}");
-            let name = node_name.clone();
+            let about = About::node(&node_name);
             events
-                .warn(
-                    &About::Node { name },
-                    "CSITopologyCollision",
-                    "Register",
-                    note,
-                )
+                .warn(&about, "CSITopologyCollision", "Register", note)
                 .await;
             last = found;
         }

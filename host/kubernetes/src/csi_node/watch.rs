@@ -1,27 +1,19 @@
 //! The host's own Node and CSINode, as they are now.
 
-use crate::error::{causes, words};
+use crate::error::watch_failure;
 use futures::stream::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSINode;
 use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, watch_object};
+use kube::runtime::watcher::watch_object;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// One object.
-#[derive(Debug, Clone)]
-pub enum Observed<K> {
-    /// The API server has not answered yet; why.
-    Unknown(String),
-    /// There is no such object.
-    Absent,
-    /// The object.
-    Present(Arc<K>),
-}
+/// One object; none: there is no such object. The error says why that is not known.
+pub(super) type Observed<K> = Result<Option<Arc<K>>, String>;
 
 /// The objects of this node.
 #[derive(Debug, Clone)]
@@ -32,17 +24,6 @@ pub struct Seen {
     pub csi_node: Observed<CSINode>,
 }
 
-impl<K> Observed<K> {
-    /// The object, if there is one; or why that is not known.
-    pub(super) fn known(&self) -> Result<Option<&K>, &str> {
-        match self {
-            Observed::Unknown(reason) => Err(reason),
-            Observed::Absent => Ok(None),
-            Observed::Present(object) => Ok(Some(object)),
-        }
-    }
-}
-
 /// Watches both objects. The returned future does the work and is run as a task.
 pub fn watch(
     client: Client,
@@ -50,31 +31,25 @@ pub fn watch(
 ) -> (watch::Receiver<Seen>, impl Future<Output = ()> + Send) {
     let silent = || "the API server has not answered yet".to_owned();
     let (sender, receiver) = watch::channel(Seen {
-        node: Observed::Unknown(silent()),
-        csi_node: Observed::Unknown(silent()),
+        node: Err(silent()),
+        csi_node: Err(silent()),
     });
     let work = async move {
-        let nodes = follow::<Node>(client.clone(), &node_name, |node| {
-            sender.send_modify(|seen| seen.node = node.or(&seen.node));
+        let nodes = follow(client.clone(), &node_name, |node| {
+            sender.send_modify(|seen| update(&mut seen.node, node));
         });
-        let csi_nodes = follow::<CSINode>(client, &node_name, |csi_node| {
-            sender.send_modify(|seen| seen.csi_node = csi_node.or(&seen.csi_node));
+        let csi_nodes = follow(client, &node_name, |csi_node| {
+            sender.send_modify(|seen| update(&mut seen.csi_node, csi_node));
         });
         futures::join!(nodes, csi_nodes);
     };
     (receiver, work)
 }
 
-impl<K> Observed<K> {
-    /// After a watch breaks, the last observed object stays known.
-    fn or(self, last: &Self) -> Self
-    where
-        K: Clone,
-    {
-        match (self, last) {
-            (Observed::Unknown(_), Observed::Absent | Observed::Present(_)) => last.clone(),
-            (observed, _) => observed,
-        }
+/// After a watch breaks, the last observed object stays known.
+fn update<K>(last: &mut Observed<K>, now: Observed<K>) {
+    if now.is_ok() || last.is_err() {
+        *last = now;
     }
 }
 
@@ -93,25 +68,16 @@ where
                 if std::mem::take(&mut lost) {
                     tracing::info!(%kind, name, "watch restored");
                 }
-                object.map_or(Observed::Absent, |it| Observed::Present(Arc::new(it)))
+                Ok(object.map(Arc::new))
             }
             Err(error) => {
-                let reason = reason(&error);
+                let reason = watch_failure(&error);
                 if !std::mem::replace(&mut lost, true) {
                     tracing::warn!(%kind, name, reason, "not watched for now");
                 }
-                Observed::Unknown(format!("{kind} {name} cannot be watched: {reason}"))
+                Err(format!("{kind} {name} cannot be watched: {reason}"))
             }
         };
         report(observed);
-    }
-}
-
-fn reason(error: &watcher::Error) -> String {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => words(error),
-        other => causes(other),
     }
 }

@@ -9,11 +9,10 @@ use super::install::{
 };
 use crate::FIELD_MANAGER;
 use crate::error::KubernetesError;
-use crate::guarded_patch::somebody_else_wrote;
-use crate::request::answered;
+use crate::guarded_patch::GuardedPatch;
+use crate::request::{answered, create_as, patch_as};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSINode;
-use kube::api::{PatchParams, PostParams};
 use kube::{Api, Client};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -23,17 +22,19 @@ use std::time::Duration;
 use tokio::time::sleep;
 use wasmount_core::names::DriverName;
 
-/// How often one write is tried in a row, and the pause after the first: kubelet's (`nodeinfomanager`, `updateBackoff`).
-const TRIES: u32 = 4;
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const PAUSE_FACTOR: u32 = 5;
+/// Between the attempts of one write: kubelet's (`nodeinfomanager`, `updateBackoff`).
+const PAUSES: [Duration; 3] = [
+    Duration::from_millis(10),
+    Duration::from_millis(50),
+    Duration::from_millis(250),
+];
 /// Most patches of one CSINode in a row: an entry is removed and added. A difference that remains was made on the way in (an admission webhook), and
 /// the comparison reports it.
 const PATCHES: usize = 2;
 /// Between attempts to remove entries of drivers that are no longer served. 30 s: nothing waits for it.
 const RETIRE_PAUSE: Duration = Duration::from_secs(30);
-/// Bytes of the data directory's digest in the name of the field manager: enough for the hosts of one node.
-const IDENTITY_BYTES: usize = 8;
+/// Hexadecimal digits of the data directory's digest in the name of the field manager: enough for the hosts of one node.
+const IDENTITY_DIGITS: usize = 16;
 
 /// Writes Node and CSINode.
 pub struct Writer {
@@ -47,12 +48,8 @@ impl Writer {
     /// The data directory distinguishes the hosts of one node: its lock ensures that each has one host, and a host must not take another's entries
     /// for its own.
     pub fn new(client: Client, node_name: String, data_dir: &Path) -> Self {
-        let digest = Sha256::digest(data_dir.as_os_str().as_bytes());
-        let identity: String = digest
-            .iter()
-            .take(IDENTITY_BYTES)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let mut identity = hex::encode(Sha256::digest(data_dir.as_os_str().as_bytes()));
+        identity.truncate(IDENTITY_DIGITS);
         Self {
             nodes: Api::all(client.clone()),
             csi_nodes: Api::all(client),
@@ -63,13 +60,9 @@ impl Writer {
 
     /// Writes what the driver reports into Node and CSINode.
     pub(super) async fn install(&self, facts: &DriverFacts) -> Result<(), KubernetesError> {
-        let mut pause = FIRST_PAUSE;
-        for _ in 1..TRIES {
+        for pause in PAUSES {
             match self.try_install(facts).await {
-                Err(KubernetesError::Api { source, .. }) if somebody_else_wrote(&source) => {
-                    sleep(pause).await;
-                    pause *= PAUSE_FACTOR;
-                }
+                Err(error) if error.is_stale_write() => sleep(pause).await,
                 ended => return ended,
             }
         }
@@ -79,14 +72,10 @@ impl Writer {
     async fn try_install(&self, facts: &DriverFacts) -> Result<(), KubernetesError> {
         let node = self.node().await?;
         if let Some(patch) = next_node_patch(facts, &node)? {
-            self.patch_node(patch.into_patch()).await?;
+            self.patch_node(patch).await?;
         }
         let Some(mut csi_node) = self.csi_node().await? else {
-            let parameters = PostParams {
-                field_manager: Some(self.manager.clone()),
-                ..PostParams::default()
-            };
-            let new = new_csi_node(facts, &node);
+            let (parameters, new) = (create_as(&self.manager), new_csi_node(facts, &node));
             let created = self.csi_nodes.create(&parameters, &new);
             let what = format!("create CSINode {}", self.node_name);
             return answered(what, created).await.map(drop);
@@ -95,7 +84,7 @@ impl Writer {
             let Some(patch) = next_csi_node_patch(facts, &node, &csi_node) else {
                 break;
             };
-            csi_node = self.patch_csi_node(patch.into_patch()).await?;
+            csi_node = self.patch_csi_node(patch).await?;
         }
         Ok(())
     }
@@ -107,7 +96,7 @@ impl Writer {
                 Ok(gone) if gone.is_empty() => return,
                 Ok(gone) => tracing::info!(?gone, "removed drivers without a backend from CSINode"),
                 Err(error) => {
-                    let reason = error.in_words();
+                    let reason = error.describe();
                     tracing::warn!(reason, "drivers without a backend remain in CSINode");
                     sleep(RETIRE_PAUSE).await;
                 }
@@ -128,9 +117,9 @@ impl Writer {
         if let Some(entries) = entries {
             // First, while CSINode still shows which manager created the entries.
             if let Some(ids) = node_without(&self.node().await?, &gone) {
-                self.patch_node(ids.into_patch()).await?;
+                self.patch_node(ids).await?;
             }
-            self.patch_csi_node(entries.into_patch()).await?;
+            self.patch_csi_node(entries).await?;
         }
         Ok(gone)
     }
@@ -146,32 +135,18 @@ impl Writer {
     }
 
     /// Uses the `status` subresource, as kubelet does: the right to change a Node's status cannot make the Node unschedulable.
-    async fn patch_node(&self, patch: kube::api::Patch<()>) -> Result<(), KubernetesError> {
-        let what = format!(
-            "write the labels and annotations of Node {}",
-            self.node_name
-        );
-        let parameters = self.parameters();
-        let patched = self
-            .nodes
-            .patch_status(&self.node_name, &parameters, &patch);
+    async fn patch_node(&self, patch: GuardedPatch) -> Result<(), KubernetesError> {
+        let (name, patch) = (&self.node_name, patch.into_patch());
+        let parameters = patch_as(&self.manager);
+        let patched = self.nodes.patch_status(name, &parameters, &patch);
+        let what = format!("write the labels and annotations of Node {name}");
         answered(what, patched).await.map(drop)
     }
 
-    async fn patch_csi_node(
-        &self,
-        patch: kube::api::Patch<()>,
-    ) -> Result<CSINode, KubernetesError> {
-        let what = format!("write CSINode {}", self.node_name);
-        let parameters = self.parameters();
-        let patched = self.csi_nodes.patch(&self.node_name, &parameters, &patch);
-        answered(what, patched).await
-    }
-
-    fn parameters(&self) -> PatchParams {
-        PatchParams {
-            field_manager: Some(self.manager.clone()),
-            ..PatchParams::default()
-        }
+    async fn patch_csi_node(&self, patch: GuardedPatch) -> Result<CSINode, KubernetesError> {
+        let (name, patch) = (&self.node_name, patch.into_patch());
+        let parameters = patch_as(&self.manager);
+        let patched = self.csi_nodes.patch(name, &parameters, &patch);
+        answered(format!("write CSINode {name}"), patched).await
     }
 }

@@ -5,14 +5,13 @@
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::api::ObjectMeta;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long a lease belongs to a holder that does not renew it. 15 s, the default of the sidecars (csi-lib-utils, leaderelection).
-pub(super) const DURATION: Duration = Duration::from_secs(15);
+const DURATION_SECONDS: i32 = 15;
 
-/// How long a holder continues without a renewal. 10 s, as the sidecars: the rest of [`DURATION`] is for calls to end.
+/// How long a holder continues without a renewal. 10 s, as the sidecars: the rest of [`DURATION_SECONDS`] is for calls to end.
 pub(super) const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Between two reads. 2 s, the default of client-go: several attempts fit into [`RENEW_DEADLINE`].
@@ -34,10 +33,7 @@ pub(super) enum Verdict {
     /// It has no holder, its holder is gone, or this host holds it.
     Free,
     /// Another host holds it.
-    Held {
-        /// The holder.
-        by: String,
-    },
+    Held(String),
 }
 
 /// Evaluates an existing lease. `observed` is the result of the last read, and is updated.
@@ -60,18 +56,13 @@ pub(super) fn look(
     if holder.is_empty() || holder == me || now >= since + duration {
         return Verdict::Free;
     }
-    Verdict::Held { by: holder }
+    Verdict::Held(holder)
 }
 
 /// The lease with this host as its holder, based on the existing one. Its resource version is kept: the first writer wins.
 pub(super) fn taken(name: &str, before: Option<Lease>, me: &str, at: Timestamp) -> Lease {
-    let mut lease = before.unwrap_or_else(|| Lease {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        },
-        ..Lease::default()
-    });
+    let mut lease = before.unwrap_or_default();
+    lease.metadata.name = Some(name.to_owned());
     let spec = lease.spec.get_or_insert_default();
     if spec.holder_identity.as_deref() != Some(me) {
         // The first holder does not count as a transition.
@@ -83,7 +74,7 @@ pub(super) fn taken(name: &str, before: Option<Lease>, me: &str, at: Timestamp) 
         spec.acquire_time = Some(MicroTime(at));
         spec.holder_identity = Some(me.to_owned());
     }
-    renew(spec, at, DURATION.as_secs().try_into().unwrap_or(i32::MAX));
+    renew(spec, at, DURATION_SECONDS);
     lease
 }
 
@@ -106,6 +97,7 @@ fn renew(spec: &mut LeaseSpec, at: Timestamp, seconds: i32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kube::api::ObjectMeta;
 
     const EARLIER: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -127,9 +119,7 @@ mod tests {
     }
 
     fn held_by_other() -> Verdict {
-        Verdict::Held {
-            by: "other".to_owned(),
-        }
+        Verdict::Held("other".to_owned())
     }
 
     #[test]
@@ -189,6 +179,7 @@ mod tests {
 
     #[test]
     fn a_holder_gives_up_before_another_may_take_the_lease() {
-        assert!(RENEW_DEADLINE + RETRY < DURATION);
+        let duration = Duration::from_secs(DURATION_SECONDS.unsigned_abs().into());
+        assert!(RENEW_DEADLINE + RETRY < duration);
     }
 }

@@ -1,7 +1,7 @@
 //! What is sent to the API server, and what happens when it does not answer.
 
 use super::*;
-use crate::api_double::{Reply, api_double};
+use crate::tests::api_double::{Reply, api_double};
 
 #[test]
 fn a_note_is_cut_between_characters_at_the_api_limit() {
@@ -15,27 +15,26 @@ fn a_note_is_cut_between_characters_at_the_api_limit() {
 
 #[test]
 fn an_event_refers_to_its_object_as_kubectl_looks_for_it() {
-    let snapshot = About::Snapshot {
-        namespace: "n".to_owned(),
-        name: "s".to_owned(),
-        uid: Some("u".to_owned()),
-    };
+    let (name, uid) = ("s".to_owned(), Some("u".to_owned()));
+    let api_version = "snapshot.storage.k8s.io/v1";
+    let snapshot = About::object(
+        api_version,
+        "VolumeSnapshot",
+        Some("n".to_owned()),
+        name,
+        uid,
+    );
     let reference = snapshot.reference();
     assert_eq!(
         reference.api_version.as_deref(),
         Some("snapshot.storage.k8s.io/v1")
     );
     assert_eq!(reference.uid.as_deref(), Some("u"));
-    let node = About::Node {
-        name: "w".to_owned(),
-    };
-    assert_eq!(node.reference().uid.as_deref(), Some("w"));
+    assert_eq!(About::node("w").reference().uid.as_deref(), Some("w"));
 }
 
 fn node() -> About {
-    About::Node {
-        name: "n".to_owned(),
-    }
+    About::node("n")
 }
 
 async fn warn(events: &Events, note: &str) -> bool {
@@ -78,7 +77,7 @@ async fn notes_that_were_not_said_for_long_are_forgotten() {
     }
     tokio::time::sleep(COUNTED).await;
     assert!(warn(&events, "last").await);
-    assert_eq!(events.0.unwrap().by_note.lock().unwrap().len(), 1);
+    assert_eq!(events.by_note.lock().unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -61,9 +61,7 @@ pub fn definition_manifests() -> Result<Vec<Manifest>, ManifestsError> {
 
 fn kept(comment: &str, object: &impl Serialize) -> Result<Manifest, ManifestsError> {
     let mut manifest = Manifest::new(comment, object)?;
-    let metadata = manifest.object.get_mut("metadata");
-    if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
-        metadata.insert("annotations".to_owned(), json!(BTreeMap::from(KEPT)));
-    }
+    let annotations = json!({ "metadata": { "annotations": BTreeMap::from(KEPT) } });
+    json_patch::merge(&mut manifest.object, &annotations);
     Ok(manifest)
 }

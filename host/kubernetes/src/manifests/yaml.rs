@@ -1,8 +1,8 @@
 //! Objects as a stream of YAML documents.
 
 use super::{Manifest, ManifestsError};
+use serde::ser::Error;
 use serde_json::Value;
-use std::fmt::Write;
 
 /// Longest line of a comment, in characters.
 const WIDTH: usize = 140;
@@ -13,15 +13,11 @@ pub fn to_yaml(manifests: &[Manifest]) -> Result<String, ManifestsError> {
     for Manifest { comment, object } in manifests {
         text.push_str("---\n");
         for line in wrapped(comment) {
-            text.push_str("# ");
-            text.push_str(&line);
-            text.push('\n');
+            text.push_str(&format!("# {line}\n"));
         }
-        let yaml = serde_saphyr::to_string(&without_nothing(object.clone()));
-        let yaml = yaml.map_err(|error| serde::ser::Error::custom(error.to_string()));
-        let yaml: Result<String, serde_json::Error> = yaml;
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{}", yaml?.trim_end());
+        let yaml = serde_saphyr::to_string(&without_nothing(object.clone()))
+            .map_err(serde_json::Error::custom)?;
+        text.push_str(&format!("{}\n", yaml.trim_end()));
     }
     Ok(text)
 }

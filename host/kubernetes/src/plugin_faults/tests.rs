@@ -1,6 +1,7 @@
 //! The object and the text of the event of each fault.
 
 use super::*;
+use wasmount_core::backend::PluginLabel;
 use wasmount_core::names::DriverName;
 use wasmount_core::rpc::Rpc;
 
@@ -31,6 +32,16 @@ fn fault(kind: FaultKind) -> PluginFault {
     }
 }
 
+fn object(api_version: &'static str, kind: &'static str, name: &str, uid: Option<String>) -> About {
+    About::object(
+        api_version,
+        kind,
+        Some("apps".to_owned()),
+        name.to_owned(),
+        uid,
+    )
+}
+
 #[test]
 fn a_call_of_kubelet_is_about_its_pod() {
     let words = [
@@ -38,11 +49,8 @@ fn a_call_of_kubelet_is_about_its_pod() {
         ("csi.storage.k8s.io/pod.name", "web-0"),
         ("csi.storage.k8s.io/pod.uid", UID),
     ];
-    let expected = About::Pod {
-        namespace: "apps".to_owned(),
-        name: "web-0".to_owned(),
-        uid: UID.to_owned(),
-    };
+    let uid = Some(UID.to_owned());
+    let expected = object("v1", "Pod", "web-0", uid);
     assert_eq!(about(&origin(None, &words)), Some(expected));
     assert_eq!(
         about(&origin(None, &words[..2])),
@@ -58,10 +66,13 @@ fn a_call_of_a_sidecar_is_about_its_claim_or_its_snapshot() {
         ("csi.storage.k8s.io/pvc/name", "data"),
     ];
     let made = format!("pvc-{UID}");
-    let expected = |uid: Option<&str>| About::Claim {
-        namespace: "apps".to_owned(),
-        name: "data".to_owned(),
-        uid: uid.map(str::to_owned),
+    let expected = |uid: Option<&str>| {
+        object(
+            "v1",
+            "PersistentVolumeClaim",
+            "data",
+            uid.map(str::to_owned),
+        )
     };
     let found = about(&origin(Some(&made), &claim));
     assert_eq!(found, Some(expected(Some(UID))));
@@ -71,11 +82,13 @@ fn a_call_of_a_sidecar_is_about_its_claim_or_its_snapshot() {
         ("csi.storage.k8s.io/volumesnapshot/namespace", "apps"),
         ("csi.storage.k8s.io/volumesnapshot/name", "nightly"),
     ];
-    let expected = About::Snapshot {
-        namespace: "apps".to_owned(),
-        name: "nightly".to_owned(),
-        uid: Some(UID.to_owned()),
-    };
+    let uid = Some(UID.to_owned());
+    let expected = object(
+        "snapshot.storage.k8s.io/v1",
+        "VolumeSnapshot",
+        "nightly",
+        uid,
+    );
     let made = format!("snapshot-{UID}");
     assert_eq!(about(&origin(Some(&made), &snapshot)), Some(expected));
     assert_eq!(about(&Origin::default()), None);
@@ -91,8 +104,9 @@ fn only_a_uid_is_taken_for_one() {
 
 #[test]
 fn a_note_says_who_did_what_and_whom_to_tell() {
+    let (_, note) = described(&fault(FaultKind::OverLimit)).unwrap();
     assert_eq!(
-        note(&fault(FaultKind::OverLimit)),
+        note,
         "The plugin disks 1.2.0 (0123456789ab) went over limits.memory (64 MiB) in CreateVolume. This is no fault of the volume's request, \
          which is tried again: tell the administrator of the StorageBackend for driver disks.example.com; a higher limit may mend it, or \
          another version of the plugin."
@@ -101,11 +115,12 @@ fn a_note_says_who_did_what_and_whom_to_tell() {
 
 #[test]
 fn every_fault_but_a_busy_backend_has_a_reason_of_its_own() {
-    let reasons: Vec<_> = FaultKind::ALL.iter().copied().filter_map(reason).collect();
-    let distinct: std::collections::BTreeSet<_> = reasons.iter().collect();
+    let all = FaultKind::ALL.iter();
+    let events: Vec<_> = all.filter_map(|&kind| described(&fault(kind))).collect();
+    let distinct: std::collections::BTreeSet<_> = events.iter().map(|it| it.0).collect();
     assert_eq!(distinct.len(), FaultKind::ALL.len() - 1);
-    assert_eq!(reason(FaultKind::Busy), None);
-    for &kind in FaultKind::ALL {
-        assert!(note(&fault(kind)).len() <= 1024);
+    assert_eq!(described(&fault(FaultKind::Busy)), None);
+    for (_, note) in events {
+        assert!(note.len() <= 1024);
     }
 }

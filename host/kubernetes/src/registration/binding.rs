@@ -1,5 +1,7 @@
 //! The bound registration socket, and the requests of kubelet on it.
 
+use super::error::RegistrationError;
+use crate::error::causes;
 use crate::wire::pluginregistration::registration_server::{Registration, RegistrationServer};
 use crate::wire::pluginregistration::{
     InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse,
@@ -14,7 +16,7 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
-use wasmount_socket::{BoundSocket, Connections, SocketError, SocketFile, SocketState};
+use wasmount_socket::{BoundSocket, Connections, SocketFile};
 
 /// How long an answer may take to be sent after the socket is removed: kubelet's own time limit of NotifyRegistrationStatus.
 const ANSWERING: Duration = Duration::from_secs(5);
@@ -39,18 +41,10 @@ pub(super) enum Message {
 /// One bind of the socket. When it is dropped the name is removed first; answers under way may end.
 #[derive(Debug)]
 pub(super) struct Binding {
-    file: SocketFile,
-    messages: UnboundedReceiver<Message>,
+    pub(super) file: SocketFile,
+    /// The requests of kubelet; it ends when the socket is not served any more.
+    pub(super) messages: UnboundedReceiver<Message>,
     _closing: DropGuard,
-}
-
-/// Why there is no binding.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum BindingError {
-    #[error(transparent)]
-    Socket(#[from] SocketError),
-    #[error("could not watch the registration socket")]
-    Watch(#[source] io::Error),
 }
 
 struct RegistrationService {
@@ -61,9 +55,14 @@ struct RegistrationService {
 impl Binding {
     /// Binds and serves. Not under a temporary name first: kubelet's watch reads each name that appears before it ignores those with a dot, and logs
     /// an error for one that has been renamed by then (`handleCreateEvent` of its `pluginwatcher`).
-    pub(super) fn make(path: &Path, info: PluginInfo) -> Result<Self, BindingError> {
-        let (listener, file) = BoundSocket::bind_in_place(path, Connections::Stream)?.into_parts();
-        let listener = UnixListener::from_std(listener.into()).map_err(BindingError::Watch)?;
+    pub(super) fn make(path: &Path, info: PluginInfo) -> Result<Self, RegistrationError> {
+        let bound = BoundSocket::bind_in_place(path, Connections::Stream)
+            .map_err(|error| RegistrationError::NotBound(causes(&error)))?;
+        let (listener, file) = bound.into_parts();
+        let listener = UnixListener::from_std(listener.into()).map_err(|error| {
+            let reason = format!("could not watch the registration socket: {error}");
+            RegistrationError::NotBound(reason)
+        })?;
         let (sender, messages) = unbounded_channel();
         let closing = CancellationToken::new();
         let service = RegistrationServer::new(RegistrationService {
@@ -77,22 +76,13 @@ impl Binding {
             _closing: closing.drop_guard(),
         })
     }
-
-    /// The next request of kubelet; none: the socket is not served any more.
-    pub(super) async fn message(&mut self) -> Option<Message> {
-        self.messages.recv().await
-    }
-
-    /// What exists under its name.
-    pub(super) fn state(&self) -> io::Result<SocketState> {
-        self.file.standing()
-    }
 }
 
 #[tonic::async_trait]
 impl Registration for RegistrationService {
     async fn get_info(&self, _: Request<InfoRequest>) -> Result<Response<PluginInfo>, Status> {
-        self.send(Message::Asked);
+        // There is no receiver once the socket is to be removed.
+        let _ = self.messages.send(Message::Asked);
         Ok(Response::new(self.info.clone()))
     }
 
@@ -104,18 +94,11 @@ impl Registration for RegistrationService {
             plugin_registered,
             error,
         } = request.into_inner();
-        self.send(match plugin_registered {
+        let _ = self.messages.send(match plugin_registered {
             true => Message::Registered,
             false => Message::Refused(in_one_line(&error)),
         });
         Ok(Response::new(RegistrationStatusResponse {}))
-    }
-}
-
-impl RegistrationService {
-    fn send(&self, message: Message) {
-        // There is no receiver once the socket is to be removed.
-        let _ = self.messages.send(message);
     }
 }
 
@@ -127,15 +110,11 @@ async fn serve(
     let serving = Server::builder()
         .add_service(service)
         .serve_with_incoming_shutdown(incoming(listener), closing.cancelled());
-    let too_late = async {
-        closing.cancelled().await;
-        sleep(ANSWERING).await;
-    };
     tokio::select! {
         ended = serving => if let Err(error) = ended {
             tracing::error!(%error, "the registration socket is no longer served");
         },
-        () = too_late => {}
+        () = async { closing.cancelled().await; sleep(ANSWERING).await } => {}
     }
 }
 

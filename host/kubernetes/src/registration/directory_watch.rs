@@ -23,16 +23,13 @@ pub(super) struct DirectoryWatch(Option<AsyncFd<OwnedFd>>);
 impl DirectoryWatch {
     /// Watches from now on. It cannot fail: without events there are the periodic checks.
     pub(super) fn begin(directory: &Path) -> Self {
-        match watched(directory) {
-            Ok(events) => Self(Some(events)),
-            Err(error) => {
-                tracing::warn!(
-                    directory = %directory.display(), %error, look_seconds = LOOK.as_secs(),
-                    "changes of the directory are not told to this process (inotify): it looks by itself"
-                );
-                Self(None)
-            }
-        }
+        let events = watched(directory).inspect_err(|error| {
+            tracing::warn!(
+                directory = %directory.display(), %error, look_seconds = LOOK.as_secs(),
+                "changes of the directory are not told to this process (inotify): it looks by itself"
+            );
+        });
+        Self(events.ok())
     }
 
     /// Returns when it is time to check.

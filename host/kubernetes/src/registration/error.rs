@@ -54,22 +54,20 @@ impl RegistrationError {
 }
 
 impl Pauses {
-    /// How long to wait before binding again. `stood`: how long kubelet had the driver registered.
-    pub(super) fn after(&mut self, error: &RegistrationError, stood: Duration) -> Duration {
-        if stood >= LONGEST_PAUSE {
+    /// How long to wait before binding again. `lasted`: how long kubelet had the driver registered.
+    pub(super) fn after(&mut self, error: &RegistrationError, lasted: Duration) -> Duration {
+        if lasted >= LONGEST_PAUSE {
             self.troubles = 0;
         }
-        let before = self.troubles;
-        match error {
-            // The code that requests a renewal has its own pauses, and kubelet's silence was long.
-            RegistrationError::Renewed | RegistrationError::Silent => return Duration::ZERO,
-            RegistrationError::Refused(_)
-            | RegistrationError::NotBound(_)
-            | RegistrationError::Removed
-            | RegistrationError::Replaced => {
-                self.troubles = before.saturating_add(1);
-            }
+        // The code that requests a renewal has its own pauses, and kubelet's silence was long.
+        if matches!(
+            error,
+            RegistrationError::Renewed | RegistrationError::Silent
+        ) {
+            return Duration::ZERO;
         }
+        let before = self.troubles;
+        self.troubles = before.saturating_add(1);
         // Removing the socket by mistake must cost pods nothing; a process that does it repeatedly is not fought.
         if before == 0 && *error == RegistrationError::Removed {
             return Duration::ZERO;
@@ -90,11 +88,11 @@ mod tests {
         pauses: &mut Pauses,
         error: &RegistrationError,
         times: usize,
-        stood: u64,
+        lasted: u64,
     ) -> Vec<u64> {
-        let stood = Duration::from_secs(stood);
+        let lasted = Duration::from_secs(lasted);
         (0..times)
-            .map(|_| pauses.after(error, stood).as_secs())
+            .map(|_| pauses.after(error, lasted).as_secs())
             .collect()
     }
 

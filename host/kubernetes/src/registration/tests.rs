@@ -1,8 +1,8 @@
 //! The registration task, over a real socket and a real directory, with paused time.
 
 use super::*;
-use crate::api_double::{Reply, api_double};
 use crate::status::GapStart;
+use crate::tests::api_double::{Reply, api_double};
 use crate::wire::pluginregistration::registration_client::RegistrationClient;
 use crate::wire::pluginregistration::{InfoRequest, RegistrationStatus as Status};
 use kube::Client;
@@ -20,20 +20,18 @@ struct Scene {
 }
 
 impl Scene {
-    fn begin(since: Option<Since>) -> Self {
+    fn begin(since: Option<GapBegin>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         Self::of(directory, since, None)
     }
 
-    fn of(directory: TempDir, since: Option<Since>, api: Option<Client>) -> Self {
+    fn of(directory: TempDir, since: Option<GapBegin>, api: Option<Client>) -> Self {
         let registration = PluginRegistration {
             driver: DriverName::parse("a.b").unwrap(),
             registry: directory.path().to_owned(),
             endpoint: PathBuf::from("/plugins/a.b/csi.sock"),
         };
-        let node = About::Node {
-            name: "n".to_owned(),
-        };
+        let node = About::node("n");
         let registrar = Registrar::new(registration, node, Events::new(api, "n".to_owned()));
         let closed = CancellationToken::new();
         let task = tokio::spawn({
@@ -259,7 +257,7 @@ async fn the_gap_is_the_first_registrations_alone() {
         started: SystemTime::now(),
         succeeded: None,
     };
-    let scene = Scene::begin(Since::of(Some(LastService::Until(ago)), beginning));
+    let scene = Scene::begin(Gap::start(Some(LastService::Until(ago)), beginning));
     scene.notify(true, "").await;
     let gap = scene.until(|status| status.registered).await.gap.unwrap();
     assert_eq!(gap.from, GapStart::Stopped);

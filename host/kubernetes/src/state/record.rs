@@ -3,15 +3,14 @@
 //! Not a ConfigMap: with its own kind, a role can name these objects and nothing else, the ClusterRole `view` does not show them, and no controller
 //! of Kubernetes caches all of them. It sends no request.
 
-use super::RECORD_API_VERSION;
 use crate::error::KubernetesError;
+use crate::request::resource_of;
 use k8s_openapi::ByteString;
+use kube::ResourceExt;
 use kube::api::{ApiResource, NotUsed, Object, ObjectMeta};
-use kube::core::TypeMeta;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
-use std::fmt::{self, Write};
+use std::fmt;
 use wasmount_core::state::{Keyspace, KeyspaceOwner, StateEntry};
 
 /// Label of the driver; the value is its name, which every label can hold (63 letters, digits, `-` and `.`).
@@ -55,32 +54,15 @@ impl RecordSpec {
 
 /// The kind in requests to the API server.
 pub(super) fn resource() -> ApiResource {
-    ApiResource {
-        group: "wasmount.io".to_owned(),
-        version: "v1alpha1".to_owned(),
-        api_version: RECORD_API_VERSION.to_owned(),
-        kind: "BackendRecord".to_owned(),
-        plural: "backendrecords".to_owned(),
-    }
+    resource_of("BackendRecord", "backendrecords")
 }
 
 /// An object for a new record.
 pub(super) fn object(space: &Keyspace, name: &str, spec: RecordSpec) -> BackendRecord {
-    let kind = resource();
     let labels = labels(space).map(|(label, value)| (label.to_owned(), value.to_owned()));
-    BackendRecord {
-        types: Some(TypeMeta {
-            api_version: kind.api_version,
-            kind: kind.kind,
-        }),
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            labels: Some(BTreeMap::from(labels)),
-            ..ObjectMeta::default()
-        },
-        spec,
-        status: None,
-    }
+    let mut record = BackendRecord::new(name, &resource(), spec);
+    record.metadata.labels = Some(labels.into());
+    record
 }
 
 /// The name of the object of a key: a hash, since a key may be longer than a name, and any text.
@@ -90,12 +72,7 @@ pub(super) fn name(space: &Keyspace, key: &str) -> String {
     for part in [space.driver.as_str(), "\0", owner(space), "\0", key] {
         hash.update(part.as_bytes());
     }
-    let mut name = String::new();
-    for byte in hash.finalize() {
-        // Writing to a String cannot fail.
-        let _ = write!(name, "{byte:02x}");
-    }
-    name
+    hex::encode(hash.finalize())
 }
 
 /// Selects the records of a keyspace, and no others.
@@ -111,33 +88,24 @@ pub(super) fn entry(
     space: &Keyspace,
     record: BackendRecord,
 ) -> Result<StateEntry, KubernetesError> {
-    let there = record.metadata.labels.as_ref();
-    let has = |(label, value): (&str, &str)| {
-        there.and_then(|all| all.get(label)).map(String::as_str) == Some(value)
-    };
+    let there = record.labels();
+    let has = |(label, value)| there.get(label).is_some_and(|it| it == value);
     if !labels(space).into_iter().all(has) {
-        let name = record.metadata.name.unwrap_or_default();
-        return Err(KubernetesError::ForeignRecord { name });
+        return Err(KubernetesError::ForeignRecord(record.name_any()));
     }
-    let revision = revision(&record.metadata)?;
-    let RecordSpec {
-        key,
-        value,
-        write: _,
-    } = record.spec;
     Ok(StateEntry {
-        key,
-        value: value.0,
-        revision,
+        revision: revision(&record.metadata)?,
+        key: record.spec.key,
+        value: record.spec.value.0,
     })
 }
 
 /// The revision of an object. Opaque in Kubernetes until 1.34; from 1.35 on a number that increases, as it always was with etcd.
 pub(super) fn revision(metadata: &ObjectMeta) -> Result<u64, KubernetesError> {
-    let said = metadata.resource_version.as_deref().unwrap_or_default();
-    said.parse().map_err(|_| KubernetesError::Revision {
+    let found = metadata.resource_version.as_deref().unwrap_or_default();
+    found.parse().map_err(|_| KubernetesError::Revision {
         name: metadata.name.clone().unwrap_or_default(),
-        said: said.to_owned(),
+        found: found.to_owned(),
     })
 }
 
@@ -228,7 +196,7 @@ mod tests {
             self::space("a", KeyspaceOwner::Host),
         ] {
             let refused = entry(&other, object.clone()).unwrap_err();
-            assert!(matches!(refused, KubernetesError::ForeignRecord { name } if name == "n"));
+            assert!(matches!(refused, KubernetesError::ForeignRecord(name) if name == "n"));
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use super::BackendObject;
 use crate::storage_backend::FORCE_DELETE;
+use kube::ResourceExt;
 use kube::api::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,17 +23,14 @@ const BYTES: u64 = 150 << 20;
 pub(super) struct Kept {
     /// The API server no longer has it, and the host has not finished with it.
     pub(super) gone: bool,
-    object: BackendObject,
+    pub(super) object: BackendObject,
 }
 
 impl Kept {
     pub(super) fn new(object: &BackendObject, gone: bool) -> Self {
         let metadata = &object.metadata;
-        let forced = metadata
-            .annotations
-            .iter()
-            .flatten()
-            .filter(|(key, _)| *key == FORCE_DELETE);
+        let forced = object.annotations().iter();
+        let forced = forced.filter(|(key, _)| *key == FORCE_DELETE);
         Self {
             gone,
             object: BackendObject {
@@ -50,10 +48,6 @@ impl Kept {
                 status: None::<Value>,
             },
         }
-    }
-
-    pub(super) fn into_object(self) -> BackendObject {
-        self.object
     }
 }
 
@@ -117,7 +111,7 @@ mod tests {
         assert_eq!(mode & 0o777, MODE);
         let [kept] = <[Kept; 1]>::try_from(read(&path).unwrap()).unwrap();
         assert!(kept.gone);
-        let back = kept.into_object();
+        let back = kept.object;
         assert_eq!((back.spec, back.status), (one.spec, None));
         let annotations = back.metadata.annotations.unwrap();
         assert_eq!(

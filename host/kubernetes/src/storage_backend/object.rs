@@ -4,6 +4,7 @@
 //! It sends no request.
 
 use super::{BackendObject, FORCE_DELETE};
+use kube::ResourceExt;
 use serde::Deserialize;
 use std::path::Path;
 use wasmount_core::document::{KeyPath, PluginPlace, PublicKey, SecretSource, StorageBackend, raw};
@@ -36,24 +37,18 @@ pub enum Leaving {
 
 /// Parses an object. `there` is false for one that the API server no longer has.
 pub(super) fn wanted(object: &BackendObject, there: bool) -> WantedBackend {
-    let metadata = &object.metadata;
-    let name = metadata.name.clone().unwrap_or_default();
-    let forced = metadata
-        .annotations
-        .as_ref()
-        .and_then(|all| all.get(FORCE_DELETE))
-        .is_some_and(|value| value == "true");
-    let goes = !there || metadata.deletion_timestamp.is_some();
+    let name = object.name_any();
+    let forced = object.annotations().get(FORCE_DELETE);
+    let goes = !there || object.metadata.deletion_timestamp.is_some();
     WantedBackend {
         document: document(&name, object).map(Box::new),
         name,
-        uid: metadata.uid.clone().unwrap_or_default(),
-        generation: metadata.generation.unwrap_or_default(),
+        uid: object.uid().unwrap_or_default(),
+        generation: object.metadata.generation.unwrap_or_default(),
         there,
-        leaving: goes.then_some(if forced {
-            Leaving::AtOnce
-        } else {
-            Leaving::WhenUnused
+        leaving: goes.then_some(match forced.is_some_and(|value| value == "true") {
+            true => Leaving::AtOnce,
+            false => Leaving::WhenUnused,
         }),
     }
 }

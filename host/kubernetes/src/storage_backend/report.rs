@@ -8,19 +8,18 @@ use crate::error::KubernetesError;
 use crate::request::answered;
 use jiff::Timestamp;
 use kube::api::{Api, NotUsed, Object, Patch, PatchParams};
-use kube::{Client, Resource};
+use kube::{Client, ResourceExt};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// Label with the uid of the backend.
 pub(super) const BACKEND_UID: &str = "wasmount.io/backend-uid";
-/// Longest reason, in bytes: the limit of the definition.
+/// Longest message and reason, in bytes: the limit of the definition.
 const REASON_BYTES: usize = 1024;
 /// Longest part of a backend's name in the name of a report, in bytes: with the hash the name stays below 253.
 const NAME_BYTES: usize = 230;
@@ -133,7 +132,7 @@ pub async fn tell_reports(
         }
         match &failed {
             Some(error) if !std::mem::replace(&mut lost, true) => {
-                let reason = error.in_words();
+                let reason = error.describe();
                 tracing::warn!(reason, "StorageBackend status not reported: retrying");
             }
             None if std::mem::take(&mut lost) => {
@@ -162,7 +161,7 @@ pub async fn tell_reports(
 impl Reporter {
     async fn write(&self, name: &str, report: &BackendReport) -> Result<(), KubernetesError> {
         let object = self.object(name, report);
-        let name = object.metadata.name.clone().unwrap_or_default();
+        let name = object.name_any();
         let api = Api::<ReportObject>::all_with(self.client.clone(), &reports());
         // Forced: this host alone decides what it reports.
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
@@ -186,21 +185,16 @@ impl Reporter {
             },
         };
         let mut object = ReportObject::new(&name(backend, &self.host), &reports(), spec);
-        let metadata = object.meta_mut();
-        metadata.labels = Some([(BACKEND_UID.to_owned(), report.uid.clone())].into());
+        object.metadata.labels = Some([(BACKEND_UID.to_owned(), report.uid.clone())].into());
         let owner = json!([{ "apiVersion": API_VERSION, "kind": KIND, "name": backend, "uid": report.uid }]);
-        metadata.owner_references = serde_json::from_value(owner).ok();
+        object.metadata.owner_references = serde_json::from_value(owner).ok();
         object
     }
 }
 
 /// The name of a host's report: different for each pair.
 fn name(backend: &str, host: &str) -> String {
-    let mut hash = String::new();
-    for byte in Sha256::digest(format!("{backend}\0{host}")) {
-        // Writing to a String cannot fail.
-        let _ = write!(hash, "{byte:02x}");
-    }
+    let mut hash = hex::encode(Sha256::digest(format!("{backend}\0{host}")));
     hash.truncate(HASH_DIGITS);
     let mut name = backend.to_owned();
     name.truncate(name.floor_char_boundary(NAME_BYTES));
@@ -209,22 +203,21 @@ fn name(backend: &str, host: &str) -> String {
 }
 
 /// A text that the definition accepts.
-fn cut(mut text: String) -> String {
+pub(super) fn cut(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(REASON_BYTES));
     text
 }
 
 /// Whether the report is about this object.
 pub(super) fn is_of(report: &ReportObject, object: &BackendObject) -> bool {
-    let uid = object.metadata.uid.as_ref();
-    let labels = report.metadata.labels.as_ref();
-    uid.is_some() && labels.and_then(|all| all.get(BACKEND_UID)) == uid
+    let uid = object.uid();
+    uid.is_some() && report.labels().get(BACKEND_UID) == uid.as_ref()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api_double::{Reply, api_double};
+    use crate::tests::api_double::{Reply, api_double};
     use http::StatusCode;
     use std::sync::Mutex;
 
@@ -290,7 +283,7 @@ mod tests {
         let told = tokio::spawn(tell_reports(reporter, reports, RateLimit::of(rate_limit)));
         let phases = || {
             let asked = asked.lock().unwrap();
-            let phase = |it: &crate::api_double::Asked| it.body["spec"]["phase"].clone();
+            let phase = |it: &crate::tests::api_double::Asked| it.body["spec"]["phase"].clone();
             asked.iter().map(phase).collect::<Vec<_>>()
         };
         // The first write is rejected, and repeated; then nothing changes.

@@ -2,14 +2,14 @@
 //!
 //! The watch requests metadata only, and only of named Secrets: no value is kept for it, and the account needs no right to list all of them.
 
-use crate::error::{KubernetesError, words};
+use crate::error::{KubernetesError, describe, watch_failure};
 use crate::request::answered;
 use futures::StreamExt;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
 use std::collections::BTreeSet;
 use zeroize::{Zeroize, Zeroizing};
@@ -27,48 +27,10 @@ pub struct SecretName {
 #[derive(Clone)]
 pub struct SecretReader(Client);
 
-/// Why a value could not be read. It never contains the value.
+/// Why a value could not be read, as a sentence. It never contains the value.
 #[derive(Debug, thiserror::Error)]
-pub enum SecretUnread {
-    /// The API server rejected the request or did not answer.
-    #[error("the Secret {namespace}/{name} cannot be read: {said}")]
-    Unanswered {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// The error.
-        said: String,
-    },
-    /// There is no such object.
-    #[error("there is no Secret {namespace}/{name}")]
-    Absent {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-    },
-    /// It has no such key.
-    #[error("the Secret {namespace}/{name} has no key `{key}`")]
-    NoKey {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// The key.
-        key: String,
-    },
-    /// The value is not text; the contract passes secrets as text.
-    #[error("the value `{key}` of the Secret {namespace}/{name} is not UTF-8 text")]
-    NotText {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// The key.
-        key: String,
-    },
-}
+#[error("{0}")]
+pub struct SecretUnread(String);
 
 impl SecretReader {
     /// Reads with the rights of this client.
@@ -82,26 +44,19 @@ impl SecretReader {
         secret: &SecretName,
         key: &str,
     ) -> Result<Zeroizing<String>, SecretUnread> {
-        let SecretName { namespace, name } = secret.clone();
-        let api = Api::<Secret>::namespaced(self.0.clone(), &namespace);
-        let what = format!("read Secret {namespace}/{name}");
-        let found = match answered(what, api.get_opt(&name)).await {
-            Ok(found) => found,
-            Err(error) => {
-                let said = match &error {
-                    KubernetesError::Api { source, .. } => words(source),
-                    other => other.in_words(),
+        let SecretName { namespace, name } = secret;
+        let object = format!("Secret {namespace}/{name}");
+        let api = Api::<Secret>::namespaced(self.0.clone(), namespace);
+        let found = answered(format!("read {object}"), api.get_opt(name))
+            .await
+            .map_err(|error| {
+                let reason = match &error {
+                    KubernetesError::Api { source, .. } => describe(source),
+                    other => other.describe(),
                 };
-                return Err(SecretUnread::Unanswered {
-                    namespace,
-                    name,
-                    said,
-                });
-            }
-        };
-        let Some(found) = found else {
-            return Err(SecretUnread::Absent { namespace, name });
-        };
+                SecretUnread(format!("the {object} cannot be read: {reason}"))
+            })?;
+        let found = found.ok_or_else(|| SecretUnread(format!("there is no {object}")))?;
         let mut value = None;
         for (its_key, mut bytes) in found.data.unwrap_or_default() {
             if its_key == key {
@@ -110,22 +65,14 @@ impl SecretReader {
                 bytes.0.zeroize();
             }
         }
-        let key = key.to_owned();
-        match value.map(String::from_utf8) {
-            Some(Ok(text)) => Ok(Zeroizing::new(text)),
-            Some(Err(error)) => {
+        let no_key = || SecretUnread(format!("the {object} has no key `{key}`"));
+        match String::from_utf8(value.ok_or_else(no_key)?) {
+            Ok(text) => Ok(Zeroizing::new(text)),
+            Err(error) => {
                 error.into_bytes().zeroize();
-                Err(SecretUnread::NotText {
-                    namespace,
-                    name,
-                    key,
-                })
+                let reason = format!("the value `{key}` of the {object} is not UTF-8 text");
+                Err(SecretUnread(reason))
             }
-            None => Err(SecretUnread::NoKey {
-                namespace,
-                name,
-                key,
-            }),
         }
     }
 }
@@ -143,56 +90,36 @@ pub async fn secrets_changed(
 
 async fn follow(client: &Client, secret: &SecretName, changed: &impl Fn(&SecretName)) {
     let api = Api::<PartialObjectMeta<Secret>>::namespaced(client.clone(), &secret.namespace);
-    let config = watcher::Config::default().fields(&format!("metadata.name={}", secret.name));
-    let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+    let mut objects = std::pin::pin!(watch_object(api, &secret.name).default_backoff());
+    // None: nothing was read yet.
     let mut last = None;
-    let mut listed = None;
     let mut lost = false;
-    let mut first = true;
-    while let Some(event) = events.next().await {
-        let now = match event {
-            Ok(Event::Init) => {
-                listed = None;
-                continue;
+    while let Some(object) = objects.next().await {
+        match object {
+            Ok(object) => {
+                lost = false;
+                let now = object.and_then(|it| it.metadata.resource_version);
+                let before = last.replace(now.clone());
+                // The first answer contains what was already read.
+                if before.is_some_and(|before| before != now) {
+                    changed(secret);
+                }
             }
-            Ok(Event::InitApply(object)) => {
-                listed = object.metadata.resource_version;
-                continue;
-            }
-            Ok(Event::InitDone) => listed.take(),
-            Ok(Event::Apply(object)) => object.metadata.resource_version,
-            Ok(Event::Delete(_)) => None,
             Err(error) => {
                 if !std::mem::replace(&mut lost, true) {
-                    let reason = reason(&error);
+                    let reason = watch_failure(&error);
                     let SecretName { namespace, name } = secret;
                     tracing::warn!(namespace, name, reason, "a Secret is not watched for now");
                 }
-                continue;
             }
-        };
-        lost = false;
-        let before = std::mem::replace(&mut last, now);
-        // The first list contains what was already read.
-        if !std::mem::take(&mut first) && before != last {
-            changed(secret);
         }
-    }
-}
-
-fn reason(error: &watcher::Error) -> String {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => words(error),
-        other => other.to_string(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api_double::{Reply, api_double};
+    use crate::tests::api_double::{Reply, api_double};
     use http::StatusCode;
     use serde_json::json;
 

@@ -1,60 +1,110 @@
-//! Summarises all reports of a backend: counts, some names, four conditions.
+//! The status of a backend: summarises all reports as counts, some names, four conditions.
 //!
 //! It sends no request and writes nothing.
 
-use super::report::ReportSpec;
-use super::status::{Condition, Hosts, Status, Troubled, Version};
+use super::object::WantedBackend;
+use super::report::{ReportSpec, cut};
 use super::{Phase, RolledBackBy};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use wasmount_core::text::short_digest;
 
 /// Most hosts and versions that are named: one screen.
 const NAMED: usize = 10;
-/// Longest message and reason in the status, in bytes: the limit of the definition.
-const TEXT_BYTES: usize = 1024;
 /// The phase that is shown for a silent host.
 const SILENT: &str = "Silent";
 
+/// The `status` of a StorageBackend object.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Status {
+    pub(super) observed_generation: i64,
+    /// The version of the plugin that most hosts serve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<String>,
+    /// The first digits of its digest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) digest: Option<String>,
+    /// `2/3`.
+    pub(super) ready: String,
+    pub(super) hosts: Hosts,
+    pub(super) phases: BTreeMap<String, u64>,
+    pub(super) versions: Vec<Version>,
+    pub(super) troubled: Vec<Troubled>,
+    pub(super) conditions: Vec<Condition>,
+}
+
+/// Numbers of hosts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Hosts {
+    pub(super) total: u64,
+    pub(super) current: u64,
+}
+
+/// A version that serves.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Version {
+    pub(super) digest: String,
+    pub(super) version: String,
+    pub(super) hosts: u64,
+}
+
+/// A host with a problem.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Troubled {
+    pub(super) host: String,
+    pub(super) phase: String,
+    pub(super) reason: String,
+}
+
+/// One condition (Kubernetes API conventions, "Typical status properties").
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Condition {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) status: String,
+    pub(super) reason: String,
+    #[serde(default)]
+    pub(super) message: String,
+    #[serde(default)]
+    pub(super) observed_generation: i64,
+    pub(super) last_transition_time: Timestamp,
+}
+
 /// The report of one host, and whether the host is silent.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Heard<'a> {
-    pub(super) said: &'a ReportSpec,
+pub(super) struct HostReport<'a> {
+    pub(super) spec: &'a ReportSpec,
     pub(super) silent: bool,
 }
 
-/// The backend of a summary.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Subject<'a> {
-    pub(super) generation: i64,
-    /// It is being deleted.
-    pub(super) leaving: bool,
-    /// Why its document is invalid.
-    pub(super) invalid: Option<&'a str>,
-}
-
-impl Heard<'_> {
+impl HostReport<'_> {
     fn phase(&self) -> &'static str {
         if self.silent {
             SILENT
         } else {
-            self.said.report.phase.name()
+            self.spec.report.phase.name()
         }
     }
 
     fn is_trouble(&self) -> bool {
-        self.silent || self.said.report.phase.is_trouble()
+        self.silent || self.spec.report.phase.is_trouble()
     }
 
     /// Some version of the plugin serves there.
     fn serves(&self) -> bool {
         !self.silent
-            && match self.said.report.phase {
+            && match self.spec.report.phase {
                 Phase::Serving | Phase::RolledBack => true,
                 // An earlier version may serve besides a problem or a change under way.
                 Phase::Loading | Phase::Refused | Phase::Waiting | Phase::Paused => {
-                    self.said.report.digest.is_some()
+                    self.spec.report.digest.is_some()
                 }
                 Phase::Draining
                 | Phase::Invalid
@@ -68,115 +118,106 @@ impl Heard<'_> {
 
 /// The whole status. `before` is the current one: a condition that has not changed keeps its time.
 pub(super) fn summary(
-    subject: Subject<'_>,
-    heard: &[Heard<'_>],
+    backend: &WantedBackend,
+    reports: &[HostReport<'_>],
     before: &Status,
     now: Timestamp,
 ) -> Status {
-    let total = count(heard, |_| true);
-    let ready = count(heard, |it| it.serves());
-    let is_current = |it: &Heard<'_>| {
+    let total = count(reports, |_| true);
+    let ready = count(reports, |it| it.serves());
+    let is_current = |it: &HostReport<'_>| {
         !it.silent
-            && it.said.report.phase == Phase::Serving
-            && it.said.report.generation == subject.generation
+            && it.spec.report.phase == Phase::Serving
+            && it.spec.report.generation == backend.generation
     };
-    let current = count(heard, is_current);
+    let current = count(reports, is_current);
     let mut phases = BTreeMap::new();
-    for it in heard {
+    for it in reports {
         *phases.entry(it.phase().to_owned()).or_insert(0) += 1;
     }
-    let versions = versions(heard);
+    let versions = versions(reports);
     let first = versions.first();
     let facts = Facts {
-        subject,
-        heard,
+        backend,
+        reports,
         total,
         ready,
         current,
     };
-    let conditions = facts.conditions().map(|condition| {
-        let (kind, status, reason, message) = condition;
-        let status = if status { "True" } else { "False" };
-        let kept = before.conditions.iter();
-        let kept = kept
-            .clone()
-            .find(|it| it.kind == kind && it.status == status);
+    let conditions = [
+        ("Ready", facts.ready()),
+        ("Progressing", facts.progressing()),
+        ("Degraded", facts.degraded()),
+        ("RolledBack", facts.rolled_back()),
+    ];
+    let conditions = conditions.map(|(kind, (is, reason, message))| {
+        let status = if is { "True" } else { "False" };
+        let mut kept = before.conditions.iter();
+        let kept = kept.find(|it| it.kind == kind && it.status == status);
         Condition {
             kind: kind.to_owned(),
             status: status.to_owned(),
             reason: reason.to_owned(),
             message: cut(message),
-            observed_generation: subject.generation,
+            observed_generation: backend.generation,
             last_transition_time: kept.map_or(now, |it| it.last_transition_time),
         }
     });
     Status {
-        observed_generation: subject.generation,
+        observed_generation: backend.generation,
         version: first.map(|it| it.version.clone()),
         digest: first.map(|it| short_digest(&it.digest).to_owned()),
         ready: format!("{ready}/{total}"),
         hosts: Hosts { total, current },
         phases,
         versions,
-        troubled: troubled(heard),
+        troubled: troubled(reports),
         conditions: conditions.into(),
     }
 }
 
 /// The facts that the conditions depend on.
 struct Facts<'a> {
-    subject: Subject<'a>,
-    heard: &'a [Heard<'a>],
+    backend: &'a WantedBackend,
+    reports: &'a [HostReport<'a>],
     total: u64,
     ready: u64,
     current: u64,
 }
 
-type Said = (&'static str, bool, &'static str, String);
+/// A condition: whether it holds, reason and message.
+type ConditionParts = (bool, &'static str, String);
 
 impl Facts<'_> {
-    fn conditions(&self) -> [Said; 4] {
-        [
-            self.ready(),
-            self.progressing(),
-            self.degraded(),
-            self.rolled_back(),
-        ]
-    }
-
-    fn ready(&self) -> Said {
+    fn ready(&self) -> ConditionParts {
         let Self { total, ready, .. } = *self;
-        let said = |is, reason, message: String| ("Ready", is, reason, message);
-        if let Some(wrong) = self.subject.invalid {
-            return said(false, "Invalid", wrong.to_owned());
+        if let Err(wrong) = &self.backend.document {
+            return (false, "Invalid", wrong.clone());
         }
-        if self.subject.leaving {
-            return said(false, "Deleting", "the StorageBackend is to go".to_owned());
+        if self.backend.leaving.is_some() {
+            return (false, "Deleting", "the StorageBackend is to go".to_owned());
         }
         if total == 0 {
-            let nobody = "no host has said anything of it: is one run with --storage-backends, and does its selector match?";
-            return said(false, "NoHost", nobody.to_owned());
+            let no_host = "no host has said anything of it: is one run with --storage-backends, and does its selector match?";
+            return (false, "NoHost", no_host.to_owned());
         }
-        if let Some(taken) = self.first(|it| it.said.report.phase == Phase::Taken) {
-            return said(false, "DriverTaken", self.words_of(&taken));
+        if let Some(taken) = self.first(|it| it.spec.report.phase == Phase::Taken) {
+            return (false, "DriverTaken", reason_at(&taken));
         }
         if ready < total {
-            return said(
-                false,
-                "NotServing",
-                format!("{ready} of {total} hosts serve it"),
-            );
+            let message = format!("{ready} of {total} hosts serve it");
+            return (false, "NotServing", message);
         }
-        said(true, "Serving", format!("all {total} hosts serve it"))
+        (true, "Serving", format!("all {total} hosts serve it"))
     }
 
-    fn progressing(&self) -> Said {
+    fn progressing(&self) -> ConditionParts {
         let Self { total, current, .. } = *self;
-        let said = |is, reason, message: String| ("Progressing", is, reason, message);
-        if self.subject.leaving {
-            let used = self.heard.iter().filter(|it| it.said.report.volumes > 0);
-            let volumes: u64 = used.clone().map(|it| it.said.report.volumes).sum();
-            let names: Vec<&str> = used.take(NAMED).map(|it| it.said.host.as_str()).collect();
+        let generation = self.backend.generation;
+        if self.backend.leaving.is_some() {
+            let used = self.reports.iter().filter(|it| it.spec.report.volumes > 0);
+            let volumes: u64 = used.clone().map(|it| it.spec.report.volumes).sum();
+            let names: Vec<&str> = used.take(NAMED).map(|it| it.spec.host.as_str()).collect();
             let message = if volumes == 0 {
                 "hosts let go of it".to_owned()
             } else {
@@ -186,102 +227,83 @@ impl Facts<'_> {
                     super::FORCE_DELETE,
                 )
             };
-            return said(true, "Deleting", message);
+            return (true, "Deleting", message);
         }
         // A problem with an earlier generation says nothing about this one; a silent host says nothing at all.
-        let settled = |it: &Heard<'_>| {
+        let settled = |it: &HostReport<'_>| {
             it.silent
-                || (it.said.report.generation == self.subject.generation
-                    && it.said.report.phase != Phase::Loading)
+                || (it.spec.report.generation == generation
+                    && it.spec.report.phase != Phase::Loading)
         };
-        let under_way = count(self.heard, |it| !settled(it));
-        if under_way > 0 {
-            let message = format!(
-                "{current} of {total} hosts serve generation {}",
-                self.subject.generation
-            );
-            return said(true, "Converging", message);
+        if self.reports.iter().all(settled) {
+            let message = format!("{current} of {total} hosts serve what is asked for");
+            return (false, "Converged", message);
         }
-        said(
-            false,
-            "Converged",
-            format!("{current} of {total} hosts serve what is asked for"),
-        )
+        let message = format!("{current} of {total} hosts serve generation {generation}");
+        (true, "Converging", message)
     }
 
-    fn degraded(&self) -> Said {
-        let said = |is, reason, message: String| ("Degraded", is, reason, message);
-        let number = count(self.heard, |it| it.is_trouble());
-        match self.first(|it| it.is_trouble()) {
-            None => said(false, "NoTrouble", "no host reports trouble".to_owned()),
-            Some(first) => {
-                let reason = most_frequent(self.heard);
-                let message = format!(
-                    "{number} of {} hosts: {}",
-                    self.total,
-                    self.words_of(&first)
-                );
-                said(true, reason, message)
-            }
-        }
+    fn degraded(&self) -> ConditionParts {
+        let Some(first) = self.first(|it| it.is_trouble()) else {
+            return (false, "NoTrouble", "no host reports trouble".to_owned());
+        };
+        let message = self.counted(|it| it.is_trouble(), &first);
+        (true, most_frequent(self.reports), message)
     }
 
-    fn rolled_back(&self) -> Said {
-        let is_back = |it: &Heard<'_>| it.said.report.phase == Phase::RolledBack;
+    fn rolled_back(&self) -> ConditionParts {
+        let is_back = |it: &HostReport<'_>| it.spec.report.phase == Phase::RolledBack;
         // A version that fails must be fixed by its author, on all hosts: that takes precedence over one administrator's rollback.
-        let by_itself = |it: &Heard<'_>| is_back(it) && back_by(it) == RolledBackBy::PluginFaults;
-        let number = count(self.heard, is_back);
-        match self.first(by_itself).or_else(|| self.first(is_back)) {
-            None => (
-                "RolledBack",
-                false,
-                "NotRolledBack",
-                "no host went back".to_owned(),
-            ),
-            Some(first) => {
-                let message = format!(
-                    "{number} of {} hosts: {}",
-                    self.total,
-                    self.words_of(&first)
-                );
-                ("RolledBack", true, back_by(&first).reason(), message)
-            }
-        }
+        let by_itself =
+            |it: &HostReport<'_>| is_back(it) && back_by(it) == RolledBackBy::PluginFaults;
+        let Some(first) = self.first(by_itself).or_else(|| self.first(is_back)) else {
+            return (false, "NotRolledBack", "no host went back".to_owned());
+        };
+        let message = self.counted(is_back, &first);
+        (true, back_by(&first).reason(), message)
+    }
+
+    /// How many hosts these are, and what the first of them says.
+    fn counted(&self, these: impl Fn(&HostReport<'_>) -> bool, first: &HostReport<'_>) -> String {
+        let number = count(self.reports, these);
+        format!("{number} of {} hosts: {}", self.total, reason_at(first))
     }
 
     /// In the order of names, so that the message stays the same as long as its host does.
-    fn first(&self, wanted: impl Fn(&Heard<'_>) -> bool) -> Option<Heard<'_>> {
-        let all = self.heard.iter().copied().filter(|it| wanted(it));
-        all.min_by_key(|it| it.said.host.as_str())
+    fn first(&self, wanted: impl Fn(&HostReport<'_>) -> bool) -> Option<HostReport<'_>> {
+        let all = self.reports.iter().copied().filter(|it| wanted(it));
+        all.min_by_key(|it| it.spec.host.as_str())
     }
+}
 
-    fn words_of(&self, heard: &Heard<'_>) -> String {
-        format!("{}: {}", heard.said.host, words(heard))
-    }
+fn reason_at(host: &HostReport<'_>) -> String {
+    format!("{}: {}", host.spec.host, reason_of(host))
 }
 
 /// Who triggered a host's rollback. Hosts of an earlier build do not report it.
-fn back_by(heard: &Heard<'_>) -> RolledBackBy {
-    let by = heard.said.report.rolled_back_by;
-    by.unwrap_or(RolledBackBy::Unknown)
+fn back_by(host: &HostReport<'_>) -> RolledBackBy {
+    host.spec
+        .report
+        .rolled_back_by
+        .unwrap_or(RolledBackBy::Unknown)
 }
 
-fn words(heard: &Heard<'_>) -> String {
-    if heard.silent {
+fn reason_of(host: &HostReport<'_>) -> String {
+    if host.silent {
         return "has not said anything for a while: is the host running?".to_owned();
     }
-    let phase = heard.phase().to_owned();
-    heard.said.report.reason.clone().unwrap_or(phase)
+    let phase = host.phase().to_owned();
+    host.spec.report.reason.clone().unwrap_or(phase)
 }
 
-fn count(heard: &[Heard<'_>], wanted: impl Fn(&Heard<'_>) -> bool) -> u64 {
-    heard.iter().map(|it| u64::from(wanted(it))).sum()
+fn count(reports: &[HostReport<'_>], wanted: impl Fn(&HostReport<'_>) -> bool) -> u64 {
+    reports.iter().map(|it| u64::from(wanted(it))).sum()
 }
 
 /// The most frequent phase among the problems; of several the first in alphabetical order.
-fn most_frequent(heard: &[Heard<'_>]) -> &'static str {
+fn most_frequent(reports: &[HostReport<'_>]) -> &'static str {
     let mut counted: BTreeMap<&'static str, u64> = BTreeMap::new();
-    for it in heard.iter().filter(|it| it.is_trouble()) {
+    for it in reports.iter().filter(|it| it.is_trouble()) {
         *counted.entry(it.phase()).or_default() += 1;
     }
     let most = counted
@@ -290,11 +312,11 @@ fn most_frequent(heard: &[Heard<'_>]) -> &'static str {
     most.map_or("NoTrouble", |(phase, _)| phase)
 }
 
-fn versions(heard: &[Heard<'_>]) -> Vec<Version> {
+fn versions(reports: &[HostReport<'_>]) -> Vec<Version> {
     let mut counted: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    for it in heard.iter().filter(|it| it.serves()) {
-        let version = it.said.report.version.as_deref().unwrap_or_default();
-        if let Some(digest) = &it.said.report.digest {
+    for it in reports.iter().filter(|it| it.serves()) {
+        let version = it.spec.report.version.as_deref().unwrap_or_default();
+        if let Some(digest) = &it.spec.report.digest {
             *counted.entry((digest, version)).or_default() += 1;
         }
     }
@@ -311,21 +333,16 @@ fn versions(heard: &[Heard<'_>]) -> Vec<Version> {
     versions
 }
 
-fn troubled(heard: &[Heard<'_>]) -> Vec<Troubled> {
-    let mut all: Vec<_> = heard.iter().filter(|it| it.is_trouble()).collect();
-    all.sort_by_key(|it| it.said.host.as_str());
+fn troubled(reports: &[HostReport<'_>]) -> Vec<Troubled> {
+    let mut all: Vec<_> = reports.iter().filter(|it| it.is_trouble()).collect();
+    all.sort_by_key(|it| it.spec.host.as_str());
     all.truncate(NAMED);
     let named = all.into_iter().map(|it| Troubled {
-        host: it.said.host.clone(),
+        host: it.spec.host.clone(),
         phase: it.phase().to_owned(),
-        reason: cut(words(it)),
+        reason: cut(reason_of(it)),
     });
     named.collect()
-}
-
-fn cut(mut text: String) -> String {
-    text.truncate(text.floor_char_boundary(TEXT_BYTES));
-    text
 }
 
 #[cfg(test)]

@@ -5,12 +5,11 @@
 use super::kept::{self, Kept};
 use super::object::{WantedBackend, wanted};
 use super::{BackendObject, RateLimit, backends};
-use crate::error::{causes, words};
+use crate::error::watch_failure;
 use futures::StreamExt;
-use jiff::Timestamp;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,14 +18,8 @@ use tokio::sync::{Notify, watch};
 /// Objects of one page of the first listing: with objects of the largest size that is 75 MiB.
 const LIST_PAGE: u32 = 50;
 
-/// Backends by name, and whether the list is known.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Wanted {
-    /// The API server has listed them, or a list was read from the disk.
-    pub known: bool,
-    /// By name.
-    pub backends: BTreeMap<String, Arc<WantedBackend>>,
-}
+/// The desired backends by name; empty until the API server has listed them, or a list was read from the disk.
+pub type WantedBackends = BTreeMap<String, Arc<WantedBackend>>;
 
 /// Objects as they were received, by name.
 pub(super) type Objects = BTreeMap<String, BackendObject>;
@@ -35,7 +28,7 @@ pub(super) type Objects = BTreeMap<String, BackendObject>;
 pub struct StorageBackends {
     kept: PathBuf,
     state: Mutex<State>,
-    wanted: watch::Sender<Wanted>,
+    wanted: watch::Sender<WantedBackends>,
     objects: watch::Sender<Arc<Objects>>,
     hosts: watch::Sender<u64>,
     changed: Notify,
@@ -43,12 +36,11 @@ pub struct StorageBackends {
 
 #[derive(Default)]
 struct State {
-    known: bool,
     there: Objects,
     /// Objects that the API server no longer has, and the host has not finished with.
     gone: Objects,
     /// The objects of a listing under way.
-    listing: Option<Objects>,
+    listing: Objects,
 }
 
 impl StorageBackends {
@@ -57,17 +49,12 @@ impl StorageBackends {
         let mut state = State::default();
         match kept::read(&kept) {
             Ok(all) => {
-                state.known = !all.is_empty();
-                for one in all {
-                    let gone = one.gone;
-                    let object = one.into_object();
-                    let name = object.metadata.name.clone().unwrap_or_default();
-                    let list = if gone {
-                        &mut state.gone
-                    } else {
-                        &mut state.there
+                for Kept { gone, object } in all {
+                    let list = match gone {
+                        true => &mut state.gone,
+                        false => &mut state.there,
                     };
-                    list.insert(name, object);
+                    list.insert(object.name_any(), object);
                 }
             }
             Err(error) => {
@@ -87,7 +74,7 @@ impl StorageBackends {
     }
 
     /// The desired backends, now and later.
-    pub fn wanted(&self) -> watch::Receiver<Wanted> {
+    pub fn wanted(&self) -> watch::Receiver<WantedBackends> {
         self.wanted.subscribe()
     }
 
@@ -99,8 +86,8 @@ impl StorageBackends {
     /// The host has finished with a deleted backend.
     pub fn forget(&self, name: &str, uid: &str) {
         let mut state = self.lock();
-        let is_it = |object: &BackendObject| object.metadata.uid.as_deref() == Some(uid);
-        if state.gone.get(name).is_some_and(is_it) {
+        let gone = state.gone.get(name);
+        if gone.is_some_and(|object| object.uid().as_deref() == Some(uid)) {
             state.gone.remove(name);
             self.publish(&state);
         }
@@ -135,7 +122,7 @@ impl StorageBackends {
                     }
                     Some(Err(error)) => {
                         if !std::mem::replace(&mut lost, true) {
-                            let reason = reason(&error);
+                            let reason = watch_failure(&error);
                             tracing::warn!(reason, "StorageBackends are not watched for now: what was seen last is served");
                         }
                     }
@@ -155,21 +142,14 @@ impl StorageBackends {
 
     /// Publishes changes, and writes the copy.
     fn publish(&self, state: &State) {
-        let new = state.wanted();
-        let changed = self.wanted.send_if_modified(|wanted| {
-            let changes = *wanted != new;
-            if changes {
-                *wanted = new;
-            }
-            changes
-        });
+        let wanted = state.wanted();
+        let changed = *self.wanted.borrow() != wanted;
         if changed {
+            self.wanted.send_replace(wanted);
             self.changed.notify_one();
         }
         self.objects.send_replace(Arc::new(state.there.clone()));
-        let hosts = state.hosts();
-        self.hosts
-            .send_if_modified(|known| std::mem::replace(known, hosts) != hosts);
+        self.hosts.send_replace(state.hosts());
     }
 
     async fn keep(&self) {
@@ -195,87 +175,63 @@ impl StorageBackends {
 impl State {
     /// Handles an event. Returns whether it can have changed anything.
     fn take(&mut self, event: Event<BackendObject>) -> bool {
-        let name = |object: &BackendObject| object.metadata.name.clone().unwrap_or_default();
         match event {
             Event::Init => {
-                self.listing = Some(Objects::new());
-                false
+                self.listing.clear();
+                return false;
             }
             Event::InitApply(object) => {
-                if let Some(listing) = &mut self.listing {
-                    listing.insert(name(&object), object);
-                }
-                false
+                self.listing.insert(object.name_any(), object);
+                return false;
             }
             Event::InitDone => {
-                let listed = self.listing.take().unwrap_or_default();
-                let before = std::mem::replace(&mut self.there, listed);
-                for (name, object) in before {
-                    if !self.there.contains_key(&name) {
-                        self.gone.insert(name, object);
-                    }
-                }
+                self.gone.append(&mut self.there);
+                self.there = std::mem::take(&mut self.listing);
                 // A new object of the same name replaces the old one.
                 let there = &self.there;
                 self.gone.retain(|name, _| !there.contains_key(name));
-                self.known = true;
-                true
             }
             Event::Apply(object) => {
-                self.gone.remove(&name(&object));
-                self.there.insert(name(&object), object);
-                true
+                self.gone.remove(&object.name_any());
+                self.there.insert(object.name_any(), object);
             }
             Event::Delete(object) => {
-                self.there.remove(&name(&object));
-                self.gone.insert(name(&object), object);
-                true
+                self.there.remove(&object.name_any());
+                self.gone.insert(object.name_any(), object);
             }
         }
-    }
-
-    fn wanted(&self) -> Wanted {
-        let there = self.there.values().map(|object| wanted(object, true));
-        let gone = self.gone.values().map(|object| wanted(object, false));
-        let mut backends: Vec<WantedBackend> = there.chain(gone).collect();
-        self.one_of_a_driver(&mut backends);
-        Wanted {
-            known: self.known,
-            backends: backends
-                .into_iter()
-                .map(|it| (it.name.clone(), Arc::new(it)))
-                .collect(),
-        }
+        true
     }
 
     /// Of several objects of one driver the oldest is used; the others get an error.
-    fn one_of_a_driver(&self, backends: &mut [WantedBackend]) {
+    fn wanted(&self) -> WantedBackends {
+        // A deleted object is served until the host has finished with it, and precedes all others.
+        let gone = self
+            .gone
+            .values()
+            .map(|object| (None, wanted(object, false)));
+        let there = self.there.values().map(|object| {
+            let created = object.creation_timestamp().map(|time| time.0);
+            (created, wanted(object, true))
+        });
+        let mut all: Vec<_> = gone.chain(there).collect();
+        all.sort_by_key(|(created, backend)| (*created, backend.name.clone()));
         let mut owners = BTreeMap::new();
-        backends.sort_by_key(|it| (self.age(it), it.name.clone()));
-        for backend in backends {
-            let Ok(document) = &backend.document else {
-                continue;
-            };
-            let driver = document.driver_name.clone();
-            match owners.get(&driver) {
-                None => drop(owners.insert(driver, backend.name.clone())),
-                Some(owner) => {
+        let mut backends = WantedBackends::new();
+        for (_, mut backend) in all {
+            if let Ok(document) = &backend.document {
+                let driver = document.driver_name.clone();
+                let owner = owners.entry(driver).or_insert(backend.name.clone());
+                if *owner != backend.name {
                     backend.document = Err(format!(
-                        "spec.driverName: the driver {driver} is that of the StorageBackend {owner}, which is older"
+                        "spec.driverName: the driver {} is that of the StorageBackend {owner}, which is older",
+                        document.driver_name
                     ));
                 }
             }
+            backends.insert(backend.name.clone(), Arc::new(backend));
         }
-    }
-
-    /// A deleted object is served until the host has finished with it, and precedes all others.
-    fn age(&self, backend: &WantedBackend) -> Option<Timestamp> {
-        if !backend.there {
-            return None;
-        }
-        let object = self.there.get(&backend.name)?;
-        let created = object.metadata.creation_timestamp.as_ref();
-        created.map(|time| time.0)
+        backends
     }
 
     /// The largest number of hosts in any status.
@@ -283,21 +239,6 @@ impl State {
         let total =
             |object: &BackendObject| object.status.as_ref()?.pointer("/hosts/total")?.as_u64();
         self.there.values().filter_map(total).max().unwrap_or(0)
-    }
-}
-
-pub(super) fn reason(error: &watcher::Error) -> String {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => match error {
-            kube::Error::Api(status) if status.code == 404 => {
-                "the API server does not know them: apply their definitions (`wasmount manifests --crd`)"
-                    .to_owned()
-            }
-            other => words(other),
-        },
-        other => causes(other),
     }
 }
 

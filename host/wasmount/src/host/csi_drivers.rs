@@ -7,8 +7,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use wasmount_core::capabilities::{Capabilities, Profile};
 use wasmount_core::driver::{Driver, Role};
-use wasmount_kubernetes::Events;
-use wasmount_kubernetes::csi_driver::{self, CsiDriverStatus};
+use wasmount_kubernetes::{Events, csi_driver};
 use wasmount_versions::Desired;
 
 /// Applies the object whenever another plugin serves or the document changes; ends with the host. Without an admitted plugin it applies nothing.
@@ -22,7 +21,7 @@ pub(super) async fn keep(
 ) {
     let name = driver.name().clone();
     let wanted = watch::Sender::new(None);
-    let tell = |status: CsiDriverStatus| readiness.set_contradicted(&name, status.contradicted);
+    let tell = |contradicted| readiness.set_contradicted(&name, contradicted);
     let applied = csi_driver::keep(client, events, wanted.subscribe(), tell);
     let derived = async {
         let mut offers = driver.offers();

@@ -74,9 +74,7 @@ impl Cluster {
 
     /// The object of events about the node.
     pub(super) fn node(&self) -> About {
-        About::Node {
-            name: self.node_name.clone(),
-        }
+        About::node(&self.node_name)
     }
 
     /// Name of the Node and CSINode objects.

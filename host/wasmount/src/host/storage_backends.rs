@@ -55,7 +55,7 @@ impl Objects {
     /// The drivers that were served last.
     pub(super) fn drivers(&self) -> Vec<DriverName> {
         let wanted = self.objects.wanted();
-        let all = wanted.borrow().backends.clone().into_values();
+        let all = wanted.borrow().clone().into_values();
         all.filter_map(|it| Some(it.document.as_ref().ok()?.driver_name.clone()))
             .collect()
     }

@@ -69,9 +69,7 @@ pub(super) async fn count(reconciler: Arc<VersionReconciler>, counts: Arc<Versio
 pub(super) fn about(driver: &Driver, cluster: &Cluster) -> About {
     match driver.role() {
         Role::Node => cluster.node(),
-        Role::All | Role::Controller => About::Driver {
-            name: driver.name().to_string(),
-        },
+        Role::All | Role::Controller => About::driver(driver.name().as_str()),
     }
 }
 

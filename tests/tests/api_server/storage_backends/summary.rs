@@ -56,8 +56,8 @@ impl Host {
     /// Says how a backend stands, once it is known.
     async fn say(&self, name: &str, phase: Phase, volumes: u64) {
         let mut wanted = self.backends.wanted();
-        let known = wanted.wait_for(|all| all.backends.contains_key(name)).await;
-        let backend = known.unwrap().backends[name].clone();
+        let known = wanted.wait_for(|all| all.contains_key(name)).await;
+        let backend = known.unwrap()[name].clone();
         let serves = matches!(phase, Phase::Serving | Phase::RolledBack);
         let is_back = phase == Phase::RolledBack;
         let (version, digits) = if is_back {
@@ -216,10 +216,10 @@ async fn a_deletion_waits_for_staged_volumes_and_leaves_nothing() {
     scene.until_gone("goes").await;
     // The host sees the deletion, and keeps the finalizer until it has finished.
     let mut wanted = host.backends.wanted();
-    let gone = wanted.wait_for(|all| !all.backends["goes"].there).await;
-    let uid = gone.unwrap().backends["goes"].uid.clone();
+    let gone = wanted.wait_for(|all| !all["goes"].there).await;
+    let uid = gone.unwrap()["goes"].uid.clone();
     host.backends.forget("goes", &uid);
-    assert!(host.backends.wanted().borrow().backends.is_empty());
+    assert!(host.backends.wanted().borrow().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -283,21 +283,21 @@ async fn a_host_without_the_api_server_knows_what_it_saw_last() {
     let first = StorageBackends::open(path.clone());
     let task = follow(&first);
     let mut wanted = first.wanted();
-    wanted.wait_for(|all| all.known).await.unwrap();
+    wanted.wait_for(|all| all.contains_key("kept")).await.unwrap();
     soon("the file", async || path.exists().then_some(())).await;
     task.abort();
     scene.plane.stop_api().unwrap();
     let second = StorageBackends::open(path);
     let task = follow(&second);
     let mut wanted = second.wanted();
-    let kept = wanted.borrow_and_update().backends["kept"].clone();
+    let kept = wanted.borrow_and_update()["kept"].clone();
     assert!(kept.document.is_ok() && kept.leaving.is_none());
     // It comes back with what has changed meanwhile.
     scene.plane.start_api().await.unwrap();
     let mut changed = labelled("kept");
     changed["spec"]["settings"] = json!({ "a": "b" });
     scene.apply(&changed).await;
-    let newer = wanted.wait_for(|all| all.backends["kept"].generation > kept.generation);
+    let newer = wanted.wait_for(|all| all["kept"].generation > kept.generation);
     tokio::time::timeout(std::time::Duration::from_secs(90), newer)
         .await
         .unwrap()

@@ -26,12 +26,12 @@ impl Clock {
 
     fn listed_since_zero() -> Self {
         let mut clock = Self::new();
-        assert_eq!(clock.at(0, &[], Registered::Yes).tell, None);
+        assert_eq!(clock.at(0, &[], true).tell, None);
         assert!(clock.state.status().listed);
         clock
     }
 
-    fn at(&mut self, seconds: u64, drifts: &[Drift], registered: Registered) -> Step {
+    fn at(&mut self, seconds: u64, drifts: &[Drift], registered: bool) -> Step {
         let now = self.start + Duration::from_secs(seconds);
         self.state.step(now, drifts, registered)
     }
@@ -60,12 +60,12 @@ fn told(step: &Step) -> bool {
 #[test]
 fn what_settles_in_time_is_never_told() {
     let mut clock = Clock::listed_since_zero();
-    let step = clock.at(100, &[no_entry()], Registered::Yes);
+    let step = clock.at(100, &[no_entry()], true);
     assert_eq!(step, Step::wait(clock.after(105)));
     assert!(clock.state.status().listed);
-    let step = clock.at(104, &[no_entry()], Registered::No);
+    let step = clock.at(104, &[no_entry()], false);
     assert_eq!(step, Step::wait(clock.after(105)));
-    let step = clock.at(104, &[], Registered::Yes);
+    let step = clock.at(104, &[], true);
     assert_eq!((step.tell, step.mend), (None, false));
     assert_eq!(clock.state.status().drifts, 0);
 }
@@ -73,8 +73,8 @@ fn what_settles_in_time_is_never_told() {
 #[test]
 fn what_lasts_is_told_once_and_mended_with_growing_pauses() {
     let mut clock = Clock::listed_since_zero();
-    clock.at(100, &[no_entry()], Registered::Yes);
-    let step = clock.at(105, &[no_entry()], Registered::Yes);
+    clock.at(100, &[no_entry()], true);
+    let step = clock.at(105, &[no_entry()], true);
     assert!(told(&step) && step.mend);
     assert_eq!(step.wake, clock.after(115));
     for (seconds, mend, next) in [
@@ -84,7 +84,7 @@ fn what_lasts_is_told_once_and_mended_with_growing_pauses() {
         (135, true, 175),
         (175, true, 215),
     ] {
-        let step = clock.at(seconds, &[no_entry()], Registered::Yes);
+        let step = clock.at(seconds, &[no_entry()], true);
         assert_eq!((step.mend, &step.tell), (mend, &None), "{seconds}");
         assert_eq!(step.wake, clock.after(next), "{seconds}");
     }
@@ -94,25 +94,25 @@ fn what_lasts_is_told_once_and_mended_with_growing_pauses() {
         status.reason.as_deref(),
         Some("CSINode does not list the driver")
     );
-    assert_eq!(clock.at(216, &[], Registered::Yes).tell, Some(Tell::Listed));
+    assert_eq!(clock.at(216, &[], true).tell, Some(Tell::Listed));
     assert!(clock.state.status().listed);
 }
 
 #[test]
 fn drift_of_a_listed_driver_is_healed_at_once_else_later() {
     let mut clock = Clock::listed_since_zero();
-    clock.at(100, &[no_entry()], Registered::Yes);
-    assert!(clock.at(105, &[no_entry()], Registered::Yes).mend);
-    clock.at(106, &[], Registered::Yes);
+    clock.at(100, &[no_entry()], true);
+    assert!(clock.at(105, &[no_entry()], true).mend);
+    clock.at(106, &[], true);
     // Another writer removes the entry again and again.
-    clock.at(107, &[no_entry()], Registered::Yes);
-    let step = clock.at(112, &[no_entry()], Registered::Yes);
+    clock.at(107, &[no_entry()], true);
+    let step = clock.at(112, &[no_entry()], true);
     assert!(told(&step) && !step.mend);
     assert_eq!(step.wake, clock.after(115));
-    assert!(clock.at(115, &[no_entry()], Registered::Yes).mend);
-    clock.at(116, &[], Registered::Yes);
-    clock.at(156, &[no_entry()], Registered::Yes);
-    let step = clock.at(161, &[no_entry()], Registered::Yes);
+    assert!(clock.at(115, &[no_entry()], true).mend);
+    clock.at(116, &[], true);
+    clock.at(156, &[no_entry()], true);
+    let step = clock.at(161, &[no_entry()], true);
     assert!(step.mend);
     assert_eq!(step.wake, clock.after(171));
 }
@@ -120,31 +120,31 @@ fn drift_of_a_listed_driver_is_healed_at_once_else_later() {
 #[test]
 fn a_limit_alone_may_be_behind_for_longer() {
     let mut clock = Clock::listed_since_zero();
-    clock.at(100, &[count()], Registered::Yes);
-    let step = clock.at(119, &[count()], Registered::Yes);
+    clock.at(100, &[count()], true);
+    let step = clock.at(119, &[count()], true);
     assert_eq!(step, Step::wait(clock.after(120)));
     assert!(clock.state.status().listed);
-    assert!(clock.at(120, &[count()], Registered::Yes).mend);
+    assert!(clock.at(120, &[count()], true).mend);
 }
 
 #[test]
 fn a_limit_that_is_behind_makes_nothing_else_wait() {
     let mut clock = Clock::listed_since_zero();
-    clock.at(100, &[count()], Registered::Yes);
-    let step = clock.at(103, &[count(), no_entry()], Registered::Yes);
+    clock.at(100, &[count()], true);
+    let step = clock.at(103, &[count(), no_entry()], true);
     assert_eq!(step, Step::wait(clock.after(108)));
-    assert!(clock.at(108, &[count(), no_entry()], Registered::Yes).mend);
+    assert!(clock.at(108, &[count(), no_entry()], true).mend);
 }
 
 #[test]
 fn what_only_a_person_can_mend_is_told_and_not_tried() {
     let mut clock = Clock::listed_since_zero();
-    clock.at(100, &[label(), no_entry()], Registered::Yes);
-    let step = clock.at(105, &[label(), no_entry()], Registered::Yes);
+    clock.at(100, &[label(), no_entry()], true);
+    let step = clock.at(105, &[label(), no_entry()], true);
     assert!(told(&step) && !step.mend);
     assert_eq!(step.wake, None);
     // The person has corrected it.
-    let step = clock.at(200, &[no_entry()], Registered::Yes);
+    let step = clock.at(200, &[no_entry()], true);
     assert!(step.mend && step.tell.is_none());
 }
 
@@ -152,25 +152,23 @@ fn what_only_a_person_can_mend_is_told_and_not_tried() {
 fn who_is_not_registered_yet_is_unready_but_has_not_drifted() {
     let mut clock = Clock::new();
     for seconds in [0, 60] {
-        for registered in [Registered::No, Registered::Unknown] {
-            let step = clock.at(seconds, &[no_entry()], registered);
-            assert_eq!(step, Step::wait(None));
-        }
+        let step = clock.at(seconds, &[no_entry()], false);
+        assert_eq!(step, Step::wait(None));
     }
     let status = clock.state.status();
     assert_eq!((status.listed, status.drifts), (false, 0));
     // kubelet reports the driver as registered, and CSINode has no entry.
-    let step = clock.at(61, &[no_entry()], Registered::Yes);
+    let step = clock.at(61, &[no_entry()], true);
     assert_eq!(step, Step::wait(clock.after(66)));
-    let step = clock.at(66, &[no_entry()], Registered::Yes);
+    let step = clock.at(66, &[no_entry()], true);
     assert!(told(&step) && step.mend);
 }
 
 #[test]
 fn who_cannot_register_again_only_tells() {
     let mut clock = Clock::listed_since_zero();
-    clock.at(100, &[no_entry()], Registered::Unknown);
-    let step = clock.at(105, &[no_entry()], Registered::Unknown);
+    clock.at(100, &[no_entry()], false);
+    let step = clock.at(105, &[no_entry()], false);
     assert!(told(&step) && !step.mend);
     assert_eq!(clock.state.status().drifts, 1);
 }

@@ -1,7 +1,8 @@
 //! Registration's pre-flight, for each behaviour of the API server.
 
+use super::super::watch::Observed;
 use super::*;
-use crate::api_double::{Reply, api_double};
+use crate::tests::api_double::{Reply, api_double};
 use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
 use wasmount_core::attributes::Attributes;
@@ -21,13 +22,13 @@ fn answer() -> NodeInfo {
 
 fn labelled(zone: &str) -> Observed<Node> {
     let node = json!({ "metadata": { "name": "w", "labels": { "zone": zone } } });
-    Observed::Present(Arc::new(serde_json::from_value(node).unwrap()))
+    Ok(Some(Arc::new(serde_json::from_value(node).unwrap())))
 }
 
 fn seen(node: Observed<Node>) -> Seen {
     Seen {
         node,
-        csi_node: Observed::Absent,
+        csi_node: Ok(None),
     }
 }
 
@@ -41,11 +42,7 @@ async fn clear(answers: watch::Receiver<Option<NodeInfo>>, seen: watch::Receiver
 #[tokio::test(start_paused = true)]
 async fn nothing_that_is_unknown_holds_a_registration_up() {
     let (_keep, answers) = watch::channel(Some(answer()));
-    for node in [
-        Observed::Unknown("silent".to_owned()),
-        Observed::Absent,
-        labelled("a"),
-    ] {
+    for node in [Err("silent".to_owned()), Ok(None), labelled("a")] {
         let (_keep, seen) = watch::channel(seen(node));
         clear(answers.clone(), seen).await;
     }

@@ -1,14 +1,18 @@
 //! The status for each mixture of reports.
 
+use super::super::object::tests::{object, spec};
+use super::super::object::{Leaving, wanted};
 use super::*;
 use crate::storage_backend::report::BackendReport;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
-const SUBJECT: Subject<'static> = Subject {
-    generation: 2,
-    leaving: false,
-    invalid: None,
-};
+
+fn backend() -> WantedBackend {
+    WantedBackend {
+        generation: 2,
+        ..wanted(&object("a", spec()), true)
+    }
+}
 
 fn said(host: &str, phase: Phase) -> ReportSpec {
     ReportSpec {
@@ -29,15 +33,15 @@ fn said(host: &str, phase: Phase) -> ReportSpec {
     }
 }
 
-fn of(subject: Subject<'_>, reports: &[ReportSpec]) -> Status {
+fn of(backend: &WantedBackend, reports: &[ReportSpec]) -> Status {
     let heard: Vec<_> = reports
         .iter()
-        .map(|said| Heard {
-            said,
+        .map(|said| HostReport {
+            spec: said,
             silent: false,
         })
         .collect();
-    summary(subject, &heard, &Status::default(), NOW)
+    summary(backend, &heard, &Status::default(), NOW)
 }
 
 fn condition(status: &Status, kind: &str) -> (String, String, String) {
@@ -62,7 +66,7 @@ fn says(status: &Status, kind: &str, is: &str, reason: &str) {
 #[test]
 fn a_backend_that_all_hosts_serve_is_ready_and_nothing_else() {
     let status = of(
-        SUBJECT,
+        &backend(),
         &["n1", "n2"].map(|host| said(host, Phase::Serving)),
     );
     says(&status, "Ready", "True", "Serving");
@@ -86,7 +90,7 @@ fn a_backend_that_all_hosts_serve_is_ready_and_nothing_else() {
 fn a_host_of_an_earlier_generation_is_progressing() {
     let mut late = said("n2", Phase::Serving);
     late.report.generation = 1;
-    let status = of(SUBJECT, &[said("n1", Phase::Serving), late]);
+    let status = of(&backend(), &[said("n1", Phase::Serving), late]);
     says(&status, "Ready", "True", "Serving");
     says(&status, "Progressing", "True", "Converging");
     assert_eq!(status.hosts.current, 1);
@@ -95,7 +99,7 @@ fn a_host_of_an_earlier_generation_is_progressing() {
 #[test]
 fn a_refused_version_degrades_and_the_one_before_is_ready() {
     let status = of(
-        SUBJECT,
+        &backend(),
         &[said("n1", Phase::Serving), said("n2", Phase::Refused)],
     );
     says(&status, "Ready", "True", "Serving");
@@ -111,12 +115,12 @@ fn trouble_with_an_earlier_generation_is_no_end_of_this_one() {
         let mut late = said("n2", phase);
         late.report.generation = 1;
         let serving = said("n1", Phase::Serving);
-        let status = of(SUBJECT, &[serving.clone(), late]);
+        let status = of(&backend(), &[serving.clone(), late]);
         assert_eq!(status.observed_generation, 2);
         says(&status, "Progressing", "True", "Converging");
         // It is shown until the host reports something else.
         says(&status, "Degraded", "True", phase.name());
-        let known = of(SUBJECT, &[serving, said("n2", phase)]);
+        let known = of(&backend(), &[serving, said("n2", phase)]);
         says(&known, "Progressing", "False", "Converged");
     }
 }
@@ -125,7 +129,7 @@ fn trouble_with_an_earlier_generation_is_no_end_of_this_one() {
 fn a_version_that_never_served_is_not_ready() {
     let mut first = said("n1", Phase::Refused);
     (first.report.digest, first.report.version) = (None, None);
-    let status = of(SUBJECT, &[first]);
+    let status = of(&backend(), &[first]);
     says(&status, "Ready", "False", "NotServing");
     assert_eq!((status.ready.as_str(), status.digest), ("0/1", None));
 }
@@ -133,7 +137,7 @@ fn a_version_that_never_served_is_not_ready() {
 #[test]
 fn a_roll_back_has_a_condition_of_its_own() {
     let status = of(
-        SUBJECT,
+        &backend(),
         &[said("n1", Phase::Serving), said("n2", Phase::RolledBack)],
     );
     says(&status, "RolledBack", "True", "PluginFaults");
@@ -145,16 +149,19 @@ fn a_roll_back_has_a_condition_of_its_own() {
 fn a_roll_back_by_hand_is_no_fault_of_the_plugin() {
     let mut by_hand = said("n1", Phase::RolledBack);
     by_hand.report.rolled_back_by = Some(RolledBackBy::Administrator);
-    let status = of(SUBJECT, &[by_hand.clone(), said("n2", Phase::Serving)]);
+    let status = of(&backend(), &[by_hand.clone(), said("n2", Phase::Serving)]);
     says(&status, "RolledBack", "True", "RolledBackByAdministrator");
     // Faults take precedence, with the message of the host that reported them.
-    let status = of(SUBJECT, &[by_hand.clone(), said("n2", Phase::RolledBack)]);
+    let status = of(
+        &backend(),
+        &[by_hand.clone(), said("n2", Phase::RolledBack)],
+    );
     says(&status, "RolledBack", "True", "PluginFaults");
     let (_, _, message) = condition(&status, "RolledBack");
     assert_eq!(message, "2 of 2 hosts: n2: n2 is in trouble");
     // A host of an earlier build does not report it, and no value is assumed.
     by_hand.report.rolled_back_by = None;
-    says(&of(SUBJECT, &[by_hand]), "RolledBack", "True", "Unknown");
+    says(&of(&backend(), &[by_hand]), "RolledBack", "True", "Unknown");
 }
 
 #[test]
@@ -162,16 +169,16 @@ fn a_silent_host_is_named_whatever_it_said_last() {
     let (one, mut two) = (said("n1", Phase::Serving), said("n2", Phase::Serving));
     two.report.generation = 1;
     let heard = [
-        Heard {
-            said: &one,
+        HostReport {
+            spec: &one,
             silent: false,
         },
-        Heard {
-            said: &two,
+        HostReport {
+            spec: &two,
             silent: true,
         },
     ];
-    let status = summary(SUBJECT, &heard, &Status::default(), NOW);
+    let status = summary(&backend(), &heard, &Status::default(), NOW);
     says(&status, "Ready", "False", "NotServing");
     says(&status, "Degraded", "True", "Silent");
     says(&status, "Progressing", "False", "Converged");
@@ -182,27 +189,27 @@ fn a_silent_host_is_named_whatever_it_said_last() {
 
 #[test]
 fn what_stands_in_the_way_is_said_where_people_look_first() {
-    says(&of(SUBJECT, &[]), "Ready", "False", "NoHost");
-    let taken = of(SUBJECT, &[said("n1", Phase::Taken)]);
+    says(&of(&backend(), &[]), "Ready", "False", "NoHost");
+    let taken = of(&backend(), &[said("n1", Phase::Taken)]);
     says(&taken, "Ready", "False", "DriverTaken");
-    let wrong = Subject {
-        invalid: Some("spec.plugin: no"),
-        ..SUBJECT
+    let wrong = WantedBackend {
+        document: Err("spec.plugin: no".to_owned()),
+        ..backend()
     };
-    let invalid = of(wrong, &[said("n1", Phase::Invalid)]);
+    let invalid = of(&wrong, &[said("n1", Phase::Invalid)]);
     says(&invalid, "Ready", "False", "Invalid");
     assert_eq!(condition(&invalid, "Ready").2, "spec.plugin: no");
 }
 
 #[test]
 fn a_deletion_names_the_hosts_that_it_waits_for() {
-    let subject = Subject {
-        leaving: true,
-        ..SUBJECT
+    let deleted = WantedBackend {
+        leaving: Some(Leaving::WhenUnused),
+        ..backend()
     };
     let mut used = said("n1", Phase::Removing);
     used.report.volumes = 3;
-    let status = of(subject, &[used, said("n2", Phase::Removed)]);
+    let status = of(&deleted, &[used, said("n2", Phase::Removed)]);
     says(&status, "Ready", "False", "Deleting");
     says(&status, "Progressing", "True", "Deleting");
     let (_, _, message) = condition(&status, "Progressing");
@@ -222,7 +229,7 @@ fn thousands_of_hosts_take_no_more_room_than_ten() {
             said
         })
         .collect();
-    let status = of(SUBJECT, &reports);
+    let status = of(&backend(), &reports);
     assert_eq!(
         (status.troubled.len(), status.versions.len()),
         (NAMED, NAMED)
@@ -234,20 +241,20 @@ fn thousands_of_hosts_take_no_more_room_than_ten() {
 
 #[test]
 fn a_condition_keeps_its_time_until_its_status_changes() {
-    let first = of(SUBJECT, &[said("n1", Phase::Serving)]);
+    let first = of(&backend(), &[said("n1", Phase::Serving)]);
     let later = Timestamp::from_second(60).unwrap();
     let report = said("n1", Phase::Serving);
-    let heard = [Heard {
-        said: &report,
+    let heard = [HostReport {
+        spec: &report,
         silent: false,
     }];
-    assert_eq!(summary(SUBJECT, &heard, &first, later), first);
+    assert_eq!(summary(&backend(), &heard, &first, later), first);
     let refused = said("n1", Phase::Refused);
-    let heard = [Heard {
-        said: &refused,
+    let heard = [HostReport {
+        spec: &refused,
         silent: false,
     }];
-    let next = summary(SUBJECT, &heard, &first, later);
+    let next = summary(&backend(), &heard, &first, later);
     let time = |kind: &str| {
         let found = next.conditions.iter().find(|it| it.kind == kind);
         found.unwrap().last_transition_time

@@ -65,7 +65,7 @@ impl Converging {
         let mut wanted = self.objects.wanted();
         let mut changes = self.backends.changes();
         loop {
-            let now = wanted.borrow_and_update().backends.clone();
+            let now = wanted.borrow_and_update().clone();
             changes.borrow_and_update();
             for backend in now.values() {
                 self.one(backend).await;

@@ -1,0 +1,106 @@
+//! Each round, and the names of leases.
+
+use super::super::object::tests::{object, spec};
+use super::*;
+use crate::storage_backend::FORCE_DELETE;
+use crate::tests::api_double::{Reply, api_double};
+
+fn report(phase: Phase) -> ReportSpec {
+    let spec = json!({ "backend": "a", "host": "n", "phase": phase });
+    serde_json::from_value(spec).unwrap()
+}
+
+fn decided(object: &BackendObject, phases: &[Phase]) -> Finalizer {
+    let specs: Vec<_> = phases.iter().map(|phase| report(*phase)).collect();
+    let heard: Vec<_> = specs
+        .iter()
+        .map(|said| HostReport {
+            spec: said,
+            silent: false,
+        })
+        .collect();
+    finalizer(object, &wanted(object, true), &heard)
+}
+
+#[test]
+fn the_finalizer_is_there_from_the_first_round_on() {
+    let mut made = object("a", spec());
+    assert_eq!(decided(&made, &[]), Finalizer::Add);
+    made.metadata.finalizers = Some(vec!["other".to_owned(), FINALIZER.to_owned()]);
+    assert_eq!(decided(&made, &[Phase::Serving]), Finalizer::Leave);
+}
+
+#[test]
+fn a_deleted_backend_is_let_go_when_every_host_has_let_it_go() {
+    let mut made = object("a", spec());
+    let time = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    made.metadata.deletion_timestamp = Some(time);
+    // An object that is deleted without our finalizer does not get it.
+    assert_eq!(decided(&made, &[Phase::Serving]), Finalizer::Leave);
+    made.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    for (phases, finalizer) in [
+        (&[][..], Finalizer::Remove),
+        (&[Phase::Removed, Phase::Removed], Finalizer::Remove),
+        (&[Phase::Removed, Phase::Removing], Finalizer::Leave),
+        (&[Phase::Removed, Phase::Serving], Finalizer::Leave),
+    ] {
+        assert_eq!(decided(&made, phases), finalizer, "{phases:?}");
+    }
+    let forced = [(FORCE_DELETE.to_owned(), "true".to_owned())];
+    made.metadata.annotations = Some(forced.into());
+    assert_eq!(decided(&made, &[Phase::Removing]), Finalizer::Remove);
+}
+
+#[tokio::test]
+async fn the_condition_of_another_manager_is_no_reason_to_write() {
+    let (client, asked) = api_double(|asked| Reply::Object(asked.body.clone()));
+    let mut writer = StatusWriter::new(client);
+    let mut made = object("a", spec());
+    made.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    let read = wanted(&made, true);
+    let ours = summary(&read, &[], &Status::default(), Timestamp::now());
+    let mut status = serde_json::to_value(ours).unwrap();
+    let other = json!({
+        "type": "Audited", "status": "True", "reason": "Seen",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    status["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .insert(0, other);
+    made.status = Some(status);
+    let run = async |writer: &mut StatusWriter, made: &BackendObject| {
+        let there = [("a".to_owned(), made.clone())].into();
+        writer.round(&there).await;
+        asked.lock().unwrap().len()
+    };
+    assert_eq!(run(&mut writer, &made).await, 0);
+    made.metadata.generation = Some(4);
+    assert_eq!(run(&mut writer, &made).await, 1);
+    let asked = asked.lock().unwrap();
+    // Only our conditions are written: the server merges them by `type`.
+    let written = asked[0].body["status"]["conditions"].as_array().unwrap();
+    assert_eq!(written.len(), 4);
+}
+
+#[test]
+fn a_status_that_cannot_be_read_is_none() {
+    let mut made = object("a", spec());
+    assert_eq!(status(&made), Status::default());
+    made.status = Some(json!({ "conditions": 7 }));
+    assert_eq!(status(&made), Status::default());
+    let known = Status {
+        ready: "1/1".to_owned(),
+        ..Status::default()
+    };
+    made.status = Some(serde_json::to_value(&known).unwrap());
+    assert_eq!(status(&made), known);
+}
+
+#[test]
+fn hosts_of_another_selector_have_another_lease() {
+    assert_eq!(lease(None), LEASE);
+    let [one, other] = ["a=b", "a=c"].map(|it| lease(Some(it)));
+    assert_ne!(one, other);
+    assert!(one.starts_with("wasmount.storagebackends."));
+}
