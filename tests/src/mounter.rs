@@ -1,7 +1,7 @@
 //! `wasmount mounter` beside a host: its real command line, its socket, and its process.
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect};
 use std::ffi::OsString;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::thread;
@@ -124,9 +124,5 @@ impl Mounting {
 }
 
 fn listens(socket: &Path) -> bool {
-    let connected = SocketAddrUnix::new(socket).and_then(|address| {
-        let client = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None)?;
-        connect(client, &address)
-    });
-    connected.is_ok()
+    UnixStream::connect(socket).is_ok()
 }

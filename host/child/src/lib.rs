@@ -7,7 +7,7 @@
 //! year. It must not know what the work is: nothing of WebAssembly, registries or documents.
 //!
 //! ```text
-//! run ─▶ spawner: fork, die with the parent, three descriptors, exec ─▶ serve: confine, read, work, answer
+//! run ─▶ thread: fork, die with the parent, three descriptors, exec ─▶ serve: confine, read, work, answer
 //!  └───── feed, read within bounds, kill at the deadline, tell how it ended ◀───────────────────────┘
 //! ```
 #![forbid(unsafe_code)]
@@ -15,7 +15,6 @@
 mod confine;
 mod error;
 mod run;
-mod spawner;
 mod system_calls;
 mod walls;
 

@@ -1,17 +1,21 @@
 //! The parent's side: starts a child, writes its input, reads its output within bounds, and leaves none of its processes behind.
 
 use crate::error::Ended;
-use crate::{ChildError, Task, spawner, system_calls, walls};
+use crate::{ChildError, Task, system_calls, walls};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Once;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, Once, PoisonError};
+use std::thread;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 use wasmount_sys::child::{dies_with_parent, keeps_standard_streams};
 
@@ -32,6 +36,17 @@ const OWN_NAME: &str = "wasmount: ";
 
 /// Whether the log already says what this kernel lacks.
 static SAID: Once = Once::new();
+
+/// A request to the thread that starts children.
+struct Order {
+    command: tokio::process::Command,
+    /// The runtime whose reactor is notified when the child exits.
+    runtime: Handle,
+    answer: oneshot::Sender<io::Result<Child>>,
+}
+
+/// The channel to the thread, once it runs.
+static ORDERS: Mutex<Option<Sender<Order>>> = Mutex::new(None);
 
 /// A child and all processes that it started; killed when dropped.
 struct Running {
@@ -103,9 +118,7 @@ pub(crate) async fn run_program(
     input: Vec<u8>,
 ) -> Result<Vec<u8>, ChildError> {
     let start = |source| ChildError::Start { source };
-    let child = spawner::spawn(command(program, task))
-        .await
-        .map_err(start)?;
+    let child = spawn(command(program, task)).await.map_err(start)?;
     let mut running = Running { child };
     let streams = (
         running.child.stdin.take(),
@@ -156,6 +169,41 @@ fn command(program: &Path, task: &Task) -> tokio::process::Command {
     let mut command = tokio::process::Command::from(command);
     command.kill_on_drop(true);
     command
+}
+
+/// Starts a child on the thread that starts children.
+async fn spawn(command: tokio::process::Command) -> io::Result<Child> {
+    let (answer, started) = oneshot::channel();
+    let runtime = Handle::current();
+    let gone = || io::Error::other("the thread that starts processes has ended");
+    let order = Order {
+        command,
+        runtime,
+        answer,
+    };
+    orders()?.send(order).map_err(|_| gone())?;
+    started.await.map_err(|_| gone())?
+}
+
+fn orders() -> io::Result<Sender<Order>> {
+    let mut orders = ORDERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(orders) = &*orders {
+        return Ok(orders.clone());
+    }
+    let (sender, taken) = channel();
+    thread::Builder::new()
+        .name("children".to_owned())
+        .spawn(move || start_all(&taken))?;
+    *orders = Some(sender.clone());
+    Ok(sender)
+}
+
+fn start_all(orders: &Receiver<Order>) {
+    for mut order in orders {
+        let _entered = order.runtime.enter();
+        // If the caller is gone, the child is dropped with the answer, and killed.
+        let _ = order.answer.send(order.command.spawn());
+    }
 }
 
 /// Writes the input. A child that does not read all of it reports that by its exit status.

@@ -233,17 +233,12 @@ mod tests {
                 it.of_pool(made("a"), Some(&error));
             })
         };
-        assert!(failed(MountError::UnderWay {
-            what: "a copy".to_owned()
-        }));
-        assert!(!failed(MountError::NotFound {
-            what: "a".to_owned()
-        }));
+        assert!(failed(MountError::under_way("a copy")));
+        assert!(!failed(MountError::not_found("a")));
         // An object whose removal is uncertain still counts.
         assert!(leave(|it| {
             it.of_pool(made("a"), None);
-            let what = "a copy".to_owned();
-            it.of_pool(removed("a"), Some(&MountError::UnderWay { what }));
+            it.of_pool(removed("a"), Some(&MountError::under_way("a copy")));
         }));
     }
 

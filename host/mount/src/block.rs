@@ -6,11 +6,11 @@ pub(crate) mod node_device;
 use crate::failure::{io, kernel};
 use crate::observe::{Identity, identity};
 use crate::plan::CheckedSource;
-use rustix::fs::Dev;
+use rustix::fs::{Dev, FileType, Mode, OFlags, Stat};
 use rustix::io::{Errno, pread};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use wasmount_core::mounter::MountError;
 
@@ -52,6 +52,12 @@ impl DeviceNumber {
             major: rustix::fs::major(raw),
             minor: rustix::fs::minor(raw),
         }
+    }
+
+    /// The number of a block device, from the status of its node. `None`: it is not the node of a block device.
+    pub(crate) fn of_node(status: &Stat) -> Option<Self> {
+        let is_block = FileType::from_raw_mode(status.st_mode) == FileType::BlockDevice;
+        is_block.then(|| Self::of_raw(status.st_rdev))
     }
 
     /// Parses the form of sysfs: `8:0`, with or without a newline.
@@ -111,18 +117,8 @@ impl BlockDevice {
     /// Reads a range. The result is shorter only at the end of the device. Data that cannot be read is an error and does not count as blank.
     pub(crate) fn read_at(&self, offset: u64, length: usize) -> Result<Vec<u8>, MountError> {
         let mut bytes = vec![0; length];
-        let mut filled = 0;
-        while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            match pread(&self.file, rest, offset + filled as u64) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(Errno::INTR) => {}
-                Err(errno) => {
-                    let device = format!("device {}", self.path.display());
-                    return Err(kernel("read", device, errno));
-                }
-            }
-        }
+        let failed = |errno| kernel("read", format!("device {}", self.path.display()), errno);
+        let filled = read_at(&self.file, &mut bytes, offset).map_err(failed)?;
         bytes.truncate(filled);
         Ok(bytes)
     }
@@ -131,4 +127,24 @@ impl BlockDevice {
     pub(crate) fn size_bytes(&self) -> Result<u64, MountError> {
         self.number.size_bytes()
     }
+}
+
+/// Fills a buffer from a file or device. Returns how many bytes were read, fewer only at its end.
+pub(crate) fn read_at(file: &OwnedFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match pread(file, rest, offset + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(filled)
+}
+
+/// Opens the same file or device again, wherever its path leads by now.
+pub(crate) fn reopen(file: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
 }

@@ -3,7 +3,7 @@
 //! The journal ends with the mounts; this state outlives them. Every change is on stable storage before the call returns.
 
 use crate::observe::Identity;
-use crate::records::{Lasting, Record, Records};
+use crate::records::{Record, Records};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -34,16 +34,11 @@ impl FormatIntent {
     /// Whether both records describe the same device. The file system that holds the backing file may have another device number after a reboot (loop
     /// devices, LVM and NVMe are renumbered), so only the inode of the file is compared.
     pub(crate) fn is_of(&self, now: &Self) -> bool {
-        let Self {
-            source,
-            backing,
-            size_bytes,
-            fs_type,
-            uuid: _,
-        } = self;
-        let inode = |backing: &Option<Identity>| backing.map(|it| it.inode);
-        (source, size_bytes, fs_type) == (&now.source, &now.size_bytes, &now.fs_type)
-            && inode(backing) == inode(&now.backing)
+        let inode = |intent: &Self| intent.backing.map(|backing| backing.inode);
+        self.source == now.source
+            && self.size_bytes == now.size_bytes
+            && self.fs_type == now.fs_type
+            && inode(self) == inode(now)
     }
 }
 
@@ -60,7 +55,9 @@ pub(crate) struct DurableRecord {
 impl Record for DurableRecord {
     const SCHEMA: u32 = 1;
     const DIRECTORY: &'static str = DIRECTORY;
-    const LASTING: Lasting = Lasting::PowerCut;
+    const KIND: (&'static str, &'static str) = ("state", "state");
+    const NAME: &'static str = "the durable records of volumes";
+    const IS_SYNCED: bool = true;
 
     fn empty(key: VolumeKey) -> Self {
         Self {
@@ -78,10 +75,6 @@ impl Record for DurableRecord {
     fn key(&self) -> &VolumeKey {
         &self.key
     }
-
-    fn is_empty(&self) -> bool {
-        self.notes.is_empty() && self.format_intent.is_none()
-    }
 }
 
 impl Durable {
@@ -96,7 +89,10 @@ impl Durable {
         key: &VolumeKey,
         notes: &BTreeMap<String, String>,
     ) -> Result<(), MountError> {
-        self.change(key, |record| record.notes.clone_from(notes))
+        self.update(key, |record| {
+            record.notes.clone_from(notes);
+            Ok(())
+        })
     }
 
     /// The intent to format the device of a volume, if one is recorded.
@@ -104,27 +100,14 @@ impl Durable {
         self.entry(key).format_intent
     }
 
-    /// Must be called before the first byte is written.
+    /// Must be called before the first byte is written; with `None` after the file system was mounted, and before a process can write to it.
     pub(crate) fn set_intent(
         &self,
         key: &VolumeKey,
-        intent: FormatIntent,
-    ) -> Result<(), MountError> {
-        self.change(key, |record| record.format_intent = Some(intent))
-    }
-
-    /// Must be called after the file system was mounted, and before a process can write to it.
-    pub(crate) fn clear_intent(&self, key: &VolumeKey) -> Result<(), MountError> {
-        self.change(key, |record| record.format_intent = None)
-    }
-
-    fn change(
-        &self,
-        key: &VolumeKey,
-        change: impl FnOnce(&mut DurableRecord),
+        intent: Option<FormatIntent>,
     ) -> Result<(), MountError> {
         self.update(key, |record| {
-            change(record);
+            record.format_intent = intent;
             Ok(())
         })
     }

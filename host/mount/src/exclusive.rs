@@ -1,28 +1,67 @@
-//! Waits for resources that another holder releases within a moment: locks on directories, devices, images.
+//! Exclusive use: claims of one process, and waiting for resources that another holder releases within a moment (locks on directories, devices,
+//! images).
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// How long another holder may take to release a resource. 2 s: the kernel unbinds a device within milliseconds, udev keeps it a little longer.
-const LET_GO_WITHIN: Duration = Duration::from_secs(2);
+const RELEASED_WITHIN: Duration = Duration::from_secs(2);
 /// Interval between two attempts.
-const ASKED_EVERY: Duration = Duration::from_millis(20);
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Keys that calls of this process have claimed. It is a list, and no lock is held meanwhile: a call that hangs blocks one key and not all.
+#[derive(Debug)]
+pub(crate) struct Claims<K>(Mutex<Vec<K>>);
+
+/// The exclusive right to a key, until it is dropped.
+pub(crate) struct Claim<'c, K: PartialEq> {
+    claims: &'c Claims<K>,
+    key: K,
+}
+
+impl<K: PartialEq + Clone> Claims<K> {
+    pub(crate) const fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    /// `None`: another call has it.
+    pub(crate) fn claim(&self, key: K) -> Option<Claim<'_, K>> {
+        let mut claimed = locked(&self.0);
+        if claimed.contains(&key) {
+            return None;
+        }
+        claimed.push(key.clone());
+        Some(Claim { claims: self, key })
+    }
+}
+
+impl<K: PartialEq> Drop for Claim<'_, K> {
+    fn drop(&mut self) {
+        locked(&self.claims.0).retain(|it| *it != self.key);
+    }
+}
+
+/// The data must be consistent even after a panic of a thread: it changes in single steps.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Repeats an attempt until it gives a result or another holder had 2 s to release the resource. A child process has a copy of every descriptor of
 /// the host between its start and its exec.
 pub(crate) fn retry<T, E>(
     mut attempt: impl FnMut() -> Result<Option<T>, E>,
 ) -> Result<Option<T>, E> {
-    let deadline = Instant::now() + LET_GO_WITHIN;
+    let deadline = Instant::now() + RELEASED_WITHIN;
     loop {
         let answer = attempt()?;
         if answer.is_some() || Instant::now() >= deadline {
             return Ok(answer);
         }
-        sleep(ASKED_EVERY);
+        sleep(RETRY_INTERVAL);
     }
 }
 
@@ -45,6 +84,17 @@ mod tests {
     use std::fs::File;
 
     #[test]
+    fn a_key_is_claimed_by_one_call_at_a_time() {
+        let claims = Claims::new();
+        let claim = claims.claim(1);
+        assert!(claim.is_some());
+        assert!(claims.claim(1).is_none());
+        assert!(claims.claim(2).is_some());
+        drop(claim);
+        assert!(claims.claim(1).is_some());
+    }
+
+    #[test]
     fn a_locked_directory_is_taken_when_its_owner_ends() {
         let directory = tempfile::tempdir().unwrap();
         let open = || File::open(directory.path()).unwrap();
@@ -54,7 +104,7 @@ mod tests {
             let second = open();
             move || lock(&second)
         });
-        sleep(ASKED_EVERY * 2);
+        sleep(RETRY_INTERVAL * 2);
         drop(first);
         assert_eq!(second.join().unwrap(), Ok(true));
     }

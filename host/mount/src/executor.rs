@@ -2,16 +2,68 @@
 //!
 //! Flags are set on a detached mount, so the mount is never visible in a state in which it is writable or honours set-user bits.
 
+use crate::block::{BlockDevice, BlockRecord};
 use crate::failure::kernel;
 use crate::mountinfo;
-use crate::observe::{Identity, Seen, look, mount_id};
+use crate::observe::{Identity, Seen, identity, look, mount_id};
+use crate::plan::filesystem::CheckedFilesystem;
 use crate::plan::options::MountFlags;
-use crate::prepared_mount::PreparedMount;
 use crate::roots::CheckedPath;
 use rustix::io::Errno;
-use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
-use std::os::fd::{AsFd, AsRawFd};
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use wasmount_core::mounter::MountError;
+use wasmount_sys::mount_setattr::mount_setattr;
+
+/// A detached mount.
+#[derive(Debug)]
+pub(crate) struct PreparedMount {
+    pub(crate) mount: OwnedFd,
+    /// Identity of the mount's root, by which it is found again.
+    pub(crate) identity: Identity,
+    /// The block device below, for the record.
+    pub(crate) block: Option<BlockRecord>,
+    /// The same device, held open until the mount is attached.
+    pub(crate) device: Option<BlockDevice>,
+    /// Set for a file system that is mounted by type: its source can be verified only after it is attached.
+    pub(crate) filesystem: Option<Box<CheckedFilesystem>>,
+}
+
+impl PreparedMount {
+    /// A detached mount.
+    pub(crate) fn of(mount: OwnedFd) -> Result<Self, MountError> {
+        Ok(Self {
+            identity: identity(&mount, "a new mount")?,
+            mount,
+            block: None,
+            device: None,
+            filesystem: None,
+        })
+    }
+
+    /// A raw block device as a mount that shows just its node.
+    pub(crate) fn of_device(device: &BlockDevice, flags: MountFlags) -> Result<Self, MountError> {
+        let what = device.path.display().to_string();
+        let mount = clone_mount(&device.file, &what)?;
+        dress(&mount, flags, &what)?;
+        Self::of(mount)
+    }
+}
+
+/// A detached clone of the mount that contains a descriptor, with the descriptor's directory as its root and without submounts.
+pub(crate) fn clone_mount(root: impl AsFd, what: &str) -> Result<OwnedFd, MountError> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    open_tree(root, c"", flags).map_err(|errno| kernel("open_tree", what, errno))
+}
+
+/// Sets the flags of a detached mount and makes it private: later mounts inside its origin must not appear in it. When it is attached below a shared
+/// mount, the kernel makes it shared again, in a new peer group.
+pub(crate) fn dress(mount: impl AsFd, flags: MountFlags, what: &str) -> Result<(), MountError> {
+    mount_setattr(mount, flags.set, flags.clear)
+        .map_err(|errno| kernel("mount_setattr", what, errno))
+}
 
 /// Attaches a detached mount to an opened directory and verifies that the client's path leads to it. If not, the mount is removed again.
 pub(crate) fn attach(
@@ -58,37 +110,24 @@ fn verify(path: &CheckedPath, identity: Identity, flags: MountFlags) -> Result<(
         Some(location) => look(&location)?,
         None => Seen::Nothing,
     };
-    let changed = "it was changed during the call, which was undone";
-    let (errno, text) = match seen {
+    let failed =
+        |errno: Errno, text| MountError::kernel("verify", path.text(), errno.raw_os_error(), text);
+    let text = match seen {
         Seen::Mounted(mount) if mount.identity == identity => {
             if flags.agree_with(mount.flags()?) {
                 return Ok(());
             }
             if mount.is_read_only()? && !flags.is_read_only() {
-                let text = "the storage is read-only, and writing was asked for".to_owned();
-                (Errno::ROFS, text)
-            } else {
-                (
-                    Errno::STALE,
-                    format!("its flags are not what was set; {changed}"),
-                )
+                let text = "the storage is read-only, and writing was asked for";
+                return Err(failed(Errno::ROFS, text.to_owned()));
             }
+            "its flags are not what was set"
         }
-        Seen::Mounted(_) => (
-            Errno::STALE,
-            format!("it leads to another mount; {changed}"),
-        ),
-        Seen::Nothing | Seen::Plain(..) | Seen::Corrupted(_) => (
-            Errno::STALE,
-            format!("it does not lead to the mount; {changed}"),
-        ),
+        Seen::Mounted(_) => "it leads to another mount",
+        Seen::Nothing | Seen::Plain(..) | Seen::Corrupted(_) => "it does not lead to the mount",
     };
-    Err(MountError::Kernel {
-        operation: "verify".to_owned(),
-        object: path.text().to_owned(),
-        errno: errno.raw_os_error(),
-        text,
-    })
+    let text = format!("{text}; it was changed during the call, which was undone");
+    Err(failed(Errno::STALE, text))
 }
 
 #[cfg(test)]
@@ -96,7 +135,6 @@ mod tests {
     use super::*;
     use crate::fs_context::FsContext;
     use crate::namespace::in_a_namespace;
-    use crate::plan::filesystem::CheckedFilesystem;
     use crate::roots::{PathRoot, Roots};
     use rustix::mount::MountAttrFlags;
 

@@ -43,7 +43,7 @@ impl Node {
         let size_bytes =
             growth(size_bytes, required_bytes, request.limit_bytes).map_err(|reason| {
                 let what = volume_words(&request.key);
-                MountError::OutOfRange { what, reason }
+                MountError::out_of_range(what, reason)
             })?;
         Ok(size_bytes.map(|size_bytes| PoolCall::ResizeImage {
             pool: pool.clone(),

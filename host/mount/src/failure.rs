@@ -3,7 +3,6 @@
 use rustix::io::Errno;
 use std::fmt::Display;
 use std::path::PathBuf;
-use wasmount_core::fault::Blame;
 use wasmount_core::mounter::MountError;
 
 /// Longest path that an error message shows, in characters: four lines of a terminal. Paths can be 4095 bytes long.
@@ -62,67 +61,21 @@ pub enum MountSetupError {
 /// The error of a system call on an object.
 pub(crate) fn kernel(operation: &str, object: impl Display, errno: Errno) -> MountError {
     if matches!(errno, Errno::NOSPC | Errno::DQUOT) {
-        return MountError::NoSpace {
-            what: object.to_string(),
-            reason: format!("{operation}: {}", words(errno)),
-        };
+        return MountError::no_space(object, format!("{operation}: {}", describe(errno)));
     }
     if let Some(reason) = exhausted(errno) {
-        return MountError::OutOfResources {
-            what: format!("{operation} on {object}"),
-            reason: format!("{}; {reason}", words(errno)),
-        };
+        return MountError::out_of_resources(
+            format!("{operation} on {object}"),
+            format!("{}; {reason}", describe(errno)),
+        );
     }
-    MountError::Kernel {
-        operation: operation.to_owned(),
-        object: object.to_string(),
-        errno: errno.raw_os_error(),
-        text: words(errno),
-    }
+    MountError::kernel(operation, object, errno.raw_os_error(), describe(errno))
 }
 
 /// The same for an error of the standard library.
 pub(crate) fn io(operation: &str, object: impl Display, error: &std::io::Error) -> MountError {
     let errno = Errno::from_io_error(error).unwrap_or(Errno::IO);
     kernel(operation, object, errno)
-}
-
-/// The requested value is invalid.
-pub(crate) fn invalid(
-    what: impl Into<String>,
-    reason: impl Into<String>,
-    blame: Blame,
-) -> MountError {
-    MountError::Invalid {
-        what: what.into(),
-        reason: reason.into(),
-        blame,
-    }
-}
-
-/// A step of a plan exceeds the grants.
-pub(crate) fn not_granted(step: &str, reason: impl Into<String>, blame: Blame) -> MountError {
-    MountError::NotGranted {
-        step: step.to_owned(),
-        reason: reason.into(),
-        blame,
-    }
-}
-
-/// This host or this node does not support it.
-pub(crate) fn unsupported(what: impl Into<String>, reason: impl Into<String>) -> MountError {
-    MountError::Unsupported {
-        what: what.into(),
-        reason: reason.into(),
-    }
-}
-
-/// The state of the storage does not allow it.
-pub(crate) fn unusable(what: impl Into<String>, reason: impl Into<String>) -> MountError {
-    MountError::Unusable {
-        what: what.into(),
-        reason: reason.into(),
-    }
 }
 
 /// A path for a message: escaped and shortened, because it came from a client.
@@ -161,7 +114,7 @@ pub(crate) fn exhausted(errno: Errno) -> Option<&'static str> {
     }
 }
 
-fn words(errno: Errno) -> String {
+fn describe(errno: Errno) -> String {
     let text = std::io::Error::from(errno).to_string();
     match errno {
         Errno::PERM => {

@@ -80,7 +80,7 @@ impl Formatting<'_> {
             btrfs::prepare(device)?;
         }
         let mount = mount::mount(context, device, fs_type, flags)?;
-        self.durable.clear_intent(self.key)?;
+        self.durable.set_intent(self.key, None)?;
         if writes {
             match fs_type {
                 FsType::Ext4 => {}
@@ -95,7 +95,7 @@ impl Formatting<'_> {
     fn make(&self, device: &BlockDevice, fs_type: FsType) -> Result<(), MountError> {
         let uuid = Uuid::new_v4();
         let intent = self.intent(device, fs_type, uuid)?;
-        self.durable.set_intent(self.key, intent)?;
+        self.durable.set_intent(self.key, Some(intent))?;
         let tool = make_call(&device.path, fs_type, uuid);
         // The kernel reports errors of earlier writes to the first caller of fsync. This call consumes them, so that the fsync below reports only
         // ours.
@@ -106,12 +106,12 @@ impl Formatting<'_> {
             None => tool.run()?,
         };
         if output.status != 0 {
-            return Err(no_room(device).unwrap_or_else(|| tool.failed(&output)));
+            return Err(disk_full(device).unwrap_or_else(|| tool.failed(&output)));
         }
         // The intent is cleared soon, and the whole file system must be on stable storage before. The close by `mkfs` did not ensure that, because
         // this host has the device open too.
         fsync(&device.file).map_err(|errno| {
-            no_room(device).unwrap_or_else(|| kernel("fsync", describe(device), errno))
+            disk_full(device).unwrap_or_else(|| kernel("fsync", describe(device), errno))
         })
     }
 
@@ -191,19 +191,21 @@ pub(crate) fn grow(
     fs_type: FsType,
 ) -> Result<(), MountError> {
     match fs_type {
-        FsType::Ext4 => ext4::grow_mounted(device),
+        FsType::Ext4 => ext4::grow(device),
         FsType::Xfs => xfs::grow(device, root),
         FsType::Btrfs => btrfs::grow(device, root),
     }
 }
 
 /// A loop device reports "input/output error" when the disk of its image is full, so the disk itself is queried. `None`: the disk is not full.
-fn no_room(device: &BlockDevice) -> Option<MountError> {
+fn disk_full(device: &BlockDevice) -> Option<MountError> {
     let image = loop_device::backing_path(device.number)?;
     let disk = statvfs(&image).ok()?;
-    (disk.f_bavail == 0).then(|| MountError::NoSpace {
-        what: format!("a file system on {}", describe(device)),
-        reason: "the disk of its pool is full; make room, then the next try goes on".to_owned(),
+    (disk.f_bavail == 0).then(|| {
+        MountError::no_space(
+            format!("a file system on {}", describe(device)),
+            "the disk of its pool is full; make room, then the next try goes on",
+        )
     })
 }
 
@@ -238,18 +240,12 @@ fn tool_call(
     }
 }
 
-fn unusable(device: &BlockDevice, reason: impl Into<String>) -> MountError {
-    MountError::Unusable {
-        what: describe(device),
-        reason: reason.into(),
-    }
+fn unusable(device: &BlockDevice, reason: impl std::fmt::Display) -> MountError {
+    MountError::unusable(describe(device), reason)
 }
 
-fn damaged(device: &BlockDevice, reason: impl Into<String>) -> MountError {
-    MountError::Damaged {
-        what: describe(device),
-        reason: reason.into(),
-    }
+fn damaged(device: &BlockDevice, reason: impl std::fmt::Display) -> MountError {
+    MountError::damaged(describe(device), reason)
 }
 
 /// A little-endian number of two bytes in a superblock.

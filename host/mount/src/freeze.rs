@@ -2,25 +2,29 @@
 //! system.
 //!
 //! The file systems are thawed when the copy ends, for any reason; after [`FROZEN_AT_MOST`] by a separate thread, even if the copy hangs; when the
-//! host ends, before that thread does; and when the next host starts, from an intent that was written before the freeze (`intent`). So a copy must
-//! not rely on the freeze, but must verify afterwards. This module identifies images by what the kernel reports alone: it knows neither volumes nor
-//! pools.
+//! host ends, before that thread does; and when the next host starts, from an intent. So a copy must not rely on the freeze, but must verify
+//! afterwards. This module identifies images by what the kernel reports alone: it knows neither volumes nor pools.
+//!
+//! An intent is a file in the run directory for each freeze, written before it and removed when everything is thawed. It ends with the mounts that it
+//! describes, so it is not synced.
 
-mod intent;
 mod mounts;
 
-use crate::block::DeviceNumber;
-use crate::failure::{MountSetupError, kernel};
+use crate::block::{BlockRecord, DeviceNumber};
+use crate::exclusive::locked;
+use crate::failure::{MountSetupError, io, kernel};
 use crate::threads::within;
-use intent::{Intent, Intents};
 use rustix::fs::syncfs;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
+use uuid::Uuid;
 use wasmount_core::mounter::MountError;
 use wasmount_sys::freeze as sys;
 
@@ -31,16 +35,22 @@ const FROZEN_AT_MOST: Duration = Duration::from_secs(5);
 /// Threads that freeze beside the thread of the copy. 15: the queue of a disk serves that many requests at once. With them, 60 file systems with 1
 /// MiB to write each take 0.4 s, where 40 took 3 s one after another.
 const HELPERS: usize = 15;
+/// What is frozen, for messages.
+const MOUNTED: &str = "what is mounted of an image";
+
+/// The directory of the intents in the run directory.
+const DIRECTORY: &str = "frozen";
+/// Only root can read it.
+const DIRECTORY_MODE: u32 = 0o700;
 
 /// Freezes on this node.
 #[derive(Debug)]
 pub(crate) struct Freezer {
     intents: Intents,
-    /// Devices whose file systems a copy of this process has frozen, or is about to freeze.
-    taken: Mutex<BTreeSet<DeviceNumber>>,
-    given_back: Condvar,
-    /// What copies of this process have frozen. `None`: the process ends, and nothing may be frozen any more.
-    sessions: Mutex<Option<Vec<Weak<Held>>>>,
+    /// What copies of this process have frozen, or are about to freeze. `None`: the process ends, and nothing may be frozen any more.
+    sessions: Mutex<Option<Vec<Arc<Session>>>>,
+    /// Notified at the end of each session.
+    ended: Condvar,
 }
 
 /// An image that is about to be copied.
@@ -51,23 +61,26 @@ pub(crate) struct Image<'a> {
     pub(crate) file: &'a OwnedFd,
 }
 
-/// File systems that stay frozen until this is dropped or [`FROZEN_AT_MOST`] has passed.
+/// File systems that stay frozen until this is dropped or [`FROZEN_AT_MOST`] has passed. No other code of this process thaws their devices meanwhile.
 #[derive(Debug)]
 #[must_use = "it is thawed when this is dropped"]
 pub(crate) struct Frozen<'f> {
-    held: Arc<Held>,
+    freezer: &'f Freezer,
+    session: Arc<Session>,
     /// Kept until this thread has finished: after the guard thawed, this thread may still be about to freeze one more.
     intent: Option<Intent>,
     /// The guard thread detects the end of the copy when this sender is dropped.
-    _end: Sender<()>,
-    /// Dropped last.
-    _turn: Turn<'f>,
+    end: Option<Sender<()>>,
+}
+
+/// One freeze.
+#[derive(Debug)]
+struct Session {
+    devices: BTreeSet<DeviceNumber>,
+    state: Mutex<State>,
 }
 
 /// What is frozen now. The first of copy, guard and host end that takes it thaws it.
-#[derive(Debug)]
-struct Held(Mutex<State>);
-
 #[derive(Debug)]
 struct State {
     /// `None`: the time is over.
@@ -76,11 +89,18 @@ struct State {
     is_stuck: bool,
 }
 
-/// The right to freeze some devices, until it is dropped. No other code of this process thaws them meanwhile.
+/// The directory of all intents.
 #[derive(Debug)]
-struct Turn<'f> {
-    freezer: &'f Freezer,
-    devices: BTreeSet<DeviceNumber>,
+struct Intents {
+    directory: PathBuf,
+}
+
+/// The intent of one freeze.
+#[derive(Debug)]
+struct Intent {
+    file: PathBuf,
+    /// The devices below the file systems.
+    devices: Vec<BlockRecord>,
 }
 
 impl Freezer {
@@ -99,23 +119,21 @@ impl Freezer {
         }
         Ok(Self {
             intents,
-            taken: Mutex::default(),
-            given_back: Condvar::new(),
             sessions: Mutex::new(Some(Vec::new())),
+            ended: Condvar::new(),
         })
     }
 
     /// Thaws what running copies have frozen, and freezes nothing any more. It is called at the end of the process, which also ends the guard
     /// threads.
     pub(crate) fn close(&self) {
-        let sessions = lock(&self.sessions).take().unwrap_or_default();
-        let sessions: Vec<_> = sessions.iter().filter_map(Weak::upgrade).collect();
+        let sessions = locked(&self.sessions).take().unwrap_or_default();
         if sessions.is_empty() {
             return;
         }
         let thaw_all = || {
-            at_once(sessions, |held| {
-                held.thaw();
+            at_once(sessions, |session| {
+                session.thaw();
             });
         };
         match within(FROZEN_AT_MOST, "thaw", thaw_all) {
@@ -143,57 +161,54 @@ impl Freezer {
         if mounts.is_empty() {
             return Ok(None);
         }
-        let turn = self.turn(records.iter().map(|record| record.number).collect())?;
+        let mut frozen = self.begin(records.iter().map(|record| record.number).collect())?;
         // Writes most of the dirty data before writers are blocked. An error of it occurs again in the next step.
         at_once(&mounts, |mount| {
             let _ = syncfs(mount);
         });
-        let frozen = Frozen::begin(turn, self.intents.write(&records)?)?;
+        frozen.intent = Some(self.intents.write(&records)?);
+        frozen.guard()?;
         at_once(mounts, |mount| frozen.freeze(mount));
         Ok(Some(frozen))
     }
 
-    /// Waits until no other copy uses any of these devices.
-    fn turn(&self, devices: BTreeSet<DeviceNumber>) -> Result<Turn<'_>, MountError> {
-        let taken = lock(&self.taken);
-        let (mut taken, waited) = self
-            .given_back
-            .wait_timeout_while(taken, FROZEN_AT_MOST, |taken| !taken.is_disjoint(&devices))
+    /// Waits until no other copy uses any of these devices. Nothing is frozen yet.
+    fn begin(&self, devices: BTreeSet<DeviceNumber>) -> Result<Frozen<'_>, MountError> {
+        let is_taken = |sessions: &mut Option<Vec<Arc<Session>>>| {
+            let mut sessions = sessions.iter().flatten();
+            sessions.any(|session| !session.devices.is_disjoint(&devices))
+        };
+        let sessions = locked(&self.sessions);
+        let (mut sessions, waited) = self
+            .ended
+            .wait_timeout_while(sessions, FROZEN_AT_MOST, is_taken)
             .unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
             return Err(failed("freeze", Errno::BUSY));
         }
-        taken.extend(&devices);
-        Ok(Turn {
+        let sessions = sessions.as_mut();
+        let sessions = sessions.ok_or_else(|| failed("freeze", Errno::CANCELED))?;
+        let state = Mutex::new(State {
+            frozen: Some(Vec::new()),
+            is_stuck: false,
+        });
+        let session = Arc::new(Session { devices, state });
+        sessions.push(Arc::clone(&session));
+        Ok(Frozen {
             freezer: self,
-            devices,
+            session,
+            intent: None,
+            end: None,
         })
     }
 }
 
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        lock(&self.freezer.taken).retain(|device| !self.devices.contains(device));
-        self.freezer.given_back.notify_all();
-    }
-}
-
-impl<'f> Frozen<'f> {
-    /// Starts the guard thread and registers with [`Freezer::close`]. Nothing is frozen yet.
-    fn begin(turn: Turn<'f>, intent: Intent) -> Result<Self, MountError> {
-        let held = Arc::new(Held(Mutex::new(State {
-            frozen: Some(Vec::new()),
-            is_stuck: false,
-        })));
+impl Frozen<'_> {
+    /// Starts the guard thread.
+    fn guard(&mut self) -> Result<(), MountError> {
         let (end, ended) = mpsc::channel();
-        let guarded = Arc::clone(&held);
-        let freezer = turn.freezer;
-        let begun = Self {
-            held,
-            intent: Some(intent),
-            _end: end,
-            _turn: turn,
-        };
+        self.end = Some(end);
+        let guarded = Arc::clone(&self.session);
         let thread = std::thread::Builder::new().name("freeze-guard".to_owned());
         let started = thread.spawn(move || {
             let ended = ended.recv_timeout(FROZEN_AT_MOST);
@@ -204,23 +219,14 @@ impl<'f> Frozen<'f> {
                 );
             }
         });
-        if let Err(error) = started {
-            let errno = Errno::from_io_error(&error).unwrap_or(Errno::AGAIN);
-            return Err(failed("guard", errno));
-        }
-        match &mut *lock(&freezer.sessions) {
-            Some(sessions) => {
-                sessions.retain(|held| held.strong_count() > 0);
-                sessions.push(Arc::downgrade(&begun.held));
-            }
-            None => return Err(failed("freeze", Errno::CANCELED)),
-        }
-        Ok(begun)
+        started
+            .map(drop)
+            .map_err(|error| io("guard", MOUNTED, &error))
     }
 
     /// Freezes one more file system, if the time is not over.
     fn freeze(&self, mount: OwnedFd) {
-        if lock(&self.held.0).frozen.is_none() {
+        if locked(&self.session.state).frozen.is_none() {
             return;
         }
         // The lock is not held here: a freeze may take long, and the guard must be able to take the lock.
@@ -232,7 +238,7 @@ impl<'f> Frozen<'f> {
                 false
             }
         };
-        let mut state = lock(&self.held.0);
+        let mut state = locked(&self.session.state);
         match &mut state.frozen {
             Some(frozen) if is_frozen => frozen.push(mount),
             Some(_) => {}
@@ -244,17 +250,21 @@ impl<'f> Frozen<'f> {
 
 impl Drop for Frozen<'_> {
     fn drop(&mut self) {
-        self.held.thaw();
+        self.session.thaw();
         if let Some(intent) = self.intent.take() {
-            intent.end(!lock(&self.held.0).is_stuck);
+            intent.end(!locked(&self.session.state).is_stuck);
         }
+        if let Some(sessions) = locked(&self.freezer.sessions).as_mut() {
+            sessions.retain(|other| !Arc::ptr_eq(other, &self.session));
+        }
+        self.freezer.ended.notify_all();
     }
 }
 
-impl Held {
+impl Session {
     /// Returns when everything is thawed. `false`: another thread thawed it.
     fn thaw(&self) -> bool {
-        let mut state = lock(&self.0);
+        let mut state = locked(&self.state);
         let Some(frozen) = state.frozen.take() else {
             return false;
         };
@@ -262,6 +272,61 @@ impl Held {
             state.is_stuck |= !thaw(mount);
         }
         true
+    }
+}
+
+impl Intents {
+    /// Creates the directory if necessary, and reads what an earlier host left.
+    fn open(run_directory: &Path) -> Result<(Self, Vec<Intent>), MountSetupError> {
+        let directory = run_directory.join(DIRECTORY);
+        DirBuilder::new()
+            .recursive(true)
+            .mode(DIRECTORY_MODE)
+            .create(&directory)
+            .map_err(|source| unusable("create", &directory, source))?;
+        let failed = |source| unusable("read", &directory, source);
+        let mut left = Vec::new();
+        for entry in fs::read_dir(&directory).map_err(failed)? {
+            let file = entry.map_err(failed)?.path();
+            match serde_json::from_slice(&fs::read(&file).map_err(failed)?) {
+                Ok(devices) => left.push(Intent { file, devices }),
+                // An intent is complete before anything is frozen, so an unreadable one is removed.
+                Err(_) => fs::remove_file(&file).map_err(failed)?,
+            }
+        }
+        Ok((Self { directory }, left))
+    }
+
+    /// Must be called before the first of these devices is frozen.
+    fn write(&self, devices: &[BlockRecord]) -> Result<Intent, MountError> {
+        let intent = Intent {
+            file: self.directory.join(Uuid::new_v4().to_string()),
+            devices: devices.to_owned(),
+        };
+        let written = serde_json::to_vec(devices)
+            .map_err(std::io::Error::from)
+            .and_then(|text| fs::write(&intent.file, text));
+        match written {
+            Ok(()) => Ok(intent),
+            Err(error) => {
+                let file = intent.file.display().to_string();
+                intent.end(true);
+                Err(io("write", file, &error))
+            }
+        }
+    }
+}
+
+impl Intent {
+    /// Removes the intent if nothing of it is frozen any more. Otherwise it is kept, and the next host tries again.
+    fn end(self, is_thawed: bool) {
+        let file = self.file.display();
+        if !is_thawed {
+            tracing::warn!(%file, "the freeze intent is kept for the next start");
+        } else if let Err(error) = fs::remove_file(&self.file) {
+            // To thaw a file system that is not frozen is harmless.
+            tracing::debug!(%file, %error, "the freeze intent remains");
+        }
     }
 }
 
@@ -274,7 +339,7 @@ fn at_once<T: Send>(
     let things = things.into_iter();
     let helpers = things.len().saturating_sub(1).min(HELPERS);
     let things = Mutex::new(things);
-    let next = || lock(&things).next();
+    let next = || locked(&things).next();
     let work = || {
         while let Some(thing) = next() {
             job(thing);
@@ -311,17 +376,22 @@ fn thaw_left(intent: Intent) {
             false
         }
     };
-    let are_thawed: Vec<bool> = intent.devices().iter().map(thaw_one).collect();
+    let are_thawed: Vec<bool> = intent.devices.iter().map(thaw_one).collect();
     intent.end(!are_thawed.contains(&false));
 }
 
-fn failed(operation: &str, errno: Errno) -> MountError {
-    kernel(operation, "what is mounted of an image", errno)
+fn unusable(operation: &'static str, path: &Path, source: std::io::Error) -> MountSetupError {
+    MountSetupError::Directory {
+        operation,
+        kind: "journal",
+        path: path.to_owned(),
+        parent: "run",
+        source,
+    }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each change is a single step, so the data is consistent even after a panic of a thread.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn failed(operation: &str, errno: Errno) -> MountError {
+    kernel(operation, MOUNTED, errno)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Configures a file system with `fsopen(2)`. Each option is a separate string, so that none can hide in another, and the resulting mount is
 //! detached. Messages never contain an option's value.
 
-use crate::failure::{exhausted, invalid, kernel, unsupported};
+use crate::failure::{exhausted, kernel};
 use crate::plan::label::CONTEXT;
 use crate::plan::options::MountFlags;
 use rustix::io::Errno;
@@ -35,7 +35,7 @@ impl FsContext {
         match fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC) {
             Ok(context) => Ok(Self { context, what }),
             // The kernel has already tried modprobe.
-            Err(Errno::NODEV) => Err(unsupported(
+            Err(Errno::NODEV) => Err(MountError::unsupported(
                 format!("file system `{fs_type}` for {what}"),
                 format!(
                     "this kernel has no file system `{fs_type}`; load its module (`modprobe {}`) or install it on the node",
@@ -115,11 +115,11 @@ impl FsContext {
         match exhausted(errno) {
             Some(_) => kernel("fsconfig", &self.what, errno),
             // SELinux checks the label only when the storage is opened. Here the kernel does not know the option at all.
-            None if name == CONTEXT => unsupported(
+            None if name == CONTEXT => MountError::unsupported(
                 option,
                 "this node's kernel has no SELinux, or it is off; take the option out of the request, or `seLinuxMount` out of the CSIDriver object",
             ),
-            None => invalid(option, "the kernel does not take it", blame),
+            None => MountError::invalid(option, "the kernel does not take it", blame),
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::confine::open_confined;
 use crate::failure::{kernel, shown};
-use crate::walk::{Next, Stopped, if_there, walk};
+use crate::walk::{Stopped, if_there, walk};
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
@@ -36,11 +36,11 @@ struct Entry {
 pub(crate) fn group_number(group: &str) -> Result<u32, MountError> {
     match group.parse() {
         Ok(number) if number != NO_GROUP => Ok(number),
-        _ => Err(MountError::Invalid {
-            what: "volume_mount_group".to_owned(),
-            reason: "it is not a group number".to_owned(),
-            blame: Blame::Of(Owner::Request),
-        }),
+        _ => Err(MountError::invalid(
+            "volume_mount_group",
+            "it is not a group number",
+            Blame::Of(Owner::Request),
+        )),
     }
 }
 
@@ -64,16 +64,13 @@ fn change_all(root: &OwnedFd, group: u32) -> Result<(), MountError> {
         // With these flags, opening a device or a named pipe has no side effect, and a link itself is opened.
         let flags = OFlags::PATH | OFlags::NOFOLLOW;
         let Some(opened) = if_there(open_confined(directory, name, flags))? else {
-            return Ok(Next::Pass);
+            return Ok(false);
         };
         let found = Entry::of(&opened)?;
         if !found.is_as_wanted(group) {
             found.give(&opened, group)?;
         }
-        Ok(match found.kind {
-            FileType::Directory => Next::Enter,
-            _ => Next::Pass,
-        })
+        Ok(found.kind == FileType::Directory)
     };
     walk(root, change).map_err(|Stopped { path, errno }| failed(&path, errno))
 }
@@ -123,10 +120,10 @@ fn failed(path: &[u8], errno: Errno) -> MountError {
     let path = String::from_utf8_lossy(path);
     let what = format!("directory `{}` of the volume", shown(&path));
     if errno == Errno::NAMETOOLONG {
-        return MountError::Unusable {
+        return MountError::unusable(
             what,
-            reason: "it lies deeper than 4095 bytes of path can say, so its group cannot be changed; move it up, or do without `volume_mount_group`".to_owned(),
-        };
+            "it lies deeper than 4095 bytes of path can say, so its group cannot be changed; move it up, or do without `volume_mount_group`",
+        );
     }
     kernel("change of group", what, errno)
 }

@@ -1,7 +1,7 @@
 //! The health of a volume on this node (CSI 1.13, NodeGetVolumeHealth): what journal and kernel show at each path of the volume.
 //!
 //! It only reads and holds no claim, so a mount that changes meanwhile is left out of the answer. It accesses storage with the deadline and on the
-//! threads of statistics, so it does not delay a teardown. `facts` collects the state, `findings` interprets it.
+//! threads of statistics, so it does not delay a teardown.
 
 mod facts;
 mod findings;
@@ -11,12 +11,12 @@ use crate::failure::shown;
 use crate::journal::{Entry, Progress, Shows};
 use crate::node::{Node, volume_words};
 use crate::plan::{self, CheckedSource};
-use crate::stats::{not_here, not_mounted, recorded_path, unanswered_words};
+use crate::stats::{not_here, not_mounted, recorded_path};
 use crate::stats_cache::ANSWER_WITHIN;
-use findings::findings;
+use findings::Finding;
 use std::sync::Arc;
 use std::time::Instant;
-use wasmount_core::health::{Health, HealthStatus, merged};
+use wasmount_core::health::{Health, merged};
 use wasmount_core::mounter::{HealthQuery, MountError, VolumeKey};
 
 /// A path at which a volume is settled: staged or published.
@@ -44,10 +44,9 @@ impl Node {
             place.cloned().ok_or_else(|| not_mounted(key, path))
         };
         match (publish_path, staging_path) {
-            (Some(target), None) => Ok(vec![at(target)?]),
             // The client gives the staging path that the volume would have, if the driver has a stage step.
-            (Some(target), Some(staging)) => {
-                let staged = at(staging).ok();
+            (Some(target), staging) => {
+                let staged = staging.and_then(|staging| at(staging).ok());
                 Ok([at(target)?].into_iter().chain(staged).collect())
             }
             (None, Some(staging)) => Ok(vec![at(staging)?]),
@@ -91,21 +90,15 @@ pub(crate) async fn health(
     for place in places()? {
         let question = {
             let (node, place) = (node.clone(), place.clone());
-            move || node.facts(&place)
+            move || node.findings(&place)
         };
         let what = format!("{} at {}", volume_words(key), shown(&place.path));
         let answer = node.ask_storage(&key.driver, &place.path, question);
-        let facts = answer.await?;
-        let is_over = facts.is_none() || asked_at.elapsed() >= ANSWER_WITHIN;
-        let findings = match facts {
-            Some(facts) => findings(&what, &facts),
-            None => vec![Health {
-                status: HealthStatus::Inaccessible,
-                reason: "NotAnswering".to_owned(),
-                message: format!("{what}: {}", unanswered_words()),
-            }],
-        };
-        found.push((place, findings));
+        let findings = answer.await?;
+        let is_over = findings.is_none() || asked_at.elapsed() >= ANSWER_WITHIN;
+        let findings = findings.unwrap_or_else(|| vec![Finding::NotAnswering]);
+        let findings = findings.into_iter().map(|it| it.health(&what));
+        found.push((place, findings.collect::<Vec<_>>()));
         // The other paths of the volume lie on the same storage.
         if is_over {
             break;

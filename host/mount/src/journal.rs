@@ -11,7 +11,7 @@ use crate::block::BlockRecord;
 use crate::hexadecimal::hex;
 use crate::observe::Identity;
 use crate::plan::label::Label;
-use crate::records::{Lasting, Record, Records};
+use crate::records::{Record, Records};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -124,7 +124,9 @@ pub(crate) struct RecordedCapability {
 impl Record for Entry {
     const SCHEMA: u32 = SCHEMA;
     const DIRECTORY: &'static str = DIRECTORY;
-    const LASTING: Lasting = Lasting::Process;
+    const KIND: (&'static str, &'static str) = ("journal", "run");
+    const NAME: &'static str = "the mount journal";
+    const IS_SYNCED: bool = false;
 
     fn empty(key: VolumeKey) -> Self {
         Self {
@@ -141,10 +143,6 @@ impl Record for Entry {
 
     fn key(&self) -> &VolumeKey {
         &self.key
-    }
-
-    fn is_empty(&self) -> bool {
-        self.stage.is_none() && self.targets.is_empty()
     }
 }
 

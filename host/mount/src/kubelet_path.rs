@@ -1,4 +1,4 @@
-//! Parses the paths that kubelet makes for CSI volumes (kubernetes pkg/volume/csi: csi_attacher.go, csi_mounter.go, csi_block.go).
+//! Recognises the paths that kubelet makes for CSI volumes (kubernetes pkg/volume/csi: csi_attacher.go, csi_mounter.go, csi_block.go).
 //!
 //! Below kubelet's root directory the mounter accepts no other paths. The same directory contains other drivers' volumes, pods' secrets and kubelet's
 //! own keys, and a compromised serving process would mount over them.
@@ -18,52 +18,21 @@ pub(crate) enum Purpose {
     Unpublish,
 }
 
-/// A path below kubelet's root directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum KubeletPath<'p> {
-    /// `plugins/kubernetes.io/csi/<driver>/<hash of the volume handle>/globalmount`
-    GlobalMount { driver: &'p str },
-    /// `plugins/kubernetes.io/csi/pv/<volume>/globalmount`, used before Kubernetes 1.24.
-    EarlierGlobalMount,
-    /// `plugins/kubernetes.io/csi/volumeDevices/staging/<volume>`
-    DeviceStaging,
-    /// `pods/<pod>/volumes/kubernetes.io~csi/<volume>/mount`
-    PodMount,
-    /// `plugins/kubernetes.io/csi/volumeDevices/publish/<volume>/<pod>`
-    DevicePublish,
-}
-
-impl<'p> KubeletPath<'p> {
-    /// Parses a path relative to kubelet's root directory. `None`: kubelet makes no such path for CSI.
-    pub(crate) fn parse(below: &'p Path) -> Option<Self> {
-        let parts: Option<Vec<_>> = below.iter().map(|part| part.to_str()).collect();
-        match parts?.as_slice() {
-            ["pods", _, "volumes", "kubernetes.io~csi", _, "mount"] => Some(Self::PodMount),
-            ["plugins", "kubernetes.io", "csi", rest @ ..] => match rest {
-                [driver, hash, "globalmount"] if is_hash(hash) => {
-                    Some(Self::GlobalMount { driver })
-                }
-                ["pv", _, "globalmount"] => Some(Self::EarlierGlobalMount),
-                ["volumeDevices", "staging", _] => Some(Self::DeviceStaging),
-                ["volumeDevices", "publish", _, _] => Some(Self::DevicePublish),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-
-    /// Whether kubelet uses this path in such a call of this driver.
-    pub(crate) fn is_for(&self, purpose: Purpose, driver: &DriverName) -> bool {
-        match self {
-            Self::GlobalMount { driver: named } => {
-                matches!(purpose, Purpose::Stage | Purpose::Unstage) && *named == driver.as_str()
-            }
-            Self::EarlierGlobalMount => purpose == Purpose::Unstage,
-            Self::DeviceStaging => matches!(purpose, Purpose::Stage | Purpose::Unstage),
-            Self::PodMount | Self::DevicePublish => {
-                matches!(purpose, Purpose::Publish | Purpose::Unpublish)
-            }
-        }
+/// Whether kubelet uses a path, relative to its root directory, in such a call of this driver.
+pub(crate) fn is_used(below: &Path, purpose: Purpose, driver: &DriverName) -> bool {
+    let is_of_stage = matches!(purpose, Purpose::Stage | Purpose::Unstage);
+    let parts: Option<Vec<_>> = below.iter().map(|part| part.to_str()).collect();
+    match parts.as_deref() {
+        Some(["pods", _, "volumes", "kubernetes.io~csi", _, "mount"]) => !is_of_stage,
+        Some(["plugins", "kubernetes.io", "csi", rest @ ..]) => match rest {
+            [name, hash, "globalmount"] if is_hash(hash) => is_of_stage && *name == driver.as_str(),
+            // Used before Kubernetes 1.24.
+            ["pv", _, "globalmount"] => purpose == Purpose::Unstage,
+            ["volumeDevices", "staging", _] => is_of_stage,
+            ["volumeDevices", "publish", _, _] => !is_of_stage,
+            _ => false,
+        },
+        _ => false,
     }
 }
 
@@ -81,9 +50,8 @@ mod tests {
 
     fn purposes(path: &str, driver: &str) -> Vec<Purpose> {
         let driver = DriverName::parse(driver).unwrap();
-        let parsed = KubeletPath::parse(Path::new(path));
         let all = [Stage, Unstage, Publish, Unpublish].into_iter();
-        all.filter(|it| parsed.as_ref().is_some_and(|at| at.is_for(*it, &driver)))
+        all.filter(|it| is_used(Path::new(path), *it, &driver))
             .collect()
     }
 

@@ -17,8 +17,10 @@ use wasmount_core::mounter::{MountError, VolumeKey};
 const FILE_NAME: &str = "vol_data.json";
 /// Maximum number of bytes that are read; kubelet writes some hundred.
 const FILE_BYTES: u64 = 64 << 10;
-/// The last component of a target and of a staging path of a mounted volume. The record lies in the same directory.
-const MOUNT_NAMES: [&str; 2] = ["mount", "globalmount"];
+/// The last component of a target of a mounted volume. The record lies in the same directory.
+const MOUNT: &str = "mount";
+/// The same for a staging path.
+const GLOBAL_MOUNT: &str = "globalmount";
 /// The directory above kubelet's paths of raw block volumes.
 const DEVICES_NAME: &str = "volumeDevices";
 
@@ -62,20 +64,17 @@ fn recorded(roots: &Roots, path: &str) -> Option<VolumeData> {
 
 /// The path of kubelet's record for a path in one of its forms.
 fn record_of(path: &Path) -> Option<PathBuf> {
-    let name = path.file_name()?.to_str()?;
-    let parent = path.parent()?;
-    if MOUNT_NAMES.contains(&name) {
-        return Some(parent.join(FILE_NAME));
+    let parts: Option<Vec<_>> = path.iter().map(|part| part.to_str()).collect();
+    match parts?.as_slice() {
+        [.., MOUNT | GLOBAL_MOUNT] => Some(path.with_file_name(FILE_NAME)),
+        [devices @ .., "staging", volume] | [devices @ .., "publish", volume, _]
+            if devices.ends_with(&[DEVICES_NAME]) =>
+        {
+            let devices: PathBuf = devices.iter().collect();
+            Some(devices.join(volume).join("data").join(FILE_NAME))
+        }
+        _ => None,
     }
-    // volumeDevices/staging/<volume>, volumeDevices/publish/<volume>/<pod>
-    let (kind, volume) = match parent.file_name()?.to_str()? {
-        "staging" => (parent, name),
-        volume => (parent.parent()?, volume),
-    };
-    let devices = kind.parent()?;
-    let is_kubelets = matches!(kind.file_name()?.to_str()?, "staging" | "publish")
-        && devices.file_name()?.to_str()? == DEVICES_NAME;
-    is_kubelets.then(|| devices.join(volume).join("data").join(FILE_NAME))
 }
 
 fn read(roots: &Roots, record: &Path) -> Option<VolumeData> {

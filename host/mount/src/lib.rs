@@ -53,7 +53,6 @@ mod ownership;
 mod plan;
 mod pool;
 mod pool_places;
-mod prepared_mount;
 mod publish;
 mod records;
 mod recovery;

@@ -1,6 +1,7 @@
 //! `Mounter` in this process: each request runs on a thread of its driver's budget. `wasmount mounter` serves the same interface on a socket.
 
 use crate::durable::Durable;
+use crate::exclusive::Claims;
 use crate::failure::MountSetupError;
 use crate::freeze::Freezer;
 use crate::health;
@@ -12,11 +13,11 @@ use crate::pool_places::{self, OverlappingPools, PoolPlaces};
 use crate::roots::{PathRoot, Roots};
 use crate::stats;
 use crate::stats_cache::StatsCache;
-use crate::threads::{self, Budgets};
+use crate::threads::{self, Budgets, Lane};
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use wasmount_core::document::Grants;
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::{
@@ -79,7 +80,7 @@ impl LocalMounter {
             durable: Durable::open(&config.state_dir)?,
             stats_cache: StatsCache::default(),
             budgets: Budgets::new(config.threads_per_driver),
-            preparing: Mutex::default(),
+            preparing: Claims::new(),
         });
         // The journal is locked, so no other host uses the run directory.
         let freezer = Arc::new(Freezer::open(&config.run_dir)?);
@@ -156,10 +157,12 @@ impl LocalMounter {
             let served = self.pools.read().unwrap_or_else(PoisonError::into_inner);
             served.granted.get(driver).cloned()
         };
-        let pools = granted.ok_or_else(|| MountError::NotGranted {
-            step: "pool".to_owned(),
-            reason: format!("driver {driver} has no backend document on this node"),
-            blame: Blame::Of(Owner::Administrator),
+        let pools = granted.ok_or_else(|| {
+            MountError::not_granted(
+                "pool",
+                format!("driver {driver} has no backend document on this node"),
+                Blame::Of(Owner::Administrator),
+            )
         })?;
         pools.serve(&self.node.budgets.of(driver), call).await
     }
@@ -178,39 +181,42 @@ impl Mounter for LocalMounter {
         let set_up = |key: &VolumeKey| self.node.budgets.of(&key.driver).set_up;
         // Also used for requests that precede a teardown or any set-up: they do not wait for storage.
         let tear_down = |driver: &DriverName| self.node.budgets.of(driver).tear_down;
-        let (lane, job) = match request {
-            Request::Stage(it) => (set_up(&it.key), job(move |node| node.stage(&it).map(done))),
+        let (lane, job): (Lane, Job) = match request {
+            Request::Stage(it) => (
+                set_up(&it.key),
+                Box::new(move |node| node.stage(&it).map(done)),
+            ),
             Request::Publish(it) => (
                 set_up(&it.key),
-                job(move |node| node.publish(&it).map(done)),
+                Box::new(move |node| node.publish(&it).map(done)),
             ),
             Request::Unstage(it) => (
                 tear_down(&it.key.driver),
-                job(move |node| node.unstage(&it).map(done)),
+                Box::new(move |node| node.unstage(&it).map(done)),
             ),
             Request::Unpublish(it) => (
                 tear_down(&it.key.driver),
-                job(move |node| node.unpublish(&it).map(done)),
+                Box::new(move |node| node.unpublish(&it).map(done)),
             ),
             Request::Recover(key) => (
                 tear_down(&key.driver),
-                job(move |node| node.recover(&key).map(done)),
+                Box::new(move |node| node.recover(&key).map(done)),
             ),
             Request::Staged(it) => (
                 tear_down(&it.key.driver),
-                job(move |node| node.staged(&it).map(Response::Staged)),
+                Box::new(move |node| node.staged(&it).map(Response::Staged)),
             ),
             Request::Notes(key) => (
                 tear_down(&key.driver),
-                job(move |node| Ok(Response::Notes(node.notes(&key)))),
+                Box::new(move |node| Ok(Response::Notes(node.notes(&key)))),
             ),
             Request::Unsettled(driver) => (
                 tear_down(&driver),
-                job(move |node| node.unsettled(&driver).map(Response::Unsettled)),
+                Box::new(move |node| node.unsettled(&driver).map(Response::Unsettled)),
             ),
             Request::VolumesInUse(driver) => (
                 tear_down(&driver),
-                job(move |node| node.volumes_in_use(&driver).map(Response::VolumesInUse)),
+                Box::new(move |node| node.volumes_in_use(&driver).map(Response::VolumesInUse)),
             ),
             Request::UnsharedRoots => {
                 let node = self.node.clone();
@@ -233,10 +239,6 @@ impl Mounter for LocalMounter {
 
 /// The part of a blocking request that runs on a thread of its driver.
 type Job = Box<dyn FnOnce(&Node) -> Result<Response, MountError> + Send>;
-
-fn job(run: impl FnOnce(&Node) -> Result<Response, MountError> + Send + 'static) -> Job {
-    Box::new(run)
-}
 
 fn done((): ()) -> Response {
     Response::Done

@@ -5,7 +5,6 @@
 
 use crate::block::DeviceNumber;
 use crate::failure::io;
-use rustix::fs::FileType;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -140,9 +139,7 @@ pub(crate) fn number_of(path: &Path) -> Option<DeviceNumber> {
     if !path.starts_with(DEVICES) {
         return None;
     }
-    let status = rustix::fs::stat(path).ok()?;
-    let is_block = FileType::from_raw_mode(status.st_mode) == FileType::BlockDevice;
-    is_block.then(|| DeviceNumber::of_raw(status.st_rdev))
+    DeviceNumber::of_node(&rustix::fs::stat(path).ok()?)
 }
 
 fn text(word: &[u8]) -> Option<String> {

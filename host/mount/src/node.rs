@@ -3,6 +3,7 @@
 //! The calls are in `stage`, `publish`, `teardown`, `recovery`, `stats` and `health`; this file has the code that several of them need.
 
 use crate::durable::Durable;
+use crate::exclusive::{Claim, Claims};
 use crate::failure::{kernel, shown};
 use crate::journal::{Entry, Journal};
 use crate::kubelet_path::Purpose;
@@ -12,9 +13,9 @@ use crate::roots::{CheckedPath, Location, Roots};
 use crate::stats_cache::StatsCache;
 use crate::threads::Budgets;
 use rustix::fs::{Dir, FileType, Mode, OFlags, openat};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 use wasmount_core::document::Grants;
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::{DriverName, NodePath};
@@ -30,16 +31,7 @@ pub(crate) struct Node {
     pub(crate) stats_cache: StatsCache,
     pub(crate) budgets: Budgets,
     /// Volumes without a stage step that are being set up: their publishes share the volume's claim.
-    pub(crate) preparing: Mutex<BTreeSet<VolumeKey>>,
-}
-
-/// The only publish that sets a volume up, until it is dropped.
-pub(crate) struct Alone<'n>(&'n Node, VolumeKey);
-
-impl Drop for Alone<'_> {
-    fn drop(&mut self) {
-        self.0.preparing().remove(&self.1);
-    }
+    pub(crate) preparing: Claims<VolumeKey>,
 }
 
 /// What exists at the path of a new mount.
@@ -90,20 +82,9 @@ impl Node {
     }
 
     /// Excludes other publishes of a volume while it is set up. Their clients try again.
-    pub(crate) fn alone(&self, key: &VolumeKey) -> Result<Alone<'_>, MountError> {
-        if self.preparing().insert(key.clone()) {
-            return Ok(Alone(self, key.clone()));
-        }
-        Err(MountError::UnderWay {
-            what: format!("another publish of {}", volume_words(key)),
-        })
-    }
-
-    fn preparing(&self) -> MutexGuard<'_, BTreeSet<VolumeKey>> {
-        // Each change is a single step, so the data is consistent even after a panic of a thread.
-        self.preparing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn alone(&self, key: &VolumeKey) -> Result<Claim<'_, VolumeKey>, MountError> {
+        let other = || MountError::under_way(format!("another publish of {}", volume_words(key)));
+        self.preparing.claim(key.clone()).ok_or_else(other)
     }
 
     /// The mount at a path, if it has this root. A failed check is an error and does not mean no.

@@ -116,8 +116,8 @@ pub(crate) fn identity(descriptor: impl AsFd, what: impl Display) -> Result<Iden
 pub(crate) fn is_removed(directory: impl AsFd) -> Result<bool, Errno> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
     let found = statx(directory, c"", flags, StatxFlags::NLINK)?;
-    let is_told = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::NLINK);
-    Ok(is_told && found.stx_nlink == 0)
+    let is_reported = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::NLINK);
+    Ok(is_reported && found.stx_nlink == 0)
 }
 
 /// The number of the mount that contains a descriptor, as in the mount table.

@@ -7,7 +7,6 @@
 use crate::block::loop_device::{self, Attached};
 use crate::block::{BlockRecord, DeviceNumber, node_device};
 use crate::failure::kernel;
-use crate::journal::Entry;
 use crate::kubelet_record;
 use crate::mountinfo::{self, MountLine};
 use crate::node::{Node, volume_words};
@@ -15,19 +14,11 @@ use crate::observe::mount_id;
 use crate::plan::filesystem::is_source_granted;
 use crate::roots::{CheckedPath, open_root, real_path};
 use crate::source::files::FILES_NAME;
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::slice;
 use wasmount_core::document::{FilesystemGrant, Grants};
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::DriverName;
-
-/// The mounts of a driver's pools, according to the mount table.
-pub(crate) struct Shown {
-    /// Trees of the requested pool, relative to it.
-    pub(crate) trees: Vec<String>,
-    /// The driver's own records contain every mount of its pools. From now on the records alone are sufficient, because this host records its mounts.
-    pub(crate) is_recorded: bool,
-}
 
 /// A raw block device that a volume left attached.
 pub(crate) struct Kept {
@@ -130,12 +121,6 @@ impl Node {
         Ok(granted.collect())
     }
 
-    /// Whether the file behind a loop device lies in one of the driver's pools.
-    fn lies_in_pool(&self, key: &VolumeKey, device: DeviceNumber) -> Result<bool, MountError> {
-        let own = OwnSources::of(&self.grants_of(&key.driver), &mountinfo::read()?);
-        Ok(loop_device::backing_path(device).is_some_and(|file| own.hold_file(&file)))
-    }
-
     /// Loop devices that an earlier driver of the same name left below a target: attached by `losetup` without our tag, on an image of a pool. Their
     /// nodes are mounted at a target that no record names, and kubelet's record assigns it to this volume. If such a device stayed attached, no later
     /// stage could use its image.
@@ -150,31 +135,20 @@ impl Node {
         }
         let point = path.in_mount_table()?;
         let table = mountinfo::read()?;
-        let devices: Vec<DeviceNumber> = table
+        let own = OwnSources::of(&self.grants_of(&key.driver), &table);
+        let there = table
             .iter()
-            .filter(|line| Some(&line.mount_point) == point.as_ref())
-            .filter_map(|line| line.shown_device())
-            .collect();
+            .filter(|line| Some(&line.mount_point) == point.as_ref());
         let mut left = Vec::new();
-        for device in devices {
+        for device in there.filter_map(|line| line.shown_device()) {
             if let Some(attached) = loop_device::status(device)?
                 && attached.tag.is_none()
-                && self.lies_in_pool(key, device)?
+                && loop_device::backing_path(device).is_some_and(|file| own.hold_file(&file))
             {
                 left.push(attached.record());
             }
         }
         Ok(left)
-    }
-
-    /// Releases the devices of which no mount is left.
-    pub(crate) fn release_earlier(&self, devices: &[BlockRecord]) -> Result<(), MountError> {
-        for device in devices {
-            if !mountinfo::is_shown(device.number)? {
-                loop_device::release(device)?;
-            }
-        }
-        Ok(())
     }
 
     /// Refuses to unstage, without a record, a volume that is also mounted elsewhere: according to the mount table, a pod uses it.
@@ -219,41 +193,20 @@ impl Node {
         Ok(elsewhere.map(|line| line.mount_point.clone()).collect())
     }
 
-    /// The mounts of one of a driver's pools, from the mount table and the loop devices alone.
-    pub(crate) fn shown(&self, driver: &DriverName, pool: &str) -> Result<Shown, MountError> {
+    /// Trees and images of one of a driver's pools that are mounted, relative to the pool: from the mount table and the loop devices alone.
+    pub(crate) fn shown(&self, driver: &DriverName, pool: &str) -> Result<Vec<String>, MountError> {
         let table = mountinfo::read()?;
-        let grants = self.grants_of(driver);
-        let own = OwnSources::of(&grants, &table);
-        let entries = self.journal.of_driver(driver);
-        let is_recorded = |record: BlockRecord| {
-            let mut blocks = entries.iter().flat_map(Entry::blocks);
-            blocks.any(|block| block == record)
-        };
-        // Only records of this driver: another driver may have a pool inside or around this one.
-        let mounts = entries.iter().flat_map(Entry::mounts);
-        let paths: HashSet<_> = mounts.map(|(path, _)| Path::new(path)).collect();
-        let has_record = |line: &MountLine| paths.contains(line.mount_point.as_path());
-        let asked = match grants.pools.get(pool) {
+        let root = match self.grants_of(driver).pools.get(pool) {
             Some(grant) => PoolRoot::find(&grant.path, &table)?,
             None => None,
         };
-        let mut shown = Shown {
-            trees: asked
-                .iter()
-                .flat_map(|root| table.iter().filter_map(|line| root.tree(line)))
-                .collect(),
-            is_recorded: table
-                .iter()
-                .filter(|line| own.pools.iter().any(|root| root.holds(line)))
-                .all(has_record),
+        let Some(root) = root else {
+            return Ok(Vec::new());
         };
-        for attached in loop_device::attached_below(&own.directories())? {
-            let Some(image) = loop_device::backing_path(attached.number) else {
-                continue;
-            };
-            let place = asked.iter().find_map(|root| root.place_of(&image));
-            shown.trees.extend(place);
-            shown.is_recorded &= !own.hold_file(&image) || is_recorded(attached.record());
+        let mut shown: Vec<_> = table.iter().filter_map(|line| root.tree(line)).collect();
+        for attached in loop_device::attached_below(slice::from_ref(&root.directory))? {
+            let image = loop_device::backing_path(attached.number);
+            shown.extend(image.and_then(|image| root.place_of(&image)));
         }
         Ok(shown)
     }

@@ -11,20 +11,19 @@ pub(crate) mod own_options;
 pub(crate) mod tmpfs;
 
 use crate::confine::PoolPath;
-use crate::failure::{invalid, kernel, not_granted, shown, unsupported};
+use crate::failure::{kernel, shown};
 use crate::fs_type::{BlockFilesystem, FsType, StorageAccess};
 use crate::group::group_number;
 use device::CheckedDevice;
 use files::CheckedFiles;
 use filesystem::{CheckedFilesystem, FilesystemStep};
 use label::{Label, is_label};
-use options::{Allowed, CheckedOptions, MountFlags, Words};
+use options::{Allowed, CheckedOptions, MountFlags, RequestedOptions};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use tmpfs::CheckedTmpfs;
-use wasmount_core::document::{FilesystemGrant, Grants, PoolGrant};
+use wasmount_core::document::{FilesystemGrant, Grants};
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 use wasmount_core::plan::{Plan, Source};
@@ -53,7 +52,8 @@ pub(crate) enum CheckedSource {
     Image(PoolPlace, Form),
     Device(CheckedDevice, Form),
     Filesystem(CheckedFilesystem),
-    Tmpfs(CheckedTmpfs),
+    /// With these options, as names and values.
+    Tmpfs(Vec<(String, String)>),
     Files(CheckedFiles),
 }
 
@@ -100,27 +100,25 @@ pub(crate) fn check(
     let group = wanted.and_then(|access| access.volume_mount_group.as_deref());
     let file_system = || {
         let reason = format!("a volume of step `{step}` is a file system, not a block device");
-        let block = || invalid("volume_capability", reason, Blame::Of(Owner::Request));
+        let block = || MountError::invalid("volume_capability", reason, Blame::Of(Owner::Request));
         wanted.ok_or_else(block)
     };
     let (source, flags) = match &plan.source {
         Source::Directory { pool, path } => {
-            let grant = granted_pool(step, grants, pool)?;
+            let (place, granted) = pool_place(step, grants, pool, path)?;
             // A tree lies on the file system of the pool, whose options cannot be chosen for the tree.
             let allowed = Allowed {
                 step,
-                granted: &grant.mount_options,
+                granted,
                 fs_type: None,
                 labels: None,
             };
-            let checked = allowed.check(&words(plan, file_system()?)?)?;
-            let place = pool_place(step, pool, path, grant)?;
+            let checked = allowed.check(&requested_options(plan, file_system()?)?)?;
             (CheckedSource::Directory(place), checked.flags)
         }
         Source::Image { pool, path } => {
-            let grant = granted_pool(step, grants, pool)?;
-            let place = pool_place(step, pool, path, grant)?;
-            let (form, flags) = form(plan, wanted, &grant.mount_options, grants)?;
+            let (place, granted) = pool_place(step, grants, pool, path)?;
+            let (form, flags) = form(plan, wanted, granted, grants)?;
             (CheckedSource::Image(place, form), flags)
         }
         Source::Device { facts, wait_ms } => {
@@ -141,14 +139,14 @@ pub(crate) fn check(
                 options,
                 secret_options,
             };
-            let words = words(plan, file_system()?)?;
-            let (filesystem, flags) = filesystem::check(&step, words, group, grants)?;
+            let requested = requested_options(plan, file_system()?)?;
+            let (filesystem, flags) = filesystem::check(&step, requested, group, grants)?;
             (CheckedSource::Filesystem(filesystem), flags)
         }
         Source::Tmpfs { size_bytes } => {
-            let words = words(plan, file_system()?)?;
-            let (tmpfs, flags) = tmpfs::check(*size_bytes, &words, group, grants)?;
-            (CheckedSource::Tmpfs(tmpfs), flags)
+            let requested = requested_options(plan, file_system()?)?;
+            let (options, flags) = tmpfs::check(*size_bytes, &requested, group, grants)?;
+            (CheckedSource::Tmpfs(options), flags)
         }
         Source::Files { files } => {
             // Files lie on their own file system, of which only the label can be chosen.
@@ -158,8 +156,8 @@ pub(crate) fn check(
                 fs_type: None,
                 labels: Some(grants.selinux_mount),
             };
-            let checked = allowed.check(&words(plan, file_system()?)?)?;
-            let files = files::check(files)?.with_options(checked.own);
+            let checked = allowed.check(&requested_options(plan, file_system()?)?)?;
+            let files = files::check(files, checked.own)?;
             (CheckedSource::Files(files), checked.flags)
         }
     };
@@ -176,9 +174,7 @@ impl PoolPlace {
     /// The error of a system call on the place. An error number may mean that the path itself is not acceptable.
     pub(crate) fn failed(&self, operation: &str, errno: Errno) -> MountError {
         match errno {
-            Errno::NOENT => MountError::NotFound {
-                what: self.to_string(),
-            },
+            Errno::NOENT => MountError::not_found(self),
             Errno::NOTDIR => self.refuse("it is not a directory, or leads through a file"),
             Errno::LOOP => self.refuse("it leads through a symbolic link"),
             Errno::XDEV => self.refuse("it leads into another mount"),
@@ -188,7 +184,7 @@ impl PoolPlace {
     }
 
     pub(crate) fn refuse(&self, reason: &str) -> MountError {
-        invalid(self.to_string(), reason, Blame::Of(Owner::Content))
+        MountError::invalid(self, reason, Blame::Of(Owner::Content))
     }
 }
 
@@ -200,7 +196,7 @@ impl fmt::Display for PoolPlace {
 
 /// The file system that the client requests. `None`: a raw block device.
 fn wanted(capability: &VolumeCapability) -> Result<Option<&MountAccess>, MountError> {
-    let unknown = |what: String| Err(unsupported(what, "this host does not know it"));
+    let unknown = |what: String| Err(MountError::unsupported(what, "this host does not know it"));
     if let AccessMode::Other(number) = capability.access_mode {
         return unknown(format!("access mode {number}"));
     }
@@ -222,7 +218,10 @@ fn storage_access(capability: &VolumeCapability, readonly: bool) -> StorageAcces
 
 /// The mount options of plan and request. Trees, tmpfs and network file systems have a fixed type, so the type in the request is ignored (storage
 /// classes often name one without need). It must be a valid type name all the same.
-fn words<'w>(plan: &'w Plan, access: &'w MountAccess) -> Result<Words<'w>, MountError> {
+fn requested_options<'w>(
+    plan: &'w Plan,
+    access: &'w MountAccess,
+) -> Result<RequestedOptions<'w>, MountError> {
     for fs_type in [&access.fs_type, &plan.default_fs_type]
         .into_iter()
         .flatten()
@@ -231,11 +230,11 @@ fn words<'w>(plan: &'w Plan, access: &'w MountAccess) -> Result<Words<'w>, Mount
     }
     let label = Label::of_flags(&access.mount_flags).map_err(|rule| {
         let reason = format!("it {rule}");
-        invalid("mount option `context`", reason, Blame::Of(Owner::Request))
+        MountError::invalid("mount option `context`", reason, Blame::Of(Owner::Request))
     })?;
     let asked = access.mount_flags.iter().filter(|flag| !is_label(flag));
     let options = plan.mount_options.iter().chain(asked);
-    Ok(Words {
+    Ok(RequestedOptions {
         options: options.map(String::as_str).collect(),
         label,
     })
@@ -254,7 +253,7 @@ fn form(
         let is_read_only = plan.mount_options.iter().any(|option| option == "ro");
         return Ok((Form::Raw, MountFlags::of_device().read_only(is_read_only)));
     };
-    let words = words(plan, access)?;
+    let requested = requested_options(plan, access)?;
     let named = access.fs_type.as_deref();
     let (wanted, is_named) = match named.or(plan.default_fs_type.as_deref()) {
         Some(name) => (block_fs_type(name)?, named.is_some()),
@@ -267,7 +266,7 @@ fn form(
             fs_type: Some(fs_type.name()),
             labels: Some(grants.selinux_mount),
         };
-        allowed.check(&words)
+        allowed.check(&requested)
     };
     let CheckedOptions { flags, own } = of_type(wanted)?;
     // A device that already has another type keeps it, if the options are valid for that type as well.
@@ -306,26 +305,14 @@ fn check_fs_type(fs_type: &str) -> Result<(), MountError> {
         return Ok(());
     }
     let reason = "it is not the name of a file system type";
-    Err(invalid("fs_type", reason, Blame::word(fs_type)))
+    Err(MountError::invalid("fs_type", reason, Blame::word(fs_type)))
 }
 
 fn block_fs_type(name: &str) -> Result<FsType, MountError> {
     FsType::parse(name).ok_or_else(|| {
         let names = FsType::ALL.map(FsType::name).join(", ");
         let reason = format!("`{name}` is not made by this host; it makes {names}");
-        invalid("fs_type", reason, Blame::word(name))
-    })
-}
-
-fn granted_pool<'g>(
-    step: &str,
-    grants: &'g Grants,
-    pool: &str,
-) -> Result<&'g PoolGrant, MountError> {
-    grants.pools.get(pool).ok_or_else(|| {
-        let name = shown(pool);
-        let reason = format!("pool `{name}` is not in `grants.pools` of the backend document");
-        not_granted(step, reason, Blame::word(pool))
+        MountError::invalid("fs_type", reason, Blame::word(name))
     })
 }
 
@@ -341,25 +328,32 @@ fn granted_type<'g>(
         .ok_or_else(|| {
             let reason =
                 format!("type `{fs_type}` is not in `grants.filesystems` of the backend document");
-            not_granted(step, reason, blame)
+            MountError::not_granted(step, reason, blame)
         })
 }
 
-fn pool_place(
+/// A place in a granted pool, and the mount options that are granted there.
+fn pool_place<'g>(
     step: &str,
+    grants: &'g Grants,
     pool: &str,
     path: &str,
-    grant: &PoolGrant,
-) -> Result<PoolPlace, MountError> {
+) -> Result<(PoolPlace, &'g [String]), MountError> {
+    let grant = grants.pools.get(pool).ok_or_else(|| {
+        let name = shown(pool);
+        let reason = format!("pool `{name}` is not in `grants.pools` of the backend document");
+        MountError::not_granted(step, reason, Blame::word(pool))
+    })?;
     let path = PoolPath::parse(path).map_err(|fault| {
         let what = format!("path of step `{step}`");
-        invalid(what, fault.to_string(), Blame::word(path))
+        MountError::invalid(what, fault, Blame::word(path))
     })?;
-    Ok(PoolPlace {
+    let place = PoolPlace {
         pool: pool.to_owned(),
         directory: grant.path.clone(),
         path,
-    })
+    };
+    Ok((place, &grant.mount_options))
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 
 mod copies;
 mod copy;
-mod copy_request;
 mod directory;
 mod extents;
 mod group_move;
@@ -20,18 +19,18 @@ mod promise;
 mod trash;
 mod users;
 
+use crate::exclusive::locked;
 use crate::failure::shown;
 use crate::freeze::Freezer;
 use crate::threads::Threads;
-use copies::{Claim, Waiting};
+use copies::{Claim, CopyRequest, Pair, Waiting};
 use copy::Job;
-use copy_request::{CopyRequest, Pair};
 use handle::Pool;
 pub(crate) use open::refuse_leaving;
 use place::Place;
 use rustix::fs::FileType;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use wasmount_core::document::PoolGrant;
 use wasmount_core::fault::Blame;
 use wasmount_core::mounter::MountError;
@@ -47,8 +46,6 @@ pub(crate) trait InUse: Send + Sync {
 pub(crate) struct Pools {
     granted: BTreeMap<String, Granted>,
     freezer: Arc<Freezer>,
-    /// All drivers of this process can query it while this lives.
-    _in_use: Arc<dyn InUse>,
 }
 
 /// The result of the part of a call that is done at once.
@@ -62,7 +59,8 @@ struct Granted {
     grant: PoolGrant,
     /// Opened at the first call that needs it: a pool that cannot be opened must not affect others.
     open: Mutex<Option<Arc<Pool>>>,
-    found: users::Found,
+    /// All drivers of this process can query it while this lives.
+    user: Arc<users::User>,
 }
 
 impl Pools {
@@ -72,18 +70,17 @@ impl Pools {
         in_use: Arc<dyn InUse>,
         freezer: Arc<Freezer>,
     ) -> Self {
-        let granted = |(name, grant): (&String, &PoolGrant)| {
+        let granted = grants.iter().map(|(name, grant)| {
             let granted = Granted {
                 grant: grant.clone(),
-                found: users::add(name, &grant.path, Arc::downgrade(&in_use)),
+                user: users::add(name, &grant.path, Arc::clone(&in_use)),
                 open: Mutex::default(),
             };
             (name.clone(), granted)
-        };
+        });
         Self {
-            granted: grants.iter().map(granted).collect(),
+            granted: granted.collect(),
             freezer,
-            _in_use: in_use,
         }
     }
 
@@ -127,19 +124,15 @@ impl Pools {
 
     /// Does the part of a call that is done at once, and starts a copy.
     fn begin(&self, call: PoolCall) -> Result<Begun, MountError> {
-        let changed = match call {
-            PoolCall::Names => {
-                let names = self.granted.keys().cloned().collect();
-                return Ok(Begun::Done(PoolReply::Names(names)));
-            }
+        let done = |()| PoolReply::Done;
+        let reply = match call {
+            PoolCall::Names => Ok(PoolReply::Names(self.granted.keys().cloned().collect())),
             PoolCall::Capacity { pool } => {
-                let usage = promise::capacity(&*self.open(&pool)?, &pool)?;
-                return Ok(Begun::Done(PoolReply::Capacity(usage)));
+                promise::capacity(&*self.open(&pool)?, &pool).map(PoolReply::Capacity)
             }
             PoolCall::Stat { pool, path } => {
                 let (open, place) = self.at(&pool, &path)?;
-                let entry = listing::stat(&open, &place)?;
-                return Ok(Begun::Done(PoolReply::Stat(entry)));
+                listing::stat(&open, &place).map(PoolReply::Stat)
             }
             PoolCall::List {
                 pool,
@@ -149,13 +142,13 @@ impl Pools {
             } => {
                 let place = (!path.is_empty()).then(|| Place::parse(&pool, &path));
                 let (place, open) = (place.transpose()?, self.open(&pool)?);
-                let entries = listing::list(&open, &pool, place.as_ref(), after.as_deref(), limit)?;
-                return Ok(Begun::Done(PoolReply::List(entries)));
+                listing::list(&open, &pool, place.as_ref(), after.as_deref(), limit)
+                    .map(PoolReply::List)
             }
             PoolCall::SetQuota { pool, path, bytes } => {
                 let (open, place) = self.at_to_change(&pool, &path)?;
-                let enforced = promise::set_quota(&open, &place, bytes)?;
-                return Ok(Begun::Done(PoolReply::Quota { enforced }));
+                promise::set_quota(&open, &place, bytes)
+                    .map(|enforced| PoolReply::Quota { enforced })
             }
             PoolCall::AllocatedExtents {
                 pool,
@@ -164,8 +157,7 @@ impl Pools {
                 limit,
             } => {
                 let (open, place) = self.at(&pool, &path)?;
-                let extents = extents::allocated(&open, &place, offset, limit)?;
-                return Ok(Begun::Done(PoolReply::Extents(extents)));
+                extents::allocated(&open, &place, offset, limit).map(PoolReply::Extents)
             }
             PoolCall::ChangedExtents {
                 pool,
@@ -176,16 +168,16 @@ impl Pools {
             } => {
                 let base = Place::parse(&pool, &base)?;
                 let (open, target) = self.at(&pool, &target)?;
-                let extents = extents::changed(&open, &base, &target, offset, limit)?;
-                return Ok(Begun::Done(PoolReply::Extents(extents)));
+                extents::compare(&open, &base, &target, offset, limit, extents::BUDGET)
+                    .map(|(extents, _)| PoolReply::Extents(extents))
             }
             PoolCall::CreateDirectory { pool, path } => {
                 let (open, place) = self.at_to_change(&pool, &path)?;
-                directory::create(&open, &place)
+                directory::create(&open, &place).map(done)
             }
             PoolCall::RemoveDirectory { pool, path } => {
                 let (open, place) = self.at(&pool, &path)?;
-                trash::remove(&open, &place, FileType::Directory)
+                trash::remove(&open, &place, FileType::Directory).map(done)
             }
             PoolCall::SetPermissions {
                 pool,
@@ -195,7 +187,7 @@ impl Pools {
                 gid,
             } => {
                 let (open, place) = self.at_to_change(&pool, &path)?;
-                directory::set_permissions(&open, &place, mode, uid, gid)
+                directory::set_permissions(&open, &place, mode, uid, gid).map(done)
             }
             PoolCall::Rename {
                 pool,
@@ -204,7 +196,7 @@ impl Pools {
             } => {
                 let source = Place::parse(&pool, &source)?;
                 let (open, target) = self.at_to_change(&pool, &target)?;
-                directory::rename(&open, &source, &target)
+                directory::rename(&open, &source, &target).map(done)
             }
             PoolCall::CreateImage {
                 pool,
@@ -212,7 +204,7 @@ impl Pools {
                 size_bytes,
             } => {
                 let (open, place) = self.at_to_change(&pool, &path)?;
-                image::create(&open, &place, size_bytes)
+                image::create(&open, &place, size_bytes).map(done)
             }
             PoolCall::ResizeImage {
                 pool,
@@ -220,11 +212,11 @@ impl Pools {
                 size_bytes,
             } => {
                 let (open, place) = self.at_to_change(&pool, &path)?;
-                image::resize(&open, &place, size_bytes)
+                image::resize(&open, &place, size_bytes).map(done)
             }
             PoolCall::RemoveImage { pool, path } => {
                 let (open, place) = self.at(&pool, &path)?;
-                trash::remove(&open, &place, FileType::RegularFile)
+                trash::remove(&open, &place, FileType::RegularFile).map(done)
             }
             PoolCall::CloneImage {
                 pool,
@@ -246,7 +238,7 @@ impl Pools {
                 return self.begin_copy(&pool, request);
             }
         };
-        changed.map(|()| Begun::Done(PoolReply::Done))
+        reply.map(Begun::Done)
     }
 
     fn begin_copy(&self, pool: &str, request: CopyRequest) -> Result<Begun, MountError> {
@@ -267,33 +259,29 @@ impl Pools {
     }
 
     fn granted(&self, pool: &str) -> Result<&Granted, MountError> {
-        self.granted
-            .get(pool)
-            .ok_or_else(|| MountError::NotGranted {
-                step: "pool".to_owned(),
-                reason: format!(
-                    "pool `{}` is not in `grants.pools` of the backend document",
-                    shown(pool)
-                ),
-                blame: Blame::word(pool),
-            })
+        self.granted.get(pool).ok_or_else(|| {
+            let pool_name = shown(pool);
+            let reason =
+                format!("pool `{pool_name}` is not in `grants.pools` of the backend document");
+            MountError::not_granted("pool", reason, Blame::word(pool))
+        })
     }
 
     fn open(&self, pool: &str) -> Result<Arc<Pool>, MountError> {
         let granted = self.granted(pool)?;
-        let mut open = granted.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = locked(&granted.open);
         if let Some(open) = &*open {
             if !users::leads_to(&granted.grant.path, open.identity) {
-                return Err(MountError::Unusable {
-                    what: format!("pool `{}` at {}", shown(pool), granted.grant.path.display()),
-                    reason: "another directory, or none, is there than when the host opened it; put the first one back, or restart the host to use this one".to_owned(),
-                });
+                return Err(MountError::unusable(
+                    format!("pool `{}` at {}", shown(pool), granted.grant.path.display()),
+                    "another directory, or none, is there than when the host opened it; put the first one back, or restart the host to use this one",
+                ));
             }
-            group_move::settle(open)?;
+            drop(group_move::hold(open)?);
             return Ok(Arc::clone(open));
         }
         let opened = Pool::open(pool, &granted.grant.path)?;
-        granted.found.get_or_init(|| opened.identity);
+        granted.user.found.get_or_init(|| opened.identity);
         Ok(Arc::clone(open.insert(opened)))
     }
 
@@ -306,7 +294,7 @@ impl Pools {
     /// The same, for a call that creates or changes something there.
     fn at_to_change(&self, pool: &str, path: &str) -> Result<(Arc<Pool>, Place), MountError> {
         let (open, place) = self.at(pool, path)?;
-        open.copies.refuse_leaving(&place)?;
+        open.copies.refuse_leaving(&place.path, &place)?;
         Ok((open, place))
     }
 }

@@ -131,15 +131,14 @@ pub(crate) fn places(driver: &DriverName, pools: &BTreeMap<String, PoolGrant>) -
 
 /// Resolves links on a thread that may hang.
 fn resolved(named: Vec<(String, PathBuf)>) -> Vec<Place> {
-    let paths: Vec<PathBuf> = named.iter().map(|(_, path)| path.clone()).collect();
-    let follow = move || paths.iter().map(|path| real(path)).collect::<Vec<_>>();
-    let real = within(RESOLVED_WITHIN, "pool-places", follow);
-    let real = real.ok().flatten().unwrap_or_default();
+    let links = named.clone().into_iter();
+    let follow = move || links.map(|(name, path)| (name, real(&path))).collect();
+    let followed = within(RESOLVED_WITHIN, "pool-places", follow);
+    let named: Vec<_> = followed.ok().flatten().unwrap_or(named);
     let table = mountinfo::read().unwrap_or_default();
-    let mut real = real.into_iter();
-    named
-        .into_iter()
-        .map(|(name, path)| Place::of(name, real.next().unwrap_or(path), &table))
+    let places = named.into_iter();
+    places
+        .map(|(name, path)| Place::of(name, path, &table))
         .collect()
 }
 

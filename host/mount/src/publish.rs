@@ -6,14 +6,13 @@ mod checks;
 
 use crate::block::loop_device::{self, Tag};
 use crate::block::{BlockDevice, BlockRecord};
-use crate::executor::attach;
+use crate::executor::{PreparedMount, attach, clone_mount, dress};
 use crate::failure::kernel;
 use crate::group;
 use crate::journal::{Progress, RecordedCapability, TargetRecord, recorded_plan};
 use crate::node::{Node, Place, place, refuse_content, volume_words};
 use crate::observe::SeenMount;
 use crate::plan::{CheckedPlan, CheckedSource};
-use crate::prepared_mount::{PreparedMount, clone_mount, dress};
 use crate::roots::{CheckedPath, Location};
 use crate::source::{self, Preparation, Prepared};
 use crate::stage::{MountState, undone};
@@ -53,7 +52,13 @@ impl Node {
     pub(crate) fn publish(&self, request: &PublishVolume) -> Result<(), MountError> {
         let publish = self.checked(request)?;
         let path = &publish.path;
-        let location = path.locate()?.ok_or_else(|| no_parent(path))?;
+        let no_parent = || {
+            MountError::precondition(
+                path.text(),
+                "the client makes the directory above the target before it calls NodePublishVolume",
+            )
+        };
+        let location = path.locate()?.ok_or_else(no_parent)?;
         let entry = self.journal.entry(&request.key);
         match (entry.targets.get(path.text()), place(&location)?) {
             (Some(record), Place::Taken(mount))
@@ -163,8 +168,8 @@ impl Node {
             }
             Origin::Device(block) => {
                 let device = BlockDevice::recorded(block, source)?;
-                let device = device.ok_or_else(|| MountError::NotStaged {
-                    path: "its staging path: the device is gone".to_owned(),
+                let device = device.ok_or_else(|| {
+                    MountError::not_staged("its staging path: the device is gone")
                 })?;
                 if flags.is_read_only() && !device.is_read_only {
                     PreparedMount::showing(device, source, *flags, &tag)
@@ -255,12 +260,4 @@ fn create_target(location: &Location, is_raw: bool) -> Result<OwnedFd, MountErro
         }
     };
     Err(location.occupied(difference))
-}
-
-fn no_parent(path: &CheckedPath) -> MountError {
-    MountError::Precondition {
-        path: path.text().to_owned(),
-        what: "the client makes the directory above the target before it calls NodePublishVolume"
-            .to_owned(),
-    }
 }

@@ -1,7 +1,7 @@
 //! A directory with one small JSON file for each volume, for the journal and for the durable notes. Each file is written under a temporary name and
 //! renamed, so that a reader finds the old or the new version and never a part of one. Only the durable files are synced.
 
-use crate::exclusive;
+use crate::exclusive::{self, locked};
 use crate::failure::{MountSetupError, io};
 use crate::hexadecimal::hex;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use wasmount_core::mounter::{MountError, VolumeKey};
 
 /// Extension of a complete file.
@@ -32,7 +32,12 @@ pub(crate) trait Record: Clone + PartialEq + Serialize + DeserializeOwned {
     const SCHEMA: u32;
     /// The directory of the files, in the run or state directory.
     const DIRECTORY: &'static str;
-    const LASTING: Lasting;
+    /// The content of the directory, and the name of its parent directory, for messages.
+    const KIND: (&'static str, &'static str);
+    /// The records, for messages.
+    const NAME: &'static str;
+    /// A change outlives a power cut: it is on stable storage, with the directory. Otherwise it outlives the process.
+    const IS_SYNCED: bool;
     /// The record of a volume without any state.
     fn empty(key: VolumeKey) -> Self;
     /// The version in which it was written.
@@ -40,16 +45,9 @@ pub(crate) trait Record: Clone + PartialEq + Serialize + DeserializeOwned {
     /// The volume that it describes.
     fn key(&self) -> &VolumeKey;
     /// It contains no state, so it needs no file.
-    fn is_empty(&self) -> bool;
-}
-
-/// How long a change must last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lasting {
-    /// It outlives the process.
-    Process,
-    /// It outlives a power cut: it is on stable storage, with the directory.
-    PowerCut,
+    fn is_empty(&self) -> bool {
+        *self == Self::empty(self.key().clone())
+    }
 }
 
 /// The records of all volumes. They are read once; afterwards memory and files are equal. While this lives, no other host uses the directory.
@@ -64,68 +62,37 @@ pub(crate) struct Records<R> {
     pub(crate) changing: Mutex<()>,
 }
 
-impl Lasting {
-    /// The kind of content and its parent directory, for messages.
-    fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Process => ("journal", "run"),
-            Self::PowerCut => ("state", "state"),
-        }
-    }
-
-    fn object(self) -> &'static str {
-        match self {
-            Self::Process => "the mount journal",
-            Self::PowerCut => "the durable records of volumes",
-        }
-    }
-
-    fn failed(self, operation: &'static str, path: &Path, source: io::Error) -> MountSetupError {
-        let (kind, parent) = self.names();
-        MountSetupError::Directory {
-            operation,
-            kind,
-            path: path.to_owned(),
-            parent,
-            source,
-        }
-    }
-}
-
 impl<R: Record> Records<R> {
     /// Creates the directory if necessary, and reads what an earlier host left. A file that is torn or of another version is quarantined and
     /// reported, and never stops the host.
     pub(crate) fn open(parent: &Path) -> Result<Self, MountSetupError> {
-        let (directory, lasting) = (parent.join(R::DIRECTORY), R::LASTING);
+        let directory = parent.join(R::DIRECTORY);
         DirBuilder::new()
             .recursive(true)
             .mode(DIRECTORY_MODE)
             .create(&directory)
-            .map_err(|source| lasting.failed("create", &directory, source))?;
-        let opened =
-            File::open(&directory).map_err(|source| lasting.failed("open", &directory, source))?;
-        let (kind, parent) = lasting.names();
+            .map_err(failed::<R>("create", &directory))?;
+        let opened = File::open(&directory).map_err(failed::<R>("open", &directory))?;
+        let (kind, parent) = R::KIND;
         match exclusive::lock(&opened) {
             Ok(true) => {}
             Ok(false) => {
                 let path = directory;
                 return Err(MountSetupError::InUse { kind, path, parent });
             }
-            Err(errno) => return Err(lasting.failed("lock", &directory, errno.into())),
+            Err(errno) => return Err(failed::<R>("lock", &directory)(errno.into())),
         }
-        let failed = |source| lasting.failed("read", &directory, source);
         let mut records = BTreeMap::new();
-        for file in fs::read_dir(&directory).map_err(failed)? {
-            let path = file.map_err(failed)?.path();
+        for file in fs::read_dir(&directory).map_err(failed::<R>("read", &directory))? {
+            let path = file.map_err(failed::<R>("read", &directory))?.path();
             match path.extension().and_then(|extension| extension.to_str()) {
                 Some(WHOLE) => match read(&path) {
                     Ok(record) => drop(records.insert(R::key(&record).clone(), record)),
                     Err(reason) => quarantine(&path, &reason)
-                        .map_err(|source| lasting.failed("put aside an entry of", &path, source))?,
+                        .map_err(failed::<R>("put aside an entry of", &path))?,
                 },
                 // Left by a host that was killed during a write: the record itself is unchanged.
-                Some(ASIDE) => fs::remove_file(&path)
-                    .map_err(|source| lasting.failed("clean", &path, source))?,
+                Some(ASIDE) => fs::remove_file(&path).map_err(failed::<R>("clean", &path))?,
                 _ => {}
             }
         }
@@ -139,13 +106,13 @@ impl<R: Record> Records<R> {
 
     /// The record of a volume.
     pub(crate) fn entry(&self, key: &VolumeKey) -> R {
-        let known = lock(&self.records).get(key).cloned();
+        let known = locked(&self.records).get(key).cloned();
         known.unwrap_or_else(|| R::empty(key.clone()))
     }
 
     /// The records that match.
     pub(crate) fn entries(&self, is_wanted: impl Fn(&R) -> bool) -> Vec<R> {
-        let records = lock(&self.records);
+        let records = locked(&self.records);
         let wanted = records.values().filter(|record| is_wanted(record));
         wanted.cloned().collect()
     }
@@ -156,7 +123,7 @@ impl<R: Record> Records<R> {
         key: &VolumeKey,
         change: impl FnOnce(&mut R) -> Result<T, MountError>,
     ) -> Result<T, MountError> {
-        let _changing = lock(&self.changing);
+        let _changing = locked(&self.changing);
         let before = self.entry(key);
         let mut record = before.clone();
         let answer = change(&mut record)?;
@@ -164,8 +131,8 @@ impl<R: Record> Records<R> {
             return Ok(answer);
         }
         self.store(&record)
-            .map_err(|error| io("write", R::LASTING.object(), &error))?;
-        let mut records = lock(&self.records);
+            .map_err(|error| io("write", R::NAME, &error))?;
+        let mut records = locked(&self.records);
         if record.is_empty() {
             records.remove(key);
         } else {
@@ -182,7 +149,7 @@ impl<R: Record> Records<R> {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
                 removed => removed?,
             }
-            return sync(&self.opened, R::LASTING);
+            return sync::<R>(&self.opened);
         }
         let aside = path.with_extension(ASIDE);
         let written = write(&aside, record).and_then(|()| fs::rename(&aside, &path));
@@ -191,7 +158,7 @@ impl<R: Record> Records<R> {
             let _ = fs::remove_file(&aside);
             return written;
         }
-        sync(&self.opened, R::LASTING)
+        sync::<R>(&self.opened)
     }
 }
 
@@ -204,19 +171,29 @@ fn write<R: Record>(path: &Path, record: &R) -> io::Result<()> {
         .mode(FILE_MODE)
         .open(path)?;
     file.write_all(&bytes)?;
-    sync(&file, R::LASTING)
+    sync::<R>(&file)
 }
 
-fn sync(file: &File, lasting: Lasting) -> io::Result<()> {
-    match lasting {
-        Lasting::Process => Ok(()),
-        Lasting::PowerCut => file.sync_all(),
+fn sync<R: Record>(file: &File) -> io::Result<()> {
+    if R::IS_SYNCED {
+        file.sync_all()?;
     }
+    Ok(())
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The data is consistent even after a panic of a thread: memory changes after the file, in a single step.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// For `map_err`.
+fn failed<R: Record>(
+    operation: &'static str,
+    path: &Path,
+) -> impl Fn(io::Error) -> MountSetupError {
+    let (kind, parent) = R::KIND;
+    move |source| MountSetupError::Directory {
+        operation,
+        kind,
+        path: path.to_owned(),
+        parent,
+        source,
+    }
 }
 
 /// The name of a volume's file.

@@ -25,13 +25,10 @@ impl Node {
 
     /// Recovers one volume. One mount that cannot be recovered does not prevent the recovery of the others.
     pub(crate) fn recover(&self, key: &VolumeKey) -> Result<(), MountError> {
-        let mut outcome = self.undo_stage(key);
         let entry = self.journal.entry(key);
-        for path in entry.targets.keys() {
-            let undone = self.undo_target(key, path);
-            outcome = outcome.and(undone);
-        }
-        outcome.and(self.drop_what_is_gone(key))
+        let undone = entry.paths().map(|at| self.undo(key, &at));
+        let undone = undone.fold(Ok(()), Result::and);
+        undone.and(self.drop_what_is_gone(key))
     }
 
     /// Drops records of mounts that a reboot or an administrator removed.

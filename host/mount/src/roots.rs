@@ -4,7 +4,7 @@
 
 use crate::confine::open_resolved;
 use crate::failure::{io, kernel, shown};
-use crate::kubelet_path::{KubeletPath, Purpose};
+use crate::kubelet_path::{Purpose, is_used};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -82,11 +82,7 @@ impl Roots {
 
     /// The same for a path from the journal, which is in the form of [`NodePath`]: the roots may have changed since.
     pub(crate) fn check_text(&self, path: &str) -> Result<CheckedPath, MountError> {
-        let refuse = |reason: &str| MountError::OutsideRoots {
-            path: shown(path),
-            reason: reason.to_owned(),
-            roots: self.words(),
-        };
+        let refuse = |reason: &str| MountError::outside_roots(shown(path), reason, self.names());
         if !path.starts_with('/') {
             return Err(refuse("it is not absolute"));
         }
@@ -128,7 +124,7 @@ impl Roots {
         })
     }
 
-    fn words(&self) -> String {
+    fn names(&self) -> String {
         let names = self.directories().map(|root| root.display().to_string());
         names.collect::<Vec<_>>().join(", ")
     }
@@ -149,17 +145,16 @@ impl CheckedPath {
         let PathRoot::Kubelet(root) = &self.root else {
             return Ok(());
         };
-        let below = self.parent.join(&self.name);
-        match KubeletPath::parse(&below) {
-            Some(path) if path.is_for(purpose, driver) => Ok(()),
-            _ => Err(MountError::OutsideRoots {
-                path: shown(&self.text),
-                reason: format!(
-                    "kubelet names no such path in this call of {driver}; paths of another orchestrator need a directory apart from kubelet's (--path-root)"
-                ),
-                roots: root.display().to_string(),
-            }),
+        if is_used(&self.parent.join(&self.name), purpose, driver) {
+            return Ok(());
         }
+        Err(MountError::outside_roots(
+            shown(&self.text),
+            format!(
+                "kubelet names no such path in this call of {driver}; paths of another orchestrator need a directory apart from kubelet's (--path-root)"
+            ),
+            root.display(),
+        ))
     }
 
     /// Opens the parent directory. `None`: a component of its path does not exist.
@@ -254,11 +249,7 @@ fn refusal(operation: &str, path: &str, root: &str, errno: Errno) -> MountError 
         Errno::NAMETOOLONG => PART_TOO_LONG,
         _ => return kernel(operation, shown(path), errno),
     };
-    MountError::OutsideRoots {
-        path: shown(path),
-        reason: reason.to_owned(),
-        roots: root.to_owned(),
-    }
+    MountError::outside_roots(shown(path), reason, root)
 }
 
 #[cfg(test)]

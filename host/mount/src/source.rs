@@ -8,6 +8,7 @@ pub(crate) mod image;
 use crate::block::loop_device::{self, Tag};
 use crate::block::{BlockDevice, BlockRecord, DeviceNumber, node_device};
 use crate::confine::open_confined;
+use crate::executor::{PreparedMount, clone_mount, dress};
 use crate::failure::kernel;
 use crate::format::Formatting;
 use crate::fs_context::FsContext;
@@ -20,10 +21,8 @@ use crate::observe::{Identity, SeenMount, identity, mount_id};
 use crate::plan::device::CheckedDevice;
 use crate::plan::filesystem::same;
 use crate::plan::options::MountFlags;
-use crate::plan::tmpfs::CheckedTmpfs;
 use crate::plan::{CheckedPlan, CheckedSource, Form, PoolPlace};
 use crate::pool::refuse_leaving;
-use crate::prepared_mount::{PreparedMount, clone_mount, dress};
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 use wasmount_core::mounter::{MountError, VolumeKey};
@@ -75,8 +74,8 @@ impl Preparation<'_> {
                 filesystem: Some(Box::new(filesystem.clone())),
                 ..PreparedMount::of(filesystem::prepare(filesystem, flags, self.secret_options)?)?
             },
-            CheckedSource::Tmpfs(tmpfs) => {
-                self.once(plan, || PreparedMount::of(new_tmpfs(tmpfs, flags)?))?
+            CheckedSource::Tmpfs(options) => {
+                self.once(plan, || PreparedMount::of(new_tmpfs(options, flags)?))?
             }
             CheckedSource::Image(image, Form::Filesystem(filesystem)) => self.once(plan, || {
                 // For a file system that users only read, the kernel may have to replay the journal.
@@ -227,14 +226,11 @@ fn open_directory(pool: &OwnedFd, tree: &PoolPlace) -> Result<OwnedFd, MountErro
 }
 
 /// An empty tmpfs as a mount.
-fn new_tmpfs(tmpfs: &CheckedTmpfs, flags: MountFlags) -> Result<OwnedFd, MountError> {
+fn new_tmpfs(options: &[(String, String)], flags: MountFlags) -> Result<OwnedFd, MountError> {
     let what = "step `tmpfs`";
     let context = FsContext::open("tmpfs", what)?;
     context.set("source", "tmpfs")?;
-    if let Some(size_bytes) = tmpfs.size_bytes {
-        context.set("size", &size_bytes.to_string())?;
-    }
-    for (name, value) in &tmpfs.options {
+    for (name, value) in options {
         context.set(name, value)?;
     }
     context

@@ -6,13 +6,12 @@
 
 use crate::block::loop_device::{self, Tag};
 use crate::block::{BlockDevice, BlockRecord, node_device};
-use crate::executor::attach;
+use crate::executor::{PreparedMount, attach};
 use crate::journal::{Progress, RecordedCapability, StageRecord, VolumePath, recorded_plan};
 use crate::kubelet_path::Purpose;
 use crate::node::{Node, Place, is_certain, place, refuse_content, volume_words};
 use crate::observe::{Identity, SeenMount};
 use crate::plan::{self, CheckedPlan, CheckedSource, Form};
-use crate::prepared_mount::PreparedMount;
 use crate::roots::CheckedPath;
 use crate::source::{Preparation, Prepared, block_below, image, is_shown};
 use std::collections::BTreeMap;
@@ -96,7 +95,8 @@ impl Node {
         }
         // It is staged exactly so, and the journal was lost.
         let state = MountState::of_unrecorded(mount, &checked.source)?;
-        self.keep_notes(stage)?;
+        self.durable
+            .set_notes(&stage.request.key, &stage.request.plan.notes)?;
         self.record_stage(stage, state, Progress::Settled)
     }
 
@@ -120,7 +120,8 @@ impl Node {
         let key = &stage.request.key;
         let notes = self.durable.notes(key);
         let done = self
-            .keep_notes(stage)
+            .durable
+            .set_notes(key, &stage.request.plan.notes)
             .and_then(|()| self.record_stage(stage, MountState::default(), Progress::Coming))
             .and_then(|()| self.make_stage(stage, directory));
         let Err(error) = done else {
@@ -185,11 +186,6 @@ impl Node {
             Some(stage) => stage.plan.notes,
             None => self.durable.notes(key),
         }
-    }
-
-    fn keep_notes(&self, stage: &Stage<'_>) -> Result<(), MountError> {
-        let StageVolume { key, plan, .. } = stage.request;
-        self.durable.set_notes(key, &plan.notes)
     }
 
     /// The stage record, if it is settled and matches the kernel's state. A stage at another path is an error.
@@ -306,9 +302,7 @@ pub(crate) fn undone(
         return error;
     };
     tracing::warn!(path = path.text(), %error, %left, "rollback of a failed step failed; the next call or start retries");
-    MountError::UnderWay {
-        what: format!("rolling back {}: {error}", path.text()),
-    }
+    MountError::under_way(format!("rolling back {}: {error}", path.text()))
 }
 
 /// The kernel makes a file system read-only when it finds an error in it.
@@ -336,8 +330,8 @@ fn staged_differently(key: &VolumeKey, found: &StageRecord, how: &str) -> MountE
 }
 
 fn no_directory(path: &CheckedPath) -> MountError {
-    MountError::Precondition {
-        path: path.text().to_owned(),
-        what: "the client makes the staging directory before it calls NodeStageVolume".to_owned(),
-    }
+    MountError::precondition(
+        path.text(),
+        "the client makes the staging directory before it calls NodeStageVolume",
+    )
 }

@@ -10,7 +10,7 @@ use crate::node::{Node, volume_words};
 use crate::observe::SeenMount;
 use crate::records::Record as _;
 use crate::stats_cache::{ANSWER_WITHIN, Asking};
-use rustix::fs::{FileType, StatVfs, fstat, fstatvfs};
+use rustix::fs::{StatVfs, fstat, fstatvfs};
 use std::sync::Arc;
 use wasmount_core::mounter::{MountError, StatVolume, Usage, VolumeKey, VolumeStats};
 use wasmount_core::names::DriverName;
@@ -41,9 +41,7 @@ impl Node {
     /// The block device whose node is at a path below a root.
     fn shown_device(&self, path: &str) -> Option<DeviceNumber> {
         let location = self.roots.check_text(path).ok()?.locate().ok()??;
-        let status = fstat(location.open().ok()?).ok()?;
-        let is_block = FileType::from_raw_mode(status.st_mode) == FileType::BlockDevice;
-        is_block.then(|| DeviceNumber::of_raw(status.st_rdev))
+        DeviceNumber::of_node(&fstat(location.open().ok()?).ok()?)
     }
 
     /// Runs a query of the storage at a path, with a deadline. `None`: the storage does not answer, or has not answered an earlier query, in which
@@ -103,12 +101,8 @@ pub(crate) async fn stats(
     node: &Arc<Node>,
     request: StatVolume,
 ) -> Result<VolumeStats, MountError> {
-    let StatVolume {
-        key,
-        volume_path,
-        staging_path: _,
-    } = request;
-    let path = recorded_path(node, &key, volume_path.as_str()).await?;
+    let key = request.key;
+    let path = recorded_path(node, &key, request.volume_path.as_str()).await?;
     let recorded = node.recorded(&key, &path)?;
     let question = {
         let (node, path, key) = (node.clone(), path.clone(), key.clone());
@@ -122,12 +116,12 @@ pub(crate) async fn stats(
     match node.ask_storage(&key.driver, &path, question).await {
         Ok(Some(stats)) => Ok(stats),
         Ok(None) | Err(MountError::OutOfThreads { .. }) => {
-            node.stats_cache
-                .kept(&path)
-                .ok_or_else(|| MountError::Hung {
-                    what: format!("{} at {path}", volume_words(&key)),
-                    reason: unanswered_words(),
-                })
+            node.stats_cache.kept(&path).ok_or_else(|| {
+                MountError::hung(
+                    format!("{} at {path}", volume_words(&key)),
+                    unanswered_text(),
+                )
+            })
         }
         Err(error) => Err(error),
     }
@@ -163,7 +157,7 @@ fn target_of(entry: &Entry, device: DeviceNumber) -> Option<&str> {
 }
 
 /// Message that storage does not answer, with advice.
-pub(crate) fn unanswered_words() -> String {
+pub(crate) fn unanswered_text() -> String {
     format!(
         "its storage has not answered for {} s; look at the server or disk behind it",
         ANSWER_WITHIN.as_secs()

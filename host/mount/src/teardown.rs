@@ -7,7 +7,7 @@
 use crate::block::BlockRecord;
 use crate::block::loop_device::{self, Tag};
 use crate::failure::{exhausted, is_corrupted, kernel};
-use crate::journal::Progress;
+use crate::journal::{Progress, VolumePath};
 use crate::kubelet_path::Purpose;
 use crate::mountinfo;
 use crate::node::{Node, is_certain, volume_words};
@@ -89,17 +89,13 @@ impl Node {
             }
         });
         self.finish_target(&request.key, &path, Which::All)?;
-        self.release_earlier(&earlier)
+        earlier.iter().try_for_each(release_unshown)
     }
 
     /// Undoes an incomplete stage: nothing of it is left.
     pub(crate) fn undo_stage(&self, key: &VolumeKey) -> Result<(), MountError> {
-        let Some(stage) = self.journal.entry(key).stage else {
-            return Ok(());
-        };
-        let path = self.roots.check_text(&stage.path)?;
-        match which(stage.progress, stage.identity) {
-            Some(which) => self.finish_stage(key, &path, which),
+        match self.journal.entry(key).stage {
+            Some(stage) => self.undo(key, &stage.at()),
             None => Ok(()),
         }
     }
@@ -107,13 +103,26 @@ impl Node {
     /// The same for a target.
     pub(crate) fn undo_target(&self, key: &VolumeKey, path: &str) -> Result<(), MountError> {
         let entry = self.journal.entry(key);
-        let Some(target) = entry.targets.get(path) else {
-            return Ok(());
-        };
-        let path = self.roots.check_text(path)?;
-        match which(target.progress, target.identity) {
-            Some(which) => self.finish_target(key, &path, which),
+        let mut targets = entry.paths().filter(|at| !at.is_stage);
+        match targets.find(|at| at.path == path) {
+            Some(target) => self.undo(key, &target),
             None => Ok(()),
+        }
+    }
+
+    /// The same for any path of a volume.
+    pub(crate) fn undo(&self, key: &VolumeKey, at: &VolumePath<'_>) -> Result<(), MountError> {
+        let which = match (at.progress, at.identity) {
+            (Progress::Settled, _) => return Ok(()),
+            (Progress::Coming, Some(identity)) => Which::Of(identity),
+            // Nothing was mounted there yet, or it is a raw block volume's staging path; existing mounts belong to another owner.
+            (_, None) => Which::None,
+            (Progress::Going, Some(_)) => Which::All,
+        };
+        let path = self.roots.check_text(at.path)?;
+        match at.is_stage {
+            true => self.finish_stage(key, &path, which),
+            false => self.finish_target(key, &path, which),
         }
     }
 
@@ -123,7 +132,7 @@ impl Node {
         path: &CheckedPath,
         which: Which,
     ) -> Result<(), MountError> {
-        self.take_off(&key.driver, path, which)?;
+        self.unmount_stack(&key.driver, path, which)?;
         let entry = self.journal.entry(key);
         // If the volume is staged elsewhere, nothing is released here.
         match &entry.stage {
@@ -148,7 +157,7 @@ impl Node {
         path: &CheckedPath,
         which: Which,
     ) -> Result<(), MountError> {
-        if let Some(location) = self.take_off(&key.driver, path, which)? {
+        if let Some(location) = self.unmount_stack(&key.driver, path, which)? {
             match remove_target(&location) {
                 // A link or file of another owner has the name: an undo has nothing to remove there, an unpublish returns the error.
                 Err(_) if !matches!(which, Which::All) => {}
@@ -215,10 +224,8 @@ impl Node {
         } in self.kept_devices(key)?
         {
             let tag = attached.tag.as_ref();
-            if tag.is_some_and(|tag| is_meant(tag, lies_in_pool))
-                && !mountinfo::is_shown(attached.number)?
-            {
-                loop_device::release(&attached.record())?;
+            if tag.is_some_and(|tag| is_meant(tag, lies_in_pool)) {
+                release_unshown(&attached.record())?;
             }
         }
         Ok(())
@@ -239,7 +246,7 @@ impl Node {
 
     /// Unmounts from the top. Returns the location of the path. `None`: a component of the path does not exist. For an undo, a path that was replaced
     /// by a link counts as missing: the mount was undone by descriptor.
-    fn take_off(
+    fn unmount_stack(
         &self,
         driver: &DriverName,
         path: &CheckedPath,
@@ -264,7 +271,7 @@ impl Node {
                     Err(error) => return Err(error),
                 }
             }
-            if !self.take_off_top(driver, &location)?
+            if !self.unmount_top(driver, &location)?
                 && (matches!(which, Which::Of(_)) || !is_left(&location)?)
             {
                 return Ok(Some(location));
@@ -275,7 +282,7 @@ impl Node {
     }
 
     /// Unmounts the topmost mount. `false`: there is no mount.
-    fn take_off_top(&self, driver: &DriverName, location: &Location) -> Result<bool, MountError> {
+    fn unmount_top(&self, driver: &DriverName, location: &Location) -> Result<bool, MountError> {
         let path = location.through_descriptor();
         let mut attempts = 0;
         loop {
@@ -314,14 +321,11 @@ impl Node {
     }
 }
 
-/// `None`: there is nothing to undo.
-fn which(progress: Progress, identity: Option<Identity>) -> Option<Which> {
-    match (progress, identity) {
-        (Progress::Settled, _) => None,
-        (Progress::Coming, Some(identity)) => Some(Which::Of(identity)),
-        // Nothing was mounted there yet, or it is a raw block volume's staging path; existing mounts belong to another owner.
-        (_, None) => Some(Which::None),
-        (Progress::Going, Some(_)) => Some(Which::All),
+/// Releases a device of which no mount is left.
+fn release_unshown(device: &BlockRecord) -> Result<(), MountError> {
+    match mountinfo::is_shown(device.number)? {
+        true => Ok(()),
+        false => loop_device::release(device),
     }
 }
 

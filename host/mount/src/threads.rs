@@ -3,9 +3,10 @@
 //! Teardown, with the reads of the journal that precede it, has a separate budget: set-ups that wait for a device or a server must not keep pods
 //! Terminating. Statistics have a separate small budget, and so have pools, and copies, whose duration is not limited.
 
+use crate::exclusive::locked;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmount_core::mounter::MountError;
@@ -75,15 +76,15 @@ impl Lane {
     async fn permit(&self, wait: Duration) -> Result<OwnedSemaphorePermit, MountError> {
         match tokio::time::timeout(wait, self.permits.clone().acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
-            _ => Err(MountError::OutOfThreads {
-                what: format!("driver {}", self.driver),
-                reason: format!(
+            _ => Err(MountError::out_of_threads(
+                format!("driver {}", self.driver),
+                format!(
                     "all {} threads that the driver has for this have been taken for {} s; {}",
                     self.size,
                     wait.as_secs(),
                     self.look_for
                 ),
-            }),
+            )),
         }
     }
 }
@@ -99,7 +100,7 @@ impl Budgets {
 
     /// The budget of one driver.
     pub(crate) fn of(&self, driver: &DriverName) -> Threads {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = locked(&self.threads);
         if threads.len() >= KEPT_BUDGETS && !threads.contains_key(driver) {
             threads.retain(|_, threads| threads.is_used());
         }

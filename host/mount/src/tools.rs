@@ -4,14 +4,13 @@
 
 use crate::failure::{self, kernel};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::ffi::OsString;
-use std::io::{self, ErrorKind};
-use std::os::fd::OwnedFd;
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use wasmount_core::mounter::MountError;
 use wasmount_sys::child::dies_with_parent;
@@ -20,11 +19,9 @@ use wasmount_sys::child::dies_with_parent;
 const SEARCH_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// How much of each output is kept, in bytes. The rest is read and dropped, so that the program does not block on the pipe. The parts that the host
 /// parses are in the first lines.
-const KEPT_BYTES: usize = 64 << 10;
+const KEPT_BYTES: u64 = 64 << 10;
 /// How much of an output an error repeats, in characters: the last lines of a terminal.
 const REPEATED_CHARACTERS: usize = 400;
-/// How much is read at a time, in bytes: the capacity of a pipe.
-const READ_BYTES: usize = 64 << 10;
 /// The Debian package that contains a program. Other distributions use similar names.
 const PACKAGES: [(&str, &str); 8] = [
     ("blkid", "util-linux"),
@@ -56,40 +53,31 @@ pub(crate) struct ToolOutput {
     pub(crate) stderr: String,
 }
 
-/// A pipe from the program, and the beginning of its output.
-struct Output {
-    pipe: Option<OwnedFd>,
-    kept: Vec<u8>,
-}
-
 impl ToolCall {
     /// Runs the program to its end. Returns only after it is gone: until then it may use its device.
     pub(crate) fn run(&self) -> Result<ToolOutput, MountError> {
-        let deadline = Instant::now() + self.deadline;
         let mut child = self.start()?;
-        let pipes = [
-            child.stdout.take().map(OwnedFd::from),
-            child.stderr.take().map(OwnedFd::from),
+        let outputs = [
+            child.stdout.take().and_then(keep),
+            child.stderr.take().and_then(keep),
         ];
-        let mut outputs = pipes.map(Output::new);
-        let ended = attend(&child, &mut outputs, deadline);
+        let ended = ends_within(&child, self.deadline);
         // Killed before it is reaped: until then no other process can have its process id. Its own children are killed with it.
         if let Some(group) = pid(&child) {
             let _ = kill_process_group(group, Signal::KILL);
         }
         let status = child.wait().map_err(|error| self.io("wait", &error))?;
         if !ended.map_err(|errno| kernel("poll", self.describe(), errno))? {
-            return Err(MountError::Hung {
-                what: self.describe(),
-                reason: format!(
+            return Err(MountError::hung(
+                self.describe(),
+                format!(
                     "it did not end within {} s and was killed; look whether the storage answers",
                     self.deadline.as_secs()
                 ),
-            });
+            ));
         }
-        // The rest of the pipes after its end.
-        outputs.iter_mut().for_each(Output::read);
-        let [stdout, stderr] = outputs.map(|output| output.kept);
+        let kept = outputs.map(|output| output.and_then(|output| output.join().ok()));
+        let [stdout, stderr] = kept.map(Option::unwrap_or_default);
         let output = ToolOutput {
             status: status.code().unwrap_or_default(),
             stdout,
@@ -99,7 +87,7 @@ impl ToolCall {
             None => Ok(output),
             Some(signal) => Err(self.error(format!(
                 "it was killed by signal {signal}; {}",
-                output.last_words()
+                output.excerpt()
             ))),
         }
     }
@@ -129,16 +117,12 @@ impl ToolCall {
         self.error(format!(
             "exit status {}; {}",
             output.status,
-            output.last_words()
+            output.excerpt()
         ))
     }
 
     fn error(&self, text: String) -> MountError {
-        MountError::Tool {
-            tool: self.program.to_owned(),
-            object: self.object.clone(),
-            text,
-        }
+        MountError::tool(self.program, self.object.clone(), text)
     }
 
     fn missing(&self) -> String {
@@ -162,7 +146,7 @@ impl ToolCall {
 
 impl ToolOutput {
     /// Beginning and end of its output, escaped, since it may contain data from the device. `mkfs.xfs` prints its reason first and its usage last.
-    pub(crate) fn last_words(&self) -> String {
+    pub(crate) fn excerpt(&self) -> String {
         let stdout = String::from_utf8_lossy(&self.stdout);
         let text = match self.stderr.trim() {
             "" => stdout.trim(),
@@ -180,58 +164,30 @@ impl ToolOutput {
     }
 }
 
-impl Output {
-    fn new(pipe: Option<OwnedFd>) -> Self {
-        // Only our end is non-blocking: the program's end may still block.
-        let pipe = pipe.filter(|pipe| {
-            fcntl_getfl(pipe)
-                .and_then(|flags| fcntl_setfl(pipe, flags | OFlags::NONBLOCK))
-                .is_ok()
-        });
-        Self {
-            pipe,
-            kept: Vec::new(),
-        }
-    }
-
-    /// Reads all that is available now.
-    fn read(&mut self) {
-        let mut buffer = vec![0; READ_BYTES];
-        while let Some(pipe) = &self.pipe {
-            match rustix::io::read(pipe, &mut buffer) {
-                Ok(count) if count > 0 => {
-                    let room = KEPT_BYTES.saturating_sub(self.kept.len());
-                    self.kept.extend(buffer.iter().take(count.min(room)));
-                }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return,
-                Ok(_) | Err(_) => self.pipe = None,
-            }
-        }
-    }
+/// Reads an output of the program to its end, and keeps the beginning.
+fn keep(mut pipe: impl Read + Send + 'static) -> Option<JoinHandle<Vec<u8>>> {
+    let read = move || {
+        let mut kept = Vec::new();
+        let _ = pipe.by_ref().take(KEPT_BYTES).read_to_end(&mut kept);
+        let _ = io::copy(&mut pipe, &mut io::sink());
+        kept
+    };
+    let thread = thread::Builder::new().name("tool-output".to_owned());
+    thread.spawn(read).ok()
 }
 
-/// Reads until the program ends: `true`; or until the deadline: `false`.
-fn attend(child: &Child, outputs: &mut [Output; 2], deadline: Instant) -> Result<bool, Errno> {
-    // A descriptor that can be polled together with the pipes. The child is not reaped yet, so no other process has its process id.
+/// Waits until the program ends. `false`: it runs longer.
+fn ends_within(child: &Child, deadline: Duration) -> Result<bool, Errno> {
+    // The child is not reaped yet, so no other process has its process id.
     let process = pidfd_open(pid(child).ok_or(Errno::SRCH)?, PidfdFlags::empty())?;
+    let deadline = Instant::now() + deadline;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(false);
-        }
         let left = Timespec::try_from(left).map_err(|_| Errno::INVAL)?;
-        let pipes = outputs.iter().filter_map(|output| output.pipe.as_ref());
-        let mut waited: Vec<_> = std::iter::once(&process)
-            .chain(pipes)
-            .map(|descriptor| PollFd::new(descriptor, PollFlags::IN))
-            .collect();
-        match poll(&mut waited, Some(&left)) {
-            Ok(_) if waited.first().is_some_and(|it| !it.revents().is_empty()) => return Ok(true),
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
+        match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&left)) {
+            Err(Errno::INTR) => {}
+            ended => return Ok(ended? > 0),
         }
-        outputs.iter_mut().for_each(Output::read);
     }
 }
 

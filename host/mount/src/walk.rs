@@ -21,14 +21,6 @@ pub(crate) struct Stopped {
     pub(crate) errno: Errno,
 }
 
-/// The decision of a visitor about an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// It is a directory, and its entries are visited now.
-    Enter,
-    Pass,
-}
-
 /// A partly visited directory.
 #[derive(Default)]
 struct Level {
@@ -38,11 +30,11 @@ struct Level {
     open: Option<Dir>,
 }
 
-/// Visits all entries below a root, but not the root itself. Entries that are removed or replaced meanwhile are skipped; a path too long for the
-/// kernel is `ENAMETOOLONG`.
+/// Visits all entries below a root, but not the root itself. The visitor returns whether the entry is a directory to enter now. Entries that are
+/// removed or replaced meanwhile are skipped; a path too long for the kernel is `ENAMETOOLONG`.
 pub(crate) fn walk(
     root: impl AsFd,
-    mut visit: impl FnMut(BorrowedFd<'_>, &CStr) -> Result<Next, Errno>,
+    mut visit: impl FnMut(BorrowedFd<'_>, &CStr) -> Result<bool, Errno>,
 ) -> Result<(), Stopped> {
     let mut path = b".".to_vec();
     let mut levels = vec![Level {
@@ -86,7 +78,7 @@ impl Level {
         &mut self,
         root: BorrowedFd<'_>,
         path: &[u8],
-        visit: &mut impl FnMut(BorrowedFd<'_>, &CStr) -> Result<Next, Errno>,
+        visit: &mut impl FnMut(BorrowedFd<'_>, &CStr) -> Result<bool, Errno>,
     ) -> Result<Option<CString>, Errno> {
         let directory = match &mut self.open {
             Some(open) => open,
@@ -106,7 +98,7 @@ impl Level {
             if name == c"." || name == c".." {
                 continue;
             }
-            if visit(directory.fd()?, name)? == Next::Enter {
+            if visit(directory.fd()?, name)? {
                 return Ok(Some(name.to_owned()));
             }
         }

@@ -27,7 +27,6 @@ pub struct SocketMounter {
     path: PathBuf,
     boot_id: BootId,
     calls: Semaphore,
-    large: Semaphore,
     /// The last connection used is the first to be used again.
     kept: Mutex<Vec<(Instant, Channel)>>,
     theirs: Mutex<Option<BootId>>,
@@ -40,8 +39,6 @@ impl SocketMounter {
             path: path.into(),
             boot_id: BootId::begin()?,
             calls: Semaphore::new(CALLS),
-            // Answers are from the trusted side: as many as calls.
-            large: Semaphore::new(CALLS),
             kept: Mutex::default(),
             theirs: Mutex::default(),
         })
@@ -54,12 +51,12 @@ impl SocketMounter {
 
     /// Sends a request, on a kept connection or on a new one. If a request was not sent completely, the mounter has not begun it.
     async fn sent(&self, message: &Message) -> Result<Channel, MountError> {
-        while let Some(channel) = self.take() {
+        while let Some(mut channel) = self.take() {
             if !channel.is_over() && channel.send(message).await.is_ok() {
                 return Ok(channel);
             }
         }
-        let channel = self.connect().await?;
+        let mut channel = self.connect().await?;
         let sent = channel.send(message).await;
         sent.map_err(|why| self.lost(&why))?;
         Ok(channel)
@@ -70,14 +67,17 @@ impl SocketMounter {
             .await
             .map_err(|why| self.absent(&why))?;
         let theirs = channel.greet(Greeting::of(self.boot_id)).await;
-        let Greeting { version, boot_id } = theirs.map_err(|why| self.unheard(&why))?;
+        let Greeting { version, boot_id } = theirs.map_err(|why| {
+            let advice = "see the log of `wasmount mounter`, which says why it closes a connection";
+            self.unreachable(&why, advice)
+        })?;
         if version != VERSION {
-            return Err(MountError::Unsupported {
-                what: format!("the mounter at {}", self.path.display()),
-                reason: format!(
+            return Err(MountError::unsupported(
+                format!("the mounter at {}", self.path.display()),
+                format!(
                     "it speaks version {version} of the protocol and this host {VERSION}: run both from one image"
                 ),
-            });
+            ));
         }
         *self.theirs.lock().unwrap_or_else(PoisonError::into_inner) = Some(boot_id);
         Ok(channel)
@@ -100,28 +100,25 @@ impl SocketMounter {
         ))
     }
 
-    fn unheard(&self, why: &Disconnected) -> MountError {
-        MountError::unreachable(format!(
-            "at {}: {why}; see the log of `wasmount mounter`, which says why it closes a connection",
-            self.path.display()
-        ))
+    fn lost(&self, why: &Disconnected) -> MountError {
+        let advice = "the call may have been made or not, and may be repeated";
+        self.unreachable(why, advice)
     }
 
-    fn lost(&self, why: &Disconnected) -> MountError {
-        MountError::unreachable(format!(
-            "at {}: {why}; the call may have been made or not, and may be repeated",
-            self.path.display()
-        ))
+    fn unreachable(&self, why: &Disconnected, advice: &str) -> MountError {
+        MountError::unreachable(format!("at {}: {why}; {advice}", self.path.display()))
     }
 }
 
 #[async_trait]
 impl Mounter for SocketMounter {
     async fn perform(&self, request: MounterRequest) -> Reply {
-        let message = encode(&request).map_err(|violation| MountError::Invalid {
-            what: "the request to the mounter".to_owned(),
-            reason: violation.to_string(),
-            blame: Blame::Of(Owner::Request),
+        let message = encode(&request).map_err(|violation| {
+            MountError::invalid(
+                "the request to the mounter",
+                violation,
+                Blame::Of(Owner::Request),
+            )
         })?;
         // Dropped before waiting, so that secrets are in memory only once.
         drop(request);
@@ -130,7 +127,8 @@ impl Mounter for SocketMounter {
         let mut channel = self.sent(&message).await?;
         drop(message);
         let reply = channel
-            .receive(&self.large)
+            // Answers are from the trusted side: not limited.
+            .receive(None)
             .await
             .and_then(|reply| Ok(decode::<Reply>(&reply)?))
             .map_err(|why| self.lost(&why))?;

@@ -1,4 +1,4 @@
-//! The mounter as a separate process: the trait `Mounter` over a Unix seqpacket socket.
+//! The mounter as a separate process: the trait `Mounter` over a Unix socket.
 //!
 //! The process that serves clients and runs plugins then needs no privileges on the node: code that escapes from a guest only finds a socket that
 //! accepts complete, checked requests.

@@ -1,11 +1,10 @@
-//! The protocol: its version, and how a `MounterRequest` and its response become packets.
+//! The protocol: its version, and how a `MounterRequest` and its response become bytes.
 //!
 //! A connection begins with one greeting each way, the client's first. Then requests and replies alternate, one at a time, as messages:
 //!
 //! ```text
-//! greeting   "wasmount" · version, u32 · boot id, 16 bytes        one packet; the first 12 bytes are the same in every version
-//! packet     bytes of the message that follow this packet, u32 · at most 16 KiB of the message
-//! message    postcard: MounterRequest, or Result<MounterResponse, MountError>
+//! greeting   "wasmount" · version, u32 · boot id, 16 bytes        the first 12 bytes are the same in every version
+//! message    bytes that follow, u32 · postcard: MounterRequest, or Result<MounterResponse, MountError>
 //! ```
 //!
 //! Numbers are little-endian. The types of the trait cross as they are; each checks itself when it is read, so that no value can exist here
@@ -18,21 +17,14 @@ use wasmount_core::mounter::{MountError, MounterResponse};
 use zeroize::Zeroizing;
 
 /// The version of this file and of all types that are sent. Two processes with different versions reject each other.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// The first bytes of a greeting, which no other protocol begins with.
 const MAGIC: [u8; 8] = *b"wasmount";
-/// Bytes of a greeting.
-pub(crate) const GREETING_BYTES: usize = MAGIC.len() + size_of::<u32>() + BOOT_ID_BYTES;
+/// Bytes of a greeting that are the same in every version.
+pub(crate) const HEAD_BYTES: usize = MAGIC.len() + size_of::<u32>();
 /// Bytes of a [`BootId`]: as many as a UUID has, so that no two are ever equal.
 const BOOT_ID_BYTES: usize = 16;
-/// Bytes before a packet's part of the message.
-const HEADER_BYTES: usize = size_of::<u32>();
-/// Most bytes of a message in one packet. 16 KiB: nearly every message is one packet, an idle connection keeps no larger buffer, and a packet is a
-/// small part of the socket buffer that bounds it (`net.core.wmem_default`, 208 KiB).
-const PART_BYTES: usize = 16 << 10;
-/// Largest packet.
-pub(crate) const PACKET_BYTES: usize = HEADER_BYTES + PART_BYTES;
 /// Largest message, in bytes. 8 MiB: twice the larger of a plan with 1 MiB of files and a page of 1,000 pool entries whose paths are all of 4 KiB.
 pub(crate) const MESSAGE_BYTES: usize = 8 << 20;
 
@@ -55,38 +47,17 @@ pub(crate) struct Greeting {
 /// The reply of a server.
 pub(crate) type Reply = Result<MounterResponse, MountError>;
 
-/// A message that is not complete yet.
-#[derive(Default)]
-pub(crate) struct Assembly {
-    so_far: Message,
-    missing: Option<usize>,
-}
-
 /// Why received bytes violate the protocol, or a message cannot be sent. The error never repeats the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Violation {
-    /// In the first packet.
+    /// The first bytes of a connection.
     #[error("it does not begin with a greeting of this protocol")]
     NoGreeting,
-    /// In any other packet.
-    #[error("a packet of {bytes} bytes is none of this protocol")]
-    Packet {
-        /// Its length.
-        bytes: usize,
-    },
     /// Detected before any of it is stored.
     #[error("a message of {bytes} bytes is larger than the {MESSAGE_BYTES} that are taken")]
     TooLarge {
         /// Its length.
         bytes: usize,
-    },
-    /// Detected between two packets of a message.
-    #[error("a message has {found} bytes to come where {expected} were announced")]
-    OutOfStep {
-        /// Announced before.
-        expected: usize,
-        /// Announced now.
-        found: usize,
     },
     /// A value in it is invalid, or it is too short or too long.
     #[error("a message could not be read")]
@@ -117,84 +88,42 @@ impl Greeting {
         }
     }
 
-    /// The greeting as one packet.
+    /// The greeting as it is sent.
     pub(crate) fn bytes(self) -> Vec<u8> {
         let Self { version, boot_id } = self;
         [&MAGIC[..], &version.to_le_bytes(), &boot_id.0].concat()
     }
 
-    /// Parses one packet. Of another version only the version number is read.
-    pub(crate) fn read(packet: &[u8]) -> Result<Self, Violation> {
-        let no_greeting = Violation::NoGreeting;
-        let rest = packet.strip_prefix(&MAGIC).ok_or(no_greeting)?;
-        let (version, rest) = rest.split_first_chunk().ok_or(no_greeting)?;
-        let version = u32::from_le_bytes(*version);
-        let boot_id = match rest.try_into() {
-            Ok(boot_id) if version == VERSION => BootId(boot_id),
-            Err(_) if version == VERSION => return Err(no_greeting),
-            _ => BootId::UNKNOWN,
-        };
-        Ok(Self { version, boot_id })
+    /// Parses the first bytes of a greeting.
+    pub(crate) fn of_head(head: [u8; HEAD_BYTES]) -> Result<Self, Violation> {
+        let version = head.strip_prefix(&MAGIC).and_then(|it| it.try_into().ok());
+        Ok(Self {
+            version: u32::from_le_bytes(version.ok_or(Violation::NoGreeting)?),
+            boot_id: BootId::UNKNOWN,
+        })
     }
-}
 
-impl Assembly {
-    /// Adds the next packet; returns the message when it is complete.
-    pub(crate) fn add(&mut self, packet: &[u8]) -> Result<Option<Message>, Violation> {
-        let bytes = packet.len();
-        let (header, part) = packet
-            .split_first_chunk()
-            .filter(|(_, part)| (1..=PART_BYTES).contains(&part.len()))
-            .ok_or(Violation::Packet { bytes })?;
-        let to_come = usize::try_from(u32::from_le_bytes(*header)).unwrap_or(usize::MAX);
-        let left = to_come.saturating_add(part.len());
-        match self.missing {
-            Some(expected) if expected != left => {
-                return Err(Violation::OutOfStep {
-                    expected,
-                    found: left,
-                });
-            }
-            None if left > MESSAGE_BYTES => return Err(Violation::TooLarge { bytes: left }),
-            // Reserved at once: a buffer that grows leaves copies of secrets in memory.
-            None => self.so_far.reserve_exact(left),
-            Some(_) => {}
-        }
-        self.so_far.extend_from_slice(part);
-        self.missing = Some(to_come);
-        Ok((to_come == 0).then(|| std::mem::take(self).so_far))
+    /// The boot id, to be filled with the bytes after the head. `None`: another version has another format there.
+    pub(crate) fn boot_id_bytes(&mut self) -> Option<&mut [u8]> {
+        (self.version == VERSION).then_some(&mut self.boot_id.0)
     }
-}
-
-/// The packets of a message.
-pub(crate) fn packets(message: &[u8]) -> impl Iterator<Item = Message> {
-    let mut to_come = message.len();
-    message.chunks(PART_BYTES).map(move |part| {
-        to_come = to_come.saturating_sub(part.len());
-        // At most `MESSAGE_BYTES`, so it fits.
-        let header = u32::try_from(to_come).unwrap_or(u32::MAX).to_le_bytes();
-        let mut packet = Message::new(Vec::with_capacity(HEADER_BYTES + part.len()));
-        packet.extend_from_slice(&header);
-        packet.extend_from_slice(part);
-        packet
-    })
 }
 
 /// Serializes a message into a buffer that never grows.
-pub(crate) fn encode<T: Serialize>(words: &T) -> Result<Message, Violation> {
-    let bytes = serialized_size(words).map_err(|_| Violation::Unwritable)?;
+pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Message, Violation> {
+    let bytes = serialized_size(value).map_err(|_| Violation::Unwritable)?;
     if bytes > MESSAGE_BYTES {
         return Err(Violation::TooLarge { bytes });
     }
     let mut message = Message::new(vec![0; bytes]);
-    postcard::to_slice(words, &mut message).map_err(|_| Violation::Unwritable)?;
+    postcard::to_slice(value, &mut message).map_err(|_| Violation::Unwritable)?;
     Ok(message)
 }
 
 /// Deserializes a message and rejects trailing bytes.
 pub(crate) fn decode<T: DeserializeOwned>(message: &[u8]) -> Result<T, Violation> {
     match postcard::take_from_bytes(message) {
-        Ok((words, [])) => Ok(words),
+        Ok((value, [])) => Ok(value),
         _ => Err(Violation::Unreadable),
     }
 }

@@ -7,15 +7,15 @@ use crate::protocol::{BootId, Greeting, Message, Reply, VERSION, decode, encode}
 use crate::under_way::{UnderWay, subjects};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
-use tokio_seqpacket::{UnixSeqpacket, UnixSeqpacketListener};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wasmount_core::mounter::{MountError, Mounter, MounterRequest};
 use wasmount_socket::BoundSocket;
 
-/// Messages of more than one packet that may be in transit at a time. 16: they are rare, and each may be 8 MiB.
+/// Large messages that may be in transit at a time. 16: they are rare, and each may be 8 MiB.
 const LARGE_MESSAGES: usize = 16;
 /// How long a connection may be idle. 60 s: twice as long as a client keeps one.
 const IDLE: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ struct Server {
     client_uid: u32,
     boot_id: BootId,
     under_way: Arc<UnderWay>,
-    places: Arc<Semaphore>,
+    connections: Arc<Semaphore>,
     large: Semaphore,
     jobs: TaskTracker,
     shutdown: CancellationToken,
@@ -53,7 +53,7 @@ enum Ended {
     #[error(
         "its user has the number {uid}, and only {allowed} may connect (--client-uid of the mounter)"
     )]
-    Stranger { uid: u32, allowed: u32 },
+    OtherUser { uid: u32, allowed: u32 },
     #[error(
         "it speaks version {theirs} of the protocol and this mounter {VERSION}: run both from one image"
     )]
@@ -67,19 +67,15 @@ pub async fn serve(
     options: ServerOptions,
     shutdown: CancellationToken,
 ) -> std::io::Result<usize> {
-    let ServerOptions {
-        client_uid,
-        connections: places,
-        grace,
-    } = options;
     let (listener, file) = socket.into_parts();
-    let listener = UnixSeqpacketListener::try_from(listener)?;
+    let most = options.connections.clamp(1, Semaphore::MAX_PERMITS);
+    let listener = UnixListener::from_std(listener.into())?;
     let server = Arc::new(Server {
         mounter,
-        client_uid,
+        client_uid: options.client_uid,
         boot_id: BootId::begin()?,
         under_way: Arc::default(),
-        places: Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS))),
+        connections: Arc::new(Semaphore::new(most)),
         large: Semaphore::new(LARGE_MESSAGES),
         jobs: TaskTracker::new(),
         shutdown: shutdown.clone(),
@@ -97,23 +93,19 @@ pub async fn serve(
         connections.wait().await;
         server.jobs.wait().await;
     };
-    Ok(match timeout(grace, ended).await {
+    Ok(match timeout(options.grace, ended).await {
         Ok(()) => 0,
         Err(_) => server.jobs.len(),
     })
 }
 
-async fn accept(
-    server: &Arc<Server>,
-    mut listener: UnixSeqpacketListener,
-    connections: &TaskTracker,
-) {
+async fn accept(server: &Arc<Server>, listener: UnixListener, connections: &TaskTracker) {
     let mut failing = false;
     // Fails only if the semaphore is closed, which never happens.
-    while let Ok(place) = Arc::clone(&server.places).acquire_owned().await {
+    while let Ok(permit) = Arc::clone(&server.connections).acquire_owned().await {
         let socket = loop {
             match listener.accept().await {
-                Ok(socket) => break socket,
+                Ok((socket, _)) => break socket,
                 Err(error) => {
                     if !failing {
                         tracing::warn!(%error, "connections cannot be accepted; retrying");
@@ -124,25 +116,24 @@ async fn accept(
             }
         };
         failing = false;
-        connections.spawn(Arc::clone(server).connection(socket, place));
+        connections.spawn(Arc::clone(server).connection(socket, permit));
     }
 }
 
 impl Server {
-    async fn connection(self: Arc<Self>, socket: UnixSeqpacket, place: OwnedSemaphorePermit) {
+    async fn connection(self: Arc<Self>, socket: UnixStream, _permit: OwnedSemaphorePermit) {
         match self.converse(socket).await {
             // A client that disconnects while it waits for an answer was killed, or does not need the answer.
             Ok(()) | Err(Ended::Disconnected(Disconnected::Closed)) => {}
             Err(why) => tracing::warn!(%why, "a connection was closed"),
         }
-        drop(place);
     }
 
-    async fn converse(&self, socket: UnixSeqpacket) -> Result<(), Ended> {
+    async fn converse(&self, socket: UnixStream) -> Result<(), Ended> {
         let allowed = self.client_uid;
         let uid = socket.peer_cred().map_err(Disconnected::System)?.uid();
         if uid != allowed {
-            return Err(Ended::Stranger { uid, allowed });
+            return Err(Ended::OtherUser { uid, allowed });
         }
         let mut channel = Channel::new(socket);
         let theirs = channel.greeting().await?;
@@ -157,7 +148,7 @@ impl Server {
             let message = tokio::select! {
                 () = self.shutdown.cancelled() => return Ok(()),
                 () = sleep(IDLE) => return Ok(()),
-                received = channel.receive(&self.large) => received?,
+                received = channel.receive(Some(&self.large)) => received?,
             };
             let request = decode(&message).map_err(Disconnected::from)?;
             // Zeroed now, not when the request is done.
@@ -207,10 +198,7 @@ fn encoded(reply: &Reply) -> Result<Message, Disconnected> {
     match encode(reply) {
         Ok(message) => Ok(message),
         Err(violation) => {
-            let refusal: Reply = Err(MountError::Unsupported {
-                what: "the mounter's answer".to_owned(),
-                reason: violation.to_string(),
-            });
+            let refusal: Reply = Err(MountError::unsupported("the mounter's answer", violation));
             Ok(encode(&refusal)?)
         }
     }

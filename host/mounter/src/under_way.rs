@@ -33,19 +33,12 @@ pub(crate) struct Ticket {
     job: u64,
 }
 
-/// The subject of a job.
+/// The subject of a job, with everything below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Subject {
-    /// A volume.
-    Volume(VolumeKey),
-    /// A path of the node.
-    Path(NodePath),
-    /// An entry of a pool, with everything below it.
-    Entry {
-        driver: DriverName,
-        pool: String,
-        path: Vec<String>,
-    },
+pub(crate) struct Subject {
+    /// For an administrator; ids are not repeated, since a client can make them long and hard to read.
+    kind: String,
+    path: Vec<String>,
 }
 
 impl UnderWay {
@@ -62,9 +55,10 @@ impl UnderWay {
             .filter(|job| job.caller != Some(caller));
         for other in strangers.flat_map(|job| &job.subjects) {
             if subjects.iter().any(|subject| subject.meets(other)) {
-                return Err(MountError::UnderWay {
-                    what: format!("a call of an earlier or another host on {}", other.words()),
-                });
+                let kind = &other.kind;
+                return Err(MountError::under_way(format!(
+                    "a call of an earlier or another host on {kind}"
+                )));
             }
         }
         jobs.last += 1;
@@ -103,53 +97,46 @@ impl Drop for Ticket {
 }
 
 impl Subject {
-    /// A pool entry by its normalized path: different spellings of one path are equal.
-    pub(crate) fn entry(driver: DriverName, pool: &str, path: &str) -> Self {
+    fn volume(key: &VolumeKey) -> Self {
+        Self {
+            kind: format!("the same volume of {}", key.driver),
+            path: vec![key.volume.as_str().to_owned()],
+        }
+    }
+
+    fn path(path: &NodePath) -> Self {
+        Self {
+            kind: "the same path".to_owned(),
+            path: vec![path.as_str().to_owned()],
+        }
+    }
+
+    /// An entry of a pool by its normalized path: different spellings of one path are equal.
+    fn entry(driver: &DriverName, pool: &str, path: &str) -> Self {
         let parts = path.split('/').filter(|part| !part.is_empty());
-        Self::Entry {
-            driver,
-            pool: pool.to_owned(),
-            path: parts.map(str::to_owned).collect(),
+        Self {
+            kind: format!("the same pool entry of {driver}"),
+            path: [pool].into_iter().chain(parts).map(str::to_owned).collect(),
         }
     }
 
     fn meets(&self, other: &Self) -> bool {
-        match (self, other) {
-            (
-                Self::Entry { driver, pool, path },
-                Self::Entry {
-                    driver: other_driver,
-                    pool: other_pool,
-                    path: other_path,
-                },
-            ) => {
-                (driver, pool) == (other_driver, other_pool)
-                    && (path.starts_with(other_path) || other_path.starts_with(path))
-            }
-            _ => self == other,
-        }
-    }
-
-    /// For an administrator; ids are not repeated, since a client can make them long and hard to read.
-    fn words(&self) -> String {
-        match self {
-            Self::Volume(key) => format!("the same volume of {}", key.driver),
-            Self::Path(_) => "the same path".to_owned(),
-            Self::Entry { driver, .. } => format!("the same pool entry of {driver}"),
-        }
+        self.kind == other.kind
+            && (self.path.starts_with(&other.path) || other.path.starts_with(&self.path))
     }
 }
 
 /// The subjects of a call, if its caller holds claims. A read has no subjects, unless its answer decides the next change.
 pub(crate) fn subjects(request: &MounterRequest) -> Vec<Subject> {
+    let with_path = |key, path| vec![Subject::volume(key), Subject::path(path)];
     match request {
-        MounterRequest::Staged(it) => vec![volume(&it.key)],
-        MounterRequest::Expand(it) => vec![volume(&it.key)],
-        MounterRequest::Notes(key) | MounterRequest::Recover(key) => vec![volume(key)],
-        MounterRequest::Stage(it) => vec![volume(&it.key), path(&it.staging_path)],
-        MounterRequest::Unstage(it) => vec![volume(&it.key), path(&it.staging_path)],
-        MounterRequest::Publish(it) => vec![volume(&it.key), path(&it.target_path)],
-        MounterRequest::Unpublish(it) => vec![volume(&it.key), path(&it.target_path)],
+        MounterRequest::Staged(it) => vec![Subject::volume(&it.key)],
+        MounterRequest::Expand(it) => vec![Subject::volume(&it.key)],
+        MounterRequest::Notes(key) | MounterRequest::Recover(key) => vec![Subject::volume(key)],
+        MounterRequest::Stage(it) => with_path(&it.key, &it.staging_path),
+        MounterRequest::Unstage(it) => with_path(&it.key, &it.staging_path),
+        MounterRequest::Publish(it) => with_path(&it.key, &it.target_path),
+        MounterRequest::Unpublish(it) => with_path(&it.key, &it.target_path),
         MounterRequest::Pool(driver, call) => entries(driver, call),
         MounterRequest::Stats(_)
         | MounterRequest::Health(_)
@@ -159,23 +146,14 @@ pub(crate) fn subjects(request: &MounterRequest) -> Vec<Subject> {
     }
 }
 
-fn volume(key: &VolumeKey) -> Subject {
-    Subject::Volume(key.clone())
-}
-
-fn path(path: &NodePath) -> Subject {
-    Subject::Path(path.clone())
-}
-
 /// The entries of a pool that a call changes, or reads while it creates another.
 fn entries(driver: &DriverName, call: &PoolCall) -> Vec<Subject> {
-    let (Some(pool), paths) = call.pool_and_paths() else {
-        return Vec::new();
-    };
-    let entry = |path| Subject::entry(driver.clone(), pool, path);
-    match call.is_reading() {
-        true => Vec::new(),
-        false => paths.into_iter().map(entry).collect(),
+    match call.pool_and_paths() {
+        (Some(pool), paths) if !call.is_reading() => {
+            let entry = |path| Subject::entry(driver, pool, path);
+            paths.into_iter().map(entry).collect()
+        }
+        _ => Vec::new(),
     }
 }
 
@@ -185,7 +163,7 @@ mod tests {
     use wasmount_core::names::VolumeId;
 
     fn volume(id: &str) -> Subject {
-        Subject::Volume(VolumeKey {
+        Subject::volume(&VolumeKey {
             driver: driver(),
             volume: VolumeId::parse("volume_id", id).unwrap(),
         })
@@ -196,7 +174,7 @@ mod tests {
     }
 
     fn entry(path: &str) -> Subject {
-        Subject::entry(driver(), "main", path)
+        Subject::entry(&driver(), "main", path)
     }
 
     fn boot_ids() -> [BootId; 2] {
@@ -242,8 +220,8 @@ mod tests {
         ] {
             assert_eq!(entry(one).meets(&entry(other)), meet, "{one} and {other}");
         }
-        let elsewhere = Subject::entry(driver(), "other", "v");
-        let another = Subject::entry(DriverName::parse("c.d").unwrap(), "main", "v");
+        let elsewhere = Subject::entry(&driver(), "other", "v");
+        let another = Subject::entry(&DriverName::parse("c.d").unwrap(), "main", "v");
         assert!(!entry("v").meets(&elsewhere) && !entry("v").meets(&another));
     }
 }

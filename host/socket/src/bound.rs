@@ -1,11 +1,11 @@
 //! A bound and listening socket.
 
 use crate::error::system;
-use crate::file::{SocketFile, remove_stale, unix_socket};
+use crate::file::{SocketFile, remove_stale, stream_socket};
 use crate::{SOCKET_PATH_BYTES, SocketError};
 use rustix::fs::{CWD, Mode, RenameFlags, fchmod, renameat_with};
 use rustix::io::Errno;
-use rustix::net::{SocketAddrUnix, SocketType, bind, listen};
+use rustix::net::{SocketAddrUnix, bind, listen};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -15,16 +15,7 @@ use std::path::{Path, PathBuf};
 /// Connections that may wait to be accepted. kubelet opens one for every call; the kernel lowers this to its own `somaxconn`.
 const BACKLOG: i32 = 1024;
 
-/// The type of a socket (unix(7)).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Connections {
-    /// A byte stream: gRPC.
-    Stream,
-    /// Messages with boundaries, in order.
-    SequencedPackets,
-}
-
-/// A socket that listens at its path, mode 0600. Removed when dropped.
+/// A stream socket that listens at its path, mode 0600. Removed when dropped.
 #[derive(Debug)]
 pub struct BoundSocket {
     listener: OwnedFd,
@@ -34,21 +25,17 @@ pub struct BoundSocket {
 impl BoundSocket {
     /// Binds a socket for processes of this user. A stale socket at the path is removed; a live one, and a file that is not a socket, is an error.
     /// The directory must exist.
-    pub fn bind(path: &Path, connections: Connections) -> Result<Self, SocketError> {
-        Self::bind_for(path, connections, rustix::process::geteuid().as_raw())
+    pub fn bind(path: &Path) -> Result<Self, SocketError> {
+        Self::bind_for(path, rustix::process::geteuid().as_raw())
     }
 
     /// Binds a socket for processes of another user.
-    pub fn bind_for(
-        path: &Path,
-        connections: Connections,
-        owner: u32,
-    ) -> Result<Self, SocketError> {
+    pub fn bind_for(path: &Path, owner: u32) -> Result<Self, SocketError> {
         fits(path)?;
         let hidden = hidden_name(path)?;
         remove_stale(path)?;
         remove_stale(&hidden)?;
-        let Self { listener, mut file } = listening(&hidden, connections)?;
+        let Self { listener, mut file } = listening(&hidden)?;
         if owner != rustix::process::geteuid().as_raw() {
             lchown(&hidden, Some(owner), None).map_err(system("give to its user", &hidden))?;
         }
@@ -67,10 +54,10 @@ impl BoundSocket {
 
     /// Binds at the final name at once: a process that watches the directory sees this name and no other. The socket listens a moment later, so a
     /// client that does not retry must not rely on the watch alone.
-    pub fn bind_in_place(path: &Path, connections: Connections) -> Result<Self, SocketError> {
+    pub fn bind_in_place(path: &Path) -> Result<Self, SocketError> {
         fits(path)?;
         remove_stale(path)?;
-        listening(path, connections)
+        listening(path)
     }
 
     /// The non-blocking descriptor, for the runtime; and the file, to be held while the socket is served.
@@ -80,12 +67,8 @@ impl BoundSocket {
 }
 
 /// A socket that listens at an unused name.
-fn listening(path: &Path, connections: Connections) -> Result<BoundSocket, SocketError> {
-    let kind = match connections {
-        Connections::Stream => SocketType::STREAM,
-        Connections::SequencedPackets => SocketType::SEQPACKET,
-    };
-    let listener = unix_socket(kind).map_err(system("make a socket for", path))?;
+fn listening(path: &Path) -> Result<BoundSocket, SocketError> {
+    let listener = stream_socket().map_err(system("make a socket for", path))?;
     // Linux gives the file the mode of the descriptor (unix_bind), so it is private from its first moment, without a change of the process's umask.
     fchmod(&listener, Mode::RUSR | Mode::WUSR)
         .map_err(system("make private the socket for", path))?;

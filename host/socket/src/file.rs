@@ -102,16 +102,13 @@ pub fn remove_stale(path: &Path) -> Result<bool, SocketError> {
     }
 }
 
-/// Works for both types: a wrong type gives an error (EPROTOTYPE), but only if a process serves the socket.
+/// Works for every type of socket: a wrong type gives an error (EPROTOTYPE), but only if a process serves the socket.
 fn try_connect(path: &Path) -> rustix::io::Result<()> {
-    connect(
-        unix_socket(SocketType::STREAM)?,
-        &SocketAddrUnix::new(path)?,
-    )
+    connect(stream_socket()?, &SocketAddrUnix::new(path)?)
 }
 
-/// A non-blocking socket that child processes do not inherit.
-pub(crate) fn unix_socket(kind: SocketType) -> rustix::io::Result<OwnedFd> {
+/// A non-blocking stream socket that child processes do not inherit.
+pub(crate) fn stream_socket() -> rustix::io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    socket_with(AddressFamily::UNIX, kind, flags, None)
+    socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }

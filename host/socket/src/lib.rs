@@ -11,7 +11,7 @@ mod bound;
 mod error;
 mod file;
 
-pub use bound::{BoundSocket, Connections};
+pub use bound::BoundSocket;
 pub use error::SocketError;
 pub use file::{SocketFile, SocketState, remove_stale};
 

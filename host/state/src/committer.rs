@@ -57,11 +57,6 @@ pub(crate) struct Committer {
 
 type Waiter = oneshot::Sender<Result<(), Arc<StateError>>>;
 
-/// One failure, shared by all callers that waited.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-struct SharedFailure(Arc<StateError>);
-
 impl Committer {
     pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<Self> {
         let (requests, waiting) = channel();
@@ -90,7 +85,7 @@ impl Committer {
                 StateError::Full => StateError::Full,
                 _ => StateError::Failed {
                     operation: "commit",
-                    source: Box::new(SharedFailure(error)),
+                    source: Box::new(error),
                 },
             }),
             Err(_) => Err(ended()),

@@ -14,7 +14,7 @@ use redb::{
     TableError,
 };
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
@@ -53,12 +53,8 @@ impl Database {
     /// Also returns the last revision in it.
     pub(crate) fn open(directory: &Path, is_expected: bool) -> Result<(Self, u64), OpenError> {
         let path = directory.join(open::FILE_NAME);
-        let failed = |source: io::Error| OpenError::Io {
-            path: path.clone(),
-            source,
-        };
-        let opened = File::open(directory).map_err(failed)?;
-        if !path.try_exists().map_err(failed)? {
+        let opened = File::open(directory).map_err(open::io_error(&path))?;
+        if !path.try_exists().map_err(open::io_error(&path))? {
             open::make(directory, &opened, &path, is_expected)?;
         }
         let (database, last_revision) = open::open_file(&path)?;

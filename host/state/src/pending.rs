@@ -32,8 +32,6 @@ type Writes = HashMap<Keyspace, BTreeMap<String, Write>>;
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     writes: Writes,
-    /// The size of the waiting records of each keyspace.
-    sizes: HashMap<Keyspace, u64>,
     weight: usize,
     last_revision: u64,
     failing: bool,
@@ -80,9 +78,13 @@ impl Pending {
             .collect()
     }
 
-    /// The size of the waiting records of a keyspace; a record counts as often as it changed.
+    /// The size of the waiting records of a keyspace.
     pub(crate) fn size(&self, space: &Keyspace) -> u64 {
-        self.sizes.get(space).copied().unwrap_or(0)
+        let writes = self.writes.get(space).into_iter().flatten();
+        let values = writes.filter_map(|(key, write)| Some((key, write.value.as_ref()?)));
+        values
+            .map(|(key, value)| record_bytes(key, value.len()))
+            .sum()
     }
 
     /// Adds a change and gives it a revision.
@@ -90,7 +92,6 @@ impl Pending {
         self.last_revision += 1;
         self.weight +=
             WRITE_OVERHEAD_BYTES + key.len() + value.as_ref().map_or(0, |value| value.len());
-        *self.sizes.entry(space.clone()).or_default() += size(key, value.as_deref());
         let write = Write {
             revision: self.last_revision,
             value,
@@ -129,13 +130,8 @@ impl Pending {
                 continue;
             };
             writes.retain(|key, write| settled.get(key) != Some(write));
-            let sizes = writes
-                .iter()
-                .map(|(key, write)| size(key, write.value.as_deref()));
-            self.sizes.insert(space.clone(), sizes.sum());
             if writes.is_empty() {
                 self.writes.remove(space);
-                self.sizes.remove(space);
             }
         }
     }
@@ -145,11 +141,6 @@ impl Pending {
         self.failing = true;
         self.weight += batch.weight;
     }
-}
-
-/// The size of a record; 0 if it was removed.
-fn size(key: &str, value: Option<&[u8]>) -> u64 {
-    value.map_or(0, |value| record_bytes(key, value.len()))
 }
 
 #[cfg(test)]

@@ -100,11 +100,11 @@ fn what_a_plugin_does_wrong_is_its_fault() {
             FaultKind::Busy,
         ),
         (
-            plan(MountError::NotGranted {
-                step: "tree".to_owned(),
-                reason: "pool x is not in grants.pools".to_owned(),
-                blame: Blame::word("x"),
-            }),
+            plan(MountError::not_granted(
+                "tree",
+                "pool x is not in grants.pools",
+                Blame::word("x"),
+            )),
             FaultKind::NotGranted,
         ),
     ];
@@ -121,11 +121,7 @@ fn what_a_user_asks_for_wrongly_is_nobodys_fault() {
         message: "no such pool".to_owned(),
     };
     assert_eq!(kind(answered), None);
-    let content = MountError::Invalid {
-        what: "a tree".to_owned(),
-        reason: "it is not a directory".to_owned(),
-        blame: Blame::Of(Owner::Content),
-    };
+    let content = MountError::invalid("a tree", "it is not a directory", Blame::Of(Owner::Content));
     assert_eq!(kind(plan(content)), None);
     assert_eq!(kind(Error::Precondition("first stage it".to_owned())), None);
     assert_eq!(kind(Error::ShuttingDown), None);

@@ -51,9 +51,7 @@ pub(crate) const USAGE: VolumeStats = VolumeStats {
 impl FakeMounter {
     async fn at(&self, name: &'static str, key: &VolumeKey) -> Result<()> {
         let done = self.script.call(name, key.volume.as_str(), None).await;
-        done.map_err(|error| MountError::Unreachable {
-            reason: error.to_string(),
-        })
+        done.map_err(MountError::unreachable)
     }
 }
 
@@ -86,9 +84,7 @@ impl Mounter for FakeMounter {
             MounterRequest::Health(query) => {
                 self.at("health", &query.key).await?;
                 let health = self.health.lock().unwrap().clone();
-                let health = health.ok_or_else(|| MountError::NotFound {
-                    what: query.key.volume.to_string(),
-                })?;
+                let health = health.ok_or_else(|| MountError::not_found(query.key.volume))?;
                 return Ok(MounterResponse::Health(health));
             }
             MounterRequest::Stats(request) => {
@@ -118,9 +114,7 @@ impl Mounter for FakeMounter {
             MounterRequest::Pool(_, PoolCall::Capacity { pool }) => {
                 let name = if pool == "slow" { "slow" } else { "pool" };
                 let done = self.script.call(name, &pool, None).await;
-                done.map_err(|error| MountError::NotFound {
-                    what: error.to_string(),
-                })?;
+                done.map_err(MountError::not_found)?;
                 return Ok(MounterResponse::Pool(PoolReply::Capacity(PoolUsage {
                     total_bytes: 2,
                     available_bytes: 1,

@@ -124,11 +124,7 @@ fn a_refused_plan_is_told_once_with_whose_it_is() {
         version: "1.0.0".to_owned(),
         digest: "sha256:00".to_owned(),
     };
-    let source = MountError::Invalid {
-        what: "path `..`".to_owned(),
-        reason: "it leads out".to_owned(),
-        blame: Blame::word(".."),
-    };
+    let source = MountError::invalid("path `..`", "it leads out", Blame::word(".."));
     let plugin = Box::new(plugin);
     let status = status(&Error::Driver(DriverError::Plan { plugin, source }));
     assert_eq!(status.code(), tonic::Code::InvalidArgument);

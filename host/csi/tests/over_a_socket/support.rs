@@ -25,7 +25,7 @@ use wasmount_csi::wire::csi::v1::snapshot_metadata_client::SnapshotMetadataClien
 use wasmount_csi::wire::csi::v1::volume_capability::access_mode::Mode;
 use wasmount_csi::wire::csi::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use wasmount_csi::wire::csi::v1::{self as wire};
-use wasmount_socket::{BoundSocket, Connections};
+use wasmount_socket::BoundSocket;
 
 /// Longer than any step takes on a busy machine; ends a test that hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -109,7 +109,7 @@ impl Served {
         driver.activate(Arc::clone(&backend) as _, policy);
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("csi.sock");
-        let bound = BoundSocket::bind(&socket, Connections::Stream).unwrap();
+        let bound = BoundSocket::bind(&socket).unwrap();
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(serve(
             bound,

@@ -46,10 +46,9 @@ impl Invocation {
             let work = async move { mounter.pool(driver, call).await };
             let job = self.call.jobs.spawn(work.in_current_span());
             job.await.unwrap_or_else(|_| {
-                Err(MountError::Unreachable {
-                    reason: "its worker ended without an answer: this is a bug of the host"
-                        .to_owned(),
-                })
+                Err(MountError::unreachable(
+                    "its worker ended without an answer: this is a bug of the host",
+                ))
             })
         } else {
             mounter.pool(driver, call).await

@@ -162,10 +162,7 @@ impl Mounter for Memory {
             self.note("removed");
         }
         if matches!(&call, PoolCall::Capacity { pool } if pool == MISSING_POOL) {
-            return Err(MountError::Precondition {
-                path: "/nowhere/pool".to_owned(),
-                what: "make it".to_owned(),
-            });
+            return Err(MountError::precondition("/nowhere/pool", "make it"));
         }
         Ok(MounterResponse::Pool(match call {
             PoolCall::Names => PoolReply::Names(vec!["volumes".to_owned()]),

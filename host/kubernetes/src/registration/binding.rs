@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
-use wasmount_socket::{BoundSocket, Connections, SocketFile};
+use wasmount_socket::{BoundSocket, SocketFile};
 
 /// How long an answer may take to be sent after the socket is removed: kubelet's own time limit of NotifyRegistrationStatus.
 const ANSWERING: Duration = Duration::from_secs(5);
@@ -56,7 +56,7 @@ impl Binding {
     /// Binds and serves. Not under a temporary name first: kubelet's watch reads each name that appears before it ignores those with a dot, and logs
     /// an error for one that has been renamed by then (`handleCreateEvent` of its `pluginwatcher`).
     pub(super) fn make(path: &Path, info: PluginInfo) -> Result<Self, RegistrationError> {
-        let bound = BoundSocket::bind_in_place(path, Connections::Stream)
+        let bound = BoundSocket::bind_in_place(path)
             .map_err(|error| RegistrationError::NotBound(causes(&error)))?;
         let (listener, file) = bound.into_parts();
         let listener = UnixListener::from_std(listener.into()).map_err(|error| {

@@ -10,12 +10,12 @@ mod tag;
 pub(crate) use holders::{attached_below, holders_of, lying_on};
 pub(crate) use tag::Tag;
 
-use crate::block::{BlockDevice, BlockRecord, DeviceNumber};
-use crate::failure::{kernel, unusable};
+use crate::block::{BlockDevice, BlockRecord, DeviceNumber, reopen};
+use crate::failure::kernel;
 use crate::observe::Identity;
-use rustix::fs::{FileType, Mode, OFlags, fstat};
+use rustix::fs::{Mode, OFlags, fstat};
 use rustix::io::Errno;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use sysfs::LoopName;
 use wasmount_core::mounter::MountError;
@@ -74,10 +74,10 @@ pub(crate) fn attach(
             return Ok(device);
         }
     }
-    Err(MountError::OutOfResources {
-        what: "attaching a loop device".to_owned(),
-        reason: format!("other processes took each of {ATTEMPTS} free ones first; try again"),
-    })
+    Err(MountError::out_of_resources(
+        "attaching a loop device",
+        format!("other processes took each of {ATTEMPTS} free ones first; try again"),
+    ))
 }
 
 /// Makes a loop device outlive the process that opened it, until it is released.
@@ -107,10 +107,7 @@ pub(crate) fn open(record: &BlockRecord) -> Result<Option<BlockDevice>, MountErr
     let file = if attached.read_only {
         held
     } else {
-        // Reopens the same device through its descriptor, wherever its path leads by now.
-        let again = format!("/proc/self/fd/{}", held.as_raw_fd());
-        rustix::fs::open(again, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|errno| kernel("open", path.display(), errno))?
+        reopen(&held, OFlags::RDWR).map_err(|errno| kernel("open", path.display(), errno))?
     };
     Ok(Some(BlockDevice {
         file,
@@ -190,11 +187,9 @@ fn find(record: &BlockRecord) -> Result<Option<Held>, MountError> {
 }
 
 fn look(number: DeviceNumber) -> Result<Option<Held>, MountError> {
-    match LoopName::of(number) {
-        // An unbound loop device is not even opened.
-        Some(name) if name.is_bound() => hold(name),
-        _ => Ok(None),
-    }
+    // An unbound loop device is not even opened.
+    let bound = LoopName::of(number).filter(LoopName::is_bound);
+    bound.map_or(Ok(None), hold)
 }
 
 fn hold(name: LoopName) -> Result<Option<Held>, MountError> {
@@ -228,7 +223,7 @@ fn identity(status: &sys::Status) -> Identity {
 fn open_control() -> Result<OwnedFd, MountError> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     match rustix::fs::open(CONTROL, flags, Mode::empty()) {
-        Err(Errno::NOENT | Errno::NODEV) => Err(unusable(
+        Err(Errno::NOENT | Errno::NODEV) => Err(MountError::unusable(
             CONTROL,
             format!("it is missing; load the kernel's module `loop`, and {MOUNT_DEV}"),
         )),
@@ -245,7 +240,7 @@ fn open_node(
         return Ok(None);
     };
     let path = name.path();
-    let unusable = |reason| unusable(path.display().to_string(), format!("{reason}; {MOUNT_DEV}"));
+    let unusable = |reason| MountError::unusable(path.display(), format!("{reason}; {MOUNT_DEV}"));
     let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let file = match rustix::fs::open(&path, flags, Mode::empty()) {
         Ok(file) => file,
@@ -258,8 +253,7 @@ fn open_node(
         Err(errno) => return Err(kernel("open", path.display(), errno)),
     };
     let found = fstat(&file).map_err(|errno| kernel("fstat", path.display(), errno))?;
-    let is_device = FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice;
-    if !is_device || DeviceNumber::of_raw(found.st_rdev) != number {
+    if DeviceNumber::of_node(&found) != Some(number) {
         return Err(unusable("it is not the device that the kernel calls so"));
     }
     Ok(Some((file, number)))

@@ -5,13 +5,13 @@
 
 mod tree;
 
-use crate::block::{BlockDevice, DeviceNumber, loop_device};
-use crate::failure::{kernel, unusable};
-use crate::plan::device::{CheckedDevice, WantedFacts, in_words, is_covered, not_granted};
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
+use crate::block::{BlockDevice, DeviceNumber, loop_device, reopen};
+use crate::failure::kernel;
+use crate::plan::device::{CheckedDevice, WantedFacts, describe_facts, is_covered, not_granted};
+use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use tree::{DeviceTree, KernelName};
 use wasmount_core::device_fact::DeviceFact;
@@ -55,15 +55,8 @@ pub(crate) fn open_shared(device: &CheckedDevice) -> Result<Option<BlockDevice>,
     let Some((name, node)) = find_granted(&tree, device)? else {
         return Ok(None);
     };
-    let is_read_only = tree.is_read_only(&name);
-    match node.reopen(access(is_read_only)) {
-        Ok(file) => Ok(Some(BlockDevice {
-            file,
-            number: node.number,
-            path: tree.node(&name),
-            backing: None,
-            is_read_only,
-        })),
+    match node.device(&tree, &name, false) {
+        Ok(device) => Ok(Some(device)),
         Err(errno) if is_absent(errno) => Ok(None),
         Err(errno) => Err(kernel("open", &name, errno)),
     }
@@ -94,11 +87,10 @@ fn open_in(
         };
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            let asked = in_words(&device.facts);
+            let asked = describe_facts(&device.facts);
             let waited = device.wait.as_millis();
-            return Err(MountError::NotFound {
-                what: format!("a block device with {asked} (waited {waited} ms: {missing})"),
-            });
+            let what = format!("a block device with {asked} (waited {waited} ms: {missing})");
+            return Err(MountError::not_found(what));
         }
         std::thread::sleep(left.min(PAUSE));
     }
@@ -124,12 +116,11 @@ fn look(
             "{name} has them, but no node of its number in /dev"
         ));
     };
-    let is_read_only = tree.is_read_only(name);
     let Some(claim) = claim(tree, name, &node)? else {
         return missing(format!("{name} has them, but nothing is behind its node"));
     };
-    let file = node
-        .reopen(access(read_only || is_read_only))
+    let opened = node
+        .device(tree, name, read_only)
         .map_err(|errno| kernel("open", name, errno))?;
     // The open node fixes the number. Only now can the host verify that the facts belong to this device, and not to one that had the number before.
     if tree.named(node.number).as_ref() != Some(name) || search(tree, &device.facts)? != found {
@@ -137,13 +128,7 @@ fn look(
     }
     check_granted(tree, device, name)?;
     drop(claim);
-    Ok(Ok(BlockDevice {
-        file,
-        number: node.number,
-        path: tree.node(name),
-        backing: None,
-        is_read_only,
-    }))
+    Ok(Ok(opened))
 }
 
 /// All devices that have these facts. Facts of a disk also apply to its partitions.
@@ -222,19 +207,15 @@ fn claim(
     name: &KernelName,
     node: &DeviceNode,
 ) -> Result<Option<OwnedFd>, MountError> {
-    let in_use = |by: String| MountError::InUse {
-        what: format!("device {name}"),
-        by,
-    };
+    let in_use = |by: &str| MountError::in_use(format!("device {name}"), by);
     match node.reopen(OFlags::RDONLY | OFlags::EXCL) {
         // A loop device does not claim the device below it.
         Ok(claim) => match loops_on(tree, name)? {
             loops if loops.is_empty() => Ok(Some(claim)),
-            loops => Err(in_use(loops)),
+            loops => Err(in_use(&loops)),
         },
         Err(Errno::BUSY) => Err(in_use(
-            "it is mounted, the node swaps to it, or another device or program has it; `lsblk` and `fuser -v` on the node show which, for another mount namespace `grep` of its number in /proc/*/mountinfo"
-                .to_owned(),
+            "it is mounted, the node swaps to it, or another device or program has it; `lsblk` and `fuser -v` on the node show which, for another mount namespace `grep` of its number in /proc/*/mountinfo",
         )),
         Err(errno) if is_absent(errno) => Ok(None),
         Err(errno) => Err(kernel("open", name, errno)),
@@ -260,20 +241,13 @@ fn loops_on(tree: &DeviceTree, name: &KernelName) -> Result<String, MountError> 
 fn ambiguous(device: &CheckedDevice, several: &[KernelName]) -> MountError {
     let names = several.iter().take(NAMED).map(ToString::to_string);
     let names = names.collect::<Vec<_>>().join(", ");
-    unusable(
-        format!("the block device with {}", in_words(&device.facts)),
+    MountError::unusable(
+        format!("the block device with {}", describe_facts(&device.facts)),
         format!(
             "{} devices have them ({names}); if they are paths to one disk, name the `by-id` of its multipath device (`dm-uuid-mpath-..`), else another fact as well",
             several.len(),
         ),
     )
-}
-
-fn access(read_only: bool) -> OFlags {
-    match read_only {
-        true => OFlags::RDONLY,
-        false => OFlags::RDWR,
-    }
 }
 
 /// Whether an error number means that there is no device behind a node.
@@ -289,8 +263,8 @@ impl DeviceNode {
             return Ok(None);
         };
         let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let directory = openat(CWD, tree.dev(), flags | OFlags::DIRECTORY, Mode::empty())
-            .map_err(|errno| kernel("open", tree.dev().display(), errno))?;
+        let directory = rustix::fs::open(&tree.dev, flags | OFlags::DIRECTORY, Mode::empty())
+            .map_err(|errno| kernel("open", tree.dev.display(), errno))?;
         let resolve =
             ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let opened = openat2(&directory, name.below_dev(), flags, Mode::empty(), resolve);
@@ -300,20 +274,39 @@ impl DeviceNode {
             Err(errno) => return Err(kernel("openat2", name, errno)),
         };
         let found = fstat(&place).map_err(|errno| kernel("fstat", name, errno))?;
-        if FileType::from_raw_mode(found.st_mode) != FileType::BlockDevice {
-            return Err(unusable(
+        let Some(found) = DeviceNumber::of_node(&found) else {
+            return Err(MountError::unusable(
                 tree.node(name).display().to_string(),
                 "it is not a block device; remove it, and let udev make the node anew",
             ));
-        }
-        Ok((DeviceNumber::of_raw(found.st_rdev) == number).then_some(Self { place, number }))
+        };
+        Ok((found == number).then_some(Self { place, number }))
+    }
+
+    /// The opened device. It is opened for writing if it is possible and wanted.
+    fn device(
+        &self,
+        tree: &DeviceTree,
+        name: &KernelName,
+        read_only: bool,
+    ) -> Result<BlockDevice, Errno> {
+        let is_read_only = tree.is_read_only(name);
+        let access = match read_only || is_read_only {
+            true => OFlags::RDONLY,
+            false => OFlags::RDWR,
+        };
+        Ok(BlockDevice {
+            file: self.reopen(access)?,
+            number: self.number,
+            path: tree.node(name),
+            backing: None,
+            is_read_only,
+        })
     }
 
     /// Opens the device without waiting for a medium.
     fn reopen(&self, access: OFlags) -> Result<OwnedFd, Errno> {
-        let path = format!("/proc/self/fd/{}", self.place.as_raw_fd());
-        let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        openat(CWD, path, flags, Mode::empty())
+        reopen(&self.place, access | OFlags::NONBLOCK)
     }
 }
 

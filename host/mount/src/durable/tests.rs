@@ -1,8 +1,9 @@
 //! What outlives the host, what is written to disk, and how a torn file is handled.
 
 use super::*;
+use crate::exclusive::locked;
 use crate::failure::MountSetupError;
-use crate::records::{ASIDE, QUARANTINED, file_name, lock};
+use crate::records::{ASIDE, QUARANTINED, file_name};
 use std::fs;
 use std::path::{Path, PathBuf};
 use wasmount_core::names::{DriverName, VolumeId};
@@ -45,7 +46,7 @@ fn what_was_said_is_known_to_the_next_host() {
     let state = tempfile::tempdir().unwrap();
     let durable = Durable::open(state.path()).unwrap();
     durable.set_notes(&key("v"), &notes("x")).unwrap();
-    durable.set_intent(&key("v"), an_intent()).unwrap();
+    durable.set_intent(&key("v"), Some(an_intent())).unwrap();
     drop(durable);
     let durable = Durable::open(state.path()).unwrap();
     assert_eq!(durable.notes(&key("v")), notes("x"));
@@ -59,11 +60,11 @@ fn intents_and_notes_are_removed_independently() {
     let state = tempfile::tempdir().unwrap();
     let durable = Durable::open(state.path()).unwrap();
     durable.set_notes(&key("v"), &notes("x")).unwrap();
-    durable.set_intent(&key("v"), an_intent()).unwrap();
-    durable.clear_intent(&key("v")).unwrap();
+    durable.set_intent(&key("v"), Some(an_intent())).unwrap();
+    durable.set_intent(&key("v"), None).unwrap();
     assert_eq!(durable.notes(&key("v")), notes("x"));
     assert_eq!(durable.intent(&key("v")), None);
-    durable.set_intent(&key("v"), an_intent()).unwrap();
+    durable.set_intent(&key("v"), Some(an_intent())).unwrap();
     durable.set_notes(&key("v"), &BTreeMap::new()).unwrap();
     assert_eq!(durable.intent(&key("v")), Some(an_intent()));
 }
@@ -73,13 +74,13 @@ fn a_volume_without_a_word_has_no_file() {
     let state = tempfile::tempdir().unwrap();
     let durable = Durable::open(state.path()).unwrap();
     durable.set_notes(&key("v"), &BTreeMap::new()).unwrap();
-    durable.clear_intent(&key("v")).unwrap();
+    durable.set_intent(&key("v"), None).unwrap();
     assert!(files(state.path()).is_empty());
     durable.set_notes(&key("v"), &notes("x")).unwrap();
-    durable.set_intent(&key("v"), an_intent()).unwrap();
+    durable.set_intent(&key("v"), Some(an_intent())).unwrap();
     assert_eq!(files(state.path()).len(), 1);
     durable.set_notes(&key("v"), &BTreeMap::new()).unwrap();
-    durable.clear_intent(&key("v")).unwrap();
+    durable.set_intent(&key("v"), None).unwrap();
     assert!(files(state.path()).is_empty());
     assert_eq!(durable.notes(&key("v")), BTreeMap::new());
 }
@@ -93,7 +94,7 @@ fn what_is_unchanged_is_not_written_again() {
     let inode = |state: &Path| files(state)[0].metadata().unwrap().ino();
     let first = inode(state.path());
     durable.set_notes(&key("v"), &notes("x")).unwrap();
-    durable.clear_intent(&key("v")).unwrap();
+    durable.set_intent(&key("v"), None).unwrap();
     assert_eq!(inode(state.path()), first);
     durable.set_notes(&key("v"), &notes("y")).unwrap();
     assert_ne!(inode(state.path()), first);
@@ -105,7 +106,9 @@ fn an_unwritable_change_fails_and_changes_nothing() {
     let durable = Durable::open(state.path()).unwrap();
     durable.set_notes(&key("v"), &notes("x")).unwrap();
     fs::remove_dir_all(state.path().join(DIRECTORY)).unwrap();
-    let error = durable.set_intent(&key("v"), an_intent()).unwrap_err();
+    let error = durable
+        .set_intent(&key("v"), Some(an_intent()))
+        .unwrap_err();
     assert!(
         error
             .to_string()
@@ -140,7 +143,7 @@ fn who_reads_does_not_wait_for_who_writes() {
     let durable = Durable::open(state.path()).unwrap();
     durable.set_notes(&key("v"), &notes("x")).unwrap();
     std::thread::scope(|scope| {
-        let changing = lock(&durable.changing);
+        let changing = locked(&durable.changing);
         let change = scope.spawn(|| durable.set_notes(&key("v"), &notes("y")));
         assert_eq!(durable.notes(&key("v")), notes("x"));
         assert_eq!(durable.intent(&key("v")), None);
@@ -156,7 +159,7 @@ fn changes_at_the_same_time_are_all_kept() {
     let durable = Durable::open(state.path()).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| durable.set_notes(&key("v"), &notes("x")).unwrap());
-        scope.spawn(|| durable.set_intent(&key("v"), an_intent()).unwrap());
+        scope.spawn(|| durable.set_intent(&key("v"), Some(an_intent())).unwrap());
     });
     drop(durable);
     let durable = Durable::open(state.path()).unwrap();

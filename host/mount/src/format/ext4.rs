@@ -84,19 +84,17 @@ pub(super) fn has_no_copy_of_another(device: &BlockDevice, uuid: Uuid) -> Result
 
 /// Repairs what can be repaired automatically, and expands the file system to the size of its device. It must not be mounted.
 pub(super) fn check_and_grow(device: &BlockDevice) -> Result<(), MountError> {
-    let grows = can_grow(&superblock(device)?, device.size_bytes()?);
     // `resize2fs` requires a full check first.
-    check(device, if grows { &["-f", "-p"] } else { &["-p"] })?;
-    if grows { resize(device) } else { Ok(()) }
-}
-
-/// Expands it while it is mounted, at a path that this host's mount table shows.
-pub(super) fn grow_mounted(device: &BlockDevice) -> Result<(), MountError> {
     let grows = can_grow(&superblock(device)?, device.size_bytes()?);
-    if grows { resize(device) } else { Ok(()) }
+    check(device, if grows { &["-f", "-p"] } else { &["-p"] })?;
+    if grows { grow(device) } else { Ok(()) }
 }
 
-fn resize(device: &BlockDevice) -> Result<(), MountError> {
+/// Expands it to the size of its device. If it is mounted, then at a path that this host's mount table shows.
+pub(super) fn grow(device: &BlockDevice) -> Result<(), MountError> {
+    if !can_grow(&superblock(device)?, device.size_bytes()?) {
+        return Ok(());
+    }
     let tool = tool_call("resize2fs", &[], &device.path, CHECK_WITHIN);
     let output = tool.run()?;
     match output.status {
@@ -119,7 +117,7 @@ fn check(device: &BlockDevice, arguments: &[&str]) -> Result<(), MountError> {
             let fault = "`e2fsck -p` does not dare to correct it";
             Err(damaged(
                 device,
-                format!("{fault}; {repair}; {}", output.last_words()),
+                format!("{fault}; {repair}; {}", output.excerpt()),
             ))
         }
         _ if is_torn(&output) => {

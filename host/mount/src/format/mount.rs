@@ -4,15 +4,15 @@
 //! device may be damaged or a copy.
 
 use super::{FsType, StorageAccess, damaged, describe, unusable};
-use crate::block::{BlockDevice, DeviceNumber};
+use crate::block::{BlockDevice, DeviceNumber, reopen};
 use crate::exclusive::retry;
 use crate::failure::kernel;
 use crate::fs_context::FsContext;
 use crate::observe::identity;
 use crate::plan::options::MountFlags;
-use rustix::fs::{FileType, Mode, OFlags, open, stat};
+use rustix::fs::{OFlags, stat};
 use rustix::io::Errno;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use wasmount_core::mounter::MountError;
 
 /// The option of ext4 for the behaviour after an error. It is never a panic: `plan::options` rejects that.
@@ -59,8 +59,7 @@ pub(super) fn mount(
 /// Verifies that the device's path still leads to it.
 pub(super) fn require_path(device: &BlockDevice) -> Result<(), MountError> {
     let found = stat(&device.path).map_err(|errno| kernel("stat", describe(device), errno))?;
-    let is_device = FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice;
-    if is_device && DeviceNumber::of_raw(found.st_rdev) == device.number {
+    if DeviceNumber::of_node(&found) == Some(device.number) {
         return Ok(());
     }
     let number = device.number;
@@ -156,9 +155,7 @@ fn verify(device: &BlockDevice, fs_type: FsType, mount: &OwnedFd) -> Result<(), 
 
 /// Whether the device is claimed: a mount claims it, and so does an exclusive open. The check uses the descriptor, so it concerns this device.
 fn is_held(device: &BlockDevice) -> Result<bool, MountError> {
-    let path = format!("/proc/self/fd/{}", device.file.as_raw_fd());
-    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-    match open(path, flags, Mode::empty()) {
+    match reopen(&device.file, OFlags::RDONLY | OFlags::EXCL) {
         Ok(_) => Ok(false),
         Err(Errno::BUSY) => Ok(true),
         Err(errno) => Err(kernel("open", describe(device), errno)),
@@ -166,11 +163,8 @@ fn is_held(device: &BlockDevice) -> Result<bool, MountError> {
 }
 
 fn in_use(device: &BlockDevice) -> MountError {
-    MountError::InUse {
-        what: describe(device),
-        by: "it is mounted, or held by a volume manager; `lsblk` on the node shows where"
-            .to_owned(),
-    }
+    let by = "it is mounted, or held by a volume manager; `lsblk` on the node shows where";
+    MountError::in_use(describe(device), by)
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@
 use super::{Image, failed};
 use crate::block::loop_device::{self, Attached};
 use crate::block::{BlockRecord, DeviceNumber};
+use crate::executor::clone_mount;
 use crate::mountinfo::{self, MountLine};
 use crate::observe::{mount_id, observe};
-use crate::prepared_mount::clone_mount;
 use rustix::fs::{Mode, OFlags, openat};
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
@@ -28,9 +28,10 @@ pub(super) fn of(record: &BlockRecord) -> Result<Option<OwnedFd>, MountError> {
     }
     match open(&mountinfo::read()?, record.number) {
         Some(mount) => Ok(Some(mount)),
-        None => Err(MountError::NotFound {
-            what: format!("a mount of the loop device {}", record.number),
-        }),
+        None => Err(MountError::not_found(format!(
+            "a mount of the loop device {}",
+            record.number
+        ))),
     }
 }
 

@@ -343,11 +343,11 @@ fn an_intent_outlives_its_host_and_a_torn_one_is_dropped() {
     std::fs::write(directory.path().join("frozen/7"), "[{\"num").unwrap();
     let (intents, left) = Intents::open(directory.path()).unwrap();
     let [left] = left.try_into().unwrap();
-    assert_eq!(left.devices(), first.devices());
+    assert_eq!(left.devices, first.devices);
     // The existing intent is not overwritten.
     intents.write(&[]).unwrap().end(false);
     let (_, left) = Intents::open(directory.path()).unwrap();
-    let mut counts: Vec<_> = left.iter().map(|it| it.devices().len()).collect();
+    let mut counts: Vec<_> = left.iter().map(|it| it.devices.len()).collect();
     counts.sort_unstable();
     assert_eq!(counts, [0, 1]);
     assert!(!directory.path().join("frozen/7").exists());

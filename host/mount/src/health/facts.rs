@@ -1,8 +1,8 @@
-//! Collects the facts of one path of a volume: its mount by descriptor, its file system by `statfs` and one read of its root, its device by sysfs,
+//! Finds what is wrong at one path of a volume: its mount by descriptor, its file system by `statfs` and one read of its root, its device by sysfs,
 //! its image in the pool.
 
 use super::Place;
-use super::findings::{Device, Facts, FileSystem, Image, Root, SuperBlock, is_failure};
+use super::findings::{Finding, SuperBlock, is_failure};
 use crate::block::{BlockRecord, DeviceNumber, loop_device, node_device};
 use crate::confine::open_confined;
 use crate::failure::{exhausted, kernel};
@@ -24,53 +24,49 @@ const EXT4: &str = "/sys/fs/ext4";
 const BTRFS: &str = "/sys/fs/btrfs";
 
 impl Node {
-    /// Collects all facts of a path.
-    pub(super) fn facts(&self, place: &Place) -> Result<Facts, MountError> {
-        Ok(Facts {
-            root: self.root(place)?,
-            is_read_only: place.is_read_only,
-            device: match place.block {
-                Some(block) => Some(device(&block, place)?),
-                None => None,
-            },
-        })
+    /// All findings at a path, those of the device first.
+    pub(super) fn findings(&self, place: &Place) -> Result<Vec<Finding>, MountError> {
+        let root = self.root(place)?;
+        let mut found = match &place.block {
+            Some(block) => device(block, place)?,
+            None => Vec::new(),
+        };
+        found.extend(root);
+        Ok(found)
     }
 
-    fn root(&self, place: &Place) -> Result<Root, MountError> {
+    fn root(&self, place: &Place) -> Result<Option<Finding>, MountError> {
         let (identity, is_raw) = match place.shows {
-            Shows::Device(_) => return Ok(Root::Raw),
+            // The host mounts no file system of a raw block volume.
+            Shows::Device(_) => return Ok(None),
             Shows::Node(identity) => (identity, true),
             Shows::Mount(identity) => (identity, false),
         };
         let Some(location) = self.roots.check_text(&place.path)?.locate()? else {
-            return Ok(Root::Lost);
+            return Ok(Some(Finding::MountLost));
         };
         match look(&location)? {
-            Seen::Corrupted(errno) => Ok(Root::Failed(errno)),
+            Seen::Corrupted(errno) => Ok(Some(Finding::IoError(errno))),
             Seen::Mounted(mount) if mount.identity == identity => match is_raw {
-                true => Ok(Root::Raw),
+                true => Ok(None),
                 false => mounted(&mount, place),
             },
-            _ => Ok(Root::Lost),
+            _ => Ok(Some(Finding::MountLost)),
         }
     }
 }
 
-fn mounted(mount: &SeenMount, place: &Place) -> Result<Root, MountError> {
+fn mounted(mount: &SeenMount, place: &Place) -> Result<Option<Finding>, MountError> {
     let path = &place.path;
     let is_directory = matches!(place.source, Some(CheckedSource::Directory(_)));
     // Only for trees of a pool: the root of a whole file system may have a link count of 0, as FUSE servers often report.
     if is_directory && is_removed(&mount.root).map_err(|errno| kernel("statx", path, errno))? {
-        return Ok(Root::Removed);
+        return Ok(Some(Finding::DirectoryGone));
     }
-    file_system(mount, path)
-}
-
-fn file_system(mount: &SeenMount, path: &str) -> Result<Root, MountError> {
     let answer = fstatvfs(&mount.root).and_then(|answer| read(mount).map(|()| answer));
     let answer = match answer {
         Ok(answer) => answer,
-        Err(errno) if is_failure(errno) => return Ok(Root::Failed(errno)),
+        Err(errno) if is_failure(errno) => return Ok(Some(Finding::IoError(errno))),
         Err(errno) => return Err(kernel("statfs", path, errno)),
     };
     let is_read_only = answer.f_flag.contains(StatVfsMountFlags::RDONLY);
@@ -81,10 +77,12 @@ fn file_system(mount: &SeenMount, path: &str) -> Result<Root, MountError> {
     } else {
         None
     };
-    Ok(Root::Shown(FileSystem {
-        is_read_only,
+    let itself = itself.unwrap_or_default();
+    Ok(Finding::of_file_system(
         itself,
-    }))
+        is_read_only,
+        place.is_read_only,
+    ))
 }
 
 /// Reads the first entry of the root, because `statfs` alone is answered from memory.
@@ -100,32 +98,29 @@ fn read(mount: &SeenMount) -> Result<(), Errno> {
     }
 }
 
-fn device(block: &BlockRecord, place: &Place) -> Result<Device, MountError> {
+fn device(block: &BlockRecord, place: &Place) -> Result<Vec<Finding>, MountError> {
     let listed = format!("/sys/dev/block/{}", block.number);
     if !Path::new(&listed).exists() {
-        return Ok(Device::Gone);
+        return Ok(vec![Finding::DeviceGone]);
     }
     match is_same(block, place) {
         Ok(true) => {}
-        Ok(false) => return Ok(Device::Gone),
+        Ok(false) => return Ok(vec![Finding::DeviceGone]),
         Err(MountError::Kernel { errno, .. }) if is_failure(Errno::from_raw_os_error(errno)) => {
-            return Ok(Device::Failed(Errno::from_raw_os_error(errno)));
+            return Ok(vec![Finding::IoError(Errno::from_raw_os_error(errno))]);
         }
         Err(error) => return Err(error),
     }
-    Ok(Device::There {
-        image: match (&place.source, block.backing) {
-            (Some(CheckedSource::Image(image, _)), Some(backing)) => {
-                image_state(image, block, backing)?
-            }
-            _ => Image::Sound,
-        },
-        errors: match place.shows {
-            Shows::Mount(_) => counted_errors(block.number),
-            // The host does not interpret the content of a raw block volume.
-            Shows::Node(_) | Shows::Device(_) => 0,
-        },
-    })
+    let image = match (&place.source, block.backing) {
+        (Some(CheckedSource::Image(image, _)), Some(backing)) => of_image(image, block, backing)?,
+        _ => None,
+    };
+    let errors = match place.shows {
+        Shows::Mount(_) => counted_errors(block.number).unwrap_or(0),
+        // The host does not interpret the content of a raw block volume.
+        Shows::Node(_) | Shows::Device(_) => 0,
+    };
+    Ok(Finding::of_device(image, errors))
 }
 
 /// Whether the number still belongs to the volume's device, because the kernel reuses numbers. A mount holds its own device.
@@ -139,18 +134,19 @@ fn is_same(block: &BlockRecord, place: &Place) -> Result<bool, MountError> {
     }
 }
 
-fn image_state(
+/// The image behind a loop device, as its pool shows it. `None`: it is complete, or its state cannot be determined.
+fn of_image(
     image: &PoolPlace,
     block: &BlockRecord,
     backing: Identity,
-) -> Result<Image, MountError> {
+) -> Result<Option<Finding>, MountError> {
     if loop_device::is_backing_removed(block.number, image.path.name()) {
-        return Ok(Image::Removed);
+        return Ok(Some(Finding::ImageRemoved));
     }
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let pool = rustix::fs::open(&image.directory, flags | OFlags::DIRECTORY, Mode::empty());
     let Ok(pool) = pool else {
-        return Ok(Image::Sound);
+        return Ok(None);
     };
     let is_elsewhere = |of: &Observation| {
         (of.identity.device_major, of.identity.device_minor)
@@ -159,45 +155,38 @@ fn image_state(
     // The device is read before the image: when both are expanded, the image is expanded first.
     let device_bytes = block.number.size_bytes()?;
     let at_its_place = open_confined(&pool, image.path.as_str(), flags).and_then(observe);
-    match at_its_place {
-        Ok(file) if file.identity == backing => Ok(if file.size_bytes < device_bytes {
-            Image::Short {
-                image_bytes: file.size_bytes,
+    Ok(match at_its_place {
+        Ok(file) if file.identity == backing => {
+            let image_bytes = file.size_bytes;
+            (image_bytes < device_bytes).then_some(Finding::ImageTruncated {
+                image_bytes,
                 device_bytes,
-            }
-        } else {
-            Image::Sound
-        }),
-        // Another file system is mounted at the pool, which says nothing about the image.
-        Ok(file) if is_elsewhere(&file) => Ok(Image::Sound),
-        Ok(_) => Ok(Image::Moved),
-        Err(Errno::NOENT | Errno::NOTDIR) if observe(&pool).is_ok_and(|it| !is_elsewhere(&it)) => {
-            Ok(Image::Moved)
+            })
         }
-        Err(_) => Ok(Image::Sound),
-    }
+        // Another file system is mounted at the pool, which says nothing about the image.
+        Ok(file) if is_elsewhere(&file) => None,
+        Ok(_) => Some(Finding::ImageMoved),
+        Err(Errno::NOENT | Errno::NOTDIR) if observe(&pool).is_ok_and(|it| !is_elsewhere(&it)) => {
+            Some(Finding::ImageMoved)
+        }
+        Err(_) => None,
+    })
 }
 
 /// Number of errors that the file system on a device has counted, as sysfs lists them (Documentation/ABI/testing/sysfs-fs-ext4, `errors_count`;
-/// btrfs(5), `error_stats`). 0 if no file system is mounted, or if its type keeps no count, as xfs. Only sysfs is read, so storage is not accessed.
-fn counted_errors(number: DeviceNumber) -> u64 {
-    let Ok(device) = fs::read_link(format!("/sys/dev/block/{number}")) else {
-        return 0;
-    };
-    let Some(name) = device.file_name() else {
-        return 0;
-    };
-    let ext4 = fs::read_to_string(Path::new(EXT4).join(name).join("errors_count"));
-    let ext4 = ext4.ok().and_then(|count| count.trim().parse().ok());
-    let btrfs = || {
-        let file_system = entries(Path::new(BTRFS))
-            .into_iter()
-            .find(|it| it.join("devices").join(name).exists())?;
-        let statistics = entries(&file_system.join("devinfo")).into_iter();
-        let listed = statistics.filter_map(|it| fs::read_to_string(it.join("error_stats")).ok());
-        Some(listed.map(|lines| sum(&lines)).sum())
-    };
-    ext4.or_else(btrfs).unwrap_or(0)
+/// btrfs(5), `error_stats`). `None` if no file system is mounted, or if its type keeps no count, as xfs. Only sysfs is read, so storage is not accessed.
+fn counted_errors(number: DeviceNumber) -> Option<u64> {
+    let device = fs::read_link(format!("/sys/dev/block/{number}")).ok()?;
+    let name = device.file_name()?;
+    if let Ok(count) = fs::read_to_string(Path::new(EXT4).join(name).join("errors_count")) {
+        return count.trim().parse().ok();
+    }
+    let file_system = entries(Path::new(BTRFS))
+        .into_iter()
+        .find(|it| it.join("devices").join(name).exists())?;
+    let statistics = entries(&file_system.join("devinfo")).into_iter();
+    let listed = statistics.filter_map(|it| fs::read_to_string(it.join("error_stats")).ok());
+    Some(listed.map(|lines| sum(&lines)).sum())
 }
 
 fn entries(directory: &Path) -> Vec<PathBuf> {
@@ -234,6 +223,6 @@ mod tests {
     #[test]
     fn a_device_that_is_not_there_has_counted_none() {
         let (major, minor) = (u32::MAX, 0);
-        assert_eq!(counted_errors(DeviceNumber { major, minor }), 0);
+        assert_eq!(counted_errors(DeviceNumber { major, minor }), None);
     }
 }

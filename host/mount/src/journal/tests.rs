@@ -174,9 +174,7 @@ fn a_change_that_fails_changes_nothing() {
     put(&journal, "v", "/k/a");
     let refused = journal.update(&key("v"), |entry| {
         entry.stage = None;
-        Err::<(), _>(MountError::NotFound {
-            what: "x".to_owned(),
-        })
+        Err::<(), _>(MountError::not_found("x"))
     });
     assert!(refused.is_err());
     assert_eq!(journal.entry(&key("v")).stage, Some(stage("/k/a")));

@@ -106,15 +106,15 @@ pub(crate) fn is_covered(grants: &[DeviceGrant], device: &DeviceFacts) -> bool {
 pub(crate) fn not_granted(facts: &WantedFacts) -> MountError {
     let reason = format!(
         "no entry of `grants.devices` of the backend document covers the device with {}; add one whose facts all hold for it, such as `{{ facts: {{ .. }} }}`",
-        in_words(facts)
+        describe_facts(facts)
     );
     // All values together name the device.
     let values: Vec<&str> = facts.values().map(String::as_str).collect();
-    crate::failure::not_granted(STEP, reason, Blame::word(values.join(" ")))
+    MountError::not_granted(STEP, reason, Blame::word(values.join(" ")))
 }
 
 /// Text of facts for a message.
-pub(crate) fn in_words(facts: &WantedFacts) -> String {
+pub(crate) fn describe_facts(facts: &WantedFacts) -> String {
     let words: Vec<String> = facts
         .iter()
         .map(|(fact, value)| format!("{} `{}`", fact.name(), shown(value)))
@@ -155,7 +155,7 @@ fn could_cover(grant: &DeviceGrant, wanted: &WantedFacts) -> bool {
 }
 
 fn invalid(argument: &str, reason: String, blame: Blame) -> MountError {
-    crate::failure::invalid(format!("{argument} of step `{STEP}`"), reason, blame)
+    MountError::invalid(format!("{argument} of step `{STEP}`"), reason, blame)
 }
 
 #[cfg(test)]

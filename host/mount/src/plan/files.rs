@@ -3,7 +3,7 @@
 //! A plugin cannot use the names that the host reserves at the top of the volume (`..data` and all others that begin with `..`). No content is ever
 //! formatted.
 
-use crate::failure::{invalid, shown};
+use crate::failure::shown;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use wasmount_core::fault::{Blame, Owner};
@@ -30,43 +30,24 @@ pub(crate) const HOST_PREFIX: &str = "..";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckedFiles {
     /// In the order of their paths.
-    files: Vec<CheckedFile>,
-    /// Each directory by its path, with the names in it. The top is the empty path and always exists.
-    directories: BTreeMap<String, BTreeSet<String>>,
+    pub(crate) files: Vec<CheckedFile>,
+    /// Each directory by its path, with the names in it, a parent before what lies in it. The top is the empty path and always exists.
+    pub(crate) directories: BTreeMap<String, BTreeSet<String>>,
     /// Options of the file system below them, as names and values.
-    options: Vec<(String, String)>,
+    pub(crate) options: Vec<(String, String)>,
 }
 
 /// One file.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct CheckedFile {
     path: String,
-    mode: u32,
-    content: Zeroizing<Vec<u8>>,
+    /// Permission bits.
+    pub(crate) mode: u32,
+    /// It may be written but not formatted.
+    pub(crate) content: Zeroizing<Vec<u8>>,
 }
 
 impl CheckedFiles {
-    /// The same, on a file system with these options.
-    pub(crate) fn with_options(self, options: Vec<(String, String)>) -> Self {
-        Self { options, ..self }
-    }
-
-    /// Options of the file system below them, as names and values.
-    pub(crate) fn options(&self) -> &[(String, String)] {
-        &self.options
-    }
-
-    pub(crate) fn files(&self) -> &[CheckedFile] {
-        &self.files
-    }
-
-    /// Path and names of each directory, a parent before what lies in it, the top (the empty path) first.
-    pub(crate) fn directories(&self) -> impl Iterator<Item = (&str, &BTreeSet<String>)> {
-        self.directories
-            .iter()
-            .map(|(path, names)| (path.as_str(), names))
-    }
-
     /// Names at the top.
     pub(crate) fn top_names(&self) -> impl Iterator<Item = &str> {
         self.directories
@@ -89,16 +70,6 @@ impl CheckedFile {
     pub(crate) fn place(&self) -> (&str, &str) {
         parent_and_name(&self.path)
     }
-
-    /// Permission bits.
-    pub(crate) fn mode(&self) -> u32 {
-        self.mode
-    }
-
-    /// The content, which may be written but not formatted.
-    pub(crate) fn content(&self) -> &[u8] {
-        &self.content
-    }
 }
 
 impl fmt::Debug for CheckedFile {
@@ -116,14 +87,17 @@ impl fmt::Debug for CheckedFile {
     }
 }
 
-/// Checks all files of a plan.
-pub(crate) fn check(files: &[PlanFile]) -> Result<CheckedFiles, MountError> {
+/// Checks all files of a plan, on a file system with these options.
+pub(crate) fn check(
+    files: &[PlanFile],
+    options: Vec<(String, String)>,
+) -> Result<CheckedFiles, MountError> {
     let bytes = files
         .iter()
         .fold(0_usize, |sum, file| sum.saturating_add(file.content.len()));
     if bytes > CONTENT_BYTES {
         let reason = format!("they hold {bytes} bytes together, more than {CONTENT_BYTES}");
-        return Err(invalid(ALL, reason, Blame::Size(CONTENT_BYTES)));
+        return Err(MountError::invalid(ALL, reason, Blame::Size(CONTENT_BYTES)));
     }
     let mut by_path = BTreeMap::new();
     let mut directories = BTreeMap::from([(String::new(), BTreeSet::new())]);
@@ -132,7 +106,11 @@ pub(crate) fn check(files: &[PlanFile]) -> Result<CheckedFiles, MountError> {
         if file.mode & !PERMISSIONS != 0 {
             let what = format!("file `{}` of step `files`", shown(&file.path));
             let blame = Blame::Of(Owner::Request);
-            return Err(invalid(what, "its mode is not within 0777", blame));
+            return Err(MountError::invalid(
+                what,
+                "its mode is not within 0777",
+                blame,
+            ));
         }
         let checked = CheckedFile {
             path: file.path.clone(),
@@ -147,7 +125,7 @@ pub(crate) fn check(files: &[PlanFile]) -> Result<CheckedFiles, MountError> {
         if by_path.len() + directories.len() - 1 > ENTRIES {
             let reason = format!("they are more than {ENTRIES} with their directories");
             // One byte of the request creates at most one entry.
-            return Err(invalid(ALL, reason, Blame::Size(ENTRIES)));
+            return Err(MountError::invalid(ALL, reason, Blame::Size(ENTRIES)));
         }
     }
     if let Some(path) = by_path.keys().find(|path| directories.contains_key(**path)) {
@@ -156,7 +134,7 @@ pub(crate) fn check(files: &[PlanFile]) -> Result<CheckedFiles, MountError> {
     Ok(CheckedFiles {
         files: by_path.into_values().collect(),
         directories,
-        options: Vec::new(),
+        options,
     })
 }
 
@@ -203,7 +181,7 @@ fn parent_and_name(path: &str) -> (&str, &str) {
 
 fn refused(path: &str, reason: &str) -> MountError {
     let what = format!("file `{}` of step `files`", shown(path));
-    invalid(what, reason, Blame::word(path))
+    MountError::invalid(what, reason, Blame::word(path))
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@
 
 pub(crate) mod server;
 
-use super::options::{Allowed, MountFlags, Words};
+use super::options::{Allowed, MountFlags, RequestedOptions};
 use super::own_options::{is_harmless_secret, is_reserved};
 use super::{check_fs_type, granted_type, matches};
-use crate::failure::{not_granted, shown, unsupported};
+use crate::failure::shown;
 use crate::group::group_number;
 use server::Server;
 use wasmount_core::document::{FilesystemGrant, Grants};
@@ -54,7 +54,11 @@ impl CheckedFilesystem {
             shown(source),
             self.fs_type
         );
-        Err(not_granted(STEP, reason, Blame::Of(Owner::Content)))
+        Err(MountError::not_granted(
+            STEP,
+            reason,
+            Blame::Of(Owner::Content),
+        ))
     }
 }
 
@@ -71,7 +75,7 @@ pub(crate) struct FilesystemStep<'p> {
 /// Checks the step with the mount options of plan and request in addition to its own, and with the group of the request.
 pub(crate) fn check<'w>(
     step: &FilesystemStep<'w>,
-    words: Words<'w>,
+    requested: RequestedOptions<'w>,
     group: Option<&str>,
     grants: &Grants,
 ) -> Result<(CheckedFilesystem, MountFlags), MountError> {
@@ -79,7 +83,7 @@ pub(crate) fn check<'w>(
     check_fs_type(fs_type)?;
     if let Some(reason) = never_mounted(fs_type) {
         let what = format!("type `{fs_type}` of step `{STEP}`");
-        return Err(unsupported(what, reason));
+        return Err(MountError::unsupported(what, reason));
     }
     let grant = granted_type(STEP, grants, fs_type, Blame::word(fs_type))?;
     let source = spelled(fs_type, step.source);
@@ -91,11 +95,11 @@ pub(crate) fn check<'w>(
         labels: Some(grants.selinux_mount),
     };
     let own = step.options.iter().map(String::as_str);
-    let words = Words {
-        options: own.chain(words.options).collect(),
-        label: words.label,
+    let requested = RequestedOptions {
+        options: own.chain(requested.options).collect(),
+        label: requested.label,
     };
-    let checked = allowed.check(&words)?;
+    let checked = allowed.check(&requested)?;
     let secret_names = secret_names(step, grant)?;
     let mut options = each_once(checked.own, &secret_names)?;
     if let Some(group) = group {
@@ -106,7 +110,11 @@ pub(crate) fn check<'w>(
         let source = shown(&source);
         let reason =
             format!("source `{source}` matches none of the `sources` granted for type `{fs_type}`");
-        return Err(not_granted(STEP, reason, Blame::word(step.source)));
+        return Err(MountError::not_granted(
+            STEP,
+            reason,
+            Blame::word(step.source),
+        ));
     }
     let filesystem = CheckedFilesystem {
         fs_type: fs_type.to_owned(),
@@ -225,7 +233,7 @@ fn secret_names(
         if !is_harmless_secret(step.fs_type, name) && !grant.mount_options.contains(name) {
             let rule = "needs a grant; the administrator lists it in `mountOptions` of the grant";
             let reason = format!("{} {rule}", option());
-            return Err(not_granted(STEP, reason, Blame::word(name)));
+            return Err(MountError::not_granted(STEP, reason, Blame::word(name)));
         }
         if names.contains(name) {
             return Err(invalid(&option(), "is given twice", Blame::word(name)));
@@ -271,7 +279,7 @@ fn group_options(
 ) -> Result<Vec<(String, String)>, MountError> {
     if family(fs_type) != "cifs" {
         let what = format!("volume_mount_group of type `{fs_type}`");
-        return Err(unsupported(
+        return Err(MountError::unsupported(
             what,
             "its server decides which group files belong to",
         ));
@@ -300,7 +308,7 @@ fn group_options(
 }
 
 fn invalid(what: &str, rule: &str, blame: Blame) -> MountError {
-    crate::failure::invalid(format!("step `{STEP}`"), format!("{what} {rule}"), blame)
+    MountError::invalid(format!("step `{STEP}`"), format!("{what} {rule}"), blame)
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 
 use super::label::{CONTEXT, Label};
 use super::own_options::{is_harmless, is_reserved};
-use crate::failure::{invalid, not_granted};
 use rustix::fs::StatVfsMountFlags;
 use rustix::mount::MountAttrFlags;
 use wasmount_core::fault::{Blame, Owner};
@@ -41,7 +40,7 @@ pub(crate) struct CheckedOptions {
 
 /// The requested mount options.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Words<'w> {
+pub(crate) struct RequestedOptions<'w> {
     /// The options of plan and request.
     pub(crate) options: Vec<&'w str>,
     /// The label of the request. A plan has none, unless `context` is granted to it as an option.
@@ -111,12 +110,15 @@ impl MountFlags {
 impl Allowed<'_> {
     /// Checks all options of a mount. If two contradict each other, the more restrictive one is used, so that neither plan nor request can undo a
     /// restriction of the other.
-    pub(crate) fn check(&self, words: &Words<'_>) -> Result<CheckedOptions, MountError> {
+    pub(crate) fn check(
+        &self,
+        requested: &RequestedOptions<'_>,
+    ) -> Result<CheckedOptions, MountError> {
         let (mut suid, mut dev) = (false, false);
         let mut set = MountAttrFlags::empty();
         let mut clear = MountAttrFlags::empty();
         let mut own = Vec::new();
-        for word in words.options.iter().copied() {
+        for word in requested.options.iter().copied() {
             self.check_form(word)?;
             match word {
                 "ro" => set |= MountAttrFlags::MOUNT_ATTR_RDONLY,
@@ -141,7 +143,7 @@ impl Allowed<'_> {
                 _ => own.push(self.own_option(word)?),
             }
         }
-        if let Some(label) = &words.label {
+        if let Some(label) = &requested.label {
             self.check_label(label, &own)?;
             own.retain(|(name, _)| name != CONTEXT);
             own.push((CONTEXT.to_owned(), label.as_str().to_owned()));
@@ -201,7 +203,7 @@ impl Allowed<'_> {
         if !is_allowed && !self.is_granted(CONTEXT) {
             let rule = "is not taken from requests without `csiDriver.seLinuxMount: true` in the backend document";
             let reason = format!("{} {rule}", quoted(CONTEXT));
-            return Err(not_granted(self.step, reason, blame));
+            return Err(MountError::not_granted(self.step, reason, blame));
         }
         let is_other =
             |(name, value): &(String, String)| name == CONTEXT && value != label.as_str();
@@ -221,12 +223,16 @@ impl Allowed<'_> {
         }
         let rule = "needs a grant; the administrator lists it in `mountOptions` of the grant";
         let reason = format!("{} {rule}", quoted(name));
-        Err(not_granted(self.step, reason, Blame::word(word)))
+        Err(MountError::not_granted(
+            self.step,
+            reason,
+            Blame::word(word),
+        ))
     }
 
     fn malformed(&self, word: &str, rule: &str, blame: Blame) -> MountError {
         let what = format!("mount options of step `{}`", self.step);
-        invalid(what, format!("{} {rule}", quoted(word)), blame)
+        MountError::invalid(what, format!("{} {rule}", quoted(word)), blame)
     }
 }
 

@@ -6,6 +6,7 @@ use super::*;
 use proptest::prelude::*;
 use rustix::mount::MountAttrFlags;
 use std::collections::BTreeMap;
+use wasmount_core::document::PoolGrant;
 use wasmount_core::plan::PlanFile;
 
 fn grants() -> Grants {
@@ -104,7 +105,10 @@ fn a_tree_that_is_not_below_the_pool_is_refused() {
 #[test]
 fn a_tmpfs_is_never_larger_than_granted() {
     let size = |wanted| match check(&tmpfs(wanted), &plain(), false, &grants())?.source {
-        CheckedSource::Tmpfs(tmpfs) => Ok(tmpfs.size_bytes),
+        CheckedSource::Tmpfs(options) => Ok(options
+            .iter()
+            .find(|(name, _)| name == "size")
+            .map(|(_, size)| size.parse::<u64>().unwrap())),
         other => panic!("not a tmpfs: {other:?}"),
     };
     assert_eq!(size(Some(99)), Ok(Some(99)));
@@ -160,7 +164,8 @@ fn the_group_is_a_tmpfs_option_or_applied_to_a_tree() {
     let CheckedSource::Tmpfs(found) = checked.source else {
         panic!("{checked:?}");
     };
-    assert_eq!(found.options, [("gid".to_owned(), "1000".to_owned())]);
+    let gid = ("gid".to_owned(), "1000".to_owned());
+    assert_eq!(found, [("size".to_owned(), "100".to_owned()), gid]);
     for group in ["", "root", "-1", "1,uid=0"] {
         let refused = check(&tmpfs(None), &capability(group), false, &grants());
         assert_eq!(variant(refused), "invalid", "{group:?}");

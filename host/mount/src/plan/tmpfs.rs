@@ -2,8 +2,7 @@
 //! granted.
 
 use super::granted_type;
-use super::options::{Allowed, MountFlags, Words};
-use crate::failure::{invalid, not_granted};
+use super::options::{Allowed, CheckedOptions, MountFlags, RequestedOptions};
 use crate::group::group_number;
 use wasmount_core::document::{FilesystemGrant, Grants};
 use wasmount_core::fault::{Blame, Owner};
@@ -12,22 +11,13 @@ use wasmount_core::mounter::MountError;
 /// The step's name in the contract, which is also the file system type.
 const STEP: &str = "tmpfs";
 
-/// An empty file system in memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CheckedTmpfs {
-    /// `None`: the kernel's default, half of the memory.
-    pub(crate) size_bytes: Option<u64>,
-    /// Names and values.
-    pub(crate) options: Vec<(String, String)>,
-}
-
-/// Checks the tmpfs options of plan and request.
+/// Checks size and options of plan and request. Returns all options as names and values; without a size the kernel's default is half of the memory.
 pub(super) fn check(
     size_bytes: Option<u64>,
-    words: &Words<'_>,
+    requested: &RequestedOptions<'_>,
     group: Option<&str>,
     grants: &Grants,
-) -> Result<(CheckedTmpfs, MountFlags), MountError> {
+) -> Result<(Vec<(String, String)>, MountFlags), MountError> {
     let grant = granted_type(STEP, grants, STEP, Blame::Of(Owner::Plugin))?;
     let size_bytes = size(size_bytes, grant)?;
     let allowed = Allowed {
@@ -36,16 +26,13 @@ pub(super) fn check(
         fs_type: Some(STEP),
         labels: Some(grants.selinux_mount),
     };
-    let mut checked = allowed.check(words)?;
+    let CheckedOptions { mut own, flags } = allowed.check(requested)?;
+    own.extend(size_bytes.map(|bytes| ("size".to_owned(), bytes.to_string())));
     if let Some(group) = group {
         let number = group_number(group)?.to_string();
-        checked.own.push(("gid".to_owned(), number));
+        own.push(("gid".to_owned(), number));
     }
-    let tmpfs = CheckedTmpfs {
-        size_bytes,
-        options: checked.own,
-    };
-    Ok((tmpfs, checked.flags))
+    Ok((own, flags))
 }
 
 /// If the plan has no size, the largest size of the grant is used: never more than granted.
@@ -54,10 +41,14 @@ fn size(wanted: Option<u64>, grant: &FilesystemGrant) -> Result<Option<u64>, Mou
     let blame = Blame::Of(Owner::Request);
     match (wanted, grant.max_bytes) {
         // The kernel interprets 0 as unlimited.
-        (Some(0), _) => Err(invalid("size of step `tmpfs`", "it is 0", blame)),
+        (Some(0), _) => Err(MountError::invalid(
+            "size of step `tmpfs`",
+            "it is 0",
+            blame,
+        )),
         (Some(wanted), Some(most)) if wanted > most => {
             let reason = format!("{wanted} bytes are more than the granted `maxBytes` {most}");
-            Err(not_granted(STEP, reason, blame))
+            Err(MountError::not_granted(STEP, reason, blame))
         }
         (wanted, most) => Ok(wanted.or(most)),
     }

@@ -1,17 +1,19 @@
-//! The copies of a pool: which are running, who waits for them, and the results for which no call waited. A copy may take hours and outlive its
-//! caller; a repeated call joins it and does not start it again.
+//! The copies of a pool: their requests, which of them are running, the waiting calls, and the results for which no call waited. A copy may take
+//! hours and outlive its caller; a repeated call joins it and does not start it again.
 //!
 //! An error is returned once to every waiting call, or otherwise to the next call for the same copy. Only the call after that starts the copy again.
 //! So a copy that fills the disk each time is not started again before its error was reported. A call that uses one target of a running group for
 //! something else is refused.
 
 use crate::confine::PoolPath;
-use crate::pool::copy_request::{CopyRequest, Pair};
+use crate::exclusive::locked;
 use crate::pool::place::Place;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
+use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 
 /// How long a call waits for a copy, its own or one that it joins. 30 s: half of a backend's default time budget, so that its guest receives
@@ -20,6 +22,26 @@ pub(super) const WAIT: Duration = Duration::from_secs(30);
 /// How long the error of a copy is kept for the next call. 10 min: twice external-provisioner's longest pause between two attempts
 /// (`--retry-interval-max`).
 const ERROR_KEPT: Duration = Duration::from_secs(600);
+
+/// Maximum number of copies in one group. 1,000: each keeps three descriptors open until all are made, of which a process has some thousands, and so
+/// many file systems are frozen and copied within the time for which writers may be blocked.
+const GROUP: usize = 1000;
+
+/// A source and the target of its copy.
+#[derive(Debug, Clone)]
+pub(super) struct Pair {
+    pub(super) source: Place,
+    pub(super) target: Place,
+}
+
+/// The kind of the copy.
+#[derive(Debug, Clone)]
+pub(super) enum CopyRequest {
+    Image(Pair),
+    Directory(Pair),
+    /// All or none, as of one moment; sorted by target.
+    Images(Vec<Pair>),
+}
 
 /// The result of a copy.
 type Outcome = Result<(), MountError>;
@@ -46,13 +68,12 @@ struct Copy {
 /// The exclusive right to make a copy, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Claim {
-    copies: Arc<Copies>,
-    copy: Arc<Copy>,
+    copy: Waiting,
     outcome: Outcome,
 }
 
 /// A wait of a call for a copy.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Waiting {
     copies: Arc<Copies>,
     copy: Arc<Copy>,
@@ -65,18 +86,84 @@ pub(super) struct Leaving<'a> {
     path: String,
 }
 
+impl Pair {
+    pub(super) fn parse(pool: &str, source: &str, target: &str) -> Result<Self, MountError> {
+        Ok(Self {
+            source: Place::parse(pool, source)?,
+            target: Place::parse(pool, target)?,
+        })
+    }
+}
+
+impl CopyRequest {
+    /// From a plugin's call. The same group in another order is equal.
+    pub(super) fn group(pool: &str, copies: &[(String, String)]) -> Result<Self, MountError> {
+        if copies.len() > GROUP {
+            return Err(MountError::invalid(
+                format!("a group of {} copies", copies.len()),
+                format!("it may have {GROUP} at most; make several groups"),
+                // The request determines the number of members.
+                Blame::Of(Owner::Request),
+            ));
+        }
+        let parse = |(source, target): &(String, String)| Pair::parse(pool, source, target);
+        let mut pairs: Vec<_> = copies.iter().map(parse).collect::<Result<_, _>>()?;
+        pairs.sort_by(|one, other| one.target.path.as_str().cmp(other.target.path.as_str()));
+        let mut neighbours = pairs.array_windows::<2>();
+        match neighbours.find(|[one, next]| one.target == next.target) {
+            Some([twice, _]) => Err(twice
+                .target
+                .invalid("it is the target of two copies of one group")),
+            None => Ok(Self::Images(pairs)),
+        }
+    }
+
+    pub(super) fn pairs(&self) -> &[Pair] {
+        match self {
+            Self::Image(pair) | Self::Directory(pair) => std::slice::from_ref(pair),
+            Self::Images(pairs) => pairs,
+        }
+    }
+
+    /// Whether both describe the same copy, whatever names drivers give the pool.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        let is_same = |(one, other): (&Pair, &Pair)| {
+            (&one.source.path, &one.target.path) == (&other.source.path, &other.target.path)
+        };
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+            && self.pairs().len() == other.pairs().len()
+            && self.pairs().iter().zip(other.pairs()).all(is_same)
+    }
+}
+
+impl fmt::Display for CopyRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pairs() {
+            [pair] => write!(f, "the copy to {}", pair.target),
+            [pair, others @ ..] => {
+                write!(f, "the copy to {} and {} more", pair.target, others.len())
+            }
+            [] => f.write_str("the copy of nothing"),
+        }
+    }
+}
+
 /// Starts a copy, or joins the same running one, in which case there is no claim. An unreported error is returned now.
 pub(super) fn begin(
     copies: &Arc<Copies>,
     request: &CopyRequest,
 ) -> Result<(Option<Claim>, Waiting), MountError> {
-    let waiting = |copy: &Arc<Copy>| Waiting {
+    let waiting = |copy| Waiting {
         copies: Arc::clone(copies),
-        copy: Arc::clone(copy),
+        copy,
     };
     let targets: HashSet<_> = request.pairs().iter().map(|it| &it.target.path).collect();
-    let mut table = copies.table();
-    table.copies.retain(|copy| !copy.is_forgotten());
+    let mut table = locked(&copies.0);
+    // A failure of long ago is not reported any more.
+    let is_kept = |(at, _): &(Instant, Outcome)| at.elapsed() < ERROR_KEPT;
+    table
+        .copies
+        .retain(|copy| copy.end.borrow().as_ref().is_none_or(is_kept));
     for copy in table.copies.clone() {
         let mut pairs = copy.request.pairs().iter();
         let Some(Pair { target, .. }) = pairs.find(|it| targets.contains(&it.target.path)) else {
@@ -85,7 +172,7 @@ pub(super) fn begin(
         let is_same = copy.request.is(request);
         let end = copy.end.borrow().clone();
         match end {
-            None if is_same => return Ok((None, waiting(&copy))),
+            None if is_same => return Ok((None, waiting(copy))),
             None => {
                 return Err(target.otherwise_there("a copy of something else to it is under way"));
             }
@@ -104,43 +191,36 @@ pub(super) fn begin(
             }
         }
     }
-    let copy = Arc::new(Copy {
+    let waiting = waiting(Arc::new(Copy {
         request: request.clone(),
         end: watch::Sender::new(None),
-    });
-    table.copies.push(Arc::clone(&copy));
-    let waiting = waiting(&copy);
+    }));
+    table.copies.push(Arc::clone(&waiting.copy));
     let claim = Claim {
-        copies: Arc::clone(copies),
-        copy,
-        outcome: Err(MountError::Unreachable {
-            reason: "the copy was given up; call again".to_owned(),
-        }),
+        copy: waiting.clone(),
+        outcome: Err(MountError::unreachable("the copy was given up; call again")),
     };
     Ok((Some(claim), waiting))
 }
 
 impl Copies {
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Marks a path that is to be removed or renamed. Refused for the source of a running copy, which would be incomplete; for its target, which
     /// would appear after its removal was answered; and for a path that is already being removed, so that a retry does not walk beside the first
     /// walk.
     pub(super) fn leave(&self, place: &Place) -> Result<Leaving<'_>, MountError> {
-        let mut table = self.table();
+        let mut table = locked(&self.0);
         if table.leaving.iter().any(|path| place.overlaps(path)) {
-            return Err(under_way(place));
+            return Err(leaving(place));
         }
-        for copy in table.copies.iter().filter(|copy| copy.is_under_way()) {
+        let running = |copy: &&Arc<Copy>| copy.end.borrow().is_none();
+        for copy in table.copies.iter().filter(running) {
             for Pair { source, target } in copy.request.pairs() {
                 if place.overlaps(source.path.as_str()) {
                     return Err(place.in_use("it is being copied"));
                 }
                 if place.overlaps(target.path.as_str()) {
                     let what = copy.request.to_string();
-                    return Err(MountError::UnderWay { what });
+                    return Err(MountError::under_way(what));
                 }
             }
         }
@@ -150,36 +230,22 @@ impl Copies {
     }
 
     /// Refuses to create or change a path that is being removed or renamed, or that lies in one: the change would be lost with it.
-    pub(super) fn refuse_leaving(&self, place: &Place) -> Result<(), MountError> {
-        match self.is_leaving(&place.path) {
-            true => Err(under_way(place)),
+    pub(super) fn refuse_leaving(
+        &self,
+        path: &PoolPath,
+        place: &dyn fmt::Display,
+    ) -> Result<(), MountError> {
+        let table = locked(&self.0);
+        match table.leaving.iter().any(|leaving| path.is_in(leaving)) {
+            true => Err(leaving(place)),
             false => Ok(()),
         }
-    }
-
-    /// Whether a path is being removed or renamed, or lies in such a path.
-    pub(super) fn is_leaving(&self, path: &PoolPath) -> bool {
-        let table = self.table();
-        table.leaving.iter().any(|leaving| path.is_in(leaving))
     }
 }
 
 impl Table {
     fn remove(&mut self, copy: &Arc<Copy>) {
         self.copies.retain(|other| !Arc::ptr_eq(other, copy));
-    }
-}
-
-impl Copy {
-    fn is_under_way(&self) -> bool {
-        self.end.borrow().is_none()
-    }
-
-    /// Its failure was too long ago to be reported.
-    fn is_forgotten(&self) -> bool {
-        let end = self.end.borrow();
-        end.as_ref()
-            .is_some_and(|(at, _)| at.elapsed() >= ERROR_KEPT)
     }
 }
 
@@ -192,13 +258,14 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let mut table = self.copies.table();
+        let Waiting { copies, copy } = &self.copy;
+        let mut table = locked(&copies.0);
         let outcome = std::mem::replace(&mut self.outcome, Ok(()));
         // A finished copy is found at its target from now on.
         if outcome.is_ok() {
-            table.remove(&self.copy);
+            table.remove(copy);
         }
-        self.copy.end.send_replace(Some((Instant::now(), outcome)));
+        copy.end.send_replace(Some((Instant::now(), outcome)));
     }
 }
 
@@ -215,24 +282,23 @@ impl Waiting {
         let end = self.copy.end.borrow().clone();
         let Some((_, outcome)) = end else {
             let what = self.copy.request.to_string();
-            return Err(MountError::UnderWay { what });
+            return Err(MountError::under_way(what));
         };
-        self.copies.table().remove(&self.copy);
+        locked(&self.copies.0).remove(&self.copy);
         outcome
     }
 }
 
-fn under_way(place: &Place) -> MountError {
-    MountError::UnderWay {
-        what: format!("the removal or rename of {place}"),
-    }
+fn leaving(place: &dyn fmt::Display) -> MountError {
+    MountError::under_way(format!("the removal or rename of {place}"))
 }
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        let mut table = self.copies.table();
-        if let Some(at) = table.leaving.iter().position(|path| *path == self.path) {
-            table.leaving.swap_remove(at);
-        }
+        let mut table = locked(&self.copies.0);
+        table.leaving.retain(|path| *path != self.path);
     }
 }
+
+#[cfg(test)]
+mod tests;

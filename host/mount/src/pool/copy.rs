@@ -3,28 +3,56 @@
 
 mod data;
 mod images;
-pub(super) mod job;
 mod tree;
 mod unchanged;
 
-use crate::pool::copy_request::{CopyRequest, Pair};
+use crate::freeze::Freezer;
+use crate::pool::copies::{CopyRequest, Pair};
+use crate::pool::directory::file_type;
 use crate::pool::handle::{Pool, fresh_name, make_folder};
-use crate::pool::ledger::Inode;
-use crate::pool::{directory, group_move, promise, trash};
-use job::{CopyError, failed, found, remember};
+use crate::pool::ledger::{Inode, Origin, Record};
+use crate::pool::promise::{self, Holder};
+use crate::pool::{directory, group_move, trash};
 use rustix::fs::FileType;
+use rustix::io::Errno;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasmount_core::mounter::MountError;
 
-pub(super) use job::Job;
-
+/// Maximum depth of a tree that is copied: two descriptors are open for each level, and 1024 are the usual limit of a process.
+pub(super) const DEPTH: usize = 200;
 /// How often a tree is copied until nothing changes meanwhile. A pod that writes occasionally disturbs one attempt; one that always writes disturbs
 /// all of them.
 const TREE_ATTEMPTS: usize = 4;
 /// A tree is copied again only if the attempt took no longer than this. 5 s: all attempts then end before a caller stops waiting (`copies::WAIT`),
 /// and a slower attempt would most likely be disturbed by the next write, too.
 const QUICK: Duration = Duration::from_secs(5);
+
+/// A copy to be made.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) pool: Arc<Pool>,
+    pub(super) request: CopyRequest,
+    /// Whether data may be copied if the file system cannot share blocks.
+    pub(super) full_copies: bool,
+    pub(super) freezer: Arc<Freezer>,
+}
+
+/// Why a copy failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CopyError {
+    /// The file system cannot share blocks, and full copies are not granted.
+    CannotShare,
+    /// Another mount lies in the source.
+    Mount,
+    /// The source is deeper than [`DEPTH`].
+    TooDeep,
+    /// The source was written to during a copy that must be consistent at one moment.
+    Written,
+    Read(Errno),
+    Write(Errno),
+}
 
 /// A temporary directory for a tree that is being copied, and its auxiliary data. Deleted when it is dropped.
 struct Folder<'p> {
@@ -83,9 +111,12 @@ impl Job {
         };
         let (own, _) = Inode::of_fd(&to).map_err(|errno| target.failed("stat", errno))?;
         promise::inherit(target, &pool.parent(target)?, &to)?;
-        remember(pool, pair, own, inode, |record| {
-            record.shares_blocks = shares
-        })?;
+        let copy = Holder {
+            pool,
+            place: target,
+            inode: own,
+        };
+        remember(copy, pair, inode, |record| record.shares_blocks = shares)?;
         // Synced once for the whole file system: a sync of each of 10,000 files takes seconds.
         rustix::fs::syncfs(&to).map_err(|errno| target.failed("sync", errno))?;
         pool.finish(&format!("{}/{}", folder.name, tree::TREE_NAME), target)
@@ -99,5 +130,74 @@ impl Drop for Folder<'_> {
         if let Err(errno) = discarded.and_then(|name| trash::delete(pool, name)) {
             tracing::warn!(%errno, "an unfinished copy could not be deleted; the next start tries again");
         }
+    }
+}
+
+/// The record of a target that is a copy of its source, after it was made durable. `None`: the target does not exist.
+fn found(pool: &Pool, pair: &Pair, kind: FileType) -> Result<Option<Record>, MountError> {
+    let Pair { source, target } = pair;
+    let parent = pool.parent(target)?;
+    let Some(status) = pool.look(&parent, target)? else {
+        return Ok(None);
+    };
+    let record = pool.ledger.get(Inode::of(&status));
+    let Some(origin) = &record.origin else {
+        return Err(target.otherwise_there("it is not a copy"));
+    };
+    // A missing source is known by its path only; a new one at the same path is another.
+    let from = match pool.parent_if_there(source)? {
+        Some(parent) => pool.look(&parent, source)?,
+        None => None,
+    };
+    let is_same = match from {
+        Some(from) => Inode::of(&from) == origin.inode,
+        None => source.path.as_str() == origin.path,
+    };
+    if !is_same || file_type(&status) != kind {
+        return Err(target.otherwise_there(format!("it is not a copy of {source}")));
+    }
+    // An earlier call may have been killed before the sync.
+    pool.sync_parent(&parent, target)?;
+    if record.moment.is_some() {
+        group_move::sync(pool).map_err(|errno| target.failed("sync", errno))?;
+    }
+    Ok(Some(record))
+}
+
+/// Records the origin of a copy.
+fn remember(
+    copy: Holder<'_>,
+    pair: &Pair,
+    source: Inode,
+    more: impl FnOnce(&mut Record),
+) -> Result<(), MountError> {
+    let origin = Origin {
+        path: pair.source.path.as_str().to_owned(),
+        inode: source,
+    };
+    copy.set(|record| {
+        record.origin = Some(origin);
+        more(record);
+    })
+}
+
+/// The error of a copy, with its paths.
+fn failed(pair: &Pair, error: CopyError) -> MountError {
+    let Pair { source, target } = pair;
+    match error {
+        CopyError::CannotShare => MountError::unsupported(
+            format!("a copy of {source} that shares its blocks"),
+            "the file system cannot; use xfs or btrfs, or grant `fullCopies` to the pool for copies of one volume",
+        ),
+        CopyError::Mount => source.in_use("there is a mount in it"),
+        CopyError::TooDeep => MountError::unsupported(
+            format!("a copy of {source}"),
+            format!("it is more than {DEPTH} directories deep"),
+        ),
+        CopyError::Written => source.in_use(
+            "it is written to all the time, so that no copy would be of one moment; unstage its volume and try again, or have an image for it in a pool on xfs or btrfs, which is copied while it is in use",
+        ),
+        CopyError::Read(errno) => source.failed("read", errno),
+        CopyError::Write(errno) => target.failed("write", errno),
     }
 }

@@ -66,16 +66,16 @@ pub(super) fn rename(pool: &Pool, source: &Place, target: &Place) -> Result<(), 
         Err(Errno::NOENT) if pool.look(&to, target)?.is_some() => {}
         Err(Errno::EXIST) => return Err(target.otherwise_there("a rename replaces nothing")),
         Err(Errno::INVAL) => {
-            return Err(MountError::Unsupported {
-                what: format!("a rename to {target}"),
-                reason: "the file system cannot rename without replacing".to_owned(),
-            });
+            return Err(MountError::unsupported(
+                format!("a rename to {target}"),
+                "the file system cannot rename without replacing",
+            ));
         }
         Err(Errno::XDEV) => {
-            return Err(MountError::Unsupported {
-                what: format!("a rename from {source} to {target}"),
-                reason: "it would lead into another quota or onto another mount".to_owned(),
-            });
+            return Err(MountError::unsupported(
+                format!("a rename from {source} to {target}"),
+                "it would lead into another quota or onto another mount",
+            ));
         }
         Err(errno) => return Err(source.failed("rename", errno)),
     }

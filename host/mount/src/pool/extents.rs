@@ -59,7 +59,7 @@ impl Page {
         };
         Self {
             ranges: Vec::new(),
-            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            limit: limit as usize,
         }
     }
 
@@ -114,19 +114,8 @@ pub(super) fn allocated(
     Ok(page.end(at, image.size))
 }
 
-/// Ranges of the image `target` that differ from the image `base`, starting at `offset`. After its end, `base` counts as zeroes.
-pub(super) fn changed(
-    pool: &Pool,
-    base: &Place,
-    target: &Place,
-    offset: u64,
-    limit: u32,
-) -> Result<Extents, MountError> {
-    let (extents, _) = compare(pool, base, target, offset, limit, BUDGET)?;
-    Ok(extents)
-}
-
-/// The same with a given budget; also returns the number of bytes read.
+/// Ranges of the image `target` that differ from the image `base`, starting at `offset`, and the number of bytes read. After its end, `base` counts
+/// as zeroes.
 pub(super) fn compare(
     pool: &Pool,
     base: &Place,

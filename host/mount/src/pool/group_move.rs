@@ -1,11 +1,10 @@
-//! Moves several finished copies to their places, all or none. The intent is written before the first move. Until the intent is removed, the moves
-//! are undone by this call or by the next start; no caller was informed of them yet.
-//!
-//! This module knows neither what is moved nor where it was made.
+//! Moves several finished copies of images to their places, all or none. The intent is written before the first move. Until the intent is removed,
+//! the moves are undone by this call or by the next start; no caller was informed of them yet.
 
 use crate::confine::{PoolPath, open_confined};
 use crate::failure::kernel;
-use crate::pool::handle::{DIRECTORY, Pool, errno_of, fresh_name, names};
+use crate::pool::handle::{DIRECTORY, Pool, errno_of, fresh_name, names, status_of};
+use crate::pool::image::Unfinished;
 use crate::pool::ledger::Inode;
 use crate::pool::place::Place;
 use crate::pool::trash;
@@ -17,103 +16,85 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
 use std::sync::{PoisonError, RwLockReadGuard};
 use wasmount_core::mounter::MountError;
 
 /// Only the host reads it.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// One of the moves.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Move<'a> {
-    /// Name in the directory of unfinished copies.
-    pub(super) name: &'a str,
-    pub(super) inode: Inode,
-    pub(super) place: &'a Place,
-}
-
 /// The recorded intent of one move.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Meant {
+struct MoveIntent {
     /// The target path.
     path: String,
     inode: Inode,
 }
 
 /// Moves all to their places, if the places are free. Everything, including the ledger, is durable on return.
-pub(super) fn all_or_none(pool: &Pool, moves: &[Move<'_>]) -> Result<(), MountError> {
-    let Some(Move { place: first, .. }) = moves.first() else {
+pub(super) fn all_or_none(
+    pool: &Pool,
+    moves: &[(&Unfinished<'_>, &Place)],
+) -> Result<(), MountError> {
+    let Some((_, first)) = moves.first() else {
         return Ok(());
     };
     pool.sync_ledger(first)?;
-    let _moving = pool.moving.write().unwrap_or_else(PoisonError::into_inner);
-    let meant: Vec<_> = moves
-        .iter()
-        .map(|it| Meant {
-            path: it.place.path.as_str().to_owned(),
-            inode: it.inode,
-        })
-        .collect();
-    let intent = fresh_name();
+    let is_half_moved = pool.is_half_moved.write();
+    let mut is_half_moved = is_half_moved.unwrap_or_else(PoisonError::into_inner);
+    let intents = moves.iter().map(|(image, place)| MoveIntent {
+        path: place.path.as_str().to_owned(),
+        inode: image.inode,
+    });
+    let intents: Vec<_> = intents.collect();
+    let name = fresh_name();
     let failed = |errno| first.failed("move a group", errno);
-    let moved = write(pool, &intent, &meant)
-        .map_err(failed)
-        .and_then(|()| put(pool, moves));
-    let (moved, is_half_moved) = match moved {
-        // From here on the moves are final.
-        Ok(()) => {
-            let forgotten = forget(pool, &intent).map_err(failed);
-            let is_in_doubt = forgotten.is_err();
-            (forgotten, is_in_doubt)
-        }
-        Err(error) => {
-            let taken_back = take_back(pool, &intent, &meant);
-            (Err(error), taken_back.is_err())
-        }
+    let written = write(pool, &name, &intents).map_err(failed);
+    let moved = written.and_then(|()| put(pool, moves));
+    // After a success the moves are final when the intent is removed.
+    let ended = match &moved {
+        Ok(()) => remove(pool, &name),
+        Err(_) => undo(pool, &name, &intents),
     };
-    if is_half_moved {
-        pool.is_half_moved.store(true, Ordering::Release);
+    if ended.is_err() {
+        *is_half_moved = true;
         tracing::error!(
             "a pool may hold part of a group of copies; it is rolled back before the pool is used again"
         );
     }
-    moved
+    moved.and_then(|()| ended.map_err(failed))
 }
 
-/// Undoes partial moves of a killed host or a failed call. Must be called before the pool is used.
-pub(super) fn settle(pool: &Pool) -> Result<(), MountError> {
-    if !pool.is_half_moved.load(Ordering::Acquire) {
-        return Ok(());
+/// Undoes partial moves of a killed host or a failed call, which must happen before the pool is used. While the result is held, no group is moved or
+/// undone. Otherwise a reader of the pool could report a group that is undone later, or half of a group.
+pub(super) fn hold(pool: &Pool) -> Result<RwLockReadGuard<'_, bool>, MountError> {
+    loop {
+        let held = pool.is_half_moved.read();
+        let held = held.unwrap_or_else(PoisonError::into_inner);
+        if !*held {
+            return Ok(held);
+        }
+        drop(held);
+        settle(pool)
+            .map_err(|errno| kernel("take back half of a group of copies", "a pool", errno))?;
     }
-    let _moving = pool.moving.write().unwrap_or_else(PoisonError::into_inner);
-    let settled = names(&pool.groups).and_then(|left| {
-        left.iter().try_for_each(|name| {
-            let name = name.as_c_str();
-            take_back(pool, name, &read(pool, name)?)
-        })
-    });
-    settled.map_err(|errno| kernel("take back half of a group of copies", "a pool", errno))?;
-    pool.is_half_moved.store(false, Ordering::Release);
+}
+
+fn settle(pool: &Pool) -> Result<(), Errno> {
+    let is_half_moved = pool.is_half_moved.write();
+    let mut is_half_moved = is_half_moved.unwrap_or_else(PoisonError::into_inner);
+    for name in names(&pool.groups)? {
+        let name = name.as_c_str();
+        undo(pool, name, &read(pool, name)?)?;
+    }
+    *is_half_moved = false;
     Ok(())
 }
 
-/// While this is held, no group is moved or undone. Otherwise a reader of the pool could report a group that is undone later, or half of a group.
-pub(super) fn hold(pool: &Pool) -> Result<RwLockReadGuard<'_, ()>, MountError> {
-    loop {
-        settle(pool)?;
-        let held = pool.moving.read().unwrap_or_else(PoisonError::into_inner);
-        if !pool.is_half_moved.load(Ordering::Acquire) {
-            return Ok(held);
-        }
-    }
-}
-
-fn put(pool: &Pool, moves: &[Move<'_>]) -> Result<(), MountError> {
+fn put(pool: &Pool, moves: &[(&Unfinished<'_>, &Place)]) -> Result<(), MountError> {
     let mut parents = BTreeMap::new();
-    for Move { name, place, .. } in moves {
-        let parent = pool.move_to(name, place)?;
+    for (image, place) in moves {
+        let parent = pool.move_to(&image.name, place)?;
         parents.insert(place.path.parent(), (parent, place));
     }
     let mut parents = parents.values();
@@ -121,9 +102,9 @@ fn put(pool: &Pool, moves: &[Move<'_>]) -> Result<(), MountError> {
 }
 
 /// Removes the moved targets, if they are what the intent recorded, so that nothing remains of the group.
-fn take_back(pool: &Pool, intent: impl Arg, meant: &[Meant]) -> Result<(), Errno> {
-    let mut taken = Vec::new();
-    for Meant { path, inode } in meant {
+fn undo(pool: &Pool, name: impl Arg, intents: &[MoveIntent]) -> Result<(), Errno> {
+    let mut discarded = Vec::new();
+    for MoveIntent { path, inode } in intents {
         let Ok(path) = PoolPath::parse(path) else {
             continue;
         };
@@ -131,17 +112,13 @@ fn take_back(pool: &Pool, intent: impl Arg, meant: &[Meant]) -> Result<(), Errno
             Err(Errno::NOENT | Errno::NOTDIR) => continue,
             parent => parent?,
         };
-        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        match rustix::fs::statx(&parent, path.name(), flags, Inode::FIELDS) {
-            Ok(status) if Inode::of(&status) == *inode => {
-                taken.push(trash::discard(pool, parent.as_fd(), path.name())?);
-            }
-            Ok(_) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(errno),
+        let found = status_of(&parent, path.name())?;
+        if found.is_some_and(|status| Inode::of(&status) == *inode) {
+            discarded.push(trash::discard(pool, parent.as_fd(), path.name())?);
         }
     }
-    forget(pool, intent)?;
-    for name in taken {
+    remove(pool, name)?;
+    for name in discarded {
         // It is not visible any more. What cannot be deleted now is deleted later.
         if let Err(errno) = trash::delete(pool, name) {
             tracing::warn!(%errno, "a copy that was taken back could not be deleted yet");
@@ -151,8 +128,8 @@ fn take_back(pool: &Pool, intent: impl Arg, meant: &[Meant]) -> Result<(), Errno
 }
 
 /// Writes the intent. Durable on return.
-fn write(pool: &Pool, name: &str, meant: &[Meant]) -> Result<(), Errno> {
-    let text = serde_json::to_vec(meant).map_err(|_| Errno::INVAL)?;
+fn write(pool: &Pool, name: &str, intents: &[MoveIntent]) -> Result<(), Errno> {
+    let text = serde_json::to_vec(intents).map_err(|_| Errno::INVAL)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = rustix::fs::openat(&pool.groups, name, flags, FILE_MODE)?;
     let mut file = File::from(file);
@@ -162,7 +139,7 @@ fn write(pool: &Pool, name: &str, meant: &[Meant]) -> Result<(), Errno> {
 }
 
 /// An incomplete intent was never acted on.
-fn read(pool: &Pool, name: impl Arg + Copy) -> Result<Vec<Meant>, Errno> {
+fn read(pool: &Pool, name: impl Arg + Copy) -> Result<Vec<MoveIntent>, Errno> {
     let file = open_confined(&pool.groups, name, OFlags::RDONLY)?;
     let mut text = Vec::new();
     File::from(file).read_to_end(&mut text).map_err(errno_of)?;
@@ -174,7 +151,8 @@ pub(super) fn sync(pool: &Pool) -> Result<(), Errno> {
     rustix::fs::fsync(&pool.groups)
 }
 
-fn forget(pool: &Pool, name: impl Arg) -> Result<(), Errno> {
+/// Removes the intent. Durable on return.
+fn remove(pool: &Pool, name: impl Arg) -> Result<(), Errno> {
     match rustix::fs::unlinkat(&pool.groups, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => sync(pool),
         Err(errno) => Err(errno),

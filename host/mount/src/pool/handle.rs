@@ -13,7 +13,6 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, RwLock};
 use uuid::Uuid;
 use wasmount_core::mounter::MountError;
@@ -38,10 +37,9 @@ pub(super) struct Pool {
     pub(super) unfinished: OwnedFd,
     /// Intents of moves of several targets, as long as they may be incomplete.
     pub(super) groups: OwnedFd,
-    /// Locked for writing while a group is moved or undone, and for reading while the content of the pool is read.
-    pub(super) moving: RwLock<()>,
-    /// The pool may contain a partially moved group.
-    pub(super) is_half_moved: AtomicBool,
+    /// Whether the pool may contain a partially moved group. Locked for writing while a group is moved or undone, and for reading while the content
+    /// of the pool is read.
+    pub(super) is_half_moved: RwLock<bool>,
     pub(super) ledger: Ledger,
     pub(super) copies: Arc<Copies>,
     pub(super) identity: Identity,
@@ -70,9 +68,8 @@ impl Pool {
             stuck: Mutex::default(),
             unfinished,
             groups,
-            moving: RwLock::default(),
             // A killed host may have left one.
-            is_half_moved: AtomicBool::new(true),
+            is_half_moved: RwLock::new(true),
             ledger,
             copies: Arc::default(),
             identity,
@@ -97,15 +94,10 @@ impl Pool {
     /// The current state of a place. A link is not followed.
     pub(super) fn look(
         &self,
-        parent: impl AsFd,
+        parent: &OwnedFd,
         place: &Place,
     ) -> Result<Option<Statx>, MountError> {
-        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        match rustix::fs::statx(parent, place.path.name(), flags, Inode::FIELDS) {
-            Ok(status) => Ok(Some(status)),
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(place.failed("stat", errno)),
-        }
+        status_of(parent, place.path.name()).map_err(|errno| place.failed("stat", errno))
     }
 
     /// Makes a place durable by syncing the directory that contains it.
@@ -159,6 +151,15 @@ pub(super) fn rename_no_replace(
     new_name: impl Arg,
 ) -> Result<(), Errno> {
     rustix::fs::renameat_with(from, name, to, new_name, RenameFlags::NOREPLACE)
+}
+
+/// The current state of an entry of a directory. A link is not followed.
+pub(super) fn status_of(directory: impl AsFd, name: impl Arg) -> Result<Option<Statx>, Errno> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    match rustix::fs::statx(directory, name, flags, Inode::FIELDS) {
+        Err(Errno::NOENT) => Ok(None),
+        status => status.map(Some),
+    }
 }
 
 /// Entries of a directory, without `.` and `..`.

@@ -7,7 +7,7 @@ use crate::pool::directory::file_type;
 use crate::pool::handle::{Pool, fresh_name};
 use crate::pool::ledger::Inode;
 use crate::pool::place::Place;
-use crate::pool::promise;
+use crate::pool::promise::Holder;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -38,7 +38,7 @@ pub(super) fn create(pool: &Pool, place: &Place, size: u64) -> Result<(), MountE
         return pool.sync_parent(&parent, place);
     }
     let unfinished = Unfinished::new(pool, place)?;
-    promise::promise_image(pool, place, unfinished.inode, size)?;
+    unfinished.holder(place).promise_image(size)?;
     rustix::fs::ftruncate(&unfinished.file, size)
         .and_then(|()| rustix::fs::fsync(&unfinished.file))
         .map_err(|errno| place.failed("size", errno))?;
@@ -66,9 +66,10 @@ pub(super) fn resize(pool: &Pool, place: &Place, size: u64) -> Result<(), MountE
         )));
     }
     if size > status.stx_size {
-        let before = promise::promise_image(pool, place, inode, size)?;
+        let holder = Holder { pool, place, inode };
+        let before = holder.promise_image(size)?;
         if let Err(errno) = rustix::fs::ftruncate(&file, size) {
-            promise::restore(pool, place, inode, before)?;
+            holder.set(|record| *record = before)?;
             return Err(place.failed("grow", errno));
         }
         pool.sync_ledger(place)?;
@@ -101,6 +102,12 @@ impl<'p> Unfinished<'p> {
             file,
             inode,
         })
+    }
+
+    /// The image as the holder of a promise, with its future place.
+    pub(super) fn holder<'a>(&'a self, place: &'a Place) -> Holder<'a> {
+        let (pool, inode) = (self.pool, self.inode);
+        Holder { pool, place, inode }
     }
 }
 

@@ -2,24 +2,25 @@
 //! everything in its volume (extended attributes too), so the ledger lies in the host's private directory. A killed host must not leave a promise
 //! that nothing uses, so a record belongs to an inode and is identified by its birth time.
 //!
-//! The cost of a change does not depend on the number of records. This module knows neither the rules of paths nor quotas; `ledger/lines` handles the
-//! file.
+//! The cost of a change does not depend on the number of records, except for a rename. This module knows neither the rules of paths nor quotas;
+//! `ledger/lines` handles the file.
 
 mod lines;
 
+use crate::exclusive::locked;
 use lines::{Lines, SPARE_LINES};
 use rustix::fs::{AtFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How long a measurement of the used part of the promises is valid. 10 s: until then only what others than the pool's volumes write could be
 /// promised as well, and they can write that at any time. A pool with 10,000 images is measured six times a minute at most.
-const LOOK_HOLDS: Duration = Duration::from_secs(10);
+const MEASURED_FOR: Duration = Duration::from_secs(10);
 
 /// The identity of a file in its file system, for the lifetime of the file. Inode numbers are reused, birth times are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -78,20 +79,17 @@ pub(super) struct Ledger {
     synced: Mutex<u64>,
 }
 
-/// The records in memory and their sums, which each change updates. Only a measurement iterates over all records.
+/// The records in memory and their sums, which each change updates. Only a measurement and a rename iterate over all records.
 #[derive(Debug)]
 struct Book {
     lines: Lines,
     /// By inode number.
     records: HashMap<u64, Known>,
-    /// Path hints, each with the inode number of its record.
-    paths: BTreeSet<(String, u64)>,
     promised: u64,
     /// The unused part of the promises at the last measurement.
     outstanding: u64,
     /// Free bytes of the disk at the last measurement, and its time.
-    look: Option<(u64, Instant)>,
-    last_project: u32,
+    measured: Option<(u64, Instant)>,
 }
 
 #[derive(Debug)]
@@ -99,7 +97,7 @@ struct Known {
     inode: Inode,
     record: Record,
     /// Bytes in use at the last measurement.
-    taken: u64,
+    used: u64,
 }
 
 impl Inode {
@@ -133,11 +131,9 @@ impl Ledger {
         let mut book = Book {
             lines,
             records: HashMap::new(),
-            paths: BTreeSet::new(),
             promised: 0,
             outstanding: 0,
-            look: None,
-            last_project: 0,
+            measured: None,
         };
         for (inode, record) in records {
             book.insert(inode, record);
@@ -149,70 +145,56 @@ impl Ledger {
         })
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sum of all promises, in bytes.
     #[cfg(test)]
     pub(super) fn promised(&self) -> u64 {
-        self.book().promised
+        locked(&self.book).promised
     }
 
     /// All records, as of one moment.
     pub(super) fn all(&self) -> Vec<(Inode, Record)> {
-        let book = self.book();
+        let book = locked(&self.book);
         let all = book.records.values();
         all.map(|known| (known.inode, known.record.clone()))
             .collect()
     }
 
-    /// The highest project that was ever used; 0 if there was none.
-    pub(super) fn last_project(&self) -> u32 {
-        self.book().last_project
-    }
-
     /// The record of an inode.
     pub(super) fn get(&self, inode: Inode) -> Record {
-        self.book().get(inode)
+        locked(&self.book).get(inode)
     }
 
     /// Stores a measurement: the used bytes of each promise, and the free bytes right after. A record that was added since counts as unused; a
     /// removed one is ignored. Returns the promised bytes that are not used.
-    pub(super) fn looked(&self, taken: &[(Inode, u64)], free: u64) -> u64 {
-        let book = &mut *self.book();
-        for (inode, taken) in taken {
+    pub(super) fn measured(&self, used: &[(Inode, u64)], free: u64) -> u64 {
+        let book = &mut *locked(&self.book);
+        for (inode, used) in used {
             let known = book.records.get_mut(&inode.number);
             if let Some(known) = known.filter(|known| known.inode == *inode) {
                 book.outstanding = book.outstanding.saturating_sub(known.outstanding());
-                known.taken = *taken;
+                known.used = *used;
                 book.outstanding = book.outstanding.saturating_add(known.outstanding());
             }
         }
-        book.look = Some((free, Instant::now()));
+        book.measured = Some((free, Instant::now()));
         book.outstanding
     }
 
     /// Updates the path hints of a renamed path and of everything below it. Durable after [`Ledger::sync`].
     pub(super) fn moved(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut book = self.book();
-        // The path itself and everything below it. A path that only has the same prefix is skipped.
-        let inside = format!("{from}/");
-        let in_it = book.paths.range((inside.clone(), 0)..);
-        let in_it = in_it.take_while(|(path, _)| path.starts_with(&inside));
-        let itself = (from.to_owned(), 0)..=(from.to_owned(), u64::MAX);
-        let itself = book.paths.range(itself);
-        let moved: Vec<_> = itself.chain(in_it).map(|(_, number)| *number).collect();
-        for number in moved {
-            let Some(Known { inode, record, .. }) = book.records.get(&number) else {
-                continue;
-            };
-            let (inode, mut record) = (*inode, record.clone());
-            let rest = record.path.as_deref().and_then(|it| it.strip_prefix(from));
-            record.path = rest.map(|rest| format!("{to}{rest}"));
-            book.set(inode, record)?;
-        }
-        Ok(())
+        let mut book = locked(&self.book);
+        let moved = |known: &Known| {
+            let rest = known.record.path.as_deref()?.strip_prefix(from)?;
+            // A path that only has the same prefix is skipped.
+            let record = (rest.is_empty() || rest.starts_with('/')).then(|| Record {
+                path: Some(format!("{to}{rest}")),
+                ..known.record.clone()
+            });
+            Some((known.inode, record?))
+        };
+        let moved: Vec<_> = book.records.values().filter_map(moved).collect();
+        let mut moved = moved.into_iter();
+        moved.try_for_each(|(inode, record)| book.set(inode, record))
     }
 
     /// Changes the record of an inode, if `change` allows it in view of all other records and of the old one, which is returned. Durable after
@@ -222,7 +204,7 @@ impl Ledger {
         inode: Inode,
         change: impl FnOnce(Others, &mut Record) -> bool,
     ) -> io::Result<Option<Record>> {
-        let mut book = self.book();
+        let mut book = locked(&self.book);
         let before = book.get(inode);
         let mut after = before.clone();
         if !change(book.others(inode), &mut after) {
@@ -237,7 +219,7 @@ impl Ledger {
     /// Removes the record of a deleted inode, by its number, which identifies files that are being deleted. Durable on return. Returns the project
     /// that became free.
     pub(super) fn forget(&self, number: u64) -> io::Result<Option<u32>> {
-        let Some(record) = self.book().forget(number)? else {
+        let Some(record) = locked(&self.book).forget(number)? else {
             return Ok(None);
         };
         self.sync()?;
@@ -246,13 +228,13 @@ impl Ledger {
 
     /// Returns when every change before the call is on stable storage.
     pub(super) fn sync(&self) -> io::Result<()> {
-        let wanted = self.book().lines.written;
-        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = locked(&self.book).lines.written;
+        let mut synced = locked(&self.synced);
         if *synced >= wanted {
             return Ok(());
         }
         let (reached, file) = {
-            let Book { lines, records, .. } = &mut *self.book();
+            let Book { lines, records, .. } = &mut *locked(&self.book);
             let records = records.values();
             let records = records.map(|known| (&known.inode, &known.record));
             if lines.shorten(&self.folder, records, SPARE_LINES)? {
@@ -263,7 +245,7 @@ impl Ledger {
         };
         if let Err(error) = file.sync_data() {
             // The kernel reports a failed write once and then treats the pages as clean (fsync(2)), so only a new file is reliable.
-            self.book().lines.is_distrusted = true;
+            locked(&self.book).lines.is_distrusted = true;
             return Err(error);
         }
         *synced = reached;
@@ -273,7 +255,7 @@ impl Ledger {
 
 impl Known {
     fn outstanding(&self) -> u64 {
-        self.record.promised.saturating_sub(self.taken)
+        self.record.promised.saturating_sub(self.used)
     }
 }
 
@@ -289,10 +271,10 @@ impl Book {
         let own = self.records.get(&inode.number);
         let promised = own.map_or(0, |known| known.record.promised);
         let outstanding = own.map_or(0, Known::outstanding);
-        let look = self.look.filter(|(_, at)| at.elapsed() < LOOK_HOLDS);
+        let measured = self.measured.filter(|(_, at)| at.elapsed() < MEASURED_FOR);
         Others {
             promised: self.promised.saturating_sub(promised),
-            seen: look.map(|(free, _)| (self.outstanding.saturating_sub(outstanding), free)),
+            seen: measured.map(|(free, _)| (self.outstanding.saturating_sub(outstanding), free)),
         }
     }
 
@@ -316,20 +298,14 @@ impl Book {
 
     fn insert(&mut self, inode: Inode, record: Record) {
         let before = self.remove(inode.number);
-        let taken = before
-            .filter(|before| before.inode == inode)
-            .map_or(0, |before| before.taken);
+        let before = before.filter(|before| before.inode == inode);
         let known = Known {
             inode,
             record,
-            taken,
+            used: before.map_or(0, |before| before.used),
         };
         self.promised = self.promised.saturating_add(known.record.promised);
         self.outstanding = self.outstanding.saturating_add(known.outstanding());
-        self.last_project = self.last_project.max(known.record.project.unwrap_or(0));
-        if let Some(path) = &known.record.path {
-            self.paths.insert((path.clone(), inode.number));
-        }
         self.records.insert(inode.number, known);
     }
 
@@ -337,9 +313,6 @@ impl Book {
         let known = self.records.remove(&number)?;
         self.promised = self.promised.saturating_sub(known.record.promised);
         self.outstanding = self.outstanding.saturating_sub(known.outstanding());
-        if let Some(path) = known.record.path.clone() {
-            self.paths.remove(&(path, number));
-        }
         Some(known)
     }
 }

@@ -6,10 +6,10 @@ use crate::confine::RESERVED_NAME;
 use crate::failure::kernel;
 use crate::pool::directory::{self, file_type};
 use crate::pool::group_move;
-use crate::pool::handle::{Pool, entries};
+use crate::pool::handle::{Pool, entries, status_of};
 use crate::pool::ledger::Inode;
 use crate::pool::place::Place;
-use rustix::fs::{AtFlags, FileType, Statx, StatxAttributes};
+use rustix::fs::{FileType, Statx, StatxAttributes};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -52,12 +52,9 @@ pub(super) fn list(
     let limit = usize::try_from(limit.min(LIST_ENTRIES)).unwrap_or(usize::MAX);
     let mut entries = Vec::new();
     for name in first_names(directory, place.is_none(), after, limit).map_err(failed)? {
-        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        let status = match rustix::fs::statx(directory, &name, flags, Inode::FIELDS) {
-            Ok(status) => status,
+        let Some(status) = status_of(directory, &name).map_err(failed)? else {
             // It was removed meanwhile.
-            Err(Errno::NOENT) => continue,
-            Err(errno) => return Err(failed(errno)),
+            continue;
         };
         let path = match place {
             Some(place) => format!("{}/{name}", place.path.as_str()),

@@ -2,6 +2,7 @@
 
 use crate::confine::RESERVED_NAME;
 use crate::exclusive;
+use crate::exclusive::locked;
 use crate::failure::{kernel, shown};
 use crate::observe::{Identity, observe};
 use crate::plan::PoolPlace;
@@ -14,7 +15,7 @@ use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, Weak};
 use wasmount_core::mounter::MountError;
 
 /// Only the host may access the pool and its private directory; volumes are accessed through mounts and never through the pool's path.
@@ -22,7 +23,7 @@ const POOL_MODE: u32 = 0o700;
 
 /// A pool that is open or being opened. Each has its own lock: one on storage that hangs does not block others.
 type Slot = Arc<Mutex<Weak<Pool>>>;
-/// The pools of this process.
+/// The pools that this process ever opened: as many as the administrator granted.
 static OPEN: LazyLock<Mutex<HashMap<Identity, Slot>>> = LazyLock::new(Mutex::default);
 
 impl Pool {
@@ -34,13 +35,13 @@ impl Pool {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(MountError::Precondition {
-                    path: path.display().to_string(),
-                    what: format!(
+                return Err(MountError::precondition(
+                    path.display(),
+                    format!(
                         "pool `{}` and the directory that should hold it do not exist: make them, or correct `grants.pools`",
                         shown(name)
                     ),
-                });
+                ));
             }
             Err(error) => return Err(failed("make the directory", errno_of(error))),
         }
@@ -49,8 +50,8 @@ impl Pool {
         let identity = observe(&root)
             .map_err(|errno| failed("stat", errno))?
             .identity;
-        let slot = slot(identity);
-        let mut open = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = Arc::clone(locked(&OPEN).entry(identity).or_default());
+        let mut open = locked(&slot);
         if let Some(pool) = open.upgrade() {
             return Ok(pool);
         }
@@ -59,17 +60,17 @@ impl Pool {
         match exclusive::lock(&folder) {
             Ok(true) => {}
             Ok(false) => {
-                return Err(MountError::InUse {
-                    what: what(),
-                    by: "another host process; give each host a pool of its own, or let both use one mounter (--mounter)".to_owned(),
-                });
+                return Err(MountError::in_use(
+                    what(),
+                    "another host process; give each host a pool of its own, or let both use one mounter (--mounter)",
+                ));
             }
             Err(errno) => return Err(failed("lock", errno)),
         }
         let pool = Self::with_folder(root, path, folder, identity)
             .map_err(|errno| failed("open", errno))?;
         let pool = Arc::new(pool);
-        group_move::settle(&pool)?;
+        drop(group_move::hold(&pool)?);
         trash::resume(&pool).map_err(|errno| failed("clear what was left half done", errno))?;
         // Published only now: otherwise the unfinished work of a concurrent call would be treated as left over.
         *open = Arc::downgrade(&pool);
@@ -79,35 +80,16 @@ impl Pool {
 
 /// The pool that this process has open in a directory. If it is being opened, the call waits: a request to such a pool would hang as well.
 fn opened(identity: Identity) -> Option<Arc<Pool>> {
-    let slot = {
-        let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(open.get(&identity)?)
-    };
-    let pool = slot.lock().unwrap_or_else(PoisonError::into_inner);
-    pool.upgrade()
+    let slot = locked(&OPEN).get(&identity).cloned()?;
+    locked(&slot).upgrade()
 }
 
 /// Refuses to mount a path that is being removed or renamed in an open pool, or that lies in one. Must be called after the journal records that the
 /// mount is being made.
 pub(crate) fn refuse_leaving(pool: impl AsFd, place: &PoolPlace) -> Result<(), MountError> {
     let seen = observe(pool).map_err(|errno| place.failed("statx", errno))?;
-    if opened(seen.identity).is_some_and(|pool| pool.copies.is_leaving(&place.path)) {
-        return Err(MountError::UnderWay {
-            what: format!("the removal or rename of {place}"),
-        });
+    match opened(seen.identity) {
+        Some(pool) => pool.copies.refuse_leaving(&place.path, place),
+        None => Ok(()),
     }
-    Ok(())
-}
-
-fn slot(identity: Identity) -> Slot {
-    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    // A slot that is locked elsewhere is being opened.
-    open.retain(|_, slot| {
-        let is_open = |slot: &Slot| {
-            let pool = slot.try_lock();
-            pool.is_ok_and(|pool| pool.strong_count() > 0)
-        };
-        Arc::strong_count(slot) > 1 || is_open(slot)
-    });
-    Arc::clone(open.entry(identity).or_default())
 }

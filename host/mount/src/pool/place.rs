@@ -6,6 +6,7 @@ use crate::confine::PoolPath;
 use crate::failure::{kernel, shown};
 use rustix::io::Errno;
 use std::fmt;
+use std::path::Path;
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 
@@ -19,34 +20,25 @@ pub(super) struct Place {
 impl Place {
     /// Checks the syntax of a plugin's path.
     pub(super) fn parse(pool: &str, path: &str) -> Result<Self, MountError> {
-        match PoolPath::parse(path) {
-            Ok(path) => Ok(Self {
-                pool: pool.to_owned(),
-                path,
-            }),
-            Err(fault) => Err(MountError::Invalid {
-                what: format!("path `{}` of pool `{}`", shown(path), shown(pool)),
-                reason: fault.to_string(),
-                blame: Blame::word(path),
-            }),
-        }
+        let parsed = PoolPath::parse(path).map_err(|fault| {
+            let what = format!("path `{}` of pool `{}`", shown(path), shown(pool));
+            MountError::invalid(what, fault.to_string(), Blame::word(path))
+        })?;
+        Ok(Self {
+            pool: pool.to_owned(),
+            path: parsed,
+        })
     }
 
     /// Whether both paths are equal or one lies in the other.
     pub(super) fn overlaps(&self, other: &str) -> bool {
-        let path = self.path.as_str();
-        let holds = other
-            .strip_prefix(path)
-            .is_some_and(|rest| rest.starts_with('/'));
-        holds || self.path.is_in(other)
+        self.path.is_in(other) || Path::new(other).starts_with(self.path.as_str())
     }
 
     /// The error of a system call on the place.
     pub(super) fn failed(&self, operation: &str, errno: Errno) -> MountError {
         match errno {
-            Errno::NOENT => MountError::NotFound {
-                what: self.to_string(),
-            },
+            Errno::NOENT => MountError::not_found(self.to_string()),
             Errno::LOOP => self.unfit("it is a symbolic link, or leads through one"),
             Errno::XDEV => self.unfit("it leads onto another mount"),
             Errno::NOTDIR => self.unfit("it, or a part of it, is not a directory"),
@@ -60,41 +52,27 @@ impl Place {
 
     /// The error that the path is not acceptable.
     pub(super) fn invalid(&self, reason: &str) -> MountError {
-        self.refused(reason, Blame::word(self.path.as_str()))
+        MountError::invalid(self.to_string(), reason, Blame::word(self.path.as_str()))
     }
 
     /// The error that the call does not apply to what exists there.
     pub(super) fn unfit(&self, reason: &str) -> MountError {
-        self.refused(reason, Blame::Of(Owner::Content))
+        MountError::invalid(self.to_string(), reason, Blame::Of(Owner::Content))
     }
 
     /// The error that a number exceeds a bound; it may be computed from the request.
     pub(super) fn too_much(&self, reason: &str) -> MountError {
-        self.refused(reason, Blame::Of(Owner::Request))
-    }
-
-    fn refused(&self, reason: &str, blame: Blame) -> MountError {
-        MountError::Invalid {
-            what: self.to_string(),
-            reason: reason.to_owned(),
-            blame,
-        }
+        MountError::invalid(self.to_string(), reason, Blame::Of(Owner::Request))
     }
 
     /// The error that something else exists there.
-    pub(super) fn otherwise_there(&self, difference: impl Into<String>) -> MountError {
-        MountError::AlreadyExists {
-            what: self.to_string(),
-            difference: difference.into(),
-        }
+    pub(super) fn otherwise_there(&self, difference: impl fmt::Display) -> MountError {
+        MountError::already_exists(self.to_string(), difference)
     }
 
     /// The error that it is in use.
-    pub(super) fn in_use(&self, by: impl Into<String>) -> MountError {
-        MountError::InUse {
-            what: self.to_string(),
-            by: by.into(),
-        }
+    pub(super) fn in_use(&self, by: impl fmt::Display) -> MountError {
+        MountError::in_use(self.to_string(), by)
     }
 }
 

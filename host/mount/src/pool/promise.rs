@@ -10,58 +10,166 @@ use crate::pool::directory;
 use crate::pool::handle::{DIRECTORY, Pool, ledger_failed};
 use crate::pool::ledger::{Inode, Record};
 use crate::pool::place::Place;
-use crate::walk::{Next, if_there, walk};
+use crate::walk::{if_there, walk};
 use rustix::fs::{AtFlags, FileType, OFlags, statat};
 use rustix::io::Errno;
-use std::collections::HashMap;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use uuid::Uuid;
 use wasmount_core::mounter::MountError;
 use wasmount_core::pool::PoolUsage;
 use wasmount_sys::quota;
 
 /// The unit of `stx_blocks`, in bytes, whatever the block size of the file system is (statx(2)).
 const BLOCK_BYTES: u64 = 512;
-/// The first project that is tried: far above the small numbers that administrators assign by hand in /etc/projid.
-const FIRST_PROJECT: u32 = 1 << 24;
-/// How many used projects are skipped before giving up. Others may use the same range on the same file system.
-const PROJECT_ATTEMPTS: usize = 4096;
+/// The first of the project numbers from which one is chosen: far above the small numbers that administrators assign by hand in /etc/projid.
+const FIRST_PROJECT: u32 = 1 << 30;
+/// How many used numbers are skipped before giving up. One of a billion numbers is seldom in use.
+const PROJECT_ATTEMPTS: usize = 16;
 
-/// One lock for each device, by major and minor number: a device that hangs does not block others.
-type Locks = HashMap<(u32, u32), Arc<Mutex<()>>>;
-/// Projects belong to a file system, which may contain several pools: only one of them chooses a project at a time.
-static CHOOSING: LazyLock<Mutex<Locks>> = LazyLock::new(Mutex::default);
+/// A tree or image to which bytes are promised.
+#[derive(Clone, Copy)]
+pub(super) struct Holder<'a> {
+    pub(super) pool: &'a Pool,
+    /// For messages.
+    pub(super) place: &'a Place,
+    pub(super) inode: Inode,
+}
+
+impl Holder<'_> {
+    /// Promises an image its size, and records its path. Returns the earlier record. Durable after the ledger's sync.
+    pub(super) fn promise_image(&self, size: u64) -> Result<Record, MountError> {
+        self.promise(size, |record| {
+            record.path = Some(self.place.path.as_str().to_owned());
+        })
+    }
+
+    /// Sets the promise to `bytes`, and makes another change to the record.
+    fn promise(&self, bytes: u64, change: impl Fn(&mut Record)) -> Result<Record, MountError> {
+        match self.try_promise(bytes, &change) {
+            // First by the last measurement, or as if nothing had been used: otherwise each new volume would measure all others.
+            Err(MountError::NoSpace { .. }) => {
+                measure(self.pool)
+                    .map_err(|errno| self.place.failed("read the free space", errno))?;
+                self.try_promise(bytes, &change)
+            }
+            promised => promised,
+        }
+    }
+
+    fn try_promise(&self, bytes: u64, change: impl Fn(&mut Record)) -> Result<Record, MountError> {
+        let Self { pool, place, inode } = *self;
+        let (mut more, mut available, mut failed) = (0, 0, None);
+        let promised = pool.ledger.update(inode, |others, record| {
+            let before = outstanding(pool, inode, record);
+            record.promised = bytes;
+            change(record);
+            more = outstanding(pool, inode, record).saturating_sub(before);
+            if more == 0 {
+                return true;
+            }
+            // Read after the unused part of the promises: data written in between is counted twice and not missed.
+            match disk(pool) {
+                Ok((_, free)) => available = others.leave(free, before),
+                Err(errno) => failed = Some(errno),
+            }
+            failed.is_none() && more <= available
+        });
+        if let Some(errno) = failed {
+            return Err(place.failed("read the free space", errno));
+        }
+        promised
+            .map_err(|error| ledger_failed(place, error))?
+            .ok_or_else(|| {
+                MountError::no_space(
+                    place,
+                    format!("{more} more bytes are wanted, {available} can still be promised"),
+                )
+            })
+    }
+
+    /// Changes the record unconditionally.
+    pub(super) fn set(&self, change: impl FnOnce(&mut Record)) -> Result<(), MountError> {
+        let changed = self.pool.ledger.update(self.inode, |_, record| {
+            change(record);
+            true
+        });
+        changed
+            .map(drop)
+            .map_err(|error| ledger_failed(self.place, error))
+    }
+
+    /// Limits the project of a tree. `false`: the file system has no project quota.
+    fn enforce(
+        &self,
+        tree: &OwnedFd,
+        before: &Record,
+        bytes: Option<u64>,
+    ) -> Result<bool, MountError> {
+        let failed = |errno| self.place.failed("set the project quota", errno);
+        let project = match (before.project, bytes) {
+            (Some(project), _) => project,
+            (None, None) => return Ok(false),
+            (None, Some(_)) => match self.choose_project(tree)? {
+                Some(project) => project,
+                None => return Ok(false),
+            },
+        };
+        quota::set_project_limit(tree, project, bytes.unwrap_or(0)).map_err(failed)?;
+        if before.project.is_none() {
+            // A copy has content already. The limit is set first, so that no write can exceed it.
+            assign(tree, project).map_err(failed)?;
+            rustix::fs::syncfs(tree).map_err(failed)?;
+        }
+        Ok(bytes.is_some())
+    }
+
+    /// Chooses an unused project and records it before it is used. The number is random, because a file system may contain several pools: they need
+    /// no common lock and never choose the same one.
+    fn choose_project(&self, tree: &OwnedFd) -> Result<Option<u32>, MountError> {
+        for _ in 0..PROJECT_ATTEMPTS {
+            let (random, _, _, _) = Uuid::new_v4().as_fields();
+            let project = FIRST_PROJECT | (random >> 2);
+            match quota::project_usage(tree, project) {
+                Ok(usage) if usage.limit_bytes > 0 || usage.used_bytes > 0 => {}
+                // `ENOENT`: it never had a quota.
+                Ok(_) | Err(Errno::NOENT) => {
+                    self.set(|record| record.project = Some(project))?;
+                    return Ok(Some(project));
+                }
+                // There is no project quota, or this host may not use it.
+                Err(_) => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+}
 
 /// Space of the pool. It measures each volume with a promise: the cost of an exact number grows with the number of volumes.
 pub(super) fn capacity(pool: &Pool, name: &str) -> Result<PoolUsage, MountError> {
-    let (total, available) = look(pool)
-        .map_err(|errno| kernel("read the free space", format!("pool `{name}`"), errno))?;
-    Ok(PoolUsage {
-        total_bytes: total,
-        available_bytes: available,
-    })
+    measure(pool).map_err(|errno| kernel("read the free space", format!("pool `{name}`"), errno))
 }
 
-/// Measures the used part of each promise, and stores it in the ledger. Returns the size of the disk and how much can be promised.
-fn look(pool: &Pool) -> Result<(u64, u64), Errno> {
+/// Measures the used part of each promise, and stores it in the ledger.
+fn measure(pool: &Pool) -> Result<PoolUsage, Errno> {
     // The order matters: data written in between is counted twice and not missed.
-    let taken: Vec<_> = pool
-        .ledger
-        .all()
-        .iter()
-        .map(|(inode, record)| (*inode, taken(pool, *inode, record)))
-        .collect();
-    let (total, free) = disk(pool)?;
-    Ok((total, free.saturating_sub(pool.ledger.looked(&taken, free))))
+    let used = pool.ledger.all().into_iter().map(|(inode, record)| {
+        let used = used(pool, inode, &record);
+        (inode, used.unwrap_or(0))
+    });
+    let used: Vec<_> = used.collect();
+    let (total_bytes, free) = disk(pool)?;
+    let outstanding = pool.ledger.measured(&used, free);
+    Ok(PoolUsage {
+        total_bytes,
+        available_bytes: free.saturating_sub(outstanding),
+    })
 }
 
 /// Bytes of a promise that its holder may still use on the disk.
 fn outstanding(pool: &Pool, inode: Inode, record: &Record) -> u64 {
-    if record.promised == 0 {
-        return 0;
-    }
-    record.promised.saturating_sub(taken(pool, inode, record))
+    let used = used(pool, inode, record);
+    record.promised.saturating_sub(used.unwrap_or(0))
 }
 
 /// Bytes of a promise that its holder has certainly used. They are not free any more and must not be reserved a second time.
@@ -69,11 +177,7 @@ fn outstanding(pool: &Pool, inode: Inode, record: &Record) -> u64 {
 /// An estimate is always too low and never too high: a reliable promise is worth more than the last byte of a disk. So nothing counts as used for a
 /// tree without a quota (its bytes are subtracted from the pool twice, as used and as promised), and for a copy that shares blocks (overwriting them
 /// allocates new ones).
-fn taken(pool: &Pool, inode: Inode, record: &Record) -> u64 {
-    known_taken(pool, inode, record).unwrap_or(0)
-}
-
-fn known_taken(pool: &Pool, inode: Inode, record: &Record) -> Option<u64> {
+fn used(pool: &Pool, inode: Inode, record: &Record) -> Option<u64> {
     if record.shares_blocks {
         return None;
     }
@@ -89,96 +193,6 @@ fn known_taken(pool: &Pool, inode: Inode, record: &Record) -> Option<u64> {
     is_it.then(|| status.stx_blocks.saturating_mul(BLOCK_BYTES))
 }
 
-/// Promises an image its size, and records its path. Returns the earlier record, for [`restore`]. Durable after the ledger's sync.
-pub(super) fn promise_image(
-    pool: &Pool,
-    place: &Place,
-    inode: Inode,
-    size: u64,
-) -> Result<Record, MountError> {
-    promise(pool, place, inode, size, |record| {
-        record.path = Some(place.path.as_str().to_owned());
-    })
-}
-
-/// Sets the promise of an inode to `bytes`, and makes another change to its record.
-fn promise(
-    pool: &Pool,
-    place: &Place,
-    inode: Inode,
-    bytes: u64,
-    change: impl Fn(&mut Record),
-) -> Result<Record, MountError> {
-    match try_promise(pool, place, inode, bytes, &change) {
-        // First by the last measurement, or as if nothing had been used: otherwise each new volume would measure all others.
-        Err(MountError::NoSpace { .. }) => {
-            look(pool).map_err(|errno| place.failed("read the free space", errno))?;
-            try_promise(pool, place, inode, bytes, &change)
-        }
-        promised => promised,
-    }
-}
-
-fn try_promise(
-    pool: &Pool,
-    place: &Place,
-    inode: Inode,
-    bytes: u64,
-    change: impl Fn(&mut Record),
-) -> Result<Record, MountError> {
-    let (mut more, mut available, mut failed) = (0, 0, None);
-    let promised = pool.ledger.update(inode, |others, record| {
-        let before = outstanding(pool, inode, record);
-        record.promised = bytes;
-        change(record);
-        more = outstanding(pool, inode, record).saturating_sub(before);
-        if more == 0 {
-            return true;
-        }
-        // Read after the unused part of the promises: data written in between is counted twice and not missed.
-        match disk(pool) {
-            Ok((_, free)) => available = others.leave(free, before),
-            Err(errno) => failed = Some(errno),
-        }
-        failed.is_none() && more <= available
-    });
-    if let Some(errno) = failed {
-        return Err(place.failed("read the free space", errno));
-    }
-    promised
-        .map_err(|error| ledger_failed(place, error))?
-        .ok_or_else(|| MountError::NoSpace {
-            what: place.to_string(),
-            reason: format!("{more} more bytes are wanted, {available} can still be promised"),
-        })
-}
-
-/// Reverts a change.
-pub(super) fn restore(
-    pool: &Pool,
-    place: &Place,
-    inode: Inode,
-    before: Record,
-) -> Result<(), MountError> {
-    set(pool, place, inode, move |record| *record = before)
-}
-
-/// Changes a record unconditionally.
-pub(super) fn set(
-    pool: &Pool,
-    place: &Place,
-    inode: Inode,
-    change: impl FnOnce(&mut Record),
-) -> Result<(), MountError> {
-    let changed = pool.ledger.update(inode, |_, record| {
-        change(record);
-        true
-    });
-    changed
-        .map(drop)
-        .map_err(|error| ledger_failed(place, error))
-}
-
 /// Promises bytes to a tree, or withdraws the promise. Returns whether the file system enforces it.
 pub(super) fn set_quota(
     pool: &Pool,
@@ -187,75 +201,14 @@ pub(super) fn set_quota(
 ) -> Result<bool, MountError> {
     let tree = directory::open(pool, place)?;
     let (inode, _) = Inode::of_fd(&tree).map_err(|errno| place.failed("stat", errno))?;
-    let before = promise(pool, place, inode, bytes.unwrap_or(0), |_| ())?;
-    let enforced = enforce(pool, place, &tree, inode, &before, bytes);
+    let holder = Holder { pool, place, inode };
+    let before = holder.promise(bytes.unwrap_or(0), |_| ())?;
+    let enforced = holder.enforce(&tree, &before, bytes);
     if enforced.is_err() {
-        restore(pool, place, inode, before)?;
+        holder.set(|record| *record = before)?;
     }
     pool.sync_ledger(place)?;
     enforced
-}
-
-/// Limits the project of a tree. `false`: the file system has no project quota.
-fn enforce(
-    pool: &Pool,
-    place: &Place,
-    tree: &OwnedFd,
-    inode: Inode,
-    before: &Record,
-    bytes: Option<u64>,
-) -> Result<bool, MountError> {
-    let failed = |errno| place.failed("set the project quota", errno);
-    let project = match (before.project, bytes) {
-        (Some(project), _) => project,
-        (None, None) => return Ok(false),
-        (None, Some(_)) => match choose_project(pool, place, tree, inode)? {
-            Some(project) => project,
-            None => return Ok(false),
-        },
-    };
-    quota::set_project_limit(tree, project, bytes.unwrap_or(0)).map_err(failed)?;
-    if before.project.is_none() {
-        // A copy has content already. The limit is set first, so that no write can exceed it.
-        assign(tree, project).map_err(failed)?;
-        rustix::fs::syncfs(tree).map_err(failed)?;
-    }
-    Ok(bytes.is_some())
-}
-
-/// Chooses an unused project and records it before it is used.
-fn choose_project(
-    pool: &Pool,
-    place: &Place,
-    tree: &OwnedFd,
-    inode: Inode,
-) -> Result<Option<u32>, MountError> {
-    let choosing = {
-        let mut choosing = CHOOSING.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(
-            choosing
-                .entry((pool.identity.device_major, pool.identity.device_minor))
-                .or_default(),
-        )
-    };
-    let _choosing = choosing.lock();
-    let first = pool.ledger.last_project().max(FIRST_PROJECT);
-    for project in (first..).take(PROJECT_ATTEMPTS) {
-        match quota::project_usage(tree, project) {
-            Ok(usage) if usage.limit_bytes == 0 && usage.used_bytes == 0 => {}
-            // It never had a quota.
-            Err(Errno::NOENT) => {}
-            Ok(_) => continue,
-            // There is no project quota, or this host may not use it.
-            Err(_) => return Ok(None),
-        }
-        // The limit marks it as used, so that another pool on this file system skips it.
-        quota::set_project_limit(tree, project, 1)
-            .map_err(|errno| place.failed("take a project", errno))?;
-        set(pool, place, inode, |record| record.project = Some(project))?;
-        return Ok(Some(project));
-    }
-    Ok(None)
 }
 
 /// Puts an unfinished tree or image into the project of its future parent directory, as if it had been made there: the kernel does not move a file
@@ -282,23 +235,19 @@ fn assign(tree: impl AsFd, project: u32) -> Result<(), Errno> {
     let put = |directory: BorrowedFd<'_>, name: &CStr| {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         let Some(status) = if_there(statat(directory, name, flags))? else {
-            return Ok(Next::Pass);
+            return Ok(false);
         };
         let (flags, is_directory) = match FileType::from_raw_mode(status.st_mode) {
             FileType::Directory => (DIRECTORY, true),
             FileType::RegularFile => (OFlags::RDONLY | OFlags::NONBLOCK, false),
             // Links and special files have no content to count, and cannot be opened for this call.
-            _ => return Ok(Next::Pass),
+            _ => return Ok(false),
         };
         let Some(inner) = if_there(open_confined(directory, name, flags))? else {
-            return Ok(Next::Pass);
+            return Ok(false);
         };
         quota::set_project(&inner, project, is_directory)?;
-        Ok(if is_directory {
-            Next::Enter
-        } else {
-            Next::Pass
-        })
+        Ok(is_directory)
     };
     walk(tree, put).map_err(|stopped| stopped.errno)
 }

@@ -1,44 +1,32 @@
 //! Deletes trees and images so that a kill leaves nothing half visible: the entry is renamed into the trash, the rename is made durable, and then the
 //! entry is deleted there step by step. The next start continues.
 //!
-//! A directory is deleted without recursion: its entries that are not empty are moved to a bin in the trash, which is emptied in the same way until
-//! nothing is left. So neither depth nor width matters: three directories are open at a time, and the list of remaining entries is the bin itself,
-//! which lies on the disk and is found by the next start. It never follows a link or crosses a mount.
+//! A tree is deleted without recursion: an entry that is not empty is emptied by moving what is not empty in it to the top of the tree, until nothing
+//! is left. So neither depth nor width matters: two directories are open at a time, and the list of remaining entries is the top itself, which lies
+//! on the disk and is found by the next start. It never follows a link or crosses a mount.
 
 use crate::confine::{open_confined, remove_empty};
+use crate::exclusive::locked;
 use crate::mountinfo;
 use crate::observe::mount_id;
 use crate::pool::directory::file_type;
 use crate::pool::handle::{
-    DIRECTORY, Pool, entries, errno_of, fresh_name, names, rename_no_replace,
+    DIRECTORY, Pool, entries, errno_of, fresh_name, names, rename_no_replace, status_of,
 };
 use crate::pool::place::Place;
 use crate::pool::users;
-use rustix::fs::{AtFlags, FileType, Mode};
+use rustix::fs::FileType;
 use rustix::io::Errno;
-use std::cell::OnceCell;
 use std::ffi::{CStr, CString, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use wasmount_core::mounter::MountError;
 use wasmount_sys::quota;
 
 /// How often a directory that is not empty yet is read again. A second time is sufficient unless a process still writes into it.
 const PASSES: usize = 4;
-
-/// A running deletion.
-struct Deletion<'p> {
-    pool: &'p Pool,
-    /// Created on demand: an image and an empty tree need none.
-    bin: OnceCell<Bin>,
-}
-
-struct Bin {
-    name: CString,
-    directory: OwnedFd,
-}
 
 /// Removes an image, or a tree with its content, unless a volume uses it. If it does not exist, it is a success.
 pub(super) fn remove(pool: &Pool, place: &Place, kind: FileType) -> Result<(), MountError> {
@@ -86,7 +74,7 @@ pub(super) fn discard(pool: &Pool, parent: BorrowedFd<'_>, name: &str) -> Result
 /// Deletes what [`discard`] moved. It continues after an error and returns the first one. What could not be deleted is tried again with the next
 /// deletion: a mount that prevented it may be gone.
 pub(super) fn delete(pool: &Pool, discarded: CString) -> Result<(), Errno> {
-    let stuck = std::mem::take(&mut *pool.stuck.lock().unwrap_or_else(PoisonError::into_inner));
+    let stuck = std::mem::take(&mut *locked(&pool.stuck));
     let deleted = delete_or_keep(pool, discarded);
     for name in stuck {
         let _ = delete_or_keep(pool, name);
@@ -130,101 +118,81 @@ fn has_mount(tree: BorrowedFd<'_>) -> Result<bool, Errno> {
 }
 
 fn delete_or_keep(pool: &Pool, name: CString) -> Result<(), Errno> {
-    let deletion = Deletion {
-        pool,
-        bin: OnceCell::new(),
-    };
-    let deleted = deletion.of(pool.trash.as_fd(), &name);
-    let emptied = deletion.empty_bin();
-    let mut stuck = pool.stuck.lock().unwrap_or_else(PoisonError::into_inner);
+    let deleted = delete_tree(pool, &name);
     if deleted.is_err() {
-        stuck.push(name);
+        locked(&pool.stuck).push(name);
     }
-    if emptied.is_err() {
-        stuck.extend(deletion.bin.into_inner().map(|bin| bin.name));
-    }
-    deleted.and(emptied)
+    deleted
 }
 
-impl Deletion<'_> {
-    /// Deletes an entry. Its entries that are not empty are then in the bin.
-    fn of(&self, parent: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
-        self.forget(parent, name)?;
-        match remove_empty(parent, name) {
-            Err(Errno::NOTEMPTY) => {}
+/// Deletes an entry of the trash, and what is moved to its top meanwhile, while there is progress.
+fn delete_tree(pool: &Pool, name: &CStr) -> Result<(), Errno> {
+    if let Some(status) = status_of(&pool.trash, name)? {
+        forget(pool, status.stx_ino)?;
+    }
+    let Some(top) = remove_or_open(&pool.trash, name)? else {
+        return Ok(());
+    };
+    // The kernel moves nothing from another project into a directory that passes on its own.
+    let _ = quota::set_project(&top, 0, false);
+    loop {
+        let (mut result, mut has_progress) = (Ok(()), false);
+        for entry in entries(&top)? {
+            let entry = entry?;
+            let deleted = delete_entry(pool, &top, entry.file_name(), entry.ino());
+            has_progress |= deleted.is_ok();
+            result = result.and(deleted);
+        }
+        match remove_empty(&pool.trash, name) {
+            Err(Errno::NOTEMPTY) if has_progress => {}
+            Err(Errno::NOTEMPTY) => return result.and(Err(Errno::NOTEMPTY)),
             removed => return removed,
         }
-        let directory = match open_confined(parent, name, DIRECTORY) {
-            Ok(directory) => directory,
-            Err(Errno::NOENT) => return Ok(()),
-            Err(Errno::XDEV) => return Err(Errno::BUSY),
-            Err(errno) => return Err(errno),
-        };
-        for _ in 0..PASSES {
-            let mut result = Ok(());
-            for entry in entries(&directory)? {
-                let entry = entry?;
-                result = result.and(self.inside(&directory, entry.file_name(), entry.ino()));
-            }
-            match remove_empty(parent, name) {
-                Err(Errno::NOTEMPTY) => result?,
-                removed => return removed,
-            }
-        }
-        Err(Errno::NOTEMPTY)
-    }
-
-    fn inside(&self, directory: &OwnedFd, name: &CStr, number: u64) -> Result<(), Errno> {
-        forget(self.pool, number)?;
-        match remove_empty(directory.as_fd(), name) {
-            Err(Errno::NOTEMPTY) => {
-                let bin = self.bin()?;
-                rename_no_replace(directory, name, &bin.directory, fresh_name())
-            }
-            removed => removed,
-        }
-    }
-
-    /// Deletes the content of the bin, and what is moved into it meanwhile, while there is progress.
-    fn empty_bin(&self) -> Result<(), Errno> {
-        let Some(bin) = self.bin.get() else {
-            return Ok(());
-        };
-        loop {
-            let (mut result, mut goes_on) = (Ok(()), false);
-            for entry in entries(&bin.directory)? {
-                let deleted = self.of(bin.directory.as_fd(), entry?.file_name());
-                goes_on |= deleted.is_ok();
-                result = result.and(deleted);
-            }
-            match remove_empty(self.pool.trash.as_fd(), &bin.name) {
-                Err(Errno::NOTEMPTY) if goes_on => {}
-                Err(Errno::NOTEMPTY) => return result.and(Err(Errno::NOTEMPTY)),
-                removed => return removed,
-            }
-        }
-    }
-
-    fn bin(&self) -> Result<&Bin, Errno> {
-        if let Some(bin) = self.bin.get() {
-            return Ok(bin);
-        }
-        let name = CString::new(fresh_name()).map_err(|_| Errno::INVAL)?;
-        rustix::fs::mkdirat(&self.pool.trash, &name, Mode::RWXU)?;
-        let directory = open_confined(&self.pool.trash, name.as_c_str(), DIRECTORY)?;
-        Ok(self.bin.get_or_init(|| Bin { name, directory }))
-    }
-
-    /// The record is removed first: a record without its inode would reserve space for no volume.
-    fn forget(&self, parent: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
-        match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(status) => forget(self.pool, status.st_ino),
-            Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(errno),
-        }
     }
 }
 
+/// Deletes an entry at the top of a tree. Its own entries that are not empty are then at the top.
+fn delete_entry(pool: &Pool, top: &OwnedFd, name: &CStr, number: u64) -> Result<(), Errno> {
+    forget(pool, number)?;
+    let Some(directory) = remove_or_open(top, name)? else {
+        return Ok(());
+    };
+    for _ in 0..PASSES {
+        let mut result = Ok(());
+        for entry in entries(&directory)? {
+            let entry = entry?;
+            let moved = forget(pool, entry.ino()).and_then(|()| {
+                match remove_empty(&directory, entry.file_name()) {
+                    Err(Errno::NOTEMPTY) => {
+                        rename_no_replace(&directory, entry.file_name(), top, fresh_name())
+                    }
+                    removed => removed,
+                }
+            });
+            result = result.and(moved);
+        }
+        match remove_empty(top, name) {
+            Err(Errno::NOTEMPTY) => result?,
+            removed => return removed,
+        }
+    }
+    Err(Errno::NOTEMPTY)
+}
+
+/// Removes a file or an empty directory. Any other directory is opened.
+fn remove_or_open(parent: &OwnedFd, name: &CStr) -> Result<Option<OwnedFd>, Errno> {
+    match remove_empty(parent, name) {
+        Err(Errno::NOTEMPTY) => {}
+        removed => return removed.map(|()| None),
+    }
+    match open_confined(parent, name, DIRECTORY) {
+        Err(Errno::NOENT) => Ok(None),
+        Err(Errno::XDEV) => Err(Errno::BUSY),
+        opened => opened.map(Some),
+    }
+}
+
+/// Removes the record of an entry that is about to be deleted: a record without its inode would reserve space for no volume.
 fn forget(pool: &Pool, number: u64) -> Result<(), Errno> {
     if let Some(project) = pool.ledger.forget(number).map_err(errno_of)? {
         // Without files and limit the number is free again; a limit that remains affects no files.

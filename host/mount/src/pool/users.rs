@@ -4,6 +4,7 @@
 //! A directory is identified by its inode, not by the name or the path of a grant. A query may access the storage of the queried driver, which must
 //! not delay the caller, so it runs on a separate thread with a deadline. This module does not know how a driver determines what it uses.
 
+use crate::exclusive::locked;
 use crate::mountinfo::{self, MountLine};
 use crate::observe::{Identity, mount_id};
 use crate::pool::InUse;
@@ -14,7 +15,7 @@ use crate::threads::within;
 use rustix::fs::{AtFlags, CWD};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 use wasmount_core::mounter::MountError;
 
@@ -22,59 +23,46 @@ use wasmount_core::mounter::MountError;
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// Grants of this process whose drivers still hold them.
-static USERS: Mutex<Vec<User>> = Mutex::new(Vec::new());
+static USERS: Mutex<Vec<Weak<User>>> = Mutex::new(Vec::new());
 
-/// The directory that a driver found at its path, after it was resolved.
-pub(super) type Found = Arc<OnceLock<Identity>>;
-
-#[derive(Clone)]
-struct User {
+/// One grant of a driver.
+pub(super) struct User {
     /// The driver's name of the pool.
     pool: String,
     directory: PathBuf,
-    found: Found,
-    in_use: Weak<dyn InUse>,
+    /// The directory that the driver found at its path, after it was resolved.
+    pub(super) found: OnceLock<Identity>,
+    in_use: Arc<dyn InUse>,
     /// The last query that was not answered in time; dropped when it is answered. There is only one at a time: another would hang too.
-    late: Arc<Mutex<Weak<()>>>,
-}
-
-/// The result when the time is over.
-enum Use {
-    No,
-    Yes,
-    /// It may use it.
-    Unknown,
+    late: Mutex<Weak<()>>,
 }
 
 impl User {
-    fn ask(&self, pool: &Pool, place: &Place) -> Use {
+    /// Whether it uses a place. `None`: it does not answer in time, and may use it.
+    fn uses(self: &Arc<Self>, pool: &Pool, place: &Place) -> Option<bool> {
         let is_here = match self.found.get() {
-            Some(found) if *found != pool.identity => return Use::No,
+            Some(found) if *found != pool.identity => return Some(false),
             Some(_) => true,
             None => self.directory == pool.path,
         };
-        let Some(in_use) = self.in_use.upgrade() else {
-            return Use::No;
-        };
-        if lock(&self.late).strong_count() > 0 {
+        if locked(&self.late).strong_count() > 0 {
             return self.unanswered(is_here, pool);
         }
         let question = Arc::new(());
         let asked = Arc::downgrade(&question);
         let leads_here = Arc::new(AtomicBool::new(is_here));
-        let (user, identity, place) = (self.clone(), pool.identity, place.clone());
+        let (user, identity, place) = (Arc::clone(self), pool.identity, place.clone());
         let leads = Arc::clone(&leads_here);
         let answer = within(ANSWER_WITHIN, "pool-user", move || {
             let _question = question;
             let is_here = is_here || leads_to(&user.directory, identity);
             leads.store(is_here, Ordering::Release);
-            is_here && in_use.uses(&user.pool, &|path| place.overlaps(path))
+            is_here && user.in_use.uses(&user.pool, &|path| place.overlaps(path))
         });
         match answer {
-            Ok(Some(true)) => Use::Yes,
-            Ok(Some(false)) => Use::No,
+            Ok(Some(uses)) => Some(uses),
             Ok(None) => {
-                *lock(&self.late) = asked;
+                *locked(&self.late) = asked;
                 self.unanswered(leads_here.load(Ordering::Acquire), pool)
             }
             Err(error) => {
@@ -86,52 +74,52 @@ impl User {
 
     /// The driver's path leads through storage that hangs. The pool itself does not hang, or this check would not have been reached, so a path on
     /// another file system leads elsewhere. If that cannot be determined, nothing is removed.
-    fn unanswered(&self, is_here: bool, pool: &Pool) -> Use {
+    fn unanswered(&self, is_here: bool, pool: &Pool) -> Option<bool> {
         let may_be_here = is_here
             || mountinfo::read().map_or(true, |table| {
                 mount_id(&pool.root).map_or(true, |id| shares_device(&table, id, &self.directory))
             });
         tracing::warn!(pool = %self.pool, directory = %self.directory.display(), may_be_here, "the storage of a driver's pool does not answer");
-        if may_be_here { Use::Unknown } else { Use::No }
+        (!may_be_here).then_some(false)
     }
 }
 
-/// Registers a driver that may use a directory from now on.
-pub(super) fn add(pool: &str, directory: &Path, in_use: Weak<dyn InUse>) -> Found {
-    let mut users = lock(&USERS);
-    users.retain(|user| user.in_use.strong_count() > 0);
-    let found = Found::default();
-    users.push(User {
+/// Registers a driver that may use a directory from now on, until the result is dropped.
+pub(super) fn add(pool: &str, directory: &Path, in_use: Arc<dyn InUse>) -> Arc<User> {
+    let mut users = locked(&USERS);
+    users.retain(|user| user.strong_count() > 0);
+    let user = Arc::new(User {
         pool: pool.to_owned(),
         directory: directory.to_owned(),
-        found: Arc::clone(&found),
+        found: OnceLock::new(),
         in_use,
-        late: Arc::new(Mutex::new(Weak::new())),
+        late: Mutex::default(),
     });
-    found
+    users.push(Arc::downgrade(&user));
+    user
 }
 
 /// Refuses a path that a volume of any driver uses, or that lies in a used one or contains one. Called right before a removal, after the path was
 /// marked as leaving: a later stage sees the mark ([`super::refuse_leaving`]), an earlier stage is seen here.
 pub(super) fn refuse_used(pool: &Pool, place: &Place) -> Result<(), MountError> {
     // A copy of the list: no lock is held during a query.
-    let users = lock(&USERS).clone();
+    let users: Vec<_> = locked(&USERS).iter().filter_map(Weak::upgrade).collect();
     for user in users {
-        match user.ask(pool, place) {
-            Use::No => {}
-            Use::Yes => {
+        match user.uses(pool, place) {
+            Some(false) => {}
+            Some(true) => {
                 return Err(
                     place.in_use("a volume is staged from it, or a mount of it lives on in another mount namespace: unpublish and unstage it; `losetup -j` and `grep` of the device's number in /proc/*/mountinfo name who has it")
                 );
             }
-            Use::Unknown => {
-                return Err(MountError::Hung {
-                    what: place.to_string(),
-                    reason: format!(
+            None => {
+                return Err(MountError::hung(
+                    place,
+                    format!(
                         "whether a volume is staged from it cannot be told: storage of a driver with the pool {} does not answer; look at the server or disk behind it",
                         user.directory.display()
                     ),
-                });
+                ));
             }
         }
     }
@@ -147,20 +135,10 @@ pub(super) fn leads_to(path: &Path, identity: Identity) -> bool {
 /// Whether a literal path lies on the file system that a mount shows. Links are not followed, because that might hang.
 fn shares_device(table: &[MountLine], mount_id: u64, path: &Path) -> bool {
     let own = table.iter().find(|line| line.mount_id == mount_id);
-    let above = table
-        .iter()
-        .filter(|line| path.starts_with(&line.mount_point));
-    // The last of equal candidates is the topmost mount.
-    let nearest = above.max_by_key(|line| line.mount_point.components().count());
-    match (own, nearest) {
+    match (own, mountinfo::covering(table, path)) {
         (Some(own), Some(nearest)) => own.device == nearest.device,
         _ => true,
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // Each change is a single step, so the data is consistent even after a panic of a thread.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use crate::kubelet_path::Purpose;
 use crate::node::{Node, volume_words};
 use crate::observe::{SeenMount, is_removed};
 use crate::plan::{self, CheckedSource};
-use crate::roots::CheckedPath;
 use crate::source;
 use crate::stage::{MountState, made_read_only};
 use std::collections::BTreeSet;
@@ -72,15 +71,13 @@ impl Node {
         entry: &'e Entry,
     ) -> Result<&'e StageRecord, MountError> {
         let Some(staging_path) = &request.staging_path else {
-            return Err(MountError::NotStaged {
-                path: "an empty staging_target_path".to_owned(),
-            });
+            return Err(MountError::not_staged("an empty staging_target_path"));
         };
         let path = self.roots.check(staging_path)?;
         let stage = entry.settled_stage();
         stage
             .filter(|stage| stage.path == path.text())
-            .ok_or_else(|| not_staged(&path))
+            .ok_or_else(|| MountError::not_staged(path.text()))
     }
 
     fn staged_origin<'r>(
@@ -108,7 +105,7 @@ impl Node {
             (Some(identity), _) => self.mounted(&path, identity)?.map(Origin::Stage),
             (None, block) => block.map(Origin::Device),
         };
-        origin.ok_or_else(|| not_staged(&path))
+        origin.ok_or_else(|| MountError::not_staged(path.text()))
     }
 
     /// Refuses a new target of a stage whose image or directory was removed. It reads only sysfs and the mount's inode, so it does not wait for
@@ -128,10 +125,9 @@ impl Node {
                 .then_some(DIRECTORY_REMOVED),
             _ => None,
         };
-        match reason {
-            Some(reason) => Err(MountError::unusable(volume_words(key), reason)),
-            None => Ok(()),
-        }
+        reason.map_or(Ok(()), |reason| {
+            Err(MountError::unusable(volume_words(key), reason))
+        })
     }
 
     /// If only one publish is allowed, a mount without a record counts too: the journal may have been lost.
@@ -288,11 +284,5 @@ impl Publish<'_> {
             Some(device) => Ok(device.node()? == mount.identity),
             None => Ok(false),
         }
-    }
-}
-
-fn not_staged(path: &CheckedPath) -> MountError {
-    MountError::NotStaged {
-        path: path.text().to_owned(),
     }
 }

@@ -14,7 +14,11 @@ fn roots() -> Roots {
 
 fn reason(path: &str) -> String {
     match roots().check_text(path) {
-        Err(MountError::OutsideRoots { reason, .. }) => reason,
+        Err(MountError::OutsideRoots(text)) => {
+            let (_, reason) = text.split_once(" is refused: ").unwrap();
+            let (reason, _) = reason.rsplit_once("; paths must lie below ").unwrap();
+            reason.to_owned()
+        }
         other => panic!("{path:?}: {other:?}"),
     }
 }

@@ -9,11 +9,11 @@
 mod generation;
 
 use crate::confine::{open_confined, remove_empty};
+use crate::executor::{clone_mount, dress};
 use crate::failure::kernel;
 use crate::fs_context::FsContext;
 use crate::plan::files::{CONTENT_BYTES, CheckedFiles, ENTRIES, HOST_PREFIX};
 use crate::plan::options::MountFlags;
-use crate::prepared_mount::{clone_mount, dress};
 use generation::{Attributes, DIRECTORY_MODE};
 use rustix::fs::{AtFlags, Dir, OFlags};
 use rustix::io::Errno;
@@ -64,7 +64,7 @@ pub(crate) fn prepare(
     ] {
         context.set(name, value)?;
     }
-    for (name, value) in files.options() {
+    for (name, value) in &files.options {
         context.set(name, value)?;
     }
     // Secrets are kept out of swap space if the kernel supports that (Linux 6.4); kubelet does the same for its own.

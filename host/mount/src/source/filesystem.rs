@@ -3,13 +3,12 @@
 //! Every option is a separate string, and a secret is passed to the kernel by a system call: it is in no argument list, no environment and no file.
 //! It blocks as long as name service and server take, on a thread of the driver's own budget.
 
-mod failed;
-
-use crate::failure::{invalid, unusable};
-use crate::fs_context::FsContext;
+use crate::failure::{kernel, shown};
+use crate::fs_context::{FsContext, module};
 use crate::plan::filesystem::CheckedFilesystem;
 use crate::plan::filesystem::server::{AddressFamily, Server};
 use crate::plan::options::MountFlags;
+use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
@@ -50,7 +49,7 @@ fn mount(
     flags: MountFlags,
     secrets: &[(&str, &str)],
 ) -> Result<OwnedFd, MountError> {
-    let context = FsContext::open(&filesystem.fs_type, failed::words(filesystem))?;
+    let context = FsContext::open(&filesystem.fs_type, described(filesystem))?;
     let set_all = || {
         context.set("source", &filesystem.source)?;
         if let Some((name, value)) = address {
@@ -63,11 +62,11 @@ fn mount(
             .iter()
             .try_for_each(|(name, value)| context.set_secret(name, value))
     };
-    let told = || failed::told(&context.messages(), filesystem, secrets);
-    set_all().map_err(|error| failed::set(error, &told()))?;
+    let messages = || kernel_messages(&context.messages(), filesystem, secrets);
+    set_all().map_err(|error| with_messages(error, &messages()))?;
     context
         .create(false)
-        .map_err(|errno| failed::create(filesystem, errno, &told()))?;
+        .map_err(|errno| create_failed(filesystem, errno, &messages()))?;
     context.mount(flags)
 }
 
@@ -88,7 +87,7 @@ fn wanted_secrets<'s>(
         };
         let what = format!("secret option `{name}` of step `filesystem`");
         let reason = format!("its value {rule}");
-        Err(invalid(what, reason, Blame::Of(Owner::Secret)))
+        Err(MountError::invalid(what, reason, Blame::Of(Owner::Secret)))
     };
     filesystem.secret_names.iter().map(value).collect()
 }
@@ -112,7 +111,7 @@ fn no_address(server: &Server) -> MountError {
 }
 
 fn unresolved(server: &Server, reason: &str) -> MountError {
-    unusable(
+    MountError::unusable(
         format!("server `{}`", server.host),
         format!("{reason}; check the name, and that the host's network namespace can resolve it"),
     )
@@ -144,6 +143,85 @@ fn text(address: SocketAddr) -> String {
         }
         address => address.ip().to_string(),
     }
+}
+
+/// Name of the file system in messages.
+fn described(filesystem: &CheckedFilesystem) -> String {
+    format!("{} `{}`", filesystem.fs_type, shown(&filesystem.source))
+}
+
+/// Adds the kernel's messages to an error that it caused.
+fn with_messages(mut error: MountError, messages: &str) -> MountError {
+    if let MountError::Invalid { text, .. } | MountError::Kernel { text, .. } = &mut error {
+        text.push_str(messages);
+    }
+    error
+}
+
+/// The error after the kernel accepted all options and then could not mount.
+fn create_failed(filesystem: &CheckedFilesystem, errno: Errno, messages: &str) -> MountError {
+    let what = described(filesystem);
+    let text = std::io::Error::from(errno);
+    match errno {
+        Errno::TIMEDOUT
+        | Errno::CONNREFUSED
+        | Errno::CONNRESET
+        | Errno::CONNABORTED
+        | Errno::HOSTUNREACH
+        | Errno::HOSTDOWN
+        | Errno::NETUNREACH
+        | Errno::NETDOWN
+        | Errno::NOTCONN => MountError::hung(
+            format!("the server of {what}"),
+            format!("{text}; check the server, the network and firewalls{messages}"),
+        ),
+        Errno::ACCESS | Errno::KEYREJECTED | Errno::KEYEXPIRED | Errno::KEYREVOKED => {
+            MountError::unusable(
+                what,
+                format!("{text}; its server must let this node and these credentials in{messages}"),
+            )
+        }
+        Errno::NOKEY => MountError::unusable(
+            what,
+            format!(
+                "{text}; Kerberos needs a ticket and its helpers (`rpc.gssd`, `cifs.upcall`) on the node{messages}"
+            ),
+        ),
+        Errno::NOENT | Errno::NXIO => {
+            MountError::not_found(format!("{what}, or what its options name{messages},"))
+        }
+        Errno::PROTONOSUPPORT | Errno::OPNOTSUPP | Errno::NODEV => MountError::unsupported(
+            what,
+            format!(
+                "{text}; kernel or server do not have this version or transport: name another one in the mount options, or load the module (`modprobe {}`){messages}",
+                module(&filesystem.fs_type)
+            ),
+        ),
+        Errno::INVAL => {
+            let reason = format!("the kernel does not take its options together{messages}");
+            // Plan, request and server may each be the cause.
+            MountError::invalid(what, reason, Blame::Of(Owner::Request))
+        }
+        errno => with_messages(kernel("mount", what, errno), messages),
+    }
+}
+
+/// The kernel's messages as the end of a sentence. Empty if one of them repeats a value.
+fn kernel_messages(
+    messages: &[String],
+    filesystem: &CheckedFilesystem,
+    secrets: &[(&str, &str)],
+) -> String {
+    let options = filesystem.options.iter().map(|(_, value)| value.as_str());
+    // Values as short as a version number are not secrets, and would match everywhere.
+    let mut hidden = options
+        .filter(|value| value.len() >= wasmount_core::secrets::REDACTED_VALUE_BYTES)
+        .chain(secrets.iter().map(|(_, value)| *value));
+    let joined = messages.join("; ");
+    if joined.is_empty() || hidden.any(|value| joined.contains(value)) {
+        return String::new();
+    }
+    format!("; the kernel says: {}", shown(&joined))
 }
 
 #[cfg(test)]

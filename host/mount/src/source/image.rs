@@ -6,7 +6,7 @@
 use crate::block::BlockDevice;
 use crate::block::loop_device::{self, Attached, Tag};
 use crate::confine::open_confined;
-use crate::exclusive::retry;
+use crate::exclusive::{Claims, retry};
 use crate::failure::kernel;
 use crate::observe::{Identity, identity as identity_of, observe};
 use crate::plan::PoolPlace;
@@ -14,33 +14,10 @@ use crate::pool::refuse_leaving;
 use crate::source::open_pool;
 use rustix::fs::{FileType, OFlags};
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use wasmount_core::mounter::MountError;
 
-/// Images that a call of this process is checking and binding, so that of two concurrent calls the second sees what the first has bound. It is a
-/// list, and no lock is held meanwhile: a device that does not answer blocks one image and not all.
-static CLAIMED: Mutex<Vec<Identity>> = Mutex::new(Vec::new());
-
-/// The exclusive right of one call to an image, until it is dropped.
-struct Claim(Identity);
-
-impl Claim {
-    /// `None`: another call has it.
-    fn of(identity: Identity) -> Option<Self> {
-        let mut claimed = lock();
-        if claimed.contains(&identity) {
-            return None;
-        }
-        claimed.push(identity);
-        Some(Self(identity))
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        lock().retain(|it| *it != self.0);
-    }
-}
+/// Images that a call of this process is checking and binding, so that of two concurrent calls the second sees what the first has bound.
+static CLAIMED: Claims<Identity> = Claims::new();
 
 /// Attaches the image for a volume, after no other loop device uses it.
 ///
@@ -55,7 +32,7 @@ pub(crate) fn attach(
     let identity = identity_of(&file, image)?;
     let mut by = String::new();
     let attached = retry(|| {
-        let Some(_claim) = Claim::of(identity) else {
+        let Some(_claim) = CLAIMED.claim(identity) else {
             by = "another call of this host, which attaches it".to_owned();
             return Ok(None);
         };
@@ -63,12 +40,12 @@ pub(crate) fn attach(
         match holders.iter().find(|it| conflicts(it, is_read_only)) {
             None => bind(image, &file, is_read_only, tag).map(Some),
             Some(other) => {
-                by = words(other);
+                by = described(other);
                 Ok(None)
             }
         }
     })?;
-    attached.ok_or_else(|| in_use(image, by))
+    attached.ok_or_else(|| MountError::in_use(image, by))
 }
 
 /// A second device of the same image, which refuses writes.
@@ -107,7 +84,7 @@ fn bind(
     let is_other = |it: &&Attached| it.number != device.number && conflicts(it, is_read_only);
     match holders.iter().find(is_other) {
         None => Ok(device),
-        Some(other) => Err(in_use(image, words(other))),
+        Some(other) => Err(MountError::in_use(image, described(other))),
     }
 }
 
@@ -117,23 +94,11 @@ fn conflicts(holder: &Attached, is_read_only: bool) -> bool {
     !(holder.read_only && is_read_only)
 }
 
-fn in_use(image: &PoolPlace, by: String) -> MountError {
-    MountError::InUse {
-        what: image.to_string(),
-        by,
-    }
-}
-
-fn words(holder: &Attached) -> String {
+fn described(holder: &Attached) -> String {
     format!(
         "the loop device {}; two users of one image would destroy it (`losetup -l` and `lsblk` on the node show who has it)",
         holder.number
     )
-}
-
-fn lock() -> MutexGuard<'static, Vec<Identity>> {
-    // The data is consistent even after a panic of a thread: each change is a single step.
-    CLAIMED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn open(image: &PoolPlace, is_read_only: bool) -> Result<OwnedFd, MountError> {

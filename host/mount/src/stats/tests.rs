@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::durable::Durable;
+use crate::exclusive::locked;
 use crate::journal::Journal;
 use crate::journal::{Progress, RecordedCapability, StageRecord};
 use crate::observe::Identity;
 use crate::roots::Roots;
-use crate::stats_cache::{StatsCache, lock};
+use crate::stats_cache::StatsCache;
 use crate::threads::Budgets;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use wasmount_core::names::{DriverName, NodePath, VolumeId};
 use wasmount_core::plan::{Plan, Source};
@@ -33,7 +33,7 @@ fn node(run: &std::path::Path, asked: Duration) -> Arc<Node> {
         grants: Default::default(),
         stats_cache: StatsCache::default(),
         budgets: Budgets::new(4),
-        preparing: Mutex::default(),
+        preparing: crate::exclusive::Claims::new(),
     };
     let capability = VolumeCapability {
         access_type: AccessType::Mount(MountAccess::default()),
@@ -64,7 +64,7 @@ fn node(run: &std::path::Path, asked: Duration) -> Arc<Node> {
         })
         .unwrap();
     let since = Instant::now().checked_sub(asked).unwrap();
-    lock(&node.stats_cache.asked).insert(PATH.to_owned(), vec![since]);
+    locked(&node.stats_cache.asked).push((PATH.to_owned(), since));
     Arc::new(node)
 }
 
@@ -115,13 +115,13 @@ fn quick_overlapping_queries_are_not_taken_for_a_hang() {
     let mut first = Asking::begin(&cache, PATH);
     let second = Asking::begin(&cache, PATH);
     let early = Instant::now().checked_sub(ANSWER_WITHIN).unwrap();
-    lock(&cache.asked).get_mut(PATH).unwrap()[0] = early;
-    first.since = early;
+    locked(&cache.asked)[0].1 = early;
+    first.query.1 = early;
     assert!(cache.is_hung(PATH));
     drop(first);
     assert!(!cache.is_hung(PATH));
     drop(second);
-    assert!(lock(&cache.asked).is_empty());
+    assert!(locked(&cache.asked).is_empty());
 }
 
 #[tokio::test]

@@ -1,7 +1,6 @@
 //! Real programs, well-behaved and not.
 
 use super::*;
-use std::thread;
 
 fn call(program: &'static str, arguments: &[&str]) -> ToolCall {
     ToolCall {
@@ -44,8 +43,8 @@ fn a_chatterer_neither_blocks_nor_fills_memory() {
         .run()
         .unwrap();
     assert_eq!(
-        (output.stdout.len(), output.stderr.len()),
-        (KEPT_BYTES, KEPT_BYTES)
+        [output.stdout.len() as u64, output.stderr.len() as u64],
+        [KEPT_BYTES, KEPT_BYTES]
     );
 }
 
@@ -124,7 +123,7 @@ fn an_error_repeats_the_end_of_an_output_escaped() {
         stdout: b"not this".to_vec(),
         stderr: format!("{}\x1b[31mlast", "x".repeat(5000)),
     };
-    let words = output.last_words();
+    let words = output.excerpt();
     assert!(
         words.ends_with("\\u{1b}[31mlast") && words.len() < 450,
         "{words}"

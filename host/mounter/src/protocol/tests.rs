@@ -99,24 +99,12 @@ fn extents() -> MounterResponse {
     }))
 }
 
-/// Assembles a message from its own packets.
-fn crossed(message: &[u8]) -> Option<Message> {
-    let mut assembly = Assembly::default();
-    let mut whole = None;
-    for packet in packets(message) {
-        assert!(whole.is_none() && packet.len() <= PACKET_BYTES);
-        whole = assembly.add(&packet).unwrap();
-    }
-    whole
-}
-
 #[test]
-fn a_request_is_read_as_it_was_written_in_one_packet_or_many() {
-    for (content, wanted) in [(0, 1), (10, 1), (1 << 20, 65)] {
+fn a_request_is_read_as_it_was_written() {
+    for content in [0, 10, 1 << 20] {
         let request = publish(content);
         let message = encode(&request).unwrap();
-        assert_eq!(packets(&message).count(), wanted);
-        let read: MounterRequest = decode(&crossed(&message).unwrap()).unwrap();
+        let read: MounterRequest = decode(&message).unwrap();
         assert!(read == request);
     }
 }
@@ -125,12 +113,7 @@ fn a_request_is_read_as_it_was_written_in_one_packet_or_many() {
 fn what_crosses_is_the_same_as_ever_in_this_version() {
     let hex = |message: Message| message.iter().map(|byte| format!("{byte:02x}")).collect();
     let request: String = hex(encode(&publish(2)).unwrap());
-    let refused: Reply = Err(MountError::Kernel {
-        operation: "mount".to_owned(),
-        object: "/a".to_owned(),
-        errno: 5,
-        text: "e".to_owned(),
-    });
+    let refused: Reply = Err(MountError::kernel("mount", "/a", 5, "e"));
     let reply: String = hex(encode(&refused).unwrap());
     let asked: String = hex(encode(&MounterRequest::Health(query())).unwrap());
     let found: Reply = Ok(MounterResponse::Health(vec![finding(HealthStatus::Other(
@@ -143,10 +126,10 @@ fn what_crosses_is_the_same_as_ever_in_this_version() {
     assert_eq!(
         (VERSION, request.as_str(), reply.as_str()),
         (
-            4,
+            5,
             "040e6469726563746f72792e746573740176000d2f706f64732f722f6d6f756e740101046578743401076e6f6174696d6501\
              013707630101050105746f6b656e800202070700000106706f7274616c0161010870617373776f72640868756e7465723232",
-            "0112056d6f756e74022f610a0165"
+            "01120a156d6f756e74206f6e202f61206661696c65643a2065"
         )
     );
     assert_eq!(
@@ -168,15 +151,8 @@ fn what_crosses_is_the_same_as_ever_in_this_version() {
 #[test]
 fn a_reply_is_read_as_it_was_written() {
     let errors = [
-        MountError::UnderWay {
-            what: "it".to_owned(),
-        },
-        MountError::Kernel {
-            operation: "mount".to_owned(),
-            object: "/a".to_owned(),
-            errno: 5,
-            text: "input/output error".to_owned(),
-        },
+        MountError::under_way("it"),
+        MountError::kernel("mount", "/a", 5, "input/output error"),
     ];
     let volumes = vec![VolumeId::parse("volume_id", "v").unwrap()];
     let answers = [
@@ -247,65 +223,12 @@ fn a_message_with_a_byte_more_or_less_is_not_read() {
 }
 
 #[test]
-fn a_message_that_is_too_large_is_neither_written_nor_kept() {
+fn a_message_that_is_too_large_is_not_written() {
     let request = publish(MESSAGE_BYTES);
     assert!(matches!(
         encode(&request).err(),
         Some(Violation::TooLarge { .. })
     ));
-    let announced = u32::try_from(MESSAGE_BYTES).unwrap().to_le_bytes();
-    let packet = [&announced[..], &[0]].concat();
-    let bytes = MESSAGE_BYTES + 1;
-    let added = Assembly::default().add(&packet).err();
-    assert_eq!(added, Some(Violation::TooLarge { bytes }));
-}
-
-#[test]
-fn packets_out_of_step_are_refused() {
-    let packet = |to_come: u32, part: &[u8]| [&to_come.to_le_bytes()[..], part].concat();
-    for (packets, refused) in [
-        (vec![vec![0; 3]], Violation::Packet { bytes: 3 }),
-        (vec![packet(0, &[])], Violation::Packet { bytes: 4 }),
-        (
-            vec![packet(0, &vec![0; PART_BYTES + 1])],
-            Violation::Packet {
-                bytes: PACKET_BYTES + 1,
-            },
-        ),
-        (
-            vec![packet(10, b"a"), packet(10, b"b")],
-            Violation::OutOfStep {
-                expected: 10,
-                found: 11,
-            },
-        ),
-        (
-            vec![packet(10, b"a"), packet(0, b"b")],
-            Violation::OutOfStep {
-                expected: 10,
-                found: 1,
-            },
-        ),
-    ] {
-        let mut assembly = Assembly::default();
-        let added: Result<Vec<_>, _> = packets.iter().map(|it| assembly.add(it)).collect();
-        assert_eq!(added.err(), Some(refused));
-    }
-}
-
-#[test]
-fn a_greeting_is_understood_as_far_as_its_version_is() {
-    let boot_id = BootId::begin().unwrap();
-    let ours = Greeting::of(boot_id);
-    assert_eq!(Greeting::read(&ours.bytes()), Ok(ours));
-    let later = |rest: &[u8]| [&MAGIC[..], &7u32.to_le_bytes(), rest].concat();
-    for rest in [&b""[..], b"and more of it than ours has"] {
-        assert_eq!(Greeting::read(&later(rest)).map(|it| it.version), Ok(7));
-    }
-    let ours = ours.bytes();
-    for refused in [&b""[..], b"GET / HTTP/1.1", &ours[..11], &ours[..27]] {
-        assert_eq!(Greeting::read(refused), Err(Violation::NoGreeting));
-    }
 }
 
 proptest! {
@@ -317,13 +240,5 @@ proptest! {
             let again = encode(&request).unwrap();
             prop_assert!(decode::<MounterRequest>(&again) == Ok(request));
         }
-        let _ = Greeting::read(&bytes);
-        let _ = Assembly::default().add(&bytes);
-    }
-
-    #[test]
-    fn any_message_crosses_in_packets(bytes in 1usize..(5 * PART_BYTES)) {
-        let message: Vec<u8> = (0..bytes).map(|it| it.to_le_bytes()[0]).collect();
-        prop_assert_eq!(crossed(&message).map(|it| it.to_vec()), Some(message));
     }
 }

@@ -19,7 +19,7 @@ use wasmount_core::names::{DriverName, NodePath, VolumeId};
 use wasmount_core::pool::{Extents, PoolCall, PoolReply};
 use wasmount_core::snapshot::Extent;
 use wasmount_mounter::{ServerOptions, SocketMounter, serve};
-use wasmount_socket::{BoundSocket, Connections};
+use wasmount_socket::BoundSocket;
 
 /// How long a test waits for an expected event. Generous: other tests share the machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -92,10 +92,7 @@ impl Mounter for Recording {
                 _,
                 PoolCall::AllocatedExtents { .. } | PoolCall::ChangedExtents { .. },
             ) => Ok(MounterResponse::Pool(PoolReply::Extents(extents()))),
-            MounterRequest::Pool(..) => Err(MountError::NoSpace {
-                what: "it".to_owned(),
-                reason: "3 of 4".to_owned(),
-            }),
+            MounterRequest::Pool(..) => Err(MountError::no_space("it", "3 of 4")),
         }
     }
 }
@@ -122,7 +119,7 @@ fn words(request: &MounterRequest) -> String {
     }
 }
 
-/// More extents than one packet holds.
+/// More extents than one read of a socket returns.
 pub(crate) fn extents() -> Extents {
     let range = |number: u64| Extent {
         offset_bytes: number << 40,
@@ -241,7 +238,7 @@ fn begin(
 ) -> JoinHandle<std::io::Result<usize>> {
     // The socket file belongs to this user: the server checks a client by its credentials from the kernel, not by the file's owner.
     let own = rustix::process::geteuid().as_raw();
-    let bound = BoundSocket::bind_for(socket, Connections::SequencedPackets, own).unwrap();
+    let bound = BoundSocket::bind_for(socket, own).unwrap();
     let options = ServerOptions {
         client_uid,
         connections: CONNECTIONS,

@@ -108,7 +108,7 @@ async fn every_method_answers_as_its_mounter_does() {
 }
 
 #[tokio::test]
-async fn a_plan_of_many_packets_and_its_secrets_arrive_whole() {
+async fn a_large_plan_and_its_secrets_arrive_whole() {
     let bench = Bench::start();
     bench.client().stage(stage(1 << 20)).await.unwrap();
     let [call] = bench.mounter.calls().try_into().unwrap();
@@ -147,10 +147,7 @@ async fn errors_arrive_as_they_are_and_a_panic_costs_one_call() {
     let bench = Bench::start();
     let client = bench.client();
     let refused = client.pool(driver(), PoolCall::Names).await;
-    let no_space = MountError::NoSpace {
-        what: "it".to_owned(),
-        reason: "3 of 4".to_owned(),
-    };
+    let no_space = MountError::no_space("it", "3 of 4");
     assert_eq!(refused, Err(no_space));
     let panicked = client.recover(key("v")).await;
     assert!(matches!(panicked, Err(MountError::Unreachable { .. })));

@@ -105,7 +105,7 @@ async fn a_mounter_that_is_gone_is_unreachable_until_it_is_back() {
 
     let stopped = bench.stop().await;
     assert_eq!(stopped, 0);
-    let Err(MountError::Unreachable { reason }) = client.unstage(unstage("v")).await else {
+    let Err(MountError::Unreachable(reason)) = client.unstage(unstage("v")).await else {
         panic!("it answered");
     };
     assert!(reason.contains("wasmount mounter"), "{reason}");

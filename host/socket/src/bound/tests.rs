@@ -3,12 +3,9 @@
 use super::*;
 use crate::{SocketState, remove_stale};
 use rustix::fs::inotify;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener as StdListener, UnixStream};
-
-fn bind_stream(path: &Path) -> Result<BoundSocket, SocketError> {
-    BoundSocket::bind(path, Connections::Stream)
-}
 
 fn directory() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
@@ -23,7 +20,7 @@ fn names(directory: &Path) -> Vec<OsString> {
 fn a_bound_socket_is_private_and_has_one_name() {
     let directory = directory();
     let path = directory.path().join("csi.sock");
-    let _socket = bind_stream(&path).unwrap();
+    let _socket = BoundSocket::bind(&path).unwrap();
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o600);
     UnixStream::connect(&path).unwrap();
@@ -37,7 +34,7 @@ fn a_socket_bound_in_place_shows_its_own_name_alone() {
     let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
     let seen = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVE;
     inotify::add_watch(&watch, directory.path(), seen).unwrap();
-    let socket = BoundSocket::bind_in_place(&path, Connections::Stream).unwrap();
+    let socket = BoundSocket::bind_in_place(&path).unwrap();
     UnixStream::connect(&path).unwrap();
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o600);
@@ -48,18 +45,18 @@ fn a_socket_bound_in_place_shows_its_own_name_alone() {
     assert_eq!(event.file_name().unwrap().to_bytes(), b"a@reg.sock");
     assert_eq!(events.next().unwrap_err(), Errno::AGAIN);
 
-    let taken = BoundSocket::bind_in_place(&path, Connections::Stream);
+    let taken = BoundSocket::bind_in_place(&path);
     assert!(matches!(taken, Err(SocketError::Live { .. })), "{taken:?}");
     drop(socket);
     // The socket of a killed process is replaced.
     drop(StdListener::bind(&path).unwrap());
-    BoundSocket::bind_in_place(&path, Connections::Stream).unwrap();
+    BoundSocket::bind_in_place(&path).unwrap();
 }
 
 #[test]
 fn a_dropped_socket_is_removed() {
     let directory = directory();
-    drop(bind_stream(&directory.path().join("csi.sock")).unwrap());
+    drop(BoundSocket::bind(&directory.path().join("csi.sock")).unwrap());
     assert!(names(directory.path()).is_empty());
 }
 
@@ -67,9 +64,9 @@ fn a_dropped_socket_is_removed() {
 fn a_dropped_socket_leaves_that_of_a_successor() {
     let directory = directory();
     let path = directory.path().join("csi.sock");
-    let first = bind_stream(&path).unwrap();
+    let first = BoundSocket::bind(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
-    let _second = bind_stream(&path).unwrap();
+    let _second = BoundSocket::bind(&path).unwrap();
     let inode = std::fs::metadata(&path).unwrap().ino();
     drop(first);
     assert_eq!(std::fs::metadata(&path).unwrap().ino(), inode);
@@ -82,7 +79,7 @@ fn a_stale_socket_is_replaced_under_either_name() {
     for stale in ["csi.sock", ".csi.soc"] {
         drop(StdListener::bind(directory.path().join(stale)).unwrap());
     }
-    let _socket = bind_stream(&path).unwrap();
+    let _socket = BoundSocket::bind(&path).unwrap();
     UnixStream::connect(&path).unwrap();
     assert_eq!(names(directory.path()), ["csi.sock"]);
 }
@@ -91,8 +88,8 @@ fn a_stale_socket_is_replaced_under_either_name() {
 fn a_live_socket_is_left_alone() {
     let directory = directory();
     let path = directory.path().join("csi.sock");
-    let _first = bind_stream(&path).unwrap();
-    let error = bind_stream(&path).unwrap_err();
+    let _first = BoundSocket::bind(&path).unwrap();
+    let error = BoundSocket::bind(&path).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
@@ -107,11 +104,14 @@ fn a_live_socket_is_left_alone() {
 fn a_live_socket_whose_backlog_is_full_is_left_alone() {
     let directory = directory();
     let path = directory.path().join("csi.sock");
-    let listener = unix_socket(SocketType::STREAM).unwrap();
+    let listener = stream_socket().unwrap();
     bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
     listen(&listener, 0).unwrap();
     let _waiting = UnixStream::connect(&path).unwrap();
-    assert!(matches!(bind_stream(&path), Err(SocketError::Live { .. })));
+    assert!(matches!(
+        BoundSocket::bind(&path),
+        Err(SocketError::Live { .. })
+    ));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn what_is_no_socket_is_left_alone() {
     let path = directory.path().join("csi.sock");
     std::fs::write(&path, "precious").unwrap();
     assert!(matches!(
-        bind_stream(&path),
+        BoundSocket::bind(&path),
         Err(SocketError::NotASocket { .. })
     ));
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
@@ -130,7 +130,7 @@ fn what_is_no_socket_is_left_alone() {
     drop(StdListener::bind(&target).unwrap());
     std::os::unix::fs::symlink(&target, &path).unwrap();
     assert!(matches!(
-        bind_stream(&path),
+        BoundSocket::bind(&path),
         Err(SocketError::NotASocket { .. })
     ));
 }
@@ -141,14 +141,14 @@ fn a_path_of_107_bytes_is_bound() {
     let name = "s".repeat(SOCKET_PATH_BYTES - directory.path().as_os_str().len() - 1);
     let path = directory.path().join(name);
     assert_eq!(path.as_os_str().len(), 107);
-    let _socket = bind_stream(&path).unwrap();
+    let _socket = BoundSocket::bind(&path).unwrap();
     UnixStream::connect(&path).unwrap();
 }
 
 #[test]
 fn a_path_of_108_bytes_is_refused_before_anything_is_touched() {
     let path = Path::new("/").join("s".repeat(107));
-    let error = bind_stream(&path).unwrap_err();
+    let error = BoundSocket::bind(&path).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
@@ -163,7 +163,7 @@ fn a_path_without_a_proper_file_name_is_refused() {
     for path in ["/", "..", "s", "..."] {
         assert!(
             matches!(
-                bind_stream(Path::new(path)),
+                BoundSocket::bind(Path::new(path)),
                 Err(SocketError::NoFileName { .. })
             ),
             "{path}"
@@ -173,23 +173,25 @@ fn a_path_without_a_proper_file_name_is_refused() {
 
 #[test]
 fn a_directory_that_is_missing_is_an_error_that_names_it() {
-    let error = bind_stream(Path::new("/nonexistent/csi.sock")).unwrap_err();
+    let error = BoundSocket::bind(Path::new("/nonexistent/csi.sock")).unwrap_err();
     assert_eq!(error.to_string(), "could not bind /nonexistent/.csi.soc");
 }
 
 #[test]
-fn a_live_socket_of_either_kind_differs_from_a_stale_one() {
+fn a_live_socket_of_another_type_differs_from_a_stale_one() {
     let directory = directory();
     let path = directory.path().join("a.sock");
-    let kinds = [Connections::Stream, Connections::SequencedPackets];
-    for (here, there) in [(kinds[0], kinds[1]), (kinds[1], kinds[0])] {
-        let (listener, file) = BoundSocket::bind(&path, here).unwrap().into_parts();
-        let refused = BoundSocket::bind(&path, there);
-        assert!(matches!(refused, Err(SocketError::Live { .. })), "{here:?}");
-        drop(listener);
-        std::mem::forget(file);
-        drop(BoundSocket::bind(&path, there).unwrap());
-    }
+    let flags = SocketFlags::CLOEXEC;
+    let packets = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    bind(&packets, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    listen(&packets, BACKLOG).unwrap();
+    let refused = BoundSocket::bind(&path);
+    assert!(
+        matches!(refused, Err(SocketError::Live { .. })),
+        "{refused:?}"
+    );
+    drop(packets);
+    drop(BoundSocket::bind(&path).unwrap());
 }
 
 #[test]
@@ -211,7 +213,7 @@ fn a_file_knows_whether_its_name_still_leads_to_it() {
     let inner = directory.path().join("inner");
     std::fs::create_dir(&inner).unwrap();
     let path = inner.join("a.sock");
-    let (_listener, file) = bind_stream(&path).unwrap().into_parts();
+    let (_listener, file) = BoundSocket::bind(&path).unwrap().into_parts();
     assert_eq!(file.standing().unwrap(), SocketState::Ours);
     std::fs::remove_file(&path).unwrap();
     assert_eq!(file.standing().unwrap(), SocketState::Gone);
@@ -226,7 +228,7 @@ fn a_socket_of_this_user_is_this_users() {
     let directory = directory();
     let path = directory.path().join("mounter.sock");
     let own = rustix::process::geteuid().as_raw();
-    let socket = BoundSocket::bind_for(&path, Connections::SequencedPackets, own).unwrap();
+    let socket = BoundSocket::bind_for(&path, own).unwrap();
     let metadata = std::fs::symlink_metadata(&path).unwrap();
     assert_eq!(metadata.permissions().mode() & 0o7777, 0o600);
     assert_eq!(metadata.uid(), own);
@@ -239,7 +241,7 @@ fn privileged_a_socket_for_another_user_is_that_users_alone() {
     const NOBODY: u32 = 65534;
     let directory = directory();
     let path = directory.path().join("mounter.sock");
-    let _socket = BoundSocket::bind_for(&path, Connections::SequencedPackets, NOBODY)
+    let _socket = BoundSocket::bind_for(&path, NOBODY)
         .expect("this test needs root: it gives a file to another user");
     let metadata = std::fs::symlink_metadata(&path).unwrap();
     assert_eq!(

@@ -104,6 +104,14 @@ impl StorageBackend for ReservedFile {
     }
 }
 
+/// For `map_err`.
+pub(super) fn io_error(path: &Path) -> impl Fn(io::Error) -> OpenError {
+    move |source| OpenError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
 /// Creates an empty store under another name and renames it. `is_lost`: one should have existed.
 pub(super) fn make(
     directory: &Path,
@@ -112,38 +120,32 @@ pub(super) fn make(
     is_lost: bool,
 ) -> Result<(), OpenError> {
     let new = directory.join(NEW_FILE_NAME);
-    let failed = |source: io::Error| OpenError::Io {
-        path: path.to_owned(),
-        source,
-    };
+    let failed = io_error(path);
     match std::fs::remove_file(&new) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
     let mut options = File::options();
     options.read(true).write(true).create_new(true);
-    let file = options.mode(FILE_MODE).open(&new).map_err(failed)?;
+    let file = options.mode(FILE_MODE).open(&new).map_err(&failed)?;
     let database = guarded(path, || {
         Ok(redb::Database::builder().create_with_backend(ReservedFile(file))?)
     })?;
     guarded(path, || write_format(&database, is_lost))?;
     drop(database);
-    std::fs::rename(&new, path).map_err(failed)?;
-    opened.sync_all().map_err(failed)
+    std::fs::rename(&new, path).map_err(&failed)?;
+    opened.sync_all().map_err(&failed)
 }
 
 /// Opens an existing store; also returns the last revision in it.
 pub(super) fn open_file(path: &Path) -> Result<(redb::Database, u64), OpenError> {
-    let io_failed = |source: io::Error| OpenError::Io {
-        path: path.to_owned(),
-        source,
-    };
+    let failed = io_error(path);
     let open = || File::options().read(true).write(true).open(path);
-    let file = open().map_err(io_failed)?;
+    let file = open().map_err(&failed)?;
     let mut magic = [0; MAGIC.len()];
     match file.read_exact_at(&mut magic, 0) {
         Ok(()) if magic == MAGIC => {}
-        Err(error) if error.kind() != ErrorKind::UnexpectedEof => return Err(io_failed(error)),
+        Err(error) if error.kind() != ErrorKind::UnexpectedEof => return Err(failed(error)),
         _ => {
             return Err(OpenError::Foreign {
                 path: path.to_owned(),
@@ -157,7 +159,7 @@ pub(super) fn open_file(path: &Path) -> Result<(redb::Database, u64), OpenError>
     if let Ok(look) = look {
         check(path, &look)?;
     }
-    let file = open().map_err(io_failed)?;
+    let file = open().map_err(&failed)?;
     let database = guarded(path, || {
         Ok(redb::Database::builder()
             .set_cache_size(CACHE_BYTES)
@@ -192,10 +194,7 @@ pub(super) fn caught<T>(work: impl FnOnce() -> Result<T, redb::Error>) -> Result
 /// at each start).
 fn guarded<T>(path: &Path, open: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, OpenError> {
     caught(open).map_err(|error| match error {
-        redb::Error::Io(source) if source.raw_os_error().is_some() => OpenError::Io {
-            path: path.to_owned(),
-            source,
-        },
+        redb::Error::Io(source) if source.raw_os_error().is_some() => io_error(path)(source),
         error => OpenError::Damaged {
             path: path.to_owned(),
             source: Box::new(error),

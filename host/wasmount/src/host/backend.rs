@@ -28,7 +28,7 @@ use wasmount_csi::server;
 use wasmount_kubernetes::csi_node::Renewal;
 use wasmount_kubernetes::storage_backend::SecretReader;
 use wasmount_kubernetes::tell_plugin_faults;
-use wasmount_socket::{BoundSocket, Connections, SocketError};
+use wasmount_socket::{BoundSocket, SocketError};
 use wasmount_versions::{Desired, Migrates, ReconcilerParts, SetGrants, VersionReconciler};
 
 /// The mode that kubelet gives a plugin's directory.
@@ -293,5 +293,5 @@ fn bind(path: &Path) -> Result<BoundSocket, SocketError> {
             _ => {}
         }
     }
-    BoundSocket::bind(path, Connections::Stream)
+    BoundSocket::bind(path)
 }

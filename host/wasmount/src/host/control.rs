@@ -21,7 +21,7 @@ use wasmount_control::words::{
 use wasmount_control::{Refusal, RefusalKind, ServerLimits, paths, serve};
 use wasmount_core::document::{PluginPlace, Reference, RegistryPlace, without_credentials};
 use wasmount_core::names::DriverName;
-use wasmount_socket::{BoundSocket, Connections, SocketError};
+use wasmount_socket::{BoundSocket, SocketError};
 use wasmount_versions::{Desired, Outcome, RollbackRequest, SwapRequest};
 
 /// Concurrent changes. 8: each may occupy a connection of the socket for minutes, and read-only commands must still find a free one.
@@ -66,7 +66,7 @@ pub(super) fn start(backends: &Arc<Backends>, background: &mut JoinSet<()>) {
 }
 
 fn bind(socket: &std::path::Path) -> Result<BoundSocket, SocketError> {
-    BoundSocket::bind(socket, Connections::Stream)
+    BoundSocket::bind(socket)
 }
 
 async fn run(bound: BoundSocket, routes: Router) {

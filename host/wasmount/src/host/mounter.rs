@@ -12,7 +12,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 use wasmount_mount::PathRoot;
 use wasmount_mounter::{ServerOptions, serve};
-use wasmount_socket::{BoundSocket, Connections};
+use wasmount_socket::BoundSocket;
 
 /// The options of the command line, checked.
 #[derive(Debug, Clone)]
@@ -73,7 +73,7 @@ async fn run(
                 tracing::error!(%driver, %error, "grants of the document are not in force");
             }
         }
-        let bound = BoundSocket::bind_for(&socket, Connections::SequencedPackets, client_uid);
+        let bound = BoundSocket::bind_for(&socket, client_uid);
         let bound = bound.map_err(Fault::room("the mounter's socket is not usable"))?;
         tracing::info!(socket = %socket.display(), client_uid, "serving mounts");
         Ok::<_, Fault>((mounter, bound, documents))

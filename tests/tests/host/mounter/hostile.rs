@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn connected(path: &Path) -> Result<OwnedFd, Errno> {
-    let client = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None)?;
+    let client = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
     connect(&client, &SocketAddrUnix::new(path)?)?;
     Ok(client)
 }

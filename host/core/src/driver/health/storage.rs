@@ -51,10 +51,10 @@ impl Driver {
 }
 
 fn not_in_time(what: &str) -> MountError {
-    MountError::Hung {
-        what: what.to_owned(),
-        reason: format!("no answer within {} s", super::HEALTH_TIME.as_secs()),
-    }
+    MountError::hung(
+        what,
+        format!("no answer within {} s", super::HEALTH_TIME.as_secs()),
+    )
 }
 
 /// The health conditions, each reason once. If the mounter itself cannot be reached, nothing is known about storage, and the call fails.
@@ -93,9 +93,7 @@ mod tests {
     }
 
     fn missing() -> MountError {
-        MountError::NotFound {
-            what: "its directory".to_owned(),
-        }
+        MountError::not_found("its directory")
     }
 
     #[test]
@@ -124,9 +122,7 @@ mod tests {
 
     #[test]
     fn a_mount_room_that_cannot_be_asked_is_no_finding() {
-        let away = MountError::Unreachable {
-            reason: "its socket is gone".to_owned(),
-        };
+        let away = MountError::unreachable("its socket is gone");
         let answers = answers([("a", Err(missing())), ("b", Err(away.clone()))]);
         assert_eq!(sick(answers), Err(away));
     }

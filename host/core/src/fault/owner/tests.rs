@@ -33,19 +33,11 @@ fn label() -> PluginLabel {
 }
 
 fn invalid(blame: Blame) -> MountError {
-    MountError::Invalid {
-        what: "w".to_owned(),
-        reason: "r".to_owned(),
-        blame,
-    }
+    MountError::invalid("w", "r", blame)
 }
 
 fn not_granted(blame: Blame) -> MountError {
-    MountError::NotGranted {
-        step: "filesystem".to_owned(),
-        reason: "r".to_owned(),
-        blame,
-    }
+    MountError::not_granted("filesystem", "r", blame)
 }
 
 fn bad_answer(blame: Blame) -> BackendError {
@@ -139,131 +131,56 @@ fn what_the_plugin_does_not_decide_is_not_its_own() {
             Owner::Administrator,
         ),
         (
-            MountError::OutsideRoots {
-                path: path(),
-                reason: reason(),
-                roots: what(),
-            }
-            .into(),
+            MountError::outside_roots(path(), reason(), what()).into(),
+            Owner::Request,
+        ),
+        (MountError::not_staged(path()).into(), Owner::Request),
+        (
+            MountError::precondition(path(), what()).into(),
             Owner::Request,
         ),
         (
-            MountError::NotStaged { path: path() }.into(),
+            MountError::already_exists(what(), reason()).into(),
+            Owner::Request,
+        ),
+        (MountError::in_use(what(), reason()).into(), Owner::Request),
+        (
+            MountError::out_of_range(what(), reason()).into(),
             Owner::Request,
         ),
         (
-            MountError::Precondition {
-                path: path(),
-                what: what(),
-            }
-            .into(),
+            MountError::unsupported(what(), reason()).into(),
             Owner::Request,
         ),
+        (MountError::not_found(what()).into(), Owner::Content),
         (
-            MountError::AlreadyExists {
-                what: what(),
-                difference: reason(),
-            }
-            .into(),
-            Owner::Request,
-        ),
-        (
-            MountError::InUse {
-                what: what(),
-                by: reason(),
-            }
-            .into(),
-            Owner::Request,
-        ),
-        (
-            MountError::OutOfRange {
-                what: what(),
-                reason: reason(),
-            }
-            .into(),
-            Owner::Request,
-        ),
-        (
-            MountError::Unsupported {
-                what: what(),
-                reason: reason(),
-            }
-            .into(),
-            Owner::Request,
-        ),
-        (MountError::NotFound { what: what() }.into(), Owner::Content),
-        (
-            MountError::Unusable {
-                what: what(),
-                reason: reason(),
-            }
-            .into(),
+            MountError::unusable(what(), reason()).into(),
             Owner::Content,
         ),
+        (MountError::damaged(what(), reason()).into(), Owner::Content),
         (
-            MountError::Damaged {
-                what: what(),
-                reason: reason(),
-            }
-            .into(),
-            Owner::Content,
+            MountError::no_space(what(), reason()).into(),
+            Owner::Storage,
         ),
+        (MountError::hung(what(), reason()).into(), Owner::Storage),
+        (MountError::under_way(what()).into(), Owner::Storage),
         (
-            MountError::NoSpace {
-                what: what(),
-                reason: reason(),
-            }
-            .into(),
+            MountError::out_of_threads(what(), reason()).into(),
             Owner::Storage,
         ),
         (
-            MountError::Hung {
-                what: what(),
-                reason: reason(),
-            }
-            .into(),
-            Owner::Storage,
-        ),
-        (MountError::UnderWay { what: what() }.into(), Owner::Storage),
-        (
-            MountError::OutOfThreads {
-                what: what(),
-                reason: reason(),
-            }
-            .into(),
+            MountError::kernel(what(), what(), 5, reason()).into(),
             Owner::Storage,
         ),
         (
-            MountError::Kernel {
-                operation: what(),
-                object: what(),
-                errno: 5,
-                text: reason(),
-            }
-            .into(),
-            Owner::Storage,
-        ),
-        (
-            MountError::OutOfResources {
-                what: what(),
-                reason: reason(),
-            }
-            .into(),
+            MountError::out_of_resources(what(), reason()).into(),
             Owner::Host,
         ),
         (
-            MountError::Tool {
-                tool: what(),
-                object: what(),
-                text: reason(),
-            }
-            .into(),
+            MountError::tool(what(), what(), reason()).into(),
             Owner::Host,
         ),
-        (
-            MountError::Unreachable { reason: reason() }.into(),
-            Owner::Host,
-        ),
+        (MountError::unreachable(reason()).into(), Owner::Host),
         (StateError::Full.into(), Owner::Storage),
         (Error::InFlight { subject: what() }, Owner::Storage),
         (Error::SnapshotNotReady { id: what() }, Owner::Storage),

@@ -22,9 +22,7 @@ pub(crate) struct MemoryMounter {
 
 impl MemoryMounter {
     fn not_there(path: &str) -> MountError {
-        MountError::NotFound {
-            what: path.to_owned(),
-        }
+        MountError::not_found(path)
     }
 }
 
@@ -44,10 +42,10 @@ impl Mounter for MemoryMounter {
                     Some(capability) if *capability == query.capability => {
                         Ok(MounterResponse::Staged(Staged::AsWanted))
                     }
-                    Some(_) => Err(MountError::AlreadyExists {
-                        what: query.staging_path.to_string(),
-                        difference: "another capability".to_owned(),
-                    }),
+                    Some(_) => Err(MountError::already_exists(
+                        query.staging_path,
+                        "another capability",
+                    )),
                 };
             }
             MounterRequest::Stage(request) => {
@@ -60,9 +58,7 @@ impl Mounter for MemoryMounter {
                 if let Some(path) = &request.staging_path
                     && mounted(path.as_str()).is_err()
                 {
-                    return Err(MountError::NotStaged {
-                        path: path.to_string(),
-                    });
+                    return Err(MountError::not_staged(path));
                 }
                 published.insert(request.target_path.into_string(), request.readonly);
             }

@@ -9,8 +9,8 @@ use super::{Attached, hold};
 use crate::block::DeviceNumber;
 use crate::failure::{io, kernel};
 use crate::mountinfo::{self, MountLine};
-use crate::observe::{Identity, identity, mount_id};
-use rustix::fs::fstat;
+use crate::observe::Identity;
+use rustix::fs::{AtFlags, StatxFlags, statx};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -62,20 +62,18 @@ pub(crate) fn lying_on(devices: &[DeviceNumber]) -> Result<Vec<Attached>, MountE
 impl Sought {
     fn of(file: &OwnedFd) -> Result<Self, MountError> {
         let what = "an image";
-        let identity = identity(file, what)?;
-        let links = fstat(file)
-            .map_err(|errno| kernel("fstat", what, errno))?
-            .st_nlink;
-        let mount = mount_id(file).map_err(|errno| kernel("statx", what, errno))?;
+        let fields = StatxFlags::INO | StatxFlags::NLINK | StatxFlags::MNT_ID;
+        let status = statx(file, c"", AtFlags::EMPTY_PATH, fields)
+            .map_err(|errno| kernel("statx", what, errno))?;
         // The form that the kernel uses for the path behind a loop device: both forms mark a removed file in the same way.
         let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
             .map_err(|error| io("readlink", what, &error))?;
         let table = mountinfo::read()?;
-        let own = table.iter().find(|line| line.mount_id == mount);
+        let own = table.iter().find(|line| line.mount_id == status.stx_mnt_id);
         Ok(Self {
-            identity,
+            identity: Identity::of(&status),
             name: last_name(&path),
-            has_other_names: links > 1,
+            has_other_names: status.stx_nlink > 1,
             file_system: own.map(|line| line.device.clone()),
             table,
         })

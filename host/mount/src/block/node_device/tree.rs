@@ -3,7 +3,7 @@
 //! It only reads small files and links and opens no device, so the search can be tested on trees of plain files.
 
 use crate::block::DeviceNumber;
-use crate::failure::{io, shown, unusable};
+use crate::failure::{io, shown};
 use crate::plan::device::DeviceFacts;
 use std::fmt;
 use std::fs;
@@ -26,7 +26,7 @@ const NGUID: [&str; 1] = ["nguid"];
 /// Directories in which the node's devices are visible.
 #[derive(Debug)]
 pub(super) struct DeviceTree {
-    dev: PathBuf,
+    pub(super) dev: PathBuf,
     sys: PathBuf,
 }
 
@@ -60,10 +60,6 @@ impl Default for DeviceTree {
 impl DeviceTree {
     pub(super) fn new(dev: PathBuf, sys: PathBuf) -> Self {
         Self { dev, sys }
-    }
-
-    pub(super) fn dev(&self) -> &Path {
-        &self.dev
     }
 
     pub(super) fn node(&self, name: &KernelName) -> PathBuf {
@@ -152,7 +148,7 @@ impl DeviceTree {
         };
         match below(&self.dev, &folder, &target) {
             Some(node) => Ok(Some(KernelName::of_node(&node))),
-            None => Err(unusable(
+            None => Err(MountError::unusable(
                 shown(&link.to_string_lossy()),
                 "it leads out of /dev; udev makes no such link, so remove it",
             )),

@@ -33,7 +33,7 @@ fn decide(
 
 fn reason(refusal: &MountError) -> &str {
     match refusal {
-        MountError::Unusable { reason, .. } | MountError::Damaged { reason, .. } => reason,
+        MountError::Unusable(reason) | MountError::Damaged(reason) => reason,
         other => panic!("{other}"),
     }
 }
@@ -128,7 +128,7 @@ fn what_is_damaged_or_unclear_is_left_to_a_person() {
     ] {
         let refusal = refused(content);
         assert!(
-            matches!(&refusal, MountError::Unusable { reason, .. } if reason.contains(word)),
+            matches!(&refusal, MountError::Unusable(reason) if reason.contains(word)),
             "{refusal:?}"
         );
     }

@@ -12,7 +12,7 @@ pub(super) fn begin(bench: &Bench, disk: &Disk, fs_type: FsType) -> Uuid {
     let uuid = Uuid::new_v4();
     let formatting = bench.formatting();
     let intent = formatting.intent(&disk.device, fs_type, uuid).unwrap();
-    bench.durable.set_intent(&bench.key, intent).unwrap();
+    bench.durable.set_intent(&bench.key, Some(intent)).unwrap();
     uuid
 }
 
@@ -114,7 +114,10 @@ fn privileged_an_intent_of_another_device_permits_nothing() {
             },
         ];
         for other in others {
-            bench.durable.set_intent(&bench.key, other.clone()).unwrap();
+            bench
+                .durable
+                .set_intent(&bench.key, Some(other.clone()))
+                .unwrap();
             let error = bench.mount(&disk, FsType::Ext4).unwrap_err();
             assert!(matches!(error, MountError::Unusable { .. }), "{other:?}");
         }

@@ -1,4 +1,4 @@
-//! Tables of facts and of the findings that follow from them, for each fact alone and for some together.
+//! Tables of findings, and of the facts from which they follow.
 
 use super::*;
 use proptest::prelude::*;
@@ -16,21 +16,11 @@ const SHUT_DOWN: SuperBlock = SuperBlock {
     is_shut_down: true,
 };
 
-fn shown(is_read_only: bool, itself: Option<SuperBlock>) -> Root {
-    Root::Shown(FileSystem {
-        is_read_only,
-        itself,
-    })
-}
-
-fn there(image: Image, errors: u64) -> Option<Device> {
-    Some(Device::There { image, errors })
-}
-
-fn found(facts: &Facts) -> Vec<(HealthStatus, String)> {
-    findings("volume v", facts)
-        .into_iter()
-        .map(|health| {
+fn found(findings: impl IntoIterator<Item = Finding>) -> Vec<(HealthStatus, String)> {
+    let findings = findings.into_iter();
+    findings
+        .map(|finding| {
+            let health = finding.health("volume v");
             assert!(health.message.starts_with("volume v: "), "{health:?}");
             (health.status, health.reason)
         })
@@ -49,33 +39,32 @@ fn named(
 #[test]
 fn each_fault_of_a_mount_has_its_status_and_reason() {
     use HealthStatus::{Degraded, Inaccessible};
-    let lost = (Inaccessible, "MountLost");
+    for (finding, expected) in [
+        (Finding::NotAnswering, (Inaccessible, "NotAnswering")),
+        (Finding::MountLost, (Inaccessible, "MountLost")),
+        (
+            Finding::DirectoryGone,
+            (HealthStatus::DataLoss, "DirectoryGone"),
+        ),
+        (Finding::IoError(Errno::IO), (Inaccessible, "IoError")),
+    ] {
+        assert_eq!(found([finding]), named([expected]), "{finding:?}");
+    }
     let io = (Inaccessible, "IoError");
-    let removed = (HealthStatus::DataLoss, "DirectoryGone");
     let after_error = (Degraded, "ReadOnlyAfterError");
     let by_a_person = (Degraded, "MountMadeReadOnly");
-    for (root, for_writers, for_readers) in [
-        (Root::Raw, None, None),
-        (Root::Lost, Some(lost), Some(lost)),
-        (Root::Removed, Some(removed), Some(removed)),
-        (Root::Failed(Errno::IO), Some(io), Some(io)),
-        (shown(false, None), None, None),
-        (shown(false, Some(RW)), None, None),
-        (shown(true, None), Some(by_a_person), None),
-        (shown(true, Some(RW)), Some(by_a_person), None),
-        (shown(true, Some(RO)), Some(after_error), None),
+    for (is_shown_read_only, itself, for_writers, for_readers) in [
+        (false, RW, None, None),
+        (true, RW, Some(by_a_person), None),
+        (true, RO, Some(after_error), None),
         // Only the mount table shows it.
-        (shown(false, Some(RO)), Some(after_error), None),
-        (shown(false, Some(SHUT_DOWN)), Some(io), Some(io)),
-        (shown(true, Some(SHUT_DOWN)), Some(io), Some(io)),
+        (false, RO, Some(after_error), None),
+        (false, SHUT_DOWN, Some(io), Some(io)),
+        (true, SHUT_DOWN, Some(io), Some(io)),
     ] {
         for (is_read_only, expected) in [(false, for_writers), (true, for_readers)] {
-            let facts = Facts {
-                root: root.clone(),
-                is_read_only,
-                device: None,
-            };
-            assert_eq!(found(&facts), named(expected), "{facts:?}");
+            let finding = Finding::of_file_system(itself, is_shown_read_only, is_read_only);
+            assert_eq!(found(finding), named(expected), "{finding:?}");
         }
     }
 }
@@ -83,32 +72,28 @@ fn each_fault_of_a_mount_has_its_status_and_reason() {
 #[test]
 fn each_fault_of_a_device_has_its_status_and_reason() {
     use HealthStatus::{DataLoss, Degraded, Inaccessible};
-    let short = Image::Short {
+    let short = Finding::ImageTruncated {
         image_bytes: 1,
         device_bytes: 2,
     };
+    let stale = Finding::IoError(Errno::STALE);
+    assert_eq!(
+        found([Finding::DeviceGone]),
+        named([(Inaccessible, "DeviceGone")])
+    );
+    assert_eq!(found([stale]), named([(Inaccessible, "IoError")]));
     let gone = (DataLoss, "ImageGone");
     let errors = (Degraded, "FileSystemErrors");
-    for (device, expected) in [
-        (None, vec![]),
-        (there(Image::Sound, 0), vec![]),
-        (Some(Device::Gone), vec![(Inaccessible, "DeviceGone")]),
-        (
-            Some(Device::Failed(Errno::STALE)),
-            vec![(Inaccessible, "IoError")],
-        ),
-        (there(Image::Removed, 0), vec![gone]),
-        (there(Image::Moved, 0), vec![gone]),
-        (there(short, 0), vec![(DataLoss, "ImageTruncated")]),
-        (there(Image::Sound, 1), vec![errors]),
-        (there(Image::Removed, 7), vec![gone, errors]),
+    for (image, counted, expected) in [
+        (None, 0, vec![]),
+        (Some(Finding::ImageRemoved), 0, vec![gone]),
+        (Some(Finding::ImageMoved), 0, vec![gone]),
+        (Some(short), 0, vec![(DataLoss, "ImageTruncated")]),
+        (None, 1, vec![errors]),
+        (Some(Finding::ImageRemoved), 7, vec![gone, errors]),
     ] {
-        let facts = Facts {
-            root: Root::Raw,
-            is_read_only: false,
-            device,
-        };
-        assert_eq!(found(&facts), named(expected), "{facts:?}");
+        let findings = Finding::of_device(image, counted);
+        assert_eq!(found(findings), named(expected), "{image:?} {counted}");
     }
 }
 

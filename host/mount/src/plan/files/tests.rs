@@ -13,12 +13,12 @@ fn file(path: &str, content: &[u8]) -> PlanFile {
 
 fn checked(paths: &[&str]) -> Result<CheckedFiles, MountError> {
     let files: Vec<_> = paths.iter().map(|path| file(path, b"x")).collect();
-    check(&files)
+    check(&files, Vec::new())
 }
 
 fn reason(result: Result<CheckedFiles, MountError>) -> String {
     match result {
-        Err(MountError::Invalid { reason, .. }) => reason,
+        Err(MountError::Invalid { text, .. }) => text,
         other => panic!("{other:?}"),
     }
 }
@@ -27,23 +27,23 @@ fn reason(result: Result<CheckedFiles, MountError>) -> String {
 fn files_of_plain_parts_are_taken_with_their_directories() {
     let long = "x".repeat(255);
     let files = checked(&["tls/key", "tls/deep/..x", "name", ".hidden", &long, "a\\b"]).unwrap();
-    let directories: Vec<_> = files.directories().map(|(path, _)| path).collect();
+    let directories: Vec<_> = files.directories.keys().collect();
     assert_eq!(directories, ["", "tls", "tls/deep"]);
     let top: Vec<_> = files.top_names().collect();
     assert_eq!(top, [".hidden", "a\\b", "name", "tls", &long]);
     assert!(files.has_top_name("tls") && !files.has_top_name("key"));
-    let places: Vec<_> = files.files().iter().map(CheckedFile::place).collect();
+    let places: Vec<_> = files.files.iter().map(CheckedFile::place).collect();
     assert_eq!(places[3], ("tls/deep", "..x"));
     assert_eq!(places[4], ("tls", "key"));
-    assert_eq!(files.files()[0].mode(), 0o440);
-    assert_eq!(files.files()[0].content(), b"x");
+    assert_eq!(files.files[0].mode, 0o440);
+    assert_eq!(files.files[0].content.as_slice(), b"x");
 }
 
 #[test]
 fn no_files_are_an_empty_volume() {
-    let files = check(&[]).unwrap();
-    assert!(files.files().is_empty());
-    assert_eq!(files.directories().count(), 1);
+    let files = check(&[], Vec::new()).unwrap();
+    assert!(files.files.is_empty());
+    assert_eq!(files.directories.len(), 1);
     assert_eq!(files.top_names().count(), 0);
 }
 
@@ -91,7 +91,7 @@ fn a_mode_is_of_permissions_only() {
     ] {
         let mut file = file("a", b"");
         file.mode = mode;
-        assert_eq!(check(&[file]).is_ok(), is_taken, "{mode:o}");
+        assert_eq!(check(&[file], Vec::new()).is_ok(), is_taken, "{mode:o}");
     }
 }
 
@@ -103,19 +103,19 @@ fn what_is_too_much_is_refused_and_the_last_that_fits_is_not() {
             file("b", &vec![0; CONTENT_BYTES / 2 + more]),
         ]
     };
-    check(&halves(0)).unwrap();
-    assert!(reason(check(&halves(1))).contains("1048577"));
+    check(&halves(0), Vec::new()).unwrap();
+    assert!(reason(check(&halves(1), Vec::new())).contains("1048577"));
     let many =
         |count: usize| -> Vec<_> { (0..count).map(|i| file(&format!("d/{i}"), b"")).collect() };
-    check(&many(ENTRIES - 1)).unwrap();
-    assert!(reason(check(&many(ENTRIES))).contains("1024"));
+    check(&many(ENTRIES - 1), Vec::new()).unwrap();
+    assert!(reason(check(&many(ENTRIES), Vec::new())).contains("1024"));
     let deep = format!("{}x", "d/".repeat(ENTRIES));
     assert!(reason(checked(&[&deep])).contains("1024"));
 }
 
 #[test]
 fn neither_a_refusal_nor_a_debug_text_shows_content() {
-    let files = check(&[file("a", b"hunter22")]).unwrap();
+    let files = check(&[file("a", b"hunter22")], Vec::new()).unwrap();
     let text = format!("{files:?}");
     assert!(
         text.contains("8 bytes") && !text.contains("hunter22"),
@@ -129,17 +129,17 @@ proptest! {
     fn files_that_are_taken_can_be_written_in_one_tree(paths in prop::collection::vec("[ab./]{1,6}|a\0", 0..6)) {
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         if let Ok(files) = checked(&paths) {
-            prop_assert_eq!(files.files().len(), paths.len());
+            prop_assert_eq!(files.files.len(), paths.len());
             let directory = tempfile::tempdir().unwrap();
-            for (path, _) in files.directories().skip(1) {
+            for (path, _) in files.directories.iter().skip(1) {
                 std::fs::create_dir(directory.path().join(path)).unwrap();
             }
-            for file in files.files() {
+            for file in &files.files {
                 let (parent, name) = file.place();
                 let path = directory.path().join(parent).join(name);
                 std::fs::OpenOptions::new().write(true).create_new(true).open(path).unwrap();
             }
-            for (path, names) in files.directories() {
+            for (path, names) in &files.directories {
                 prop_assert_eq!(std::fs::read_dir(directory.path().join(path)).unwrap().count(), names.len());
             }
         }

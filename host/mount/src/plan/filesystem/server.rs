@@ -1,7 +1,6 @@
 //! The server of a source and the options that follow from it: what mount.nfs(8) and mount.cifs(8) determine in user space before they call the
 //! kernel. This module resolves nothing.
 
-use crate::failure::unsupported;
 use crate::plan::filesystem::invalid;
 use crate::plan::is_name;
 use std::net::Ipv6Addr;
@@ -138,7 +137,7 @@ fn settle_nfs_version(options: &mut Vec<(String, String)>) -> Result<(), MountEr
             Ok(())
         }
         // The option was granted by name, so it may have any value.
-        (Some((_, version)), None) if !version.starts_with("4.") => Err(unsupported(
+        (Some((_, version)), None) if !version.starts_with("4.") => Err(MountError::unsupported(
             "this version of NFS",
             "versions before 4 need a statd on the node; name one of version 4",
         )),

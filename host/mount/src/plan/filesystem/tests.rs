@@ -44,9 +44,9 @@ fn grants() -> Grants {
 }
 
 /// Mount options of a request, as a plan passes them on.
-fn asked<'w>(words: &[&'w str]) -> Words<'w> {
+fn asked<'w>(words: &[&'w str]) -> RequestedOptions<'w> {
     let flags: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    Words {
+    RequestedOptions {
         options: words
             .iter()
             .copied()

@@ -3,8 +3,8 @@
 use super::*;
 use proptest::prelude::*;
 
-fn unlabelled<'w>(words: &[&'w str]) -> Words<'w> {
-    Words {
+fn unlabelled<'w>(words: &[&'w str]) -> RequestedOptions<'w> {
+    RequestedOptions {
         options: words.to_vec(),
         label: None,
     }

@@ -63,8 +63,8 @@ fn own(checked: &CheckedPlan) -> Vec<Vec<(String, String)>> {
             filesystem.options.values().cloned().collect()
         }
         CheckedSource::Filesystem(filesystem) => vec![filesystem.options.clone()],
-        CheckedSource::Tmpfs(tmpfs) => vec![tmpfs.options.clone()],
-        CheckedSource::Files(files) => vec![files.options().to_vec()],
+        CheckedSource::Tmpfs(options) => vec![options.clone()],
+        CheckedSource::Files(files) => vec![files.options.clone()],
         other => panic!("no file system of its own: {other:?}"),
     }
 }
@@ -95,7 +95,7 @@ fn an_selinux_label_is_one_option_of_each_file_system() {
 fn without_the_administrators_word_no_request_labels_a_mount() {
     for plan in [image(), nfs(), tmpfs(None), files()] {
         let refused = check(&plan, &asking(&[FLAG]), false, &not_labelling()).unwrap_err();
-        let MountError::NotGranted { reason, .. } = refused else {
+        let MountError::NotGranted { text: reason, .. } = refused else {
             panic!("{refused:?}");
         };
         assert!(reason.contains("csiDriver.seLinuxMount: true"), "{reason}");
@@ -113,7 +113,7 @@ fn without_the_administrators_word_no_request_labels_a_mount() {
 fn a_tree_of_a_pool_has_no_label_of_its_own() {
     for grants in [labelling(), not_labelling()] {
         let refused = check(&tree("main", "a"), &asking(&[FLAG]), false, &grants).unwrap_err();
-        let MountError::Invalid { reason, .. } = refused else {
+        let MountError::Invalid { text: reason, .. } = refused else {
             panic!("{refused:?}");
         };
         assert!(reason.contains("take `seLinuxMount` out"), "{reason}");

@@ -1,13 +1,13 @@
 //! Copies the data of one open file: blocks are shared if the file system supports it; otherwise the data between the holes is copied in steps.
 
-use super::job::CopyError;
+use super::CopyError;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use wasmount_sys::fiemap;
 
-/// One step of a full copy, in bytes: large enough for negligible overhead, small enough for a fallback buffer.
+/// One step of a full copy, in bytes: large enough for negligible overhead. The source is checked after each.
 const STEP_BYTES: usize = 1 << 20;
 
 /// Copies the data of an open file of `size` bytes into an empty one. Returns whether they share blocks.
@@ -17,31 +17,27 @@ pub(super) fn copy(
     size: u64,
     full_copies: bool,
 ) -> Result<bool, CopyError> {
-    if size == 0 || share(from, to)? {
-        return Ok(size > 0);
+    if size == 0 {
+        return Ok(false);
     }
-    if !full_copies {
-        return Err(CopyError::CannotShare);
+    match share(from, to) {
+        Err(CopyError::CannotShare) if full_copies => {}
+        shared => return shared.map(|()| true),
     }
     write_out(from)?;
     full(from, to, size, || Ok(()))?;
     Ok(false)
 }
 
-/// Whether files of this file system can share blocks, tested with an empty file that shares nothing with itself.
-pub(super) fn can_share(empty: BorrowedFd<'_>) -> Result<bool, CopyError> {
-    share(empty, empty)
-}
-
-/// Makes an empty file share all blocks of another, as of one moment. `false`: the file system does not support it.
-pub(super) fn share(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<bool, CopyError> {
-    match rustix::fs::ioctl_ficlone(to, from) {
-        Ok(()) => Ok(true),
-        Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL | Errno::XDEV | Errno::NOSYS) => {
-            Ok(false)
+/// Makes an empty file share all blocks of another, as of one moment. An empty file that shares nothing with itself tests whether files of its file
+/// system can.
+pub(super) fn share(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), CopyError> {
+    rustix::fs::ioctl_ficlone(to, from).map_err(|errno| match errno {
+        Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL | Errno::XDEV | Errno::NOSYS => {
+            CopyError::CannotShare
         }
-        Err(errno) => Err(CopyError::Write(errno)),
-    }
+        errno => CopyError::Write(errno),
+    })
 }
 
 /// Copies the data between the holes. `check` is called after each step and decides whether to continue.
@@ -92,39 +88,14 @@ fn range(
         let (mut read_at, mut write_at) = (at, at);
         let copied =
             rustix::fs::copy_file_range(from, Some(&mut read_at), to, Some(&mut write_at), step);
-        let copied = match copied {
-            Ok(copied) => copied,
-            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::XDEV | Errno::NOSYS) => {
-                through_memory(from, to, at, step)?
-            }
-            Err(Errno::INTR) => continue,
-            Err(errno) => return Err(CopyError::Write(errno)),
-        };
-        if copied == 0 {
+        match copied {
             // The source was truncated.
-            return Ok(());
+            Ok(0) => return Ok(()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(CopyError::Write(errno)),
         }
-        at += copied as u64;
+        at = read_at;
         check()?;
     }
     Ok(())
-}
-
-fn through_memory(
-    from: BorrowedFd<'_>,
-    to: BorrowedFd<'_>,
-    at: u64,
-    step: usize,
-) -> Result<usize, CopyError> {
-    let mut buffer = vec![0; step];
-    let count = rustix::io::pread(from, buffer.as_mut_slice(), at).map_err(CopyError::Read)?;
-    buffer.truncate(count);
-    let mut rest = buffer.as_slice();
-    let mut at = at;
-    while !rest.is_empty() {
-        let written = rustix::io::pwrite(to, rest, at).map_err(CopyError::Write)?;
-        at += written as u64;
-        rest = rest.get(written..).unwrap_or_default();
-    }
-    Ok(count)
 }

@@ -3,11 +3,10 @@
 //! For images that cannot be frozen (raw block volumes, mounts of other programs), the change time is read before the first copy and after the last.
 //! A single image does not need that: sharing its blocks is atomic.
 
-use super::data;
-use super::job::{CopyError, Job, failed, found, remember};
 use super::unchanged::{FILE_WAITS, Unchanged};
+use super::{CopyError, Job, data, failed, found, remember};
 use crate::freeze::Image;
-use crate::pool::copy_request::Pair;
+use crate::pool::copies::Pair;
 use crate::pool::handle::{Pool, fresh_name};
 use crate::pool::image::{self, Unfinished};
 use crate::pool::ledger::Inode;
@@ -41,24 +40,17 @@ pub(super) fn copy(job: &Job, pairs: &[Pair]) -> Result<(), MountError> {
     match members.as_slice() {
         [] => Ok(()),
         [member] => {
-            let shares = share_one(job, member)?;
-            if !shares {
-                member.copy_in_full(job.full_copies)?;
-            }
-            member.complete(pool, shares, None)?;
+            let shares = copy_one(job, member).map_err(|error| member.failed(error))?;
+            member.complete(shares, None)?;
             pool.finish(&member.to.name, &member.pair.target)
         }
         members => {
             share_group(job, members)?;
             let moment = fresh_name();
             for member in members {
-                member.complete(pool, true, Some(&moment))?;
+                member.complete(true, Some(&moment))?;
             }
-            let moves = members.iter().map(|member| group_move::Move {
-                name: &member.to.name,
-                inode: member.to.inode,
-                place: &member.pair.target,
-            });
+            let moves = members.iter().map(|it| (&it.to, &it.pair.target));
             group_move::all_or_none(pool, &moves.collect::<Vec<_>>())
         }
     }
@@ -83,32 +75,31 @@ pub(super) fn are_done(pool: &Pool, pairs: &[Pair]) -> Result<bool, MountError> 
             let there = pairs.iter().zip(moments);
             let there = there.filter(|(_, moment)| moment.is_some());
             let targets: Vec<_> = there.map(|(pair, _)| pair.target.to_string()).collect();
-            Err(MountError::AlreadyExists {
-                what: targets.join(", "),
-                difference: "they are copies of several moments, or the others of their group are gone; remove them, and copy the group anew".to_owned(),
-            })
+            Err(MountError::already_exists(
+                targets.join(", "),
+                "they are copies of several moments, or the others of their group are gone; remove them, and copy the group anew",
+            ))
         }
     }
 }
 
-/// Shares the blocks of a source with its copy. `false`: the file system does not support it.
-fn share_one(job: &Job, member: &Member<'_>) -> Result<bool, MountError> {
-    let shared = data::can_share(member.to.file.as_fd()).and_then(|can| {
-        // Tested before any writer is blocked.
-        let _frozen = can.then(|| job.freezer.freeze(&[member.image()]));
-        Ok(can && member.share()?)
+/// Copies one image. Returns whether it shares blocks with its source.
+fn copy_one(job: &Job, member: &Member<'_>) -> Result<bool, CopyError> {
+    let shared = member.try_sharing().and_then(|()| {
+        let _frozen = job.freezer.freeze(&[member.image()]);
+        member.share()
     });
-    shared.map_err(|error| member.failed(error))
+    match shared {
+        Err(CopyError::CannotShare) if job.full_copies => member.copy_in_full().map(|()| false),
+        shared => shared.map(|()| true),
+    }
 }
 
 /// Shares the blocks of all sources with their copies, as of one moment.
 fn share_group(job: &Job, members: &[Member<'_>]) -> Result<(), MountError> {
     for member in members {
-        match data::can_share(member.to.file.as_fd()) {
-            Ok(true) => {}
-            Ok(false) => return Err(member.failed(CopyError::CannotShare)),
-            Err(error) => return Err(member.failed(error)),
-        }
+        let tried = member.try_sharing();
+        tried.map_err(|error| member.failed(error))?;
     }
     let images: Vec<_> = members.iter().map(Member::image).collect();
     let mut attempts = 1;
@@ -134,11 +125,7 @@ fn share_once<'m, 'p>(members: &'m [Member<'p>]) -> Result<(), (&'m Member<'p>, 
         sources.push(source.map_err(|error| (member, error))?);
     }
     for member in members {
-        match member.share() {
-            Ok(true) => {}
-            Ok(false) => return Err((member, CopyError::CannotShare)),
-            Err(error) => return Err((member, error)),
-        }
+        member.share().map_err(|error| (member, error))?;
     }
     for (member, source) in members.iter().zip(sources) {
         source.check().map_err(|error| (member, error))?;
@@ -169,37 +156,39 @@ impl<'p> Member<'p> {
 
     fn prepare(&self, pool: &Pool) -> Result<(), MountError> {
         let target = &self.pair.target;
-        promise::promise_image(pool, target, self.to.inode, self.bytes)?;
+        self.to.holder(target).promise_image(self.bytes)?;
         promise::inherit(target, &pool.parent(target)?, &self.to.file)
     }
 
+    /// Tests whether blocks can be shared, before any writer is blocked.
+    fn try_sharing(&self) -> Result<(), CopyError> {
+        data::share(self.to.file.as_fd(), self.to.file.as_fd())
+    }
+
     /// Also called for a further attempt: an earlier one may have left a longer file.
-    fn share(&self) -> Result<bool, CopyError> {
+    fn share(&self) -> Result<(), CopyError> {
         rustix::fs::ftruncate(&self.to.file, 0).map_err(CopyError::Write)?;
         data::share(self.from.as_fd(), self.to.file.as_fd())
     }
 
-    fn copy_in_full(&self, is_granted: bool) -> Result<(), MountError> {
+    fn copy_in_full(&self) -> Result<(), CopyError> {
         let (from, to) = (self.from.as_fd(), self.to.file.as_fd());
         let mut waits = FILE_WAITS;
-        let copied = match is_granted {
-            true => Unchanged::begin(from, &mut waits)
-                .and_then(|source| data::full(from, to, self.bytes, || source.check())),
-            false => Err(CopyError::CannotShare),
-        };
-        copied.map_err(|error| self.failed(error))
+        let source = Unchanged::begin(from, &mut waits)?;
+        data::full(from, to, self.bytes, || source.check())
     }
 
     /// Completes a copy: its promise and origin are recorded, and it is on stable storage except for its name.
-    fn complete(&self, pool: &Pool, shares: bool, moment: Option<&str>) -> Result<(), MountError> {
+    fn complete(&self, shares: bool, moment: Option<&str>) -> Result<(), MountError> {
         let target = &self.pair.target;
-        let (own, made) =
+        let (_, made) =
             Inode::of_fd(&self.to.file).map_err(|errno| target.failed("stat", errno))?;
+        let holder = self.to.holder(target);
         if made.stx_size != self.bytes {
             // The source was expanded just before its blocks were shared.
-            promise::promise_image(pool, target, own, made.stx_size)?;
+            holder.promise_image(made.stx_size)?;
         }
-        remember(pool, self.pair, own, self.source, |record| {
+        remember(holder, self.pair, self.source, |record| {
             record.shares_blocks = shares;
             record.moment = moment.map(str::to_owned);
         })?;

@@ -5,12 +5,12 @@
 //! meanwhile makes the copy fail (`unchanged`). Its memory does not grow with the tree: two directories for each level, each with a buffer of at most
 //! 50 KiB, are 10 MiB.
 
-use super::data;
-use super::job::{CopyError, DEPTH};
 use super::unchanged::{self, TreeFingerprint, changed};
+use super::{CopyError, DEPTH, data};
 use crate::confine::open_confined;
 use crate::pool::directory::file_type;
 use crate::pool::handle::{DIRECTORY, entries, make_folder};
+use crate::pool::ledger::Inode;
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, Statx, StatxFlags, Timespec, Timestamps, Uid, XattrFlags,
 };
@@ -55,7 +55,7 @@ pub(super) fn copy(
     let status = copy.fingerprint.entry(from, c"")?;
     copy.directory(from, to.as_fd(), &status, 0)?;
     // Each entry is unchanged since before it was read, so all entries had this state at the moment in between.
-    if unchanged::count(from)? != copy.fingerprint.end() {
+    if unchanged::digest(from)? != copy.fingerprint.end() {
         return Err(CopyError::Written);
     }
     if copy.devices > 0 {
@@ -154,8 +154,7 @@ impl TreeCopy {
     ) -> Result<(), CopyError> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let from = open_confined(from, name, flags).map_err(changed)?;
-        let status = rustix::fs::statx(&from, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)
-            .map_err(CopyError::Read)?;
+        let (_, status) = Inode::of_fd(&from).map_err(CopyError::Read)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let to = rustix::fs::openat(to, name, flags, Mode::RUSR | Mode::WUSR)
             .map_err(CopyError::Write)?;
@@ -171,7 +170,8 @@ fn key(source: &Statx) -> String {
 
 /// Sets owner, mode, attributes and times of an open copy. The order matters: a change of the owner clears set-user bits and capabilities.
 fn likeness(from: BorrowedFd<'_>, to: BorrowedFd<'_>, status: &Statx) -> Result<(), Errno> {
-    rustix::fs::fchown(to, owner(status), group(status))?;
+    let (uid, gid) = owner(status);
+    rustix::fs::fchown(to, uid, gid)?;
     rustix::fs::fchmod(to, mode(status))?;
     attributes(from, to);
     rustix::fs::futimens(to, &times(status))
@@ -180,7 +180,8 @@ fn likeness(from: BorrowedFd<'_>, to: BorrowedFd<'_>, status: &Statx) -> Result<
 /// The same for links and special files, which cannot be opened.
 fn name_likeness(to: BorrowedFd<'_>, name: &CStr, status: &Statx) -> Result<(), Errno> {
     let flags = AtFlags::SYMLINK_NOFOLLOW;
-    rustix::fs::chownat(to, name, owner(status), group(status), flags)?;
+    let (uid, gid) = owner(status);
+    rustix::fs::chownat(to, name, uid, gid, flags)?;
     rustix::fs::utimensat(to, name, &times(status), flags)
 }
 
@@ -208,12 +209,9 @@ fn mode(status: &Statx) -> Mode {
     Mode::from_raw_mode(u32::from(status.stx_mode) & 0o7777)
 }
 
-fn owner(status: &Statx) -> Option<Uid> {
-    Some(Uid::from_raw(status.stx_uid))
-}
-
-fn group(status: &Statx) -> Option<Gid> {
-    Some(Gid::from_raw(status.stx_gid))
+fn owner(status: &Statx) -> (Option<Uid>, Option<Gid>) {
+    let (uid, gid) = (status.stx_uid, status.stx_gid);
+    (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))
 }
 
 fn times(status: &Statx) -> Timestamps {

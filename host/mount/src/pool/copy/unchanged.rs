@@ -5,8 +5,9 @@
 //! The check uses the change time (`st_ctime`): a pod can reset the time of the last write, but not this one. A loop device writes through its file,
 //! so writes to a mounted volume change it too.
 
-use super::job::CopyError;
-use crate::walk::{Next, walk};
+use super::CopyError;
+use crate::pool::directory::file_type;
+use crate::walk::walk;
 use rustix::fs::{AtFlags, FileType, Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -39,10 +40,6 @@ pub(super) struct TreeFingerprint {
     digest: Sha256,
     waits: usize,
 }
-
-/// The final digest.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Count([u8; 32]);
 
 impl<'f> Unchanged<'f> {
     /// Records the state before the first byte is read; `waits` is the number of ticks left.
@@ -82,8 +79,8 @@ impl TreeFingerprint {
     }
 
     /// The digest of all recorded entries.
-    pub(super) fn end(self) -> Count {
-        Count(self.digest.finalize().into())
+    pub(super) fn end(self) -> [u8; 32] {
+        self.digest.finalize().into()
     }
 
     fn note(&mut self, name: &CStr, status: &Statx) {
@@ -98,17 +95,13 @@ impl TreeFingerprint {
 }
 
 /// The digest of the current state of a tree.
-pub(super) fn count(top: BorrowedFd<'_>) -> Result<Count, CopyError> {
+pub(super) fn digest(top: BorrowedFd<'_>) -> Result<[u8; 32], CopyError> {
     let mut fingerprint = TreeFingerprint::new();
     fingerprint.note(c"", &look(top, c"").map_err(changed)?);
     let note = |directory: BorrowedFd<'_>, name: &CStr| {
         let status = look(directory, name)?;
         fingerprint.note(name, &status);
-        let kind = FileType::from_raw_mode(status.stx_mode.into());
-        Ok(match kind == FileType::Directory {
-            true => Next::Enter,
-            false => Next::Pass,
-        })
+        Ok(file_type(&status) == FileType::Directory)
     };
     walk(top, note).map_err(|stopped| changed(stopped.errno))?;
     Ok(fingerprint.end())
@@ -236,7 +229,7 @@ mod tests {
         let mut at = top.try_clone().unwrap();
         let mut seen = Vec::new();
         for _ in 0..300 {
-            seen.push(count(top.as_fd()).unwrap());
+            seen.push(digest(top.as_fd()).unwrap());
             mkdirat(&at, c"a", Mode::RWXU).unwrap();
             at = openat(&at, c"a", DIRECTORY, Mode::empty()).unwrap();
         }

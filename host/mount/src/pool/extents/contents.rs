@@ -4,6 +4,7 @@
 //! `SEEK_DATA` (lseek(2)) finds holes on every file system, even before a sync. Only `FIEMAP` shows shared blocks, and an address is known to mean
 //! the same in two files only where blocks are shared.
 
+use crate::block::read_at;
 use crate::fs_type::FsType;
 use crate::observe::Identity;
 use crate::pool::handle::Pool;
@@ -113,10 +114,10 @@ impl<'a> Contents<'a> {
         if offset <= self.size {
             return Ok(());
         }
-        Err(MountError::OutOfRange {
-            what: format!("offset {offset} in {}", self.place),
-            reason: format!("the image ends at {}", self.size),
-        })
+        Err(MountError::out_of_range(
+            format!("offset {offset} in {}", self.place),
+            format!("the image ends at {}", self.size),
+        ))
     }
 
     /// Whether both are the same file.
@@ -178,16 +179,11 @@ impl<'a> Contents<'a> {
     pub(super) fn read(&mut self, piece: &Piece) -> Result<&[u8], MountError> {
         let bytes = usize::try_from(piece.range.end - piece.range.start).unwrap_or(usize::MAX);
         self.buffer.resize(bytes, 0);
-        let mut read = 0;
-        while piece.content != Content::Zeroes && read < bytes {
-            let rest = self.buffer.get_mut(read..).unwrap_or_default();
-            match rustix::io::pread(&self.file, rest, piece.range.start + read as u64) {
-                Ok(0) => break,
-                Ok(more) => read += more,
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(self.place.failed("read", errno)),
-            }
-        }
+        let read = match piece.content {
+            Content::Zeroes => 0,
+            _ => read_at(&self.file, &mut self.buffer, piece.range.start)
+                .map_err(|errno| self.place.failed("read", errno))?,
+        };
         self.buffer.get_mut(read..).unwrap_or_default().fill(0);
         self.read_bytes += read as u64;
         Ok(&self.buffer)

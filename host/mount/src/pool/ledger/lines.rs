@@ -42,12 +42,12 @@ pub(super) struct Lines {
     /// Length of the complete lines.
     length: u64,
     /// Offset up to which blocks are allocated.
-    taken: u64,
+    allocated: u64,
     count: usize,
     /// Bytes written since the ledger was opened, over all its files.
     pub(super) written: u64,
     /// Number of lines at which a rewrite is tried again after a failed one.
-    patience: usize,
+    retry_at: usize,
     /// The file may have lost a write, so only a new file is reliable.
     pub(super) is_distrusted: bool,
 }
@@ -65,10 +65,10 @@ impl Lines {
         let mut lines = Self {
             file: Arc::new(file),
             length,
-            taken: length,
+            allocated: length,
             count,
             written: 0,
-            patience: 0,
+            retry_at: 0,
             is_distrusted: !is_whole,
         };
         let holding = records.iter().map(|(inode, record)| (inode, record));
@@ -86,7 +86,7 @@ impl Lines {
         records: impl ExactSizeIterator<Item = (&'a Inode, &'a Record)>,
         spare: usize,
     ) -> io::Result<bool> {
-        let is_long = self.count > spare + 2 * records.len() && self.count >= self.patience;
+        let is_long = self.count > spare + 2 * records.len() && self.count >= self.retry_at;
         if !is_long && !self.is_distrusted {
             return Ok(false);
         }
@@ -103,10 +103,20 @@ impl Lines {
     /// Appends the record of an inode. `None` removes the record.
     pub(super) fn write(&mut self, inode: Inode, record: Option<&Record>) -> io::Result<()> {
         let text = line(inode, record)?;
+        let bytes = text.len() as u64;
         if record.is_some() {
-            self.take_blocks(text.len() as u64)?;
+            self.allocate(bytes)?;
         }
-        self.append(&text)
+        if let Err(error) = self.file.write_all_at(&text, self.length) {
+            // A partially written line is overwritten by the next one, or dropped as a line without an end.
+            let _ = self.file.set_len(self.length);
+            self.allocated = self.length;
+            return Err(error);
+        }
+        self.length += bytes;
+        self.written += bytes;
+        self.count += 1;
+        Ok(())
     }
 
     /// Writes these records to a new file, which replaces this one. It is on stable storage on return.
@@ -116,7 +126,7 @@ impl Lines {
         records: impl Iterator<Item = (&'a Inode, &'a Record)>,
     ) -> io::Result<()> {
         // If this fails, it is tried again only after the ledger has grown by the same amount.
-        self.patience = self.count + SPARE_LINES;
+        self.retry_at = self.count + SPARE_LINES;
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let mode = Mode::RUSR | Mode::WUSR;
@@ -133,42 +143,28 @@ impl Lines {
         // The old file has no name any more, whatever happens next: a line that is appended to it is lost.
         self.file = Arc::new(file);
         self.length = text.len() as u64;
-        self.taken = self.length;
+        self.allocated = self.length;
         self.count = count;
-        self.patience = 0;
+        self.retry_at = 0;
         self.is_distrusted = true;
         rustix::fs::fsync(folder)?;
         self.is_distrusted = false;
         Ok(())
     }
 
-    fn append(&mut self, text: &[u8]) -> io::Result<()> {
-        if let Err(error) = self.file.write_all_at(text, self.length) {
-            // A partially written line is overwritten by the next one, or dropped as a line without an end.
-            let _ = self.file.set_len(self.length);
-            self.taken = self.length;
-            return Err(error);
-        }
-        let bytes = text.len() as u64;
-        self.length += bytes;
-        self.written += bytes;
-        self.count += 1;
-        Ok(())
-    }
-
     /// Ensures that there is space for a line, and for removals after it.
-    fn take_blocks(&mut self, bytes: u64) -> io::Result<()> {
-        if self.length + bytes + KEPT_BYTES <= self.taken {
+    fn allocate(&mut self, bytes: u64) -> io::Result<()> {
+        if self.length + bytes + KEPT_BYTES <= self.allocated {
             return Ok(());
         }
         let size = STEP_BYTES.max(bytes + KEPT_BYTES);
         match fallocate(&*self.file, FallocateFlags::KEEP_SIZE, self.length, size) {
-            Ok(()) => self.taken = self.length + size,
+            Ok(()) => self.allocated = self.length + size,
             Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::IO)) => {
                 return Err(errno.into());
             }
             // The file system does not support allocation in advance.
-            Err(_) => self.taken = u64::MAX,
+            Err(_) => self.allocated = u64::MAX,
         }
         Ok(())
     }

@@ -69,8 +69,9 @@ fn what_was_written_is_read_again() {
     ledger.sync().unwrap();
     for ledger in [&ledger, &Ledger::open(&folder).unwrap()] {
         assert_eq!(ledger.promised(), 35);
-        assert_eq!(ledger.last_project(), 7);
-        assert_eq!(ledger.get(inode(2, 1)).origin, Some(origin.clone()));
+        let record = ledger.get(inode(2, 1));
+        assert_eq!(record.project, Some(7));
+        assert_eq!(record.origin, Some(origin.clone()));
     }
 }
 
@@ -222,20 +223,20 @@ fn a_rename_moves_hints_of_its_contents_only() {
 }
 
 #[test]
-fn a_look_counts_what_was_taken_and_no_more_than_was_promised() {
+fn a_measurement_counts_no_more_than_was_promised() {
     let (_directory, folder) = folder();
     let ledger = Ledger::open(&folder).unwrap();
     promise(&ledger, inode(1, 1), 10);
     promise(&ledger, inode(2, 1), 20);
     // One uses more than its promise; one was recreated since with the same inode number.
     assert_eq!(
-        ledger.looked(&[(inode(1, 1), 15), (inode(2, 9), 20)], 100),
+        ledger.measured(&[(inode(1, 1), 15), (inode(2, 9), 20)], 100),
         20
     );
     promise(&ledger, inode(1, 1), 18);
-    assert_eq!(ledger.looked(&[], 100), 23);
+    assert_eq!(ledger.measured(&[], 100), 23);
     ledger.forget(1).unwrap();
-    assert_eq!(ledger.looked(&[], 100), 20);
+    assert_eq!(ledger.measured(&[], 100), 20);
 }
 
 proptest! {

@@ -163,7 +163,7 @@ fn a_tree_is_not_copied_into_itself_or_over_something() {
 fn a_tree_that_is_too_deep_leaves_nothing_behind() {
     let fixture = Fixture::with(true);
     fixture.done(create("a"));
-    let deep = ["d"; copy::job::DEPTH + 2].join("/");
+    let deep = ["d"; copy::DEPTH + 2].join("/");
     std::fs::create_dir_all(fixture.path("a").join(deep)).unwrap();
     assert_eq!(kind(fixture.call(clone_directory("a", "b"))), "unsupported");
     assert_eq!(fixture.stat("b"), None);

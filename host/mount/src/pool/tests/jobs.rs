@@ -62,10 +62,7 @@ async fn take_the_thread(
 }
 
 fn full() -> MountError {
-    MountError::NoSpace {
-        what: "b".to_owned(),
-        reason: "the disk is full".to_owned(),
-    }
+    MountError::no_space("b", "the disk is full")
 }
 
 #[tokio::test]

@@ -211,10 +211,7 @@ fn privileged_a_running_group_copy_is_joined() {
     ] {
         assert_eq!(kind(fixture.call(call.clone())), expected, "{call:?}");
     }
-    let full = MountError::NoSpace {
-        what: "b2".to_owned(),
-        reason: "the disk is full".to_owned(),
-    };
+    let full = MountError::no_space("b2", "the disk is full");
     claim.unwrap().end(Err(full.clone()));
     // The error is returned once; the next call starts the copy again.
     drop(_waiting);
@@ -233,7 +230,7 @@ fn privileged_a_group_being_renamed_is_reported_once_there() {
     let pool = fixture.pools.open("data").unwrap();
     let (say, said) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
-        let moving = pool.moving.write().unwrap();
+        let moving = pool.is_half_moved.write().unwrap();
         // One half of the group exists.
         std::fs::rename(fixture.path("b2"), fixture.path("aside")).unwrap();
         for call in [group.clone(), clone_image("a", "a2"), stat("a2")] {

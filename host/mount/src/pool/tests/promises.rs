@@ -98,7 +98,12 @@ fn the_capacity_of_a_pool_of_10_000_images_is_told_in_a_moment() {
         let file = std::fs::File::create_new(fixture.path(&name)).unwrap();
         let (inode, _) = super::super::ledger::Inode::of_fd(&file).unwrap();
         let place = super::super::place::Place::parse("data", &name).unwrap();
-        super::super::promise::promise_image(&pool, &place, inode, MIB).unwrap();
+        let holder = super::super::promise::Holder {
+            pool: &pool,
+            place: &place,
+            inode,
+        };
+        holder.promise_image(MIB).unwrap();
     }
     let start = std::time::Instant::now();
     fixture.capacity();

@@ -117,7 +117,7 @@ fn full_volumes_are_not_measured_at_every_promise() {
     let all = pool.ledger.all();
     let taken = all.iter().map(|(inode, record)| (*inode, record.promised));
     let taken: Vec<_> = taken.collect();
-    assert_eq!(pool.ledger.looked(&taken, IMAGE_BYTES * 10), 0);
+    assert_eq!(pool.ledger.measured(&taken, IMAGE_BYTES * 10), 0);
     assert_eq!(fixture.promised(), FEW as u64 * IMAGE_BYTES);
     let leaves = |free: u64| {
         let file = tempfile::tempfile().unwrap();

@@ -75,11 +75,15 @@ pub(super) fn write(
     let generation = fresh_name()?;
     make_directory(root, &generation, group)?;
     let top = open_confined(root, generation.as_str(), DIRECTORY)?;
-    for (path, _) in files.directories().filter(|(path, _)| !path.is_empty()) {
+    for (path, _) in files
+        .directories
+        .iter()
+        .filter(|(path, _)| !path.is_empty())
+    {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
         make_directory(&open_in(&top, parent)?, name, group)?;
     }
-    for file in files.files() {
+    for file in &files.files {
         write_file(&top, file, group)?;
     }
     Ok(generation)
@@ -94,12 +98,12 @@ pub(super) fn shows(
 ) -> Result<bool, Errno> {
     let top = open_confined(root, generation, DIRECTORY)?;
     // Names are compared first, so that every name is known when the files are compared.
-    for (path, names) in files.directories() {
+    for (path, names) in &files.directories {
         if !is_as_found(shows_directory(&top, path, names, group))? {
             return Ok(false);
         }
     }
-    for file in files.files() {
+    for file in &files.files {
         if !is_as_found(shows_file(&top, file, group))? {
             return Ok(false);
         }
@@ -137,12 +141,12 @@ fn shows_file(top: &OwnedFd, file: &CheckedFile, group: Option<u32>) -> Result<b
     let found = open_confined(open_in(top, parent)?, name, flags)?;
     let status = rustix::fs::fstat(&found)?;
     let is_alike = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile
-        && Attributes::of_file(file.mode(), group).are_of(&status)
-        && u64::try_from(status.st_size).ok() == u64::try_from(file.content().len()).ok();
+        && Attributes::of_file(file.mode, group).are_of(&status)
+        && u64::try_from(status.st_size).ok() == u64::try_from(file.content.len()).ok();
     if !is_alike {
         return Ok(false);
     }
-    let mut content = Zeroizing::new(vec![0; file.content().len()]);
+    let mut content = Zeroizing::new(vec![0; file.content.len()]);
     let mut filled = 0;
     while let Some(rest) = content.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         match rustix::io::read(&found, rest) {
@@ -153,7 +157,7 @@ fn shows_file(top: &OwnedFd, file: &CheckedFile, group: Option<u32>) -> Result<b
             Err(errno) => return Err(errno),
         }
     }
-    Ok(content.as_slice() == file.content())
+    Ok(content == file.content)
 }
 
 fn write_file(top: &OwnedFd, file: &CheckedFile, group: Option<u32>) -> Result<(), Errno> {
@@ -162,9 +166,9 @@ fn write_file(top: &OwnedFd, file: &CheckedFile, group: Option<u32>) -> Result<(
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let to = rustix::fs::openat(open_in(top, parent)?, name, flags, UNFINISHED_MODE)?;
     let mut to = File::from(to);
-    to.write_all(file.content())
+    to.write_all(&file.content)
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    Attributes::of_file(file.mode(), group).give(&to)
+    Attributes::of_file(file.mode, group).give(&to)
 }
 
 fn make_directory(parent: impl AsFd, name: &str, group: Option<u32>) -> Result<(), Errno> {

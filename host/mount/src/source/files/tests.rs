@@ -58,7 +58,7 @@ fn files(contents: &[(&str, &[u8])]) -> CheckedFiles {
         mode: 0o400,
         content: content.to_vec(),
     };
-    check(&contents.iter().map(file).collect::<Vec<_>>()).unwrap()
+    check(&contents.iter().map(file).collect::<Vec<_>>(), Vec::new()).unwrap()
 }
 
 fn old() -> CheckedFiles {
@@ -129,9 +129,9 @@ fn texts(files: &CheckedFiles) -> BTreeMap<String, String> {
     let text = |file: &crate::plan::files::CheckedFile| {
         let (parent, name) = file.place();
         let path = Path::new(parent).join(name).to_str().unwrap().to_owned();
-        (path, String::from_utf8(file.content().to_vec()).unwrap())
+        (path, String::from_utf8(file.content.to_vec()).unwrap())
     };
-    files.files().iter().map(text).collect()
+    files.files.iter().map(text).collect()
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod address;
 use super::*;
 use crate::namespace;
 use crate::plan::filesystem::{FilesystemStep, check};
-use crate::plan::options::Words;
+use crate::plan::options::RequestedOptions;
 use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
 use std::fs;
 use std::path::Path;
@@ -43,7 +43,7 @@ fn checked(
         options,
         secret_options,
     };
-    check(&step, Words::default(), None, &grants)
+    check(&step, RequestedOptions::default(), None, &grants)
 }
 
 /// Mounts a step with this secret as its `password`.
@@ -216,4 +216,61 @@ fn secrets_must_come_with_the_request_and_fit_the_kernel() {
     let fits = [("password".to_owned(), "h".repeat(255))];
     let secrets = fits.into_iter().collect();
     assert_eq!(wanted_secrets(&filesystem, &secrets).unwrap().len(), 1);
+}
+
+fn nfs() -> CheckedFilesystem {
+    CheckedFilesystem {
+        fs_type: "nfs4".to_owned(),
+        source: "server:/a".to_owned(),
+        options: vec![
+            ("vers".to_owned(), "4.2".to_owned()),
+            ("domain".to_owned(), "corp.example".to_owned()),
+        ],
+        secret_names: vec!["password".to_owned()],
+        server: None,
+        granted_sources: Vec::new(),
+    }
+}
+
+#[test]
+fn each_failure_has_the_code_for_what_is_to_be_done() {
+    for (errno, code, hint) in [
+        (Errno::TIMEDOUT, Code::DeadlineExceeded, "firewalls"),
+        (Errno::CONNREFUSED, Code::DeadlineExceeded, "server"),
+        (Errno::ACCESS, Code::FailedPrecondition, "credentials"),
+        (Errno::NOKEY, Code::FailedPrecondition, "rpc.gssd"),
+        (Errno::NOENT, Code::NotFound, "server:/a"),
+        (Errno::PROTONOSUPPORT, Code::Unimplemented, "modprobe nfsv4"),
+        (Errno::INVAL, Code::InvalidArgument, "together"),
+        (Errno::NOMEM, Code::Unavailable, "memory"),
+        (Errno::IO, Code::Internal, "nfs4 `server:/a`"),
+    ] {
+        let error = create_failed(&nfs(), errno, "");
+        assert_eq!(error.code(), code, "{errno}");
+        assert!(error.to_string().contains(hint), "{error}");
+    }
+}
+
+#[test]
+fn the_kernels_words_are_repeated() {
+    let told = kernel_messages(&["NFS: no such version".to_owned()], &nfs(), &[]);
+    assert_eq!(told, "; the kernel says: NFS: no such version");
+    let error = create_failed(&nfs(), Errno::INVAL, &told);
+    assert!(error.to_string().ends_with(&told), "{error}");
+    assert_eq!(kernel_messages(&[], &nfs(), &[]), "");
+}
+
+#[test]
+fn the_kernels_words_are_left_out_when_they_repeat_a_value() {
+    let secrets = [("password", "pw")];
+    for message in ["bad password pw", "no domain corp.example"] {
+        let messages = ["harmless".to_owned(), message.to_owned()];
+        assert_eq!(
+            kernel_messages(&messages, &nfs(), &secrets),
+            "",
+            "{message}"
+        );
+    }
+    let messages = ["vers 4.2 not known".to_owned()];
+    assert_ne!(kernel_messages(&messages, &nfs(), &secrets), "");
 }

@@ -109,18 +109,3 @@ fn privileged_a_late_binding_of_another_process_is_found() {
         other.number
     );
 }
-
-#[test]
-fn one_call_at_a_time_has_its_turn_at_an_image() {
-    let identity = |inode| Identity {
-        device_major: u32::MAX,
-        device_minor: 0,
-        inode,
-    };
-    let turn = Claim::of(identity(1));
-    assert!(turn.is_some());
-    assert!(Claim::of(identity(1)).is_none());
-    assert!(Claim::of(identity(2)).is_some());
-    drop(turn);
-    assert!(Claim::of(identity(1)).is_some());
-}

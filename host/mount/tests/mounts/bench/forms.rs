@@ -13,7 +13,7 @@ use wasmount_core::document::{DeviceGrant, FilesystemGrant, Grants, PoolGrant};
 use wasmount_core::mounter::Mounter;
 use wasmount_mount::{LocalMounter, MounterConfig, PathRoot};
 use wasmount_mounter::{ServerOptions, SocketMounter, serve};
-use wasmount_socket::{BoundSocket, Connections};
+use wasmount_socket::BoundSocket;
 
 /// A mounter behind a socket.
 pub(super) struct Server(Option<Runtime>);
@@ -84,8 +84,7 @@ fn serve_at(socket: &Path, mounter: LocalMounter) -> Server {
         connections: 64,
         grace: Duration::ZERO,
     };
-    let bound =
-        BoundSocket::bind_for(socket, Connections::SequencedPackets, options.client_uid).unwrap();
+    let bound = BoundSocket::bind_for(socket, options.client_uid).unwrap();
     runtime.spawn(serve(
         bound,
         Arc::new(mounter),

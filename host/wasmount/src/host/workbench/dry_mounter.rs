@@ -121,11 +121,10 @@ impl DryMounter {
             (Some(pools), call) => pools.pool(driver, call).await,
             (None, call) => {
                 let pool = call.pool_and_paths().0.unwrap_or_default().to_owned();
-                Err(MountError::Unusable {
-                    what: format!("pool `{pool}`"),
-                    reason: "it is closed to this command; `wasmount call` has `--touch-pools` and `--pools`"
-                        .to_owned(),
-                })
+                Err(MountError::unusable(
+                    format!("pool `{pool}`"),
+                    "it is closed to this command; `wasmount call` has `--touch-pools` and `--pools`",
+                ))
             }
         }
     }
@@ -165,9 +164,10 @@ impl Mounter for DryMounter {
             MounterRequest::Stats(_) => return Err(answered_by_the_kernel("the use of a volume")),
             MounterRequest::Expand(_) => return Err(answered_by_the_kernel("growth on the node")),
             MounterRequest::Health(query) => {
-                return Err(MountError::NotFound {
-                    what: format!("volume {} on this node", query.key.volume),
-                });
+                return Err(MountError::not_found(format!(
+                    "volume {} on this node",
+                    query.key.volume
+                )));
             }
             MounterRequest::Pool(driver, call) => {
                 return self
@@ -181,11 +181,10 @@ impl Mounter for DryMounter {
 }
 
 fn answered_by_the_kernel(what: &str) -> MountError {
-    MountError::Unsupported {
-        what: what.to_owned(),
-        reason: "a host takes it from the kernel and asks no plugin; here nothing is mounted"
-            .to_owned(),
-    }
+    MountError::unsupported(
+        what,
+        "a host takes it from the kernel and asks no plugin; here nothing is mounted",
+    )
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ fn privileged_changed_mode_name_or_content_is_a_change() {
         };
         for files in [
             files(&[("a", b"two")]),
-            check(&[other_mode]).unwrap(),
+            check(&[other_mode], Vec::new()).unwrap(),
             files(&[("b", b"two")]),
             files(&[("b", b"two"), ("c", b"")]),
             files(&[("b", b"two")]),

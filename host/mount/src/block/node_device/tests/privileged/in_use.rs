@@ -4,7 +4,7 @@ use super::*;
 
 fn in_use(name: &str) -> String {
     match open(&by_id(name, 0), true).unwrap_err() {
-        MountError::InUse { by, .. } => by,
+        MountError::InUse(text) => text.split_once(" is in use: ").unwrap().1.to_owned(),
         other => panic!("{other}"),
     }
 }
