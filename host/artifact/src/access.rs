@@ -33,8 +33,8 @@ pub enum Credentials {
 /// A user and a password, and where they were found.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Login {
-    user: String,
-    password: Zeroizing<String>,
+    pub(crate) user: String,
+    pub(crate) password: Zeroizing<String>,
     found: String,
 }
 
@@ -46,14 +46,6 @@ impl Login {
             password,
             found,
         }
-    }
-
-    pub(crate) fn user(&self) -> &str {
-        &self.user
-    }
-
-    pub(crate) fn password(&self) -> &str {
-        &self.password
     }
 }
 

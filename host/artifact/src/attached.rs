@@ -61,13 +61,13 @@ pub struct AttachedManifest {
 
 /// What could not be read, or was skipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Missed {
+pub struct Missed {
     /// What could not be read, and why.
-    pub(crate) unread: Vec<String>,
+    pub unread: Vec<String>,
     /// How many items exceeded the bounds.
-    pub(crate) left_out: usize,
+    pub left_out: usize,
     /// The error to return if everything is needed: the registry has a fault of its own, and a later attempt may find more.
-    pub(crate) trouble: Option<RegistryError>,
+    pub trouble: Option<RegistryError>,
 }
 
 /// Where cosign puts the signatures of a manifest (cosign, `specs/SIGNATURE_SPEC.md`).

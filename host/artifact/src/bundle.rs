@@ -7,7 +7,7 @@ mod read;
 mod tar;
 mod write;
 
-use crate::attached::{AttachedManifest, Attachment, BLOB_BYTES, Extent};
+use crate::attached::{AttachedManifest, Attachment, Extent};
 use crate::digest::Digest;
 use crate::error::RegistryError;
 use crate::fetch::Beside;
@@ -15,18 +15,12 @@ use crate::judged::judged;
 use crate::manifest::{Annotations, ComponentFacts, Descriptor, Manifest, WasmConfig, json};
 use crate::media_type::{WASM_CONFIG, WASM_LAYER};
 use crate::pull::Resolved;
-use crate::registry::{MANIFEST_BYTES, RawManifest, Registry};
+use crate::registry::{RawManifest, Registry};
 use crate::signature::{BUNDLE_TYPE, SignerKeys};
 use std::io;
 
 /// Largest config that is included, in bytes: a component's config lists its imports and exports.
 pub(crate) const CONFIG_BYTES: u64 = 1 << 20;
-/// Largest of the small blobs of a bundle, in bytes.
-const SMALL_BYTES: u64 = if MANIFEST_BYTES > BLOB_BYTES {
-    MANIFEST_BYTES
-} else {
-    BLOB_BYTES
-};
 
 /// The artifact type of a manifest that holds the signatures of a file: they are over the bytes of the component, so no registry has a use for them.
 /// Other tools ignore it.
@@ -67,13 +61,8 @@ pub enum BundleError {
     #[error("it has no `{0}`; it is no bundle of `wasmount save`, or is not whole")]
     Missing(String),
     /// More than a bundle may hold.
-    #[error("it has more than {most} {what}; it is no bundle of one component")]
-    TooMuch {
-        /// The bound.
-        most: u64,
-        /// What the bound limits.
-        what: &'static str,
-    },
+    #[error("it has more than {0} {1}; it is no bundle of one component")]
+    TooMuch(u64, &'static str),
     /// A layout, but not of one component.
     #[error("it is no bundle of one component: {0}")]
     NotOne(String),
@@ -83,7 +72,7 @@ impl Bundle {
     /// Builds a bundle of a component that is not in a registry yet.
     pub fn of_component(component: Vec<u8>, facts: &ComponentFacts) -> Self {
         let layer = Descriptor::of(WASM_LAYER, &component);
-        let config = json(&WasmConfig::new(layer.digest.clone(), facts));
+        let config = json(&WasmConfig::new(&layer.digest, facts));
         let descriptor = Descriptor::of(WASM_CONFIG, &config);
         let manifest = Manifest::new(descriptor, vec![layer], facts.annotations.clone());
         Self {
@@ -99,13 +88,13 @@ impl Bundle {
     pub async fn pull(registry: &Registry) -> Result<(Self, Vec<String>), RegistryError> {
         let found = Resolved::find(registry).await?;
         let raw = found.raw.clone();
-        let attached = registry.attached(&raw.digest).await;
-        if let Some(trouble) = attached.trouble {
+        let (attached, missed) = registry.attached(&raw.digest).await;
+        if let Some(trouble) = missed.trouble {
             return Err(trouble);
         }
-        let mut left_out = attached.unread;
-        if attached.left_out > 0 {
-            left_out.push(format!("{} more, which are too many", attached.left_out));
+        let mut left_out = missed.unread;
+        if missed.left_out > 0 {
+            left_out.push(format!("{} more, which are too many", missed.left_out));
         }
         if let Some(list) = &found.list {
             let of_list = judged(registry, list, &SignerKeys::default(), Extent::All).await;
@@ -116,7 +105,7 @@ impl Bundle {
                 ));
             }
         }
-        let attached = attached.found.into_iter().filter_map(Attachment::whole);
+        let attached = attached.into_iter().filter_map(Attachment::whole);
         let config = registry
             .blob(&raw.document.config, "the config", CONFIG_BYTES)
             .await?;

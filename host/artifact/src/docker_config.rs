@@ -23,26 +23,7 @@ pub enum DockerConfigError {
     NotJson(String, usize, usize),
     /// An entry that cannot be used.
     #[error("{0}: {1}")]
-    Entry(String, EntryError),
-}
-
-/// Why an entry cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EntryError {
-    /// A credential helper has the password: the registry, and the helper.
-    #[error(
-        "the password for {0} is held by the credential helper `{1}`, which is not run here; log in without a helper \
-         (`skopeo login --authfile FILE {0}` writes such a file) and name that file"
-    )]
-    Helper(String, String),
-    /// A token in place of a password.
-    #[error(
-        "the entry for {0} has an identity token and no password, which is not supported; log in with a user and a password or an access token"
-    )]
-    IdentityToken(String),
-    /// Not base64 of `user:password`.
-    #[error("`auth` of the entry `{0}` is not the base64 of `user:password`; log in again")]
-    BadAuth(String),
+    Entry(String, String),
 }
 
 #[derive(Deserialize)]
@@ -82,7 +63,7 @@ pub fn login(
 }
 
 impl Config {
-    fn login(self, found: &str, reference: &Reference) -> Result<Option<Login>, EntryError> {
+    fn login(self, found: &str, reference: &Reference) -> Result<Option<Login>, String> {
         let registry = reference.registry();
         let wanted = format!("{registry}/{}", reference.repository());
         let entries = self.auths.iter().filter(|(key, _)| covers(key, &wanted));
@@ -90,10 +71,18 @@ impl Config {
         let best = entries.max_by_key(|(key, _)| place(key).len());
         if let Some((key, entry)) = best {
             if !entry.identity_token.is_empty() {
-                return Err(EntryError::IdentityToken(registry.to_owned()));
+                return Err(format!(
+                    "the entry for {registry} has an identity token and no password, which is not supported; log in with a user and a password or an \
+                     access token"
+                ));
             }
             let login = entry.login();
-            if let Some((user, password)) = login.ok_or_else(|| EntryError::BadAuth(key.clone()))? {
+            let bad_auth = || {
+                format!(
+                    "`auth` of the entry `{key}` is not the base64 of `user:password`; log in again"
+                )
+            };
+            if let Some((user, password)) = login.ok_or_else(bad_auth)? {
                 let place = format!("the entry `{key}` of {found}");
                 return Ok(Some(Login::new(user, password, place)));
             }
@@ -103,7 +92,10 @@ impl Config {
         let helper = helper.map(|(_, helper)| helper);
         match helper.or_else(|| self.store.filter(|_| best.is_some())) {
             None => Ok(None),
-            Some(helper) => Err(EntryError::Helper(registry.to_owned(), helper)),
+            Some(helper) => Err(format!(
+                "the password for {registry} is held by the credential helper `{helper}`, which is not run here; log in without a helper \
+                 (`skopeo login --authfile FILE {registry}` writes such a file) and name that file"
+            )),
         }
     }
 }
@@ -154,77 +146,4 @@ fn covers(key: &str, wanted: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn user(config: &str, reference: &str) -> Result<Option<(String, String)>, DockerConfigError> {
-        let reference = Reference::parse(reference).unwrap();
-        Ok(match login(config.as_bytes(), "f", &reference)? {
-            Credentials::Anonymous => None,
-            Credentials::Login(login) => {
-                Some((login.user().to_owned(), login.password().to_owned()))
-            }
-        })
-    }
-
-    fn pair(user: &str, password: &str) -> Option<(String, String)> {
-        Some((user.to_owned(), password.to_owned()))
-    }
-
-    #[test]
-    fn the_nearest_entry_is_taken_however_it_is_written() {
-        // base64 of `ann:a:b`, `bob:c` and `eve:d`.
-        let config = r#"{"auths": {
-            "a.b": {"auth": "YW5uOmE6Yg=="},
-            "a.b/team": {"auth": "Ym9iOmM="},
-            "https://c.d:5000/v2/": {"username": "eve", "password": "d"},
-            "https://index.docker.io/v1/": {"auth": "ZXZlOmQ="}
-        }}"#;
-        for (reference, wanted) in [
-            ("a.b/x:1", pair("ann", "a:b")),
-            ("a.b/team/x:1", pair("bob", "c")),
-            ("a.b/teamster:1", pair("ann", "a:b")),
-            ("c.d:5000/x:1", pair("eve", "d")),
-            ("docker.io/library/x:1", pair("eve", "d")),
-            ("c.d/x:1", None),
-            ("aa.b/x:1", None),
-            ("a.bc/x:1", None),
-        ] {
-            assert_eq!(user(config, reference).unwrap(), wanted, "{reference}");
-        }
-        assert_eq!(user("{}", "a.b/x:1").unwrap(), None);
-    }
-
-    #[test]
-    fn what_cannot_be_used_is_refused_without_showing_it() {
-        for (config, begin) in [
-            (r#"{"auths": {"a.b": {"auth": "hunter2"}}}"#, "f: `auth` of"),
-            (
-                r#"{"auths": {"a.b": {"auth": "aHVudGVyMg=="}}}"#,
-                "f: `auth` of",
-            ),
-            (
-                r#"{"auths": {"a.b": {"identitytoken": "hunter2"}}}"#,
-                "f: the entry for a.b has an identity token",
-            ),
-            (r#"{"auths": {"a.b": "hunter2"}}"#, "f is not docker's"),
-            (
-                r#"{"auths": {"a.b": {}}, "credsStore": "desktop"}"#,
-                "f: the password for a.b is held by the credential helper `desktop`",
-            ),
-            (
-                r#"{"credHelpers": {"a.b": "ecr-login"}}"#,
-                "f: the password for a.b is held by the credential helper `ecr-login`",
-            ),
-        ] {
-            let said = user(config, "a.b/x:1").unwrap_err().to_string();
-            assert!(said.starts_with(begin), "{said}");
-            assert!(
-                !said.contains("hunter2") && !said.contains("aHVu"),
-                "{said}"
-            );
-        }
-        let store = r#"{"auths": {"a.b": {}}, "credsStore": "desktop"}"#;
-        assert_eq!(user(store, "c.d/x:1").unwrap(), None);
-    }
-}
+mod tests;

@@ -16,25 +16,6 @@ pub enum RegistryError {
         /// The error of the system.
         reason: String,
     },
-    /// The registry's identity is not verified.
-    #[error(
-        "the registry {host} is not trusted: {reason}; name the certificate of its authority (`registry.caFile` in a document, --ca-file of a \
-         command that has it), or `registry.plainHttp` and --plain-http for one without TLS"
-    )]
-    Untrusted {
-        /// Host of the registry.
-        host: String,
-        /// What is wrong with its certificate, or with the handshake.
-        reason: String,
-    },
-    /// The configured CA certificates cannot be used.
-    #[error(
-        "the certificates to trust cannot be used: {reason}; name a file of certificates in PEM"
-    )]
-    BadCertificates {
-        /// What is wrong.
-        reason: String,
-    },
     /// A time limit was reached.
     #[error(
         "{what}: the registry {host} was too slow: {reason}; try again when it is faster, or allow more time (--timeout of a command that has it)"
@@ -110,49 +91,6 @@ pub enum RegistryError {
         /// The bound, in bytes.
         most: u64,
     },
-    /// Too many redirects.
-    #[error(
-        "{what}: the registry {host} sent us on more than {most} times; its redirects lead in a circle: mend its address, or that of its storage"
-    )]
-    RedirectLoop {
-        /// What was requested.
-        what: String,
-        /// The host of the last redirect.
-        host: String,
-        /// The number of redirects that are followed.
-        most: u32,
-    },
-    /// A redirect to a location to which nothing may be sent.
-    #[error(
-        "{what}: {host} sends us on to `{location}`, {reason}; it is not followed: mend the registry's own address"
-    )]
-    BadRedirect {
-        /// What was requested.
-        what: String,
-        /// The host that redirected.
-        host: String,
-        /// The target of the redirect.
-        location: String,
-        /// Why the redirect is not followed.
-        reason: String,
-    },
-    /// Access is denied.
-    #[error(
-        "{what}: the registry {host} does not allow it ({status}); {credentials}{words}: give credentials that may (`registry.credentials` in a \
-         document, --registry-config of a command that has it)"
-    )]
-    Unauthorised {
-        /// What was requested.
-        what: String,
-        /// Host of the registry.
-        host: String,
-        /// The HTTP status.
-        status: u16,
-        /// The credentials that were used.
-        credentials: String,
-        /// The registry's own error message.
-        words: String,
-    },
     /// Not found.
     #[error(
         "{what}: the registry {host} has no such thing; check name and tag, and that it was pushed there"
@@ -177,14 +115,9 @@ pub enum RegistryError {
         /// The registry's own error message.
         words: String,
     },
-    /// The artifact exists, but is not a plugin.
-    #[error("{what} is not a Wasm artifact: {reason}")]
-    NotWasm {
-        /// What was requested.
-        what: String,
-        /// What the artifact is, and what to do.
-        reason: String,
-    },
+    /// Any other reason, with what to do: a retry would fail in the same way.
+    #[error("{0}")]
+    Other(String),
     /// The response violates the specification.
     #[error(
         "{what}: the answer of the registry {host} is not as the OCI distribution specification says: {reason}"
@@ -196,26 +129,6 @@ pub enum RegistryError {
         host: String,
         /// What is wrong.
         reason: String,
-    },
-    /// Another client writes to the same tag.
-    #[error(
-        "{what}: somebody else writes to that tag too, and what we wrote was gone {attempts} times; try again when they have ended"
-    )]
-    Contended {
-        /// What was written.
-        what: String,
-        /// The number of attempts.
-        attempts: u32,
-    },
-    /// The manifest is full.
-    #[error(
-        "{what}: there would be more than {most}, and more are read by nobody; delete that tag, and try again"
-    )]
-    Full {
-        /// What was to be added to.
-        what: String,
-        /// The bound.
-        most: usize,
     },
 }
 

@@ -116,17 +116,13 @@ impl Fetched {
 
 /// Carries out a request.
 pub async fn fetch(request: FetchRequest) -> Result<Fetched, FetchError> {
-    let FetchRequest {
-        wanted,
-        digest,
-        signers,
-    } = request;
-    match wanted {
+    let (digest, signers) = (request.digest.as_deref(), &request.signers);
+    match request.wanted {
         Wanted::Artifact { reference, access } => {
             let registry = Registry::connect(&reference, *access, Arc::new(silent))?;
-            artifact(&registry, digest.as_deref(), &signers).await
+            artifact(&registry, digest, signers).await
         }
-        Wanted::File { wasm, beside } => check_file(wasm, &beside, digest.as_deref(), &signers),
+        Wanted::File { wasm, beside } => check_file(wasm, &beside, digest, signers),
     }
 }
 
@@ -260,7 +256,10 @@ mod tests {
         let Credentials::Login(login) = access.credentials else {
             panic!("nobody");
         };
-        assert_eq!((login.user(), login.password()), ("ann", "hunter2"));
+        assert_eq!(
+            (login.user.as_str(), login.password.as_str()),
+            ("ann", "hunter2")
+        );
         assert!(access.plain_http);
         assert_eq!(arrived.digest.as_deref(), Some("sha256:00"));
         assert!(FetchRequest::decode(&bytes[..bytes.len() / 2]).is_err());

@@ -2,7 +2,7 @@
 
 use crate::attached::{Attachment, Extent, Missed};
 use crate::digest::Digest;
-use crate::error::{FetchError, RegistryError};
+use crate::error::FetchError;
 use crate::media_type::COSIGN_SIGNATURE;
 use crate::registry::{RawManifest, Registry};
 use crate::signature::{
@@ -22,19 +22,6 @@ pub struct Judged {
     pub verdict: Result<Vec<String>, FetchError>,
     /// Messages about attachments that are not signatures, or could not be read.
     pub remarks: Vec<String>,
-}
-
-/// Everything attached to an artifact that is copied with it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Attachments {
-    /// What could be read, at least in part.
-    pub found: Vec<Attachment>,
-    /// What could not be read.
-    pub unread: Vec<String>,
-    /// How many further items exceeded the bounds.
-    pub left_out: usize,
-    /// The error to return if everything is needed: the registry has a fault of its own, and a later attempt may find more.
-    pub trouble: Option<RegistryError>,
 }
 
 /// Looks for signatures of a manifest or an index, and judges them.
@@ -58,16 +45,12 @@ pub async fn judged<D>(
             false => ControlFlow::Continue(()),
         }
     };
-    let Missed {
-        unread,
-        left_out,
-        trouble,
-    } = registry.search(&signed.digest, extent, examine).await;
-    for remark in &unread {
-        judgement.pass_over(remark);
+    let missed = registry.search(&signed.digest, extent, examine).await;
+    for remark in &missed.unread {
+        judgement.remarks.add(remark);
     }
-    judgement.leave_out(left_out);
-    let verdict = match (judgement.verdict(), trouble) {
+    judgement.remarks.left_out += missed.left_out;
+    let verdict = match (judgement.verdict(), missed.trouble) {
         (Ok(by), _) => Ok(by),
         // The required signature may be just what the registry failed to send.
         (Err(_), Some(trouble)) => Err(trouble.into()),
@@ -76,13 +59,13 @@ pub async fn judged<D>(
     Judged {
         places,
         verdict,
-        remarks: judgement.remarks(),
+        remarks: judgement.remarks.messages(),
     }
 }
 
 impl Registry {
-    /// Everything attached to a manifest that may be a signature; readable signatures come first.
-    pub async fn attached(&self, subject: &Digest) -> Attachments {
+    /// Everything attached to a manifest that may be a signature and is copied with it, read at least in part; readable signatures come first.
+    pub async fn attached(&self, subject: &Digest) -> (Vec<Attachment>, Missed) {
         let (mut found, mut others, mut left_out) = (Vec::new(), Vec::new(), 0);
         let keep = |attachment: Attachment| {
             let list = match gathered(&attachment).evidence() {
@@ -95,16 +78,11 @@ impl Registry {
             }
             ControlFlow::Continue(())
         };
-        let missed = self.search(subject, Extent::All, keep).await;
+        let mut missed = self.search(subject, Extent::All, keep).await;
         found.append(&mut others);
-        left_out += missed.left_out + found.len().saturating_sub(COPIED);
+        missed.left_out += left_out + found.len().saturating_sub(COPIED);
         found.truncate(COPIED);
-        Attachments {
-            found,
-            unread: missed.unread,
-            left_out,
-            trouble: missed.trouble,
-        }
+        (found, missed)
     }
 }
 

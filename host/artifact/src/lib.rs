@@ -23,7 +23,7 @@ mod text;
 mod trust;
 
 pub use access::{Access, Credentials, Login, Progress, Step, TransferLimits, silent};
-pub use attached::{AttachedManifest, Attachment, Extent, cosign_tag};
+pub use attached::{AttachedManifest, Attachment, Extent, Missed, cosign_tag};
 pub use bundle::{Bundle, BundleError};
 pub use digest::Digest;
 pub use docker_config::{DockerConfigError, login};
@@ -32,13 +32,11 @@ pub use fetch::{
     BadMessage, Beside, FetchRequest, Fetched, Signed, Wanted, check_file, fetch, gathered_beside,
     signers,
 };
-pub use judged::{Attachments, Judged, judged};
-pub use manifest::{
-    Annotations, ComponentFacts, Descriptor, Document, Index, Manifest, Platform, WasmConfig,
-};
+pub use judged::{Judged, judged};
+pub use manifest::{Annotations, ComponentFacts, Descriptor, Document, Index, Manifest, Platform};
 pub use media_type::{COSIGN_SIGNATURE, SIGSTORE_BUNDLE_FAMILY, WASM_CONFIG, WASM_LAYER};
 pub use pull::{Pulled, Resolved, pull};
-pub use push::{Pushed, push};
+pub use push::Pushed;
 pub use registry::{RawManifest, Registry};
 pub use sign::{SignError, SignedArtifact, sign};
 pub use text::is_control;

@@ -149,14 +149,12 @@ impl Document {
             other => Err(format!("its `schemaVersion` is {other}, not {SCHEMA}")),
         }
     }
-}
 
-impl Document {
     /// The media type under which it is pushed.
     pub fn media_type(&self) -> &str {
         match self {
             Self::Manifest(manifest) => manifest.media_type(),
-            Self::Index(index) => index.media_type(),
+            Self::Index(index) => index.media_type.as_deref().unwrap_or(OCI_INDEX),
         }
     }
 }
@@ -228,11 +226,6 @@ impl Index {
         }
     }
 
-    /// The media type under which it is pushed.
-    pub fn media_type(&self) -> &str {
-        self.media_type.as_deref().unwrap_or(OCI_INDEX)
-    }
-
     /// The bytes that are pushed.
     pub fn to_bytes(&self) -> Vec<u8> {
         json(self)
@@ -281,42 +274,36 @@ pub struct ComponentFacts {
 }
 
 /// The config of an artifact.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WasmConfig {
+pub(crate) struct WasmConfig<'a> {
     created: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    author: Option<String>,
+    author: Option<&'a str>,
     architecture: &'static str,
     os: &'static str,
-    layer_digests: [Digest; 1],
-    component: Component,
+    layer_digests: [&'a Digest; 1],
+    component: Component<'a>,
 }
 
-#[derive(Debug, Clone, Serialize)]
-struct Component {
-    exports: Vec<String>,
-    imports: Vec<String>,
+#[derive(Serialize)]
+struct Component<'a> {
+    exports: &'a [String],
+    imports: &'a [String],
 }
 
-impl WasmConfig {
+impl<'a> WasmConfig<'a> {
     /// The config of one component.
-    pub fn new(layer: Digest, facts: &ComponentFacts) -> Self {
-        let ComponentFacts {
-            imports,
-            exports,
-            author,
-            annotations: _,
-        } = facts;
+    pub(crate) fn new(layer: &'a Digest, facts: &'a ComponentFacts) -> Self {
         Self {
             created: CREATED,
-            author: author.clone(),
+            author: facts.author.as_deref(),
             architecture: WASM_ARCHITECTURE,
             os: WASI_0_2,
             layer_digests: [layer],
             component: Component {
-                exports: exports.clone(),
-                imports: imports.clone(),
+                exports: &facts.exports,
+                imports: &facts.imports,
             },
         }
     }

@@ -41,9 +41,8 @@ impl Resolved {
     /// Resolves a name to a manifest.
     pub async fn find(registry: &Registry) -> Result<Self, RegistryError> {
         let reference = registry.reference();
-        let not_wasm = |reason| RegistryError::NotWasm {
-            what: reference.to_string(),
-            reason,
+        let not_wasm = |reason: String| {
+            RegistryError::Other(format!("{reference} is not a Wasm artifact: {reason}"))
         };
         let first = registry.manifest(reference.wanted()).await?;
         let (raw, list) = match &first.document {

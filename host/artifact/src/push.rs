@@ -1,10 +1,9 @@
 //! Pushes a component to a registry as a CNCF Wasm OCI artifact.
 
-use crate::attached::AttachedManifest;
 use crate::bundle::{Bundle, is_of_file};
 use crate::digest::Digest;
 use crate::error::RegistryError;
-use crate::manifest::{ComponentFacts, Descriptor, Manifest};
+use crate::manifest::{Descriptor, Manifest};
 use crate::registry::Registry;
 use crate::sign::Signatures;
 use bytes::Bytes;
@@ -21,51 +20,32 @@ pub struct Pushed {
     pub attached: usize,
 }
 
-/// Pushes one component.
-pub async fn push(
-    registry: &Registry,
-    wasm: Vec<u8>,
-    facts: &ComponentFacts,
-) -> Result<Pushed, RegistryError> {
-    Bundle::of_component(wasm, facts).push(registry).await
-}
-
 impl Bundle {
     /// Pushes everything that the bundle holds, under the name that the registry was connected for: blobs first, then signatures, and the tag last,
     /// so that no client finds an incomplete artifact, or an unsigned one.
     pub async fn push(self, registry: &Registry) -> Result<Pushed, RegistryError> {
-        let Self {
-            raw,
-            config,
-            component,
-            attached,
-        } = self;
-        let digest = Digest::of(&component);
+        let raw = self.raw;
+        let digest = Digest::of(&self.component);
         registry
-            .push_blob("the component", Bytes::from(component))
+            .push_blob("the component", Bytes::from(self.component))
             .await?;
         registry
-            .push_blob("the config", Bytes::from(config))
+            .push_blob("the config", Bytes::from(self.config))
             .await?;
         let mut count = 0;
         // A registry has no use for signatures of a file.
-        for beside in attached.into_iter().filter(|it| !is_of_file(it)) {
+        for beside in self.attached.into_iter().filter(|it| !is_of_file(it)) {
             count += 1;
-            let AttachedManifest {
-                at_tag,
-                raw: signature,
-                config,
-                layers,
-            } = beside;
+            let signature = beside.raw;
             registry
-                .push_blob("the config of a signature", Bytes::from(config))
+                .push_blob("the config of a signature", Bytes::from(beside.config))
                 .await?;
-            for layer in layers {
+            for layer in beside.layers {
                 registry
                     .push_blob("a signature", Bytes::from(layer))
                     .await?;
             }
-            if at_tag {
+            if beside.at_tag {
                 // The target may already have signatures of the artifact.
                 let signatures = Signatures {
                     layers: signature.document.layers,

@@ -238,15 +238,6 @@ impl Registry {
     }
 }
 
-impl std::fmt::Debug for Registry {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Registry")
-            .field("base", &self.base.as_str())
-            .field("access", &self.access)
-            .finish_non_exhaustive()
-    }
-}
-
 /// The tag of the list of referrers, where the registry has no referrers API ("Referrers Tag Schema").
 fn referrers_tag(subject: &Digest) -> String {
     format!("sha256-{}", subject.hex())

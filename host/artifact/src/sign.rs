@@ -123,7 +123,9 @@ impl Registry {
                 return Ok(());
             }
             if held.len() + lacking.len() > BLOBS {
-                return Err(RegistryError::Full { what, most: BLOBS });
+                return Err(RegistryError::Other(format!(
+                    "{what}: there would be more than {BLOBS}, and more are read by nobody; delete that tag, and try again"
+                )));
             }
             if attempt == ATTEMPTS {
                 break;
@@ -145,10 +147,9 @@ impl Registry {
             }
             sleep(pause(begun.elapsed())).await;
         }
-        Err(RegistryError::Contended {
-            what,
-            attempts: ATTEMPTS,
-        })
+        Err(RegistryError::Other(format!(
+            "{what}: somebody else writes to that tag too, and what we wrote was gone {ATTEMPTS} times; try again when they have ended"
+        )))
     }
 
     async fn signatures_at(

@@ -4,6 +4,7 @@ use crate::error::RegistryError;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
+use std::fmt::Display;
 use std::sync::Arc;
 
 /// The certificates that this system trusts, DER; `SSL_CERT_FILE` names others, as for OpenSSL and Go. They are passed to the process that connects
@@ -21,32 +22,35 @@ pub(crate) fn client(
     system_ca: &[Vec<u8>],
     extra_ca: Option<&[u8]>,
 ) -> Result<ClientConfig, RegistryError> {
-    let bad = |reason: String| RegistryError::BadCertificates { reason };
     let mut roots = RootCertStore::empty();
     // A system certificate that cannot be parsed affects only the registries that it vouches for.
     let system = system_ca.iter().map(|der| CertificateDer::from_slice(der));
-    let (trusted, unusable) = roots.add_parsable_certificates(system);
-    tracing::debug!(trusted, unusable, "certificates of the system");
+    let (trusted, ignored) = roots.add_parsable_certificates(system);
+    tracing::debug!(trusted, unusable = ignored, "certificates of the system");
     if let Some(pem) = extra_ca {
         let mut extra = 0_usize;
         for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate.map_err(|error| bad(error.to_string()))?;
-            roots
-                .add(certificate)
-                .map_err(|error| bad(error.to_string()))?;
+            let certificate = certificate.map_err(|error| unusable(&error))?;
+            roots.add(certificate).map_err(|error| unusable(&error))?;
             extra += 1;
         }
         if extra == 0 {
-            return Err(bad("there is no certificate in them".to_owned()));
+            return Err(unusable(&"there is no certificate in them"));
         }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| bad(error.to_string()))?
+        .map_err(|error| unusable(&error))?
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(config)
+}
+
+pub(crate) fn unusable(reason: &dyn Display) -> RegistryError {
+    RegistryError::Other(format!(
+        "the certificates to trust cannot be used: {reason}; name a file of certificates in PEM"
+    ))
 }
 
 #[cfg(test)]

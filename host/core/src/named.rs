@@ -1,6 +1,7 @@
 //! Enums whose variants have a name in CSI, in the contract or in gRPC.
 
 /// An enum, all its variants in order, and the name of each by a method.
+#[macro_export]
 macro_rules! named {
     (
         $(#[$of_enum:meta])*

@@ -171,7 +171,8 @@ pub fn check_value(value: &[u8]) -> Result<(), StateError> {
     check_length("value", value.len(), STATE_VALUE_BYTES)
 }
 
-fn check_length(what: &'static str, length: usize, limit: usize) -> Result<(), StateError> {
+/// Whether a length is within a limit.
+pub fn check_length(what: &'static str, length: usize, limit: usize) -> Result<(), StateError> {
     if length > limit {
         return Err(StateError::TooLarge {
             what,

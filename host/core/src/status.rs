@@ -3,9 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 /// The phase of a driver on a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub enum Phase {
     /// A version is being fetched, compiled or admitted; an earlier one may serve meanwhile.
+    #[default]
     Loading,
     /// The desired revision serves.
     Serving,

@@ -1,6 +1,7 @@
 //! A component as a storage backend: each method is one call of an export, and the check of its answer.
 
-use crate::convert::{attributes_to_guest, ids_to_guest};
+use crate::bindings::types;
+use crate::convert::Convert;
 use crate::function::*;
 use crate::program::Program;
 use crate::session::call_guest;
@@ -25,20 +26,12 @@ type Result<T> = std::result::Result<T, BackendError>;
 
 /// One admitted version of one backend. Each call runs in its own instance.
 pub struct WasmBackend {
-    program: Program,
-    offer: ServiceSet,
-    manifest: Attributes,
+    pub(crate) program: Program,
+    pub(crate) offer: ServiceSet,
+    pub(crate) manifest: Attributes,
 }
 
 impl WasmBackend {
-    pub(crate) fn new(program: Program, offer: ServiceSet, manifest: Attributes) -> Self {
-        Self {
-            program,
-            offer,
-            manifest,
-        }
-    }
-
     /// Whether it exports the migration interface.
     pub fn has_migration(&self) -> bool {
         self.program.exports.state_migration.is_some()
@@ -51,7 +44,7 @@ impl WasmBackend {
             return Ok(Migration::Unneeded);
         }
         call_guest!(self, call, PLAN_MIGRATION => state_migration.call_plan_migration(from))?
-            .check(|checker, migration| checker.migration(migration))
+            .check(|_, migration| Ok(migration.convert()))
     }
 
     /// Converts a page of another version's records; the result is checked, not written. Each key occurs once in it. As the contract promises, a page
@@ -62,7 +55,7 @@ impl WasmBackend {
         from: &str,
         page: &[StateEntry],
     ) -> Result<Vec<StateChange>> {
-        let page: Vec<_> = page.iter().cloned().map(Into::into).collect();
+        let page: Vec<_> = page.to_vec().convert();
         call_guest!(self, call, MIGRATE => state_migration.call_migrate_records(from, &page))?
             .check(|checker, changes| checker.state_changes(changes))
     }
@@ -88,8 +81,7 @@ impl Backend for WasmBackend {
 
     async fn create_volume(&self, call: &Call, args: CreateVolume) -> Result<Volume> {
         let (capacity, source) = (args.capacity, args.content_source.clone());
-        let args = args.into();
-        call_guest!(self, call, CREATE_VOLUME => controller.call_create_volume(&args))?
+        call_guest!(self, call, CREATE_VOLUME => controller.call_create_volume(&args.convert()))?
             .check(|checker, volume| checker.created(volume, &capacity, &source))
     }
 
@@ -99,16 +91,14 @@ impl Backend for WasmBackend {
     }
 
     async fn validate_volume(&self, call: &Call, args: ValidateVolume) -> Result<Validation> {
-        let args = args.into();
-        call_guest!(self, call, VALIDATE => controller.call_validate_volume_capabilities(&args))?
+        call_guest!(self, call, VALIDATE => controller.call_validate_volume_capabilities(&args.convert()))?
             .check(|checker, validation| Ok(checker.validation(validation)))
     }
 
     async fn controller_publish(&self, call: &Call, args: ControllerPublish) -> Result<Attributes> {
-        let args = args.into();
         call_guest!(self, call, PUBLISH =>
-            controller_publish.call_controller_publish_volume(&args))?
-        .check(|checker, context| checker.publish_context(context))
+            controller_publish.call_controller_publish_volume(&args.convert()))?
+        .check(|checker, context| checker.attributes("publish_context", context))
     }
 
     async fn controller_unpublish(
@@ -125,21 +115,20 @@ impl Backend for WasmBackend {
 
     async fn controller_expand(&self, call: &Call, args: ControllerExpand) -> Result<Expanded> {
         let capacity = args.capacity;
-        let args = args.into();
-        call_guest!(self, call, EXPAND => controller_expand.call_expand_volume(&args))?
+        call_guest!(self, call, EXPAND => controller_expand.call_expand_volume(&args.convert()))?
             .check(|checker, expanded| checker.expanded(expanded, &capacity))
     }
 
     async fn modify_volume(&self, call: &Call, id: VolumeId, mutable: Attributes) -> Result<()> {
-        let mutable = attributes_to_guest(&mutable);
+        let mutable: types::Attributes = mutable.convert();
         call_guest!(self, call, MODIFY =>
             controller_modify.call_modify_volume(&id.to_string(), &mutable))?
         .check(|_, ()| Ok(()))
     }
 
     async fn list_volumes(&self, call: &Call, page: PageRequest) -> Result<Page<VolumeEntry>> {
-        let wanted = page.clone().into();
-        call_guest!(self, call, LIST_VOLUMES => volume_listing.call_list_volumes(&wanted))?
+        let asked = page.clone();
+        call_guest!(self, call, LIST_VOLUMES => volume_listing.call_list_volumes(&asked.convert()))?
             .check(|checker, answer| checker.volumes(answer, &page))
     }
 
@@ -149,15 +138,13 @@ impl Backend for WasmBackend {
     }
 
     async fn get_capacity(&self, call: &Call, args: GetCapacity) -> Result<Available> {
-        let args = args.into();
-        call_guest!(self, call, GET_CAPACITY => capacity.call_get_capacity(&args))?
+        call_guest!(self, call, GET_CAPACITY => capacity.call_get_capacity(&args.convert()))?
             .check(|checker, available| checker.available(available))
     }
 
     async fn create_snapshot(&self, call: &Call, args: CreateSnapshot) -> Result<Snapshot> {
         let source = args.source_volume.clone();
-        let args = args.into();
-        call_guest!(self, call, CREATE_SNAPSHOT => snapshots.call_create_snapshot(&args))?
+        call_guest!(self, call, CREATE_SNAPSHOT => snapshots.call_create_snapshot(&args.convert()))?
             .check(|checker, snapshot| checker.snapshot_of(snapshot, &source))
     }
 
@@ -173,15 +160,13 @@ impl Backend for WasmBackend {
 
     async fn list_snapshots(&self, call: &Call, args: ListSnapshots) -> Result<Page<Snapshot>> {
         let page = args.page.clone();
-        let args = args.into();
-        call_guest!(self, call, LIST_SNAPSHOTS => snapshot_listing.call_list_snapshots(&args))?
+        call_guest!(self, call, LIST_SNAPSHOTS => snapshot_listing.call_list_snapshots(&args.convert()))?
             .check(|checker, answer| checker.snapshots(answer, &page))
     }
 
     async fn create_group(&self, call: &Call, args: CreateGroup) -> Result<GroupSnapshot> {
         let sources = args.source_volumes.clone();
-        let args = args.into();
-        call_guest!(self, call, CREATE_GROUP => group_snapshots.call_create_group_snapshot(&args))?
+        call_guest!(self, call, CREATE_GROUP => group_snapshots.call_create_group_snapshot(&args.convert()))?
             .check(|checker, group| checker.group_of(group, &sources))
     }
 
@@ -191,7 +176,7 @@ impl Backend for WasmBackend {
         id: GroupSnapshotId,
         snapshots: Vec<SnapshotId>,
     ) -> Result<()> {
-        let members = ids_to_guest(snapshots);
+        let members: Vec<String> = snapshots.convert();
         call_guest!(self, call, DELETE_GROUP =>
             group_snapshots.call_delete_group_snapshot(id.as_str(), &members))?
         .check(|_, ()| Ok(()))
@@ -203,7 +188,7 @@ impl Backend for WasmBackend {
         id: GroupSnapshotId,
         snapshots: Vec<SnapshotId>,
     ) -> Result<GroupSnapshot> {
-        let members = ids_to_guest(snapshots);
+        let members: Vec<String> = snapshots.convert();
         call_guest!(self, call, GET_GROUP =>
             group_snapshots.call_get_group_snapshot(id.as_str(), &members))?
         .check(|checker, group| checker.group_with(group, &id))
@@ -247,17 +232,16 @@ impl Backend for WasmBackend {
     }
 
     async fn node_stage(&self, call: &Call, args: NodeStage) -> Result<Plan> {
-        let args = args.into();
-        call_guest!(self, call, NODE_STAGE => node_stage.call_node_stage(&args))?.plan()
+        call_guest!(self, call, NODE_STAGE => node_stage.call_node_stage(&args.convert()))?.plan()
     }
 
     async fn node_publish(&self, call: &Call, args: NodePublish) -> Result<Plan> {
-        let args = args.into();
-        call_guest!(self, call, NODE_PUBLISH => node_publish.call_node_publish(&args))?.plan()
+        call_guest!(self, call, NODE_PUBLISH => node_publish.call_node_publish(&args.convert()))?
+            .plan()
     }
 
     async fn before_unstage(&self, call: &Call, id: VolumeId, notes: Attributes) -> Result<()> {
-        let notes = attributes_to_guest(&notes);
+        let notes: types::Attributes = notes.convert();
         call_guest!(self, call, BEFORE_UNSTAGE =>
             node_hooks.call_before_unstage(&id.to_string(), &notes))?
         .check(|_, ()| Ok(()))

@@ -7,12 +7,11 @@
 //! All functions here block: only `load` calls them.
 
 use rustix::fs::{Mode, OFlags};
-use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -21,9 +20,6 @@ use std::time::Duration;
 use wasmount_sys::component::{Checksum, MapError, map_component};
 use wasmtime::Engine;
 use wasmtime::component::Component;
-
-/// Prefix of digests.
-pub(crate) const DIGEST_PREFIX: &str = "sha256:";
 
 /// Permissions of the directory: no access for other users.
 const DIRECTORY_MODE: u32 = 0o700;
@@ -81,7 +77,7 @@ impl Cache {
         Ok(Self {
             directory: directory.to_owned(),
             compatibility: format!("{:016x}", hasher.finish()),
-            start: random()?,
+            start: RandomState::new().build_hasher().finish(),
             written: AtomicU64::new(0),
         })
     }
@@ -229,13 +225,6 @@ fn remove_unfinished(directory: &Path) -> io::Result<()> {
 /// The checksum of the current code; none in a damaged pointer.
 fn read_pointer(pointer: &Path) -> io::Result<Option<Checksum>> {
     Ok(parse_hex(fs::read_to_string(pointer)?.trim()))
-}
-
-fn random() -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    // Up to 256 bytes are returned at once (getrandom(2)).
-    getrandom(&mut bytes, GetRandomFlags::empty())?;
-    Ok(u64::from_ne_bytes(bytes))
 }
 
 /// A checksum as [`hex::encode`] writes it, in either case.

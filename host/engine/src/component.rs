@@ -11,7 +11,7 @@ use crate::limits::SharedMemory;
 use crate::load::{key, key_of_digest};
 use crate::program::{PluginInfo, Program};
 use crate::resident::{Linked, Resident};
-use crate::session::{Session, Stop, call_guest};
+use crate::session::{Session, call_guest};
 use std::sync::Arc;
 use wasmount_core::backend::{BackendError, PluginLabel};
 use wasmount_core::call::Call;
@@ -165,22 +165,9 @@ impl Candidate {
 
     /// Asks `get-plugin-info`.
     pub async fn plugin_info(&self, call: &Call) -> Result<PluginInfo, BackendError> {
-        let Some(indices) = &self.program.exports.identity else {
-            let interface = GET_PLUGIN_INFO.interface;
-            return Err(BackendError::NotOffered { interface });
-        };
-        let mut session = Session::open(&self.program, call, GET_PLUGIN_INFO).await?;
-        let time = session.time();
-        let outcome = match indices.load(&mut session.store, &session.instance) {
-            Ok(export) => {
-                time.limit(export.call_get_plugin_info(&mut session.store))
-                    .await
-            }
-            Err(error) => Err(Stop::Failed(error)),
-        };
         // The only export that cannot return an error.
-        let closed = session.close(outcome.map(Ok)).await?;
-        closed.check(|checker, info| checker.plugin_info(info))
+        call_guest!(self, call, GET_PLUGIN_INFO => identity.call_get_plugin_info(), Ok)?
+            .check(|checker, info| checker.plugin_info(info))
     }
 
     /// Asks `check-settings`; warnings for the administrator.
@@ -209,8 +196,11 @@ impl Candidate {
         features: impl IntoIterator<Item = Feature>,
     ) -> WasmBackend {
         let candidate = self.named(&info);
-        let offer = ServiceSet::new(candidate.services(), features);
-        WasmBackend::new(candidate.program, offer, info.manifest)
+        WasmBackend {
+            offer: ServiceSet::new(candidate.services(), features),
+            program: candidate.program,
+            manifest: info.manifest,
+        }
     }
 }
 

@@ -1,13 +1,13 @@
-//! Converts requests to the types of the contract. The conversion cannot fail, since requests were checked when they were parsed; [`crate::answer`]
-//! checks the answers.
+//! Conversions between the host's types and the contract's that cannot fail: requests were checked when they were parsed, and [`crate::answer`] checks
+//! what needs a check in an answer.
 //!
-//! Every structure is destructured by name: a field that is added on one side only does not compile.
+//! Types that have the same fields or variants on both sides are lists of these: one that is added on one side only does not compile.
 
-use crate::bindings::exported::state_migration::StoredRecord;
 use crate::bindings::exported::{
     capacity, controller, controller_expand, controller_publish, group_snapshots, node_publish,
-    node_stage, snapshot_listing, snapshots,
+    node_stage, snapshot_listing, snapshot_metadata, snapshots, state_migration, volume_health,
 };
+use crate::bindings::imported::{node_plan, pool, state};
 use crate::bindings::types;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{
@@ -15,324 +15,171 @@ use wasmount_core::backend::{
     ListSnapshots, NodePublish, NodeStage, ValidateVolume,
 };
 use wasmount_core::code::Code;
-use wasmount_core::names::{SnapshotId, VolumeId};
-use wasmount_core::state::StateEntry;
+use wasmount_core::health::HealthStatus;
+use wasmount_core::migration::Migration;
+use wasmount_core::names::{NodeId, RequestedName, SnapshotId, VolumeId};
+use wasmount_core::plan::PlanFile;
+use wasmount_core::pool::{Extents, PoolEntry, PoolEntryKind, PoolUsage};
+use wasmount_core::snapshot::{BlockType, Extent};
+use wasmount_core::state::{Expect, Outcome, StateEntry};
 use wasmount_core::topology::{Topology, TopologyRequirement};
 use wasmount_core::volume::{
     AccessMode, AccessType, CapacityRange, ContentSource, MountAccess, PageRequest,
     VolumeCapability,
 };
 
-macro_rules! codes {
-    ($($name:ident),+ $(,)?) => {
-        /// Converts a gRPC code to the contract's type.
-        pub(crate) fn code_to_guest(code: Code) -> types::Code {
-            match code { $(Code::$name => types::Code::$name),+ }
-        }
-
-        /// Converts the contract's code to a gRPC code.
-        pub(crate) fn code_of_guest(code: types::Code) -> Code {
-            match code { $(types::Code::$name => Code::$name),+ }
-        }
-    };
+/// Converts a value to the type of the other side. It is not `From`, which cannot be implemented for lists and options of such types.
+pub(crate) trait Convert<T> {
+    fn convert(self) -> T;
 }
 
-codes! {
-    Cancelled, Unknown, InvalidArgument, DeadlineExceeded, NotFound, AlreadyExists, PermissionDenied, ResourceExhausted,
-    FailedPrecondition, Aborted, OutOfRange, Unimplemented, Internal, Unavailable, DataLoss, Unauthenticated,
+impl<T: Convert<G>, G> Convert<Option<G>> for Option<T> {
+    fn convert(self) -> Option<G> {
+        self.map(T::convert)
+    }
 }
 
-pub(crate) fn attributes_to_guest(attributes: &Attributes) -> types::Attributes {
-    attributes
-        .iter()
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .collect()
+impl<T: Convert<G>, G> Convert<Vec<G>> for Vec<T> {
+    fn convert(self) -> Vec<G> {
+        self.into_iter().map(T::convert).collect()
+    }
 }
 
-pub(crate) fn ids_to_guest(snapshots: Vec<SnapshotId>) -> Vec<String> {
-    snapshots.into_iter().map(SnapshotId::into_string).collect()
+impl Convert<types::Attributes> for &Attributes {
+    fn convert(self) -> types::Attributes {
+        self.iter()
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect()
+    }
 }
 
-fn capabilities_to_guest(capabilities: Vec<VolumeCapability>) -> Vec<types::VolumeCapability> {
-    capabilities.into_iter().map(Into::into).collect()
+impl Convert<types::Attributes> for Attributes {
+    fn convert(self) -> types::Attributes {
+        (&self).convert()
+    }
 }
 
-impl From<CreateVolume> for controller::CreateVolumeArgs {
-    fn from(args: CreateVolume) -> Self {
-        let CreateVolume {
-            name,
-            capacity,
-            capabilities,
-            parameters,
-            mutable_parameters,
-            content_source,
-            accessibility,
-        } = args;
-        Self {
-            name: name.into_string(),
-            capacity: capacity.into(),
-            capabilities: capabilities_to_guest(capabilities),
-            parameters: attributes_to_guest(&parameters),
-            mutable_parameters: attributes_to_guest(&mutable_parameters),
-            content_source: content_source.map(Into::into),
-            accessibility: accessibility.map(Into::into),
+impl Convert<types::CapacityRange> for CapacityRange {
+    fn convert(self) -> types::CapacityRange {
+        types::CapacityRange {
+            required_bytes: self.required(),
+            limit_bytes: self.limit(),
         }
     }
 }
 
-impl From<ValidateVolume> for controller::ValidateArgs {
-    fn from(args: ValidateVolume) -> Self {
-        let ValidateVolume {
-            id,
-            context,
-            capabilities,
-            parameters,
-            mutable_parameters,
-        } = args;
-        Self {
-            id: id.into_string(),
-            context: attributes_to_guest(&context),
-            capabilities: capabilities_to_guest(capabilities),
-            parameters: attributes_to_guest(&parameters),
-            mutable_parameters: attributes_to_guest(&mutable_parameters),
-        }
-    }
-}
-
-impl From<ControllerPublish> for controller_publish::ControllerPublishArgs {
-    fn from(args: ControllerPublish) -> Self {
-        let ControllerPublish {
-            id,
-            node,
-            capability,
-            readonly,
-            context,
-        } = args;
-        Self {
-            id: id.into_string(),
-            node: node.into_string(),
-            capability: capability.into(),
-            readonly,
-            context: attributes_to_guest(&context),
-        }
-    }
-}
-
-impl From<ControllerExpand> for controller_expand::ExpandArgs {
-    fn from(args: ControllerExpand) -> Self {
-        let ControllerExpand {
-            id,
-            capacity,
-            capability,
-        } = args;
-        Self {
-            id: id.into_string(),
-            capacity: capacity.into(),
-            capability: capability.map(Into::into),
-        }
-    }
-}
-
-impl From<GetCapacity> for capacity::CapacityArgs {
-    fn from(args: GetCapacity) -> Self {
-        let GetCapacity {
-            capabilities,
-            parameters,
-            accessible_topology,
-        } = args;
-        Self {
-            capabilities: capabilities_to_guest(capabilities),
-            parameters: attributes_to_guest(&parameters),
-            accessible_topology: accessible_topology.map(Into::into),
-        }
-    }
-}
-
-impl From<CreateSnapshot> for snapshots::CreateSnapshotArgs {
-    fn from(args: CreateSnapshot) -> Self {
-        let CreateSnapshot {
-            source_volume,
-            name,
-            parameters,
-            accessibility,
-        } = args;
-        Self {
-            source_volume: source_volume.into_string(),
-            name: name.into_string(),
-            parameters: attributes_to_guest(&parameters),
-            accessibility: accessibility.map(Into::into),
-        }
-    }
-}
-
-impl From<ListSnapshots> for snapshot_listing::ListSnapshotsArgs {
-    fn from(args: ListSnapshots) -> Self {
-        let ListSnapshots {
-            source_volume,
-            page,
-        } = args;
-        Self {
-            source_volume: source_volume.map(VolumeId::into_string),
-            page: page.into(),
-        }
-    }
-}
-
-impl From<CreateGroup> for group_snapshots::CreateGroupArgs {
-    fn from(args: CreateGroup) -> Self {
-        let CreateGroup {
-            name,
-            source_volumes,
-            parameters,
-        } = args;
-        let sources = source_volumes.into_iter().map(VolumeId::into_string);
-        Self {
-            name: name.into_string(),
-            source_volumes: sources.collect(),
-            parameters: attributes_to_guest(&parameters),
-        }
-    }
-}
-
-impl From<NodeStage> for node_stage::NodeStageArgs {
-    fn from(args: NodeStage) -> Self {
-        let NodeStage {
-            id,
-            capability,
-            publish_context,
-            volume_context,
-        } = args;
-        Self {
-            id: id.into_string(),
-            capability: capability.into(),
-            publish_context: attributes_to_guest(&publish_context),
-            volume_context: attributes_to_guest(&volume_context),
-        }
-    }
-}
-
-impl From<NodePublish> for node_publish::NodePublishArgs {
-    fn from(args: NodePublish) -> Self {
-        let NodePublish {
-            id,
-            capability,
-            readonly,
-            ephemeral,
-            publish_context,
-            volume_context,
-        } = args;
-        Self {
-            id: id.into_string(),
-            capability: capability.into(),
-            readonly,
-            ephemeral,
-            publish_context: attributes_to_guest(&publish_context),
-            volume_context: attributes_to_guest(&volume_context),
-        }
-    }
-}
-
-impl From<StateEntry> for StoredRecord {
-    fn from(entry: StateEntry) -> Self {
+impl Convert<state_migration::StoredRecord> for StateEntry {
+    fn convert(self) -> state_migration::StoredRecord {
         let StateEntry {
             key,
             value,
             revision: _,
-        } = entry;
-        Self { key, value }
+        } = self;
+        state_migration::StoredRecord { key, value }
     }
 }
 
-impl From<CapacityRange> for types::CapacityRange {
-    fn from(range: CapacityRange) -> Self {
-        Self {
-            required_bytes: range.required(),
-            limit_bytes: range.limit(),
+/// Types that are the same on both sides.
+macro_rules! unchanged {
+    ($($type:ty),+) => {$(
+        impl Convert<$type> for $type {
+            fn convert(self) -> $type {
+                self
+            }
         }
-    }
+    )+};
 }
 
-impl From<VolumeCapability> for types::VolumeCapability {
-    fn from(capability: VolumeCapability) -> Self {
-        let VolumeCapability {
-            access_type,
-            access_mode,
-        } = capability;
-        Self {
-            access_type: match access_type {
-                AccessType::Block => types::AccessType::Block,
-                AccessType::Mount(mount) => types::AccessType::Mount(mount.into()),
-                AccessType::Other(number) => types::AccessType::Other(number),
-            },
-            access_mode: match access_mode {
-                AccessMode::SingleNodeWriter => types::AccessMode::SingleNodeWriter,
-                AccessMode::SingleNodeReaderOnly => types::AccessMode::SingleNodeReaderOnly,
-                AccessMode::MultiNodeReaderOnly => types::AccessMode::MultiNodeReaderOnly,
-                AccessMode::MultiNodeSingleWriter => types::AccessMode::MultiNodeSingleWriter,
-                AccessMode::MultiNodeMultiWriter => types::AccessMode::MultiNodeMultiWriter,
-                AccessMode::SingleNodeSingleWriter => types::AccessMode::SingleNodeSingleWriter,
-                AccessMode::SingleNodeMultiWriter => types::AccessMode::SingleNodeMultiWriter,
-                AccessMode::Other(number) => types::AccessMode::Other(number),
-            },
+unchanged!(bool, u32, u64, String, Vec<u8>);
+
+macro_rules! identifiers {
+    ($($type:ty),+) => {$(
+        impl Convert<String> for $type {
+            fn convert(self) -> String {
+                self.into_string()
+            }
         }
-    }
+    )+};
 }
 
-impl From<MountAccess> for types::MountAccess {
-    fn from(mount: MountAccess) -> Self {
-        let MountAccess {
-            fs_type,
-            mount_flags,
-            volume_mount_group,
-        } = mount;
-        Self {
-            fs_type,
-            mount_flags,
-            volume_mount_group,
+identifiers!(NodeId, RequestedName, SnapshotId, VolumeId);
+
+macro_rules! structures {
+    ($($from:path => $to:path { $($field:ident),+ $(,)? })+) => {$(
+        impl Convert<$to> for $from {
+            fn convert(self) -> $to {
+                let $from { $($field),+ } = self;
+                $to { $($field: $field.convert()),+ }
+            }
         }
-    }
+    )+};
 }
 
-impl From<ContentSource> for types::ContentSource {
-    fn from(source: ContentSource) -> Self {
-        match source {
-            ContentSource::Snapshot(id) => Self::Snapshot(id.into_string()),
-            ContentSource::Volume(id) => Self::Volume(id.into_string()),
-        }
+structures! {
+    CreateVolume => controller::CreateVolumeArgs {
+        name, capacity, capabilities, parameters, mutable_parameters, content_source, accessibility,
     }
+    ValidateVolume => controller::ValidateArgs {
+        id, context, capabilities, parameters, mutable_parameters,
+    }
+    ControllerPublish => controller_publish::ControllerPublishArgs {
+        id, node, capability, readonly, context,
+    }
+    ControllerExpand => controller_expand::ExpandArgs { id, capacity, capability }
+    GetCapacity => capacity::CapacityArgs { capabilities, parameters, accessible_topology }
+    CreateSnapshot => snapshots::CreateSnapshotArgs { source_volume, name, parameters, accessibility }
+    ListSnapshots => snapshot_listing::ListSnapshotsArgs { source_volume, page }
+    CreateGroup => group_snapshots::CreateGroupArgs { name, source_volumes, parameters }
+    NodeStage => node_stage::NodeStageArgs { id, capability, publish_context, volume_context }
+    NodePublish => node_publish::NodePublishArgs {
+        id, capability, readonly, ephemeral, publish_context, volume_context,
+    }
+    VolumeCapability => types::VolumeCapability { access_type, access_mode }
+    MountAccess => types::MountAccess { fs_type, mount_flags, volume_mount_group }
+    Topology => types::Topology { segments }
+    TopologyRequirement => types::TopologyRequirement { requisite, preferred }
+    PageRequest => types::PageRequest { max_entries, starting_token }
+    StateEntry => state::Entry { key, value, revision }
+    PoolUsage => pool::Usage { total_bytes, available_bytes }
+    PoolEntry => pool::Entry { path, kind, size_bytes, allocated_bytes }
+    Extents => pool::Extents { ranges, next_offset }
+    Extent => types::Extent { offset_bytes, size_bytes }
+    types::Extent => Extent { offset_bytes, size_bytes }
+    node_plan::File => PlanFile { path, mode, content }
 }
 
-impl From<Topology> for types::Topology {
-    fn from(topology: Topology) -> Self {
-        let Topology { segments } = topology;
-        Self {
-            segments: attributes_to_guest(&segments),
+/// A variant in parentheses has a value.
+macro_rules! enumerations {
+    ($($from:path => $to:path { $($name:ident $(($value:ident))?),+ $(,)? })+) => {$(
+        impl Convert<$to> for $from {
+            fn convert(self) -> $to {
+                type From = $from;
+                type To = $to;
+                match self { $(From::$name $(($value))? => To::$name $(($value.convert()))?),+ }
+            }
         }
-    }
+    )+};
 }
 
-impl From<TopologyRequirement> for types::TopologyRequirement {
-    fn from(requirement: TopologyRequirement) -> Self {
-        let TopologyRequirement {
-            requisite,
-            preferred,
-        } = requirement;
-        Self {
-            requisite: requisite.into_iter().map(Into::into).collect(),
-            preferred: preferred.into_iter().map(Into::into).collect(),
-        }
+enumerations! {
+    AccessType => types::AccessType { Block, Mount(mount), Other(number) }
+    AccessMode => types::AccessMode {
+        SingleNodeWriter, SingleNodeReaderOnly, MultiNodeReaderOnly, MultiNodeSingleWriter,
+        MultiNodeMultiWriter, SingleNodeSingleWriter, SingleNodeMultiWriter, Other(number),
     }
-}
-
-impl From<PageRequest> for types::PageRequest {
-    fn from(page: PageRequest) -> Self {
-        let PageRequest {
-            max_entries,
-            starting_token,
-        } = page;
-        Self {
-            max_entries,
-            starting_token,
-        }
+    ContentSource => types::ContentSource { Snapshot(id), Volume(id) }
+    PoolEntryKind => pool::Kind { Directory, Image, Other(kind) }
+    state::Expect => Expect { Any, Absent, Revision(revision) }
+    Outcome => state::Outcome { Done(revision), Conflict(entry) }
+    state_migration::Migration => Migration { Unneeded, Additive, Rewriting }
+    snapshot_metadata::BlockType => BlockType { FixedLength, VariableLength }
+    volume_health::HealthStatus => HealthStatus { Degraded, Inaccessible, DataLoss, Other(number) }
+    Code => types::Code {
+        Cancelled, Unknown, InvalidArgument, DeadlineExceeded, NotFound, AlreadyExists, PermissionDenied, ResourceExhausted,
+        FailedPrecondition, Aborted, OutOfRange, Unimplemented, Internal, Unavailable, DataLoss, Unauthenticated,
+    }
+    types::Code => Code {
+        Cancelled, Unknown, InvalidArgument, DeadlineExceeded, NotFound, AlreadyExists, PermissionDenied, ResourceExhausted,
+        FailedPrecondition, Aborted, OutOfRange, Unimplemented, Internal, Unavailable, DataLoss, Unauthenticated,
     }
 }

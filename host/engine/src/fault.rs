@@ -1,11 +1,13 @@
-//! The meaning of wasmtime's errors when it stops a guest: a limit of the document, or a fault of the plugin.
+//! The errors of a call into a guest; among them the meaning of wasmtime's errors when it stops a guest: a limit of the document, or a fault of the
+//! plugin.
 
 use crate::function::Function;
-use crate::host_error::Unanswered;
+use crate::host_error::HostError;
 use crate::limits::{NoMemoryLeft, OverLimit};
 use crate::program::Program;
 use crate::redact::Redactor;
 use wasmount_core::backend::BackendError;
+use wasmount_core::blame::Blame;
 use wasmount_core::code::Code;
 use wasmtime::component::ResourceTableError;
 use wasmtime::{PoolConcurrencyLimitError, Trap};
@@ -16,48 +18,97 @@ const FUEL_WORDS: &str = "fuel allocated for hostcalls has been exhausted";
 /// The message for `Store::set_max_component_handles`.
 const HANDLE_WORDS: &str = "store handle limit exceeded";
 
-/// The error for a stopped call.
-pub(crate) fn of(
-    program: &Program,
-    function: Function,
-    error: &wasmtime::Error,
-    last_words: Option<String>,
-    redactor: &Redactor,
-) -> BackendError {
-    let limits = &program.parts.limits;
-    if error.is::<PoolConcurrencyLimitError>() {
-        return BackendError::Busy {
-            limit: limits.concurrency,
-        };
+/// A function of a plugin that is called, as errors name it.
+#[derive(Clone, Copy)]
+pub(crate) struct Callee<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) function: Function,
+}
+
+impl Callee<'_> {
+    /// The error for a stopped call.
+    pub(crate) fn failed(
+        self,
+        error: &wasmtime::Error,
+        last_words: Option<String>,
+        redactor: &Redactor,
+    ) -> BackendError {
+        let limits = &self.program.parts.limits;
+        if error.is::<PoolConcurrencyLimitError>() {
+            return BackendError::Busy {
+                limit: limits.concurrency,
+            };
+        }
+        if let Some(NoMemoryLeft { most: bytes }) = error.downcast_ref() {
+            return BackendError::MemoryBusy { bytes: *bytes };
+        }
+        if let Some(failed) = error.downcast_ref::<HostError>() {
+            return self.host_failed(failed.code, redactor.text(&failed.message));
+        }
+        // A guest cannot cause such an error: the host could not map memory or start a fiber.
+        if let Some(failed) = error.downcast_ref::<std::io::Error>() {
+            return self.host_failed(Code::Unavailable, failed.to_string());
+        }
+        let says = |words: &str| error.chain().any(|cause| cause.to_string().contains(words));
+        if let Some(OverLimit(limit)) = error.downcast_ref() {
+            self.over_limit(limit.clone())
+        } else if says(FUEL_WORDS) {
+            self.over_limit(format!("limits.hostCallBytes ({})", limits.host_call_bytes))
+        } else if says(HANDLE_WORDS)
+            || matches!(error.downcast_ref(), Some(ResourceTableError::Full))
+        {
+            self.over_limit(format!("limits.handles ({})", limits.handles))
+        } else {
+            BackendError::Trapped {
+                plugin: self.program.label.clone(),
+                function: self.function.name,
+                reason: redactor.text(&reason(error, last_words)),
+            }
+        }
     }
-    if let Some(NoMemoryLeft { most: bytes }) = error.downcast_ref() {
-        return BackendError::MemoryBusy { bytes: *bytes };
+
+    pub(crate) fn host_failed(self, code: Code, reason: String) -> BackendError {
+        BackendError::HostFailed {
+            plugin: self.program.label.clone(),
+            function: self.function.name,
+            code,
+            reason,
+        }
     }
-    if let Some(failed) = error.downcast_ref::<Unanswered>() {
-        let reason = redactor.text(&failed.to_string());
-        return host_failed(program, function, failed.code, reason);
+
+    pub(crate) fn over_limit(self, limit: String) -> BackendError {
+        BackendError::OverLimit {
+            plugin: self.program.label.clone(),
+            function: self.function.name,
+            limit,
+        }
     }
-    // A guest cannot cause such an error: the host could not map memory or start a fiber.
-    if let Some(failed) = error.downcast_ref::<std::io::Error>() {
-        return host_failed(program, function, Code::Unavailable, failed.to_string());
+
+    pub(crate) fn out_of_time(self, seconds: u64) -> BackendError {
+        BackendError::OutOfTime {
+            plugin: self.program.label.clone(),
+            function: self.function.name,
+            seconds,
+        }
     }
-    let says = |words: &str| error.chain().any(|cause| cause.to_string().contains(words));
-    let limit = if let Some(OverLimit(limit)) = error.downcast_ref() {
-        Some(limit.clone())
-    } else if says(FUEL_WORDS) {
-        Some(format!("limits.hostCallBytes ({})", limits.host_call_bytes))
-    } else if says(HANDLE_WORDS) || matches!(error.downcast_ref(), Some(ResourceTableError::Full)) {
-        Some(format!("limits.handles ({})", limits.handles))
-    } else {
-        None
-    };
-    match limit {
-        Some(limit) => over_limit(program, function, limit),
-        None => BackendError::Trapped {
-            plugin: program.label.clone(),
-            function: function.name,
-            reason: redactor.text(&reason(error, last_words)),
-        },
+
+    pub(crate) fn bad_answer(self, reason: String, blame: Blame) -> BackendError {
+        BackendError::BadAnswer {
+            plugin: Box::new(self.program.label.clone()),
+            function: self.function.name,
+            reason,
+            blame,
+        }
+    }
+
+    pub(crate) fn refused(self, code: Code, reason: String, blame: Blame) -> BackendError {
+        BackendError::Refused {
+            plugin: Box::new(self.program.label.clone()),
+            function: self.function.name,
+            code,
+            reason,
+            blame,
+        }
     }
 }
 
@@ -73,27 +124,5 @@ fn reason(error: &wasmtime::Error, last_words: Option<String>) -> String {
     match last_words {
         Some(words) => format!("{words} ({end})"),
         None => end,
-    }
-}
-
-pub(crate) fn host_failed(
-    program: &Program,
-    function: Function,
-    code: Code,
-    reason: String,
-) -> BackendError {
-    BackendError::HostFailed {
-        plugin: program.label.clone(),
-        function: function.name,
-        code,
-        reason,
-    }
-}
-
-pub(crate) fn over_limit(program: &Program, function: Function, limit: String) -> BackendError {
-    BackendError::OverLimit {
-        plugin: program.label.clone(),
-        function: function.name,
-        limit,
     }
 }

@@ -1,5 +1,6 @@
 //! Output of a guest: `call.log`, standard output and standard error become bounded lines of the host's log.
 
+use crate::bindings::imported::call::Level;
 use crate::redact::{Redactor, printable};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -7,7 +8,6 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::AsyncWrite;
-use tracing::Level;
 use wasmount_core::names::DriverName;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
@@ -156,8 +156,8 @@ impl GuestLog {
         }
         if self.is_admitted() {
             let level = match stream {
-                Stream::Stdout => Level::INFO,
-                Stream::Stderr => Level::WARN,
+                Stream::Stdout => Level::Info,
+                Stream::Stderr => Level::Warn,
             };
             self.emit(level, &self.redactor.beginning(&line));
         }
@@ -180,7 +180,7 @@ impl GuestLog {
         };
         if after > CALL_BYTES && before <= CALL_BYTES && self.is_admitted() {
             self.emit(
-                Level::WARN,
+                Level::Warn,
                 "this call has said too much: the rest is dropped",
             );
         }
@@ -204,15 +204,15 @@ impl GuestLog {
         let request_id = self.request_id.as_str();
         macro_rules! emit {
             ($level:ident) => {
-                tracing::event!(target: "wasmount::guest", Level::$level, driver, request_id, "{line}")
+                tracing::event!(target: "wasmount::guest", tracing::Level::$level, driver, request_id, "{line}")
             };
         }
         match level {
-            Level::ERROR => emit!(ERROR),
-            Level::WARN => emit!(WARN),
-            Level::INFO => emit!(INFO),
-            Level::DEBUG => emit!(DEBUG),
-            Level::TRACE => emit!(TRACE),
+            Level::Error => emit!(ERROR),
+            Level::Warn => emit!(WARN),
+            Level::Info => emit!(INFO),
+            Level::Debug => emit!(DEBUG),
+            Level::Trace => emit!(TRACE),
         }
     }
 

@@ -8,7 +8,7 @@ mod state;
 
 use crate::bindings::imported::{call, secrets};
 use crate::bindings::types::{self, Attributes};
-use crate::convert;
+use crate::convert::Convert;
 use crate::function::Access;
 use crate::host_error::HostError;
 use crate::invocation::Invocation;
@@ -28,18 +28,19 @@ impl Invocation {
             Access::Migration => "while records are migrated: that could not be taken back",
         };
         let refused = format!("{what} cannot be changed {reason}");
-        let refused = HostError::told(Code::FailedPrecondition, refused);
+        let refused = HostError::new(Code::FailedPrecondition, refused);
         Err(refused.blaming(Code::Internal, Blame::Of(Owner::Plugin)))
     }
 }
 
 impl types::Host for Invocation {
     fn convert_error(&mut self, error: HostError) -> wasmtime::Result<types::Error> {
-        let (code, message, refusal) = error.into_parts();
-        self.refusal = refusal.or(self.refusal.take());
+        if error.fault.is_some() {
+            self.rejection = Some(error.clone());
+        }
         Ok(types::Error {
-            code: convert::code_to_guest(code),
-            message,
+            code: error.code.convert(),
+            message: error.message,
         })
     }
 }
@@ -63,7 +64,7 @@ impl call::Host for Invocation {
     }
 
     fn settings(&mut self) -> wasmtime::Result<Attributes> {
-        Ok(convert::attributes_to_guest(&self.parts.settings))
+        Ok((&self.parts.settings).convert())
     }
 
     fn log(
@@ -72,18 +73,8 @@ impl call::Host for Invocation {
         message: String,
         fields: Attributes,
     ) -> wasmtime::Result<()> {
-        self.log.message(level_of(level), &message, &fields);
+        self.log.message(level, &message, &fields);
         Ok(())
-    }
-}
-
-fn level_of(level: call::Level) -> tracing::Level {
-    match level {
-        call::Level::Trace => tracing::Level::TRACE,
-        call::Level::Debug => tracing::Level::DEBUG,
-        call::Level::Info => tracing::Level::INFO,
-        call::Level::Warn => tracing::Level::WARN,
-        call::Level::Error => tracing::Level::ERROR,
     }
 }
 

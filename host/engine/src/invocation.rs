@@ -4,7 +4,7 @@
 use crate::effects::Effects;
 use crate::function::{Access, Function};
 use crate::guest_log::{GuestLog, Pipe, Stream};
-use crate::host_error::Refusal;
+use crate::host_error::HostError;
 use crate::limits::{MemoryLimiter, SharedMemory, within_cpu};
 use crate::recorder::Recorder;
 use crate::redact::Redactor;
@@ -60,7 +60,7 @@ pub(crate) struct Invocation {
     pub(crate) access: Access,
     pub(crate) effects: Effects,
     /// The last rejection of an argument.
-    pub(crate) refusal: Option<Refusal>,
+    pub(crate) rejection: Option<HostError>,
     /// It waits for a pool now: that time does not count as its own.
     pub(crate) waits_for_storage: bool,
     /// Set before a write starts: an interrupted write may have taken effect.
@@ -100,7 +100,7 @@ impl Invocation {
             parts: Arc::clone(parts),
             redactor,
             log,
-            refusal: None,
+            rejection: None,
             waits_for_storage: false,
             unsynced: false,
             host_calls: 0,
@@ -149,19 +149,14 @@ pub(crate) fn store(
     before: Duration,
     used: CpuTime,
 ) -> Store<Invocation> {
-    let Limits {
-        host_call_bytes,
-        handles,
-        cpu,
-        ..
-    } = invocation.parts.limits;
+    let parts = Arc::clone(&invocation.parts);
     let mut store = Store::new(engine, invocation);
     store.limiter(|invocation| &mut invocation.memory);
-    store.set_hostcall_fuel(host_call_bytes);
-    store.set_max_component_handles(handles);
+    store.set_hostcall_fuel(parts.limits.host_call_bytes);
+    store.set_max_component_handles(parts.limits.handles);
     store.set_epoch_deadline(FIRST_DEADLINE_TICKS);
     store.epoch_deadline_callback(move |_| {
-        within_cpu(cpu, before + used.so_far())?;
+        within_cpu(parts.limits.cpu, before + used.so_far())?;
         Ok(UpdateDeadline::YieldCustom(1, Box::pin(turn.next())))
     });
     store

@@ -84,11 +84,11 @@ pub(crate) struct Linkers {
 impl Linkers {
     /// Makes them.
     pub(crate) fn new(engine: &Engine) -> Result<Self, EngineError> {
-        let made = |wasi| linker(engine, wasi);
-        let failed = |error: wasmtime::Error| EngineError::Start(format!("{error:#}"));
+        let made =
+            |wasi| linker(engine, wasi).map_err(|error| EngineError::Start(format!("{error:#}")));
         Ok(Self {
-            minimal: made(Wasi::Minimal).map_err(failed)?,
-            full: made(Wasi::Full).map_err(failed)?,
+            minimal: made(Wasi::Minimal)?,
+            full: made(Wasi::Full)?,
         })
     }
 

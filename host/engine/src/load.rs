@@ -1,6 +1,6 @@
 //! Loads components: from the cache, or compiled and mapped from the cache.
 
-use crate::cache::{Cache, DIGEST_PREFIX, parse_hex};
+use crate::cache::{Cache, parse_hex};
 use crate::compile::Compile;
 use crate::error::EngineError;
 use crate::resident::{Resident, Residents};
@@ -13,6 +13,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
+use wasmount_core::document::DIGEST_PREFIX;
 use wasmount_sys::component::{Checksum, map_component};
 use wasmtime::Engine;
 use wasmtime::component::Component;

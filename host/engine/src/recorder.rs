@@ -95,31 +95,15 @@ impl Recorder {
         Ok(())
     }
 
-    /// Rejects a step for good, since the request lacks a value that it needs.
-    pub(crate) fn refuse_request(&mut self, step: &str, reason: &str) -> HostError {
-        let code = Some(Code::InvalidArgument);
-        self.refuse_with(step, reason, code, Blame::Of(Owner::Request))
-    }
-
-    /// Rejects a step for good.
-    fn refuse(&mut self, step: &str, reason: &str, blame: Blame) -> HostError {
-        self.refuse_with(step, reason, None, blame)
-    }
-
-    fn refuse_with(
-        &mut self,
-        step: &str,
-        reason: &str,
-        code: Option<Code>,
-        blame: Blame,
-    ) -> HostError {
+    /// Rejects a step for good. If the request is responsible, it must change.
+    pub(crate) fn refuse(&mut self, step: &str, reason: &str, blame: Blame) -> HostError {
         let text = format!("step `{step}` is refused: {reason}");
         self.refused.get_or_insert_with(|| StepRefusal {
-            code,
+            code: (blame == Blame::Of(Owner::Request)).then_some(Code::InvalidArgument),
             text: text.clone(),
             blame,
         });
-        HostError::told(Code::InvalidArgument, text)
+        HostError::new(Code::InvalidArgument, text)
     }
 
     /// Why the call must fail, whatever the guest answered.
@@ -129,22 +113,11 @@ impl Recorder {
 
     /// The recorded plan; none without a source.
     pub(crate) fn into_plan(self) -> Option<Plan> {
-        let Self {
-            source,
-            default_fs_type,
-            mount_options,
-            notes,
-            open: _,
-            redactor: _,
-            bytes: _,
-            words: _,
-            refused: _,
-        } = self;
         Some(Plan {
-            source: source?,
-            default_fs_type,
-            mount_options,
-            notes,
+            source: self.source?,
+            default_fs_type: self.default_fs_type,
+            mount_options: self.mount_options,
+            notes: self.notes,
         })
     }
 
@@ -152,7 +125,7 @@ impl Recorder {
         if !self.open {
             let reason = "a plan is recorded in node-stage and node-publish only";
             self.refuse(step, reason, Blame::Of(Owner::Plugin));
-            return Err(HostError::told(Code::FailedPrecondition, reason));
+            return Err(HostError::new(Code::FailedPrecondition, reason));
         }
         self.words = self.words.saturating_add(words.len());
         let bytes = words.iter().map(|word| word.len()).sum();
@@ -167,12 +140,11 @@ impl Recorder {
             let reason = "the plan is larger than 256 words or 32 KiB";
             return Err(self.refuse(step, reason, Blame::Size(limit)));
         }
-        let mut each = words.iter();
-        if let Some(word) = each.find(|word| word.contains('\0')) {
+        if let Some(word) = words.iter().find(|word| word.contains('\0')) {
             return Err(self.refuse(step, "a word contains a NUL byte", Blame::word(*word)));
         }
-        let mut each = words.iter();
-        if let Some(word) = each.find(|word| self.redactor.finds_secret_in(word)) {
+        let is_secret = |word: &&&str| self.redactor.finds_secret_in(word);
+        if let Some(word) = words.iter().find(is_secret) {
             let reason = "a word holds the value of a secret; give its name in `secret-options` instead, the plan is journaled";
             return Err(self.refuse(step, reason, Blame::word(*word)));
         }

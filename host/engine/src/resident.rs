@@ -1,13 +1,12 @@
 //! The loaded components, by digest, and the backends that retain them: so that a rollback to a version costs only a table look-up.
 
-use crate::cache::DIGEST_PREFIX;
 use crate::error::EngineError;
 use crate::exports::Exports;
 use crate::invocation::Invocation;
 use crate::names::bounded;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use wasmount_core::document::Wasi;
+use wasmount_core::document::{DIGEST_PREFIX, Wasi};
 use wasmount_core::names::DriverName;
 use wasmount_sys::component::Checksum;
 use wasmtime::component::{Component, InstancePre};

@@ -3,11 +3,12 @@
 
 use crate::answer::{Checker, Invalid};
 use crate::bindings::types;
-use crate::convert;
-use crate::fault::{self, host_failed};
+use crate::convert::Convert;
+use crate::fault::Callee;
 use crate::function::Function;
 use crate::gate::{Full, Place};
 use crate::guest_log::GuestLog;
+use crate::host_error::HostError;
 use crate::invocation::{self, Invocation};
 use crate::limits::{self, OverLimit};
 use crate::program::Program;
@@ -20,10 +21,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use wasmount_core::backend::BackendError;
 use wasmount_core::blame::{Blame, Owner};
-use wasmount_core::call::{Call, CpuUsed};
+use wasmount_core::call::Call;
 use wasmount_core::code::Code;
 use wasmount_core::plan::Plan;
 use wasmtime::Store;
@@ -47,8 +47,7 @@ pub(crate) enum Stop {
 
 /// A live instance.
 pub(crate) struct Session<'a> {
-    program: &'a Program,
-    function: Function,
+    callee: Callee<'a>,
     time: Time,
     pub(crate) store: Store<Invocation>,
     pub(crate) instance: Instance,
@@ -56,22 +55,17 @@ pub(crate) struct Session<'a> {
 }
 
 /// The time budget of a call.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Time {
     began: Instant,
-    deadline: Instant,
-    cancelled: CancellationToken,
+    call: Call,
     turn: Turn,
     used: CpuTime,
-    /// The budget of the whole RPC.
-    seconds: u64,
-    cpu: CpuUsed,
 }
 
 /// The result of a call: its answer and the rules for it.
 pub(crate) struct Closed<'a, T> {
-    program: &'a Program,
-    function: Function,
+    callee: Callee<'a>,
     checker: Checker,
     recorder: Recorder,
     value: T,
@@ -80,8 +74,9 @@ pub(crate) struct Closed<'a, T> {
 }
 
 /// Calls one export of a type with a `program`, and returns a [`Closed`] answer. It is a macro because each export's loader has its own type.
+/// `$result` makes a `Result` of what the export returns, unless it is one.
 macro_rules! call_guest {
-    ($asked:expr, $call:expr, $function:expr => $export:ident.$method:ident($($argument:expr),* $(,)?)) => {{
+    ($asked:expr, $call:expr, $function:expr => $export:ident.$method:ident($($argument:expr),* $(,)?) $(, $result:expr)?) => {{
         let Some(indices) = &$asked.program.exports.$export else {
             let interface = $function.interface;
             return Err(wasmount_core::backend::BackendError::NotOffered { interface });
@@ -92,7 +87,7 @@ macro_rules! call_guest {
             Ok(export) => time.limit(export.$method(&mut session.store, $($argument),*)).await,
             Err(error) => Err($crate::session::Stop::Failed(error)),
         };
-        session.close(outcome).await
+        session.close(outcome$(.map($result))?).await
     }};
 }
 pub(crate) use call_guest;
@@ -101,12 +96,9 @@ impl Time {
     fn of(program: &Program, call: &Call) -> Self {
         Self {
             began: Instant::now(),
-            deadline: call.deadline,
-            cancelled: call.cancelled.clone(),
+            call: call.clone(),
             turn: program.slices.turn(),
             used: CpuTime::default(),
-            seconds: call.seconds(),
-            cpu: call.cpu.clone(),
         }
     }
 
@@ -122,26 +114,26 @@ impl Time {
 
     async fn race<T>(&self, work: impl Future<Output = T>) -> Result<T, Stop> {
         let cancelled = async {
-            self.cancelled.cancelled().await;
+            self.call.cancelled.cancelled().await;
             tokio::time::sleep(CANCEL_GRACE).await;
         };
         tokio::select! {
             biased;
             done = work => Ok(done),
-            () = tokio::time::sleep_until(self.deadline) => Err(Stop::OutOfTime),
+            () = tokio::time::sleep_until(self.call.deadline) => Err(Stop::OutOfTime),
             // The end of the budget cancels as well.
-            () = cancelled => Err(if Instant::now() < self.deadline { Stop::Cancelled } else { Stop::OutOfTime }),
+            () = cancelled => Err(if Instant::now() < self.call.deadline { Stop::Cancelled } else { Stop::OutOfTime }),
         }
     }
 
     /// Reports the usage.
-    fn tell(&self, program: &Program, function: Function, invocation: &Invocation) {
+    fn report(&self, callee: Callee<'_>, invocation: &Invocation) {
         let cpu = self.used.so_far();
-        self.cpu.add(cpu);
-        if let Some(tell) = program.usage.get() {
-            tell(Usage {
-                interface: function.interface,
-                function: function.name,
+        self.call.cpu.add(cpu);
+        if let Some(report) = callee.program.usage.get() {
+            report(Usage {
+                interface: callee.function.interface,
+                function: callee.function.name,
                 wall: self.began.elapsed(),
                 cpu,
                 memory_bytes: invocation.memory.bytes(),
@@ -158,12 +150,13 @@ impl<'a> Session<'a> {
         call: &Call,
         function: Function,
     ) -> Result<Self, BackendError> {
+        let callee = Callee { program, function };
         let time = Time::of(program, call);
         let cpu_before = call.cpu.so_far();
         let parts = &program.parts;
         // A call that is shorter than a tick is never checked while it runs.
         limits::within_cpu(parts.limits.cpu, cpu_before)
-            .map_err(|OverLimit(limit)| fault::over_limit(program, function, limit))?;
+            .map_err(|OverLimit(limit)| callee.over_limit(limit))?;
         let redactor = Redactor::new(Arc::clone(&call.secrets), Arc::clone(&parts.secrets));
         // Within the backend's places and the call's time, and before the guest's CPU time: the cost of secrets is not the plugin's fault.
         let place = async {
@@ -196,16 +189,15 @@ impl<'a> Session<'a> {
         );
         match time.limit(program.pre.instantiate_async(&mut store)).await {
             Ok(instance) => Ok(Self {
-                program,
-                function,
+                callee,
                 time,
                 store,
                 instance,
                 _place: place,
             }),
             Err(stop) => {
-                time.tell(program, function, store.data());
-                Err(stopped(program, function, &time, stop, store.data()))
+                time.report(callee, store.data());
+                Err(stopped(callee, &time, stop, store.data()))
             }
         }
     }
@@ -220,51 +212,47 @@ impl<'a> Session<'a> {
         mut self,
         outcome: Result<Result<T, types::Error>, Stop>,
     ) -> Result<Closed<'a, T>, BackendError> {
-        let (program, function) = (self.program, self.function);
+        let callee = self.callee;
         let synced = tokio::time::timeout(SYNC_PATIENCE, self.store.data_mut().sync()).await;
-        self.time.tell(program, function, self.store.data());
+        self.time.report(callee, self.store.data());
         let answered = match outcome {
             Ok(answered) => answered,
-            Err(stop) => {
-                let invocation = self.store.data();
-                return Err(stopped(program, function, &self.time, stop, invocation));
-            }
+            Err(stop) => return Err(stopped(callee, &self.time, stop, self.store.data())),
         };
         let invocation = self.store.into_data();
         invocation.log.close();
-        let checker = Checker::new(invocation.redactor, program.parts.limits.long_ids);
+        let long_ids = callee.program.parts.limits.long_ids;
+        let checker = Checker::new(invocation.redactor, long_ids);
         // Whatever the guest answered, the plugin is at fault: with the guest's own message the client would search for a mistake of its own.
         if let Some(StepRefusal { code, text, blame }) = invocation.recorder.refusal() {
             let (text, blame) = (text.clone(), blame.clone());
             return Err(match code {
-                Some(code) => refused(program, function, *code, text, blame),
-                None => bad_answer(program, function, text, blame),
+                Some(code) => callee.refused(*code, text, blame),
+                None => callee.bad_answer(text, blame),
             });
         }
         let value = answered.map_err(|error| {
-            let refusal = invocation.refusal.as_ref();
-            match refusal.and_then(|refusal| {
-                refusal.handed_on(convert::code_of_guest(error.code), &error.message)
-            }) {
-                Some((code, blame)) => {
-                    let reason = checker.text(&error.message);
-                    refused(program, function, code, reason, blame)
-                }
-                None => answered_error(&checker, error),
+            let types::Error { code, message } = error;
+            let code: Code = code.convert();
+            let is_passed_on = |it: &HostError| it.code == code && it.message == message;
+            let rejection = invocation.rejection.filter(is_passed_on);
+            let message = checker.text(&message);
+            match rejection.and_then(|rejection| rejection.fault) {
+                Some((code, blame)) => callee.refused(code, message, blame),
+                None => BackendError::Answered { code, message },
             }
         })?;
         match synced {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(not_durable(program, function, &error)),
+            Ok(Err(error)) => return Err(not_durable(callee, &error)),
             Err(_) => {
                 let seconds = SYNC_PATIENCE.as_secs();
                 let slow = format!("the disk did not take it within {seconds} s");
-                return Err(not_durable(program, function, &slow));
+                return Err(not_durable(callee, &slow));
             }
         }
         Ok(Closed {
-            program,
-            function,
+            callee,
             checker,
             recorder: invocation.recorder,
             value,
@@ -279,98 +267,36 @@ impl<T> Closed<'_, T> {
         self,
         check: impl FnOnce(&Checker, T) -> Result<U, Invalid>,
     ) -> Result<U, BackendError> {
-        let Self {
-            program,
-            function,
-            checker,
-            recorder: _,
-            value,
-            _place,
-        } = self;
-        check(&checker, value)
-            .map_err(|Invalid { reason, blame }| bad_answer(program, function, reason, blame))
+        check(&self.checker, self.value)
+            .map_err(|Invalid { reason, blame }| self.callee.bad_answer(reason, blame))
     }
 
     /// The recorded plan.
     pub(crate) fn plan(self) -> Result<Plan, BackendError> {
-        let (program, function) = (self.program, self.function);
         self.recorder.into_plan().ok_or_else(|| {
             let reason = "it recorded no source: call one of `plan.directory`, `plan.image`, ..";
-            bad_answer(
-                program,
-                function,
-                reason.to_owned(),
-                Blame::Of(Owner::Plugin),
-            )
+            let blame = Blame::Of(Owner::Plugin);
+            self.callee.bad_answer(reason.to_owned(), blame)
         })
-    }
-}
-
-fn answered_error(checker: &Checker, error: types::Error) -> BackendError {
-    let types::Error { code, message } = error;
-    BackendError::Answered {
-        code: convert::code_of_guest(code),
-        message: checker.text(&message),
     }
 }
 
 /// The guest succeeded, but its writes may be lost: the client must retry. The store's own code is never used: the work is done, and after
 /// `resource-exhausted` external-provisioner may have another node create the volume a second time.
-fn not_durable(program: &Program, function: Function, why: &impl Display) -> BackendError {
+fn not_durable(callee: Callee<'_>, why: &impl Display) -> BackendError {
     let reason = format!("what it wrote is not durable: {why}; retry");
-    host_failed(program, function, Code::Unavailable, reason)
+    callee.host_failed(Code::Unavailable, reason)
 }
 
-fn bad_answer(program: &Program, function: Function, reason: String, blame: Blame) -> BackendError {
-    BackendError::BadAnswer {
-        plugin: Box::new(program.label.clone()),
-        function: function.name,
-        reason,
-        blame,
-    }
-}
-
-fn refused(
-    program: &Program,
-    function: Function,
-    code: Code,
-    reason: String,
-    blame: Blame,
-) -> BackendError {
-    BackendError::Refused {
-        plugin: Box::new(program.label.clone()),
-        function: function.name,
-        code,
-        reason,
-        blame,
-    }
-}
-
-fn timed_out(program: &Program, function: Function, seconds: u64) -> BackendError {
-    BackendError::OutOfTime {
-        plugin: program.label.clone(),
-        function: function.name,
-        seconds,
-    }
-}
-
-fn stopped(
-    program: &Program,
-    function: Function,
-    time: &Time,
-    stop: Stop,
-    invocation: &Invocation,
-) -> BackendError {
+fn stopped(callee: Callee<'_>, time: &Time, stop: Stop, invocation: &Invocation) -> BackendError {
     let last_words = invocation.log.close();
     match stop {
-        Stop::Failed(error) => {
-            fault::of(program, function, &error, last_words, &invocation.redactor)
-        }
+        Stop::Failed(error) => callee.failed(&error, last_words, &invocation.redactor),
         Stop::OutOfTime if invocation.waits_for_storage => {
             let reason = "the storage did not answer within the time of the call; look at the node and the pool";
-            host_failed(program, function, Code::DeadlineExceeded, reason.to_owned())
+            callee.host_failed(Code::DeadlineExceeded, reason.to_owned())
         }
-        Stop::OutOfTime => timed_out(program, function, time.seconds),
+        Stop::OutOfTime => callee.out_of_time(time.call.seconds()),
         Stop::Cancelled => BackendError::Cancelled,
     }
 }

@@ -124,11 +124,7 @@ fn made(config: &Config) -> Result<Engine, EngineError> {
 }
 
 fn pooled(size: PoolSize) -> Config {
-    let PoolSize {
-        instances,
-        memory_bytes,
-        table_elements,
-    } = size;
+    let instances = size.instances;
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(instances)
         .total_core_instances(instances.saturating_mul(CORE_INSTANCES))
@@ -138,8 +134,8 @@ fn pooled(size: PoolSize) -> Config {
         .max_memories_per_component(MEMORIES)
         .max_tables_per_component(TABLES)
         .max_core_instances_per_component(CORE_INSTANCES)
-        .max_memory_size(memory_bytes)
-        .table_elements(table_elements)
+        .max_memory_size(size.memory_bytes)
+        .table_elements(size.table_elements)
         .max_component_instance_size(INSTANCE_BYTES)
         .max_core_instance_size(INSTANCE_BYTES)
         .linear_memory_keep_resident(MEMORY_KEPT_BYTES)

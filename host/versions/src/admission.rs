@@ -2,20 +2,17 @@
 //!
 //! The bytes are read before, see [`crate::Sources`], which also does the first three steps.
 
-mod report;
-
-pub use report::{AdmissionReport, Step, TakenStep};
-
 use crate::imports::{check_imports, check_line, imports_pool, unused_grants};
 use crate::plugin_file;
 use crate::refusal::Refusal;
 use crate::services::{Kept, removed};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wasmount_core::backend::BackendError;
 use wasmount_core::call::Call;
 use wasmount_core::capabilities::{Hidden, check_features};
 use wasmount_core::document::{Grants, Wasi};
+use wasmount_core::named;
 use wasmount_core::rpc::Rpc;
 use wasmount_core::services::{Feature, ServiceSet};
 use wasmount_engine::{BackendParts, Candidate, Engine, LoadedComponent, PluginInfo, WasmBackend};
@@ -27,6 +24,88 @@ const ALIKE: f64 = 0.8;
 /// The request id in log lines of calls that no client made.
 const REQUEST_ID: &str = "admission";
 const NOT_READY: &str = "the plugin says that it is not ready yet";
+
+named! {
+    /// A step, in the order of admission, with its name for people and machines.
+    pub enum Step, as_str {
+        /// It was fetched, and is not too large.
+        Size = "size",
+        /// Its digest is the expected one.
+        Digest = "digest",
+        /// It has the required signatures.
+        Signature = "signature",
+        /// It is a component, and compiles.
+        Component = "component",
+        /// It uses this host's line of the contract.
+        ApiLine = "api line",
+        /// It imports nothing that the host lacks.
+        Imports = "imports",
+        /// It links, starts, and reports its identity.
+        TrialLoad = "trial load",
+        /// It offers what the running version offers.
+        Services = "services",
+        /// It accepts its settings.
+        Settings = "settings",
+        /// It answers whether it is ready.
+        Probe = "probe",
+    }
+}
+
+/// A step that was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakenStep {
+    /// Which.
+    pub step: Step,
+    /// A remark, or why the step rejected it.
+    pub outcome: Result<String, String>,
+    /// Time since the previous step, or since the report began.
+    pub took: Duration,
+}
+
+/// All steps that were taken; the last one may be a rejection.
+#[derive(Debug, Clone)]
+pub struct AdmissionReport {
+    steps: Vec<TakenStep>,
+    /// When the last step was taken.
+    since: Instant,
+}
+
+impl Default for AdmissionReport {
+    /// A report that begins now.
+    fn default() -> Self {
+        Self {
+            steps: Vec::new(),
+            since: Instant::now(),
+        }
+    }
+}
+
+impl AdmissionReport {
+    /// The steps.
+    pub fn steps(&self) -> &[TakenStep] {
+        &self.steps
+    }
+
+    /// Records the result of a step.
+    pub fn take<T, E: std::fmt::Display>(
+        &mut self,
+        step: Step,
+        attempted: Result<T, E>,
+        describe: impl FnOnce(&T) -> String,
+    ) -> Result<T, E> {
+        let outcome = match &attempted {
+            Ok(value) => Ok(describe(value)),
+            Err(error) => Err(error.to_string()),
+        };
+        let now = Instant::now();
+        self.steps.push(TakenStep {
+            step,
+            outcome,
+            took: now - std::mem::replace(&mut self.since, now),
+        });
+        attempted
+    }
+}
 
 /// What a component is checked against.
 pub struct Proof<'a> {
@@ -62,7 +141,10 @@ pub async fn run_admission(
     proof: Proof<'_>,
     report: &mut AdmissionReport,
 ) -> Result<Admitted, Refusal> {
-    let loaded = load(engine, wasm).await;
+    let loaded = match plugin_file::check_kind(&wasm) {
+        Ok(()) => engine.load(wasm).await.map_err(Refusal::from),
+        Err(refusal) => Err(refusal),
+    };
     let loaded = report.take(Step::Component, loaded, |component| {
         component.digest().to_owned()
     })?;
@@ -75,28 +157,21 @@ pub(crate) async fn prove_loaded(
     proof: Proof<'_>,
     report: &mut AdmissionReport,
 ) -> Result<Admitted, Refusal> {
-    let Proof {
-        wasi,
-        grants,
-        parts,
-        hidden,
-        kept,
-        admitted_before,
-    } = proof;
-    let component = component.with_wasi(wasi);
+    let (kept, admitted_before) = (proof.kept, proof.admitted_before);
+    let component = component.with_wasi(proof.wasi);
     let line = check_line(component.imports(), component.exports());
     let mut warnings = report.take(Step::ApiLine, line, |newer| newer.join("; "))?;
-    let imports = check_imports(component.imports(), wasi)
-        .map(|()| unused_grants(component.imports(), grants.pools.len()));
+    let imports = check_imports(component.imports(), proof.wasi)
+        .map(|()| unused_grants(component.imports(), proof.grants.pools.len()));
     warnings.extend(report.take(Step::Imports, imports, |unused| unused.join("; "))?);
 
-    let time = parts.limits.time;
+    let time = proof.parts.limits.time;
     let asked = call_at_admission(Rpc::GetPluginInfo, time);
-    let tried = try_load(&component, parts, &asked).await;
+    let tried = try_load(&component, proof.parts, &asked).await;
     let (candidate, info) =
         report.take(Step::TrialLoad, tried, |(it, _)| it.label().to_string())?;
     let offered = offer(&candidate, &info).and_then(|offer| {
-        let gone = kept.map(|kept| removed(kept, &offer, hidden));
+        let gone = kept.map(|kept| removed(kept, &offer, proof.hidden));
         if let Some(removed) = gone.filter(|gone| !gone.is_empty()) {
             return Err(Refusal::ServicesRemoved {
                 plugin: candidate.label().clone(),
@@ -139,11 +214,6 @@ pub(crate) async fn prove_loaded(
     })
 }
 
-async fn load(engine: &Arc<Engine>, wasm: Vec<u8>) -> Result<LoadedComponent, Refusal> {
-    plugin_file::check_kind(&wasm)?;
-    Ok(engine.load(wasm).await?)
-}
-
 async fn try_load(
     component: &LoadedComponent,
     parts: BackendParts,
@@ -158,15 +228,19 @@ async fn try_load(
 /// The services that it offers, if they do not contradict each other.
 fn offer(candidate: &Candidate, info: &PluginInfo) -> Result<ServiceSet, Refusal> {
     let plugin = candidate.label();
-    let features = known_features(&info.features).map_err(|unknown| Refusal::UnknownFeature {
-        plugin: plugin.clone(),
-        nearest: nearest_feature(&unknown),
-        feature: unknown,
+    let features = known_features(&info.features).map_err(|unknown| {
+        let nearest = nearest_feature(&unknown)
+            .map(|nearest| format!(", did you mean `{nearest}`?"))
+            .unwrap_or_default();
+        Refusal::Features(format!(
+            "{plugin} has the unknown feature `{unknown}`{nearest}; correct it, or use a newer host"
+        ))
     })?;
     let offer = ServiceSet::new(candidate.services(), features);
-    check_features(&offer).map_err(|source| Refusal::Features {
-        plugin: plugin.clone(),
-        source,
+    check_features(&offer).map_err(|error| {
+        Refusal::Features(format!(
+            "{plugin} contradicts itself: {error}; this is a fault of the plugin"
+        ))
     })?;
     Ok(offer)
 }

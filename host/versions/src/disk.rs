@@ -72,17 +72,12 @@ impl Disk {
     }
 
     /// Stores a component, if it is not there.
-    pub(crate) async fn keep(
-        self: &Arc<Self>,
-        digest: &str,
-        wasm: Arc<Vec<u8>>,
-    ) -> Result<(), Refusal> {
-        let disk = Arc::clone(self);
+    pub(crate) async fn keep(&self, digest: &str, wasm: Arc<Vec<u8>>) -> Result<(), Refusal> {
         blocking(self.component(digest), move |path| {
             // A file of this name was written completely, and its digest is checked when it is read.
             match path.exists() {
                 true => Ok(()),
-                false => disk.put(path, &wasm),
+                false => put(path, &wasm),
             }
         })
         .await
@@ -137,28 +132,23 @@ impl Disk {
     }
 
     /// Stores the rejected candidates.
-    pub(crate) async fn write_refusals(
-        self: &Arc<Self>,
-        refusals: &PastRefusals,
-    ) -> Result<(), Refusal> {
-        let (disk, text) = (Arc::clone(self), serde_json::to_vec_pretty(refusals));
+    pub(crate) async fn write_refusals(&self, refusals: &PastRefusals) -> Result<(), Refusal> {
+        let text = serde_json::to_vec_pretty(refusals);
         blocking(self.directory.join(REFUSALS), move |path| {
             let text = text.map_err(|error| failed("write", path)(error.into()))?;
-            disk.put(path, &text)
+            put(path, &text)
         })
         .await
     }
 
     /// A mark that distinguishes two sets of secrets and reveals nothing of their values without the key. The key is created when it is first needed.
     /// If it cannot be written to disk, it lasts as long as this process: after that the same secrets seem changed, once.
-    pub(crate) async fn mark(self: &Arc<Self>, secrets: &Secrets) -> String {
+    pub(crate) async fn mark(&self, secrets: &Secrets) -> String {
         if secrets.is_empty() {
             return String::new();
         }
-        let disk = Arc::clone(self);
         let key = self.key.get_or_init(async || {
-            let path = disk.directory.join(KEY);
-            let read = blocking(path, move |path| disk.read_or_make_key(path)).await;
+            let read = blocking(self.directory.join(KEY), read_or_make_key).await;
             read.unwrap_or_else(|error| {
                 tracing::warn!(%error, "changes of secrets while the host is stopped will not be detected");
                 Key::random()
@@ -167,48 +157,52 @@ impl Disk {
         key.await.mark(secrets)
     }
 
-    fn read_or_make_key(&self, path: &Path) -> Result<Key, Refusal> {
-        if let Some(bytes) = read_if_there(path)? {
-            match <[u8; KEY_BYTES]>::try_from(bytes.as_slice()) {
-                Ok(bytes) => return Ok(Key::from(bytes)),
-                Err(_) => {
-                    tracing::warn!(path = %path.display(), "the key is truncated: generating a new one");
-                }
-            }
-        }
-        let key = Key::random();
-        self.put(path, key.bytes())?;
-        Ok(key)
-    }
-
     fn component(&self, digest: &str) -> PathBuf {
         // A digest made by this host: `sha256:` and digits.
         let digits = digest.rsplit(':').next().unwrap_or(digest);
         self.directory.join(format!("{digits}.{COMPONENT}"))
     }
+}
 
-    fn put(&self, path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
-        let mut aside = path.as_os_str().to_owned();
-        aside.push(format!(".{UNFINISHED}"));
-        let aside = PathBuf::from(aside);
-        let written = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(FILE_MODE)
-            .open(&aside)
-            .and_then(|mut file| {
-                file.write_all(bytes)?;
-                file.sync_all()
-            })
-            .and_then(|()| fs::rename(&aside, path))
-            .and_then(|()| File::open(&self.directory)?.sync_all());
-        if written.is_err() {
-            // An incomplete file is useless and takes space on a full disk.
-            let _ = fs::remove_file(&aside);
+fn read_or_make_key(path: &Path) -> Result<Key, Refusal> {
+    if let Some(bytes) = read_if_there(path)? {
+        match <[u8; KEY_BYTES]>::try_from(bytes.as_slice()) {
+            Ok(bytes) => return Ok(Key(bytes)),
+            Err(_) => {
+                tracing::warn!(path = %path.display(), "the key is truncated: generating a new one");
+            }
         }
-        written.map_err(failed("write", path))
     }
+    let key = Key::random();
+    put(path, &key.0)?;
+    Ok(key)
+}
+
+/// Writes a file aside, syncs and renames it.
+fn put(path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(format!(".{UNFINISHED}"));
+    let aside = PathBuf::from(aside);
+    let written = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(FILE_MODE)
+        .open(&aside)
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        })
+        .and_then(|()| fs::rename(&aside, path))
+        .and_then(|()| {
+            path.parent()
+                .map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+        });
+    if written.is_err() {
+        // An incomplete file is useless and takes space on a full disk.
+        let _ = fs::remove_file(&aside);
+    }
+    written.map_err(failed("write", path))
 }
 
 fn open_blocking(directory: &Path, slots: &mut Slots) -> Result<History, Refusal> {

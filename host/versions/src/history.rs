@@ -3,11 +3,9 @@
 //! It holds documents and no secrets.
 
 mod holds;
-mod identity;
-
-pub(crate) use identity::{CandidateKey, Identity, desired_digest, settings_digest};
 
 use crate::desired::{Desired, Origin, RollbackRequest};
+use crate::plugin_file::digest_of;
 use crate::record::{Drained, Hold, VersionRecord, VersionState};
 use crate::refusal::Refusal;
 use crate::services::Kept;
@@ -15,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::sync::Arc;
 use std::time::SystemTime;
 use wasmount_core::capabilities::Profile;
-use wasmount_core::document::{PluginPlace, PluginSource};
+use wasmount_core::document::{PluginPlace, PluginSource, StorageBackend};
 use wasmount_core::services::{Feature, Service, ServiceSet};
 
 /// The version of the stored form. A host that finds another one starts with an empty history, and logs it.
@@ -61,6 +59,15 @@ struct Snapshot {
     features: Vec<String>,
 }
 
+/// What distinguishes two versions. Where the component is, who signed it, and the `versions` settings of the document do not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CandidateKey {
+    pub(crate) digest: String,
+    pub(crate) settings_digest: String,
+    /// A keyed mark of the secrets (`secrets_mark`), never a digest without a key.
+    pub(crate) secrets: String,
+}
+
 /// A version that will serve for the first time.
 #[derive(Debug, Clone)]
 pub(crate) struct NewVersion {
@@ -96,16 +103,15 @@ impl Default for History {
 }
 
 impl Entry {
-    pub(crate) fn identity(&self) -> Identity {
-        Identity {
-            digest: self.record.digest.clone(),
-            settings_digest: self.record.settings_digest.clone(),
-        }
+    /// Whether it is this version, whatever its secrets.
+    fn is_version(&self, candidate: &CandidateKey) -> bool {
+        self.record.digest == candidate.digest
+            && self.record.settings_digest == candidate.settings_digest
     }
 
     /// Whether it is this version with these secrets.
     pub(crate) fn is(&self, candidate: &CandidateKey) -> bool {
-        self.identity() == candidate.identity && self.secrets.as_ref() == Some(&candidate.secrets)
+        self.is_version(candidate) && self.secrets.as_ref() == Some(&candidate.secrets)
     }
 
     pub(crate) fn known(&self) -> Known {
@@ -217,39 +223,28 @@ impl History {
 
     /// A new version serves, and any hold ends. `proven`: the version before served well so far.
     pub(crate) fn admit(&mut self, version: NewVersion, proven: bool, now: SystemTime) -> u64 {
-        let NewVersion {
-            key: CandidateKey { identity, secrets },
-            plugin,
-            plugin_version,
-            known,
-            desired,
-            offer,
-        } = version;
+        let (key, known) = (version.key, version.known);
         let number = self.next_number;
         self.next_number += 1;
         if let Some(before) = self.current_mut() {
-            before.proven |= proven;
-            before.end(
+            before.record.proven |= proven;
+            before.record.end(
                 VersionState::Replaced,
                 format!("version {number} came"),
                 now,
             );
         }
-        let services = offer.services().map(|it| it.interface().to_owned());
-        let features = offer.features().map(|it| it.word().to_owned());
-        let Identity {
-            digest,
-            settings_digest,
-        } = identity;
+        let services = version.offer.services().map(|it| it.interface().to_owned());
+        let features = version.offer.features().map(|it| it.word().to_owned());
         self.entries.push(Arc::new(Entry {
             record: VersionRecord {
                 number,
-                digest,
-                plugin,
-                plugin_version,
+                digest: key.digest,
+                plugin: version.plugin,
+                plugin_version: version.plugin_version,
                 origin: known.origin,
                 signed_by: known.signed_by,
-                settings_digest,
+                settings_digest: key.settings_digest,
                 began: now,
                 ended: None,
                 why_ended: None,
@@ -258,11 +253,11 @@ impl History {
                 is_kept: true,
             },
             kept: Some(Snapshot {
-                desired,
+                desired: version.desired,
                 services: services.collect(),
                 features: features.collect(),
             }),
-            secrets: Some(secrets),
+            secrets: Some(key.secrets),
         }));
         self.current = Some(number);
         self.held = None;
@@ -274,10 +269,11 @@ impl History {
         let Hold { number, reason, .. } = hold.clone();
         if let Some(left) = self.current_mut() {
             let why = format!("went back to version {number}: {reason}");
-            left.end(VersionState::RolledBack { reason }, why, now);
+            left.record
+                .end(VersionState::RolledBack { reason }, why, now);
         }
         self.current = Some(number);
-        if let Some(entry) = self.current_entry() {
+        if let Some(entry) = self.current_mut() {
             entry.secrets = Some(secrets);
             let back = &mut entry.record;
             back.began = now;
@@ -290,15 +286,13 @@ impl History {
 
     /// Marks the current version as proven. Returns whether that is new.
     pub(crate) fn mark_proven(&mut self) -> bool {
-        match self.current_mut() {
-            Some(record) => !std::mem::replace(&mut record.proven, true),
-            None => false,
-        }
+        let current = self.current_mut();
+        current.is_some_and(|entry| !std::mem::replace(&mut entry.record.proven, true))
     }
 
     /// The same version is desired by another document: updates its document, origin and signers.
     pub(crate) fn reword(&mut self, desired: Desired, known: Known) {
-        if let Some(entry) = self.current_entry() {
+        if let Some(entry) = self.current_mut() {
             entry.record.origin = known.origin;
             entry.record.signed_by = known.signed_by;
             if let Some(kept) = &mut entry.kept {
@@ -344,15 +338,11 @@ impl History {
             .ok_or(Refusal::NothingToGoBackTo)
     }
 
-    fn current_entry(&mut self) -> Option<&mut Entry> {
+    fn current_mut(&mut self) -> Option<&mut Entry> {
         let number = self.current?;
         let mut entries = self.entries.iter_mut();
         let entry = entries.find(|entry| entry.record.number == number);
         entry.map(Arc::make_mut)
-    }
-
-    fn current_mut(&mut self) -> Option<&mut VersionRecord> {
-        self.current_entry().map(|entry| &mut entry.record)
     }
 }
 
@@ -371,6 +361,36 @@ impl VersionRecord {
         self.ended = Some(now);
         self.why_ended = Some(why);
     }
+}
+
+/// `sha256:..` of what a document says besides the component.
+pub(crate) fn settings_digest(document: &StorageBackend) -> String {
+    let StorageBackend {
+        settings,
+        secrets,
+        grants,
+        limits,
+        hidden,
+        csi_driver,
+        plugin: PluginSource { wasi, .. },
+        ..
+    } = document;
+    let parts = (settings, secrets, grants, limits, hidden, csi_driver, wasi);
+    // It fails only for maps whose keys are not strings; there is none. Then every version would be a new one, which is the safe side.
+    let bytes = serde_json::to_vec(&parts).unwrap_or_default();
+    digest_of(&bytes)
+}
+
+/// The digest of the version that a document desires: its `versions` settings and its signers do not change it.
+pub(crate) fn desired_digest(desired: &Desired) -> String {
+    let StorageBackend {
+        plugin: PluginSource { place, digest, .. },
+        ..
+    } = &desired.document;
+    let parts = (place, digest, settings_digest(&desired.document));
+    // It fails only for maps whose keys are not strings; there is none. Then a hold would stay, which is the safe side.
+    let bytes = serde_json::to_vec(&parts).unwrap_or_default();
+    digest_of(&bytes)
 }
 
 #[cfg(test)]

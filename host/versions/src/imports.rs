@@ -15,10 +15,8 @@ pub(crate) fn check_line(imports: &[String], exports: &[String]) -> Result<Vec<S
         if let Some((_, version)) = of_contract(name)
             && !is_of_line(version, CONTRACT_LINE)
         {
-            return Err(Refusal::OtherLine {
-                found: name.clone(),
-                line: CONTRACT_LINE,
-            });
+            let found = name.clone();
+            return Err(Refusal::OtherLine { found });
         }
     }
     let unknown = exports

@@ -33,4 +33,4 @@ pub use record::{Drained, HeldBy, Hold, VersionRecord, VersionState};
 pub use refusal::{Patience, Refusal, RefusalKind};
 pub use refused::PastRefusal;
 pub use services::Kept;
-pub use status::{DrainOutcome, Outcome, ReconcilerStatus, RefusedVersion, VersionEvent};
+pub use status::{Outcome, ReconcilerStatus, RefusedVersion, VersionEvent};

@@ -1,6 +1,6 @@
 //! Migrates records from one version to another: the writes, and what is needed to undo them.
 //!
-//! Marks of migrations are in the host's own keyspace, so that they are written in one transaction with the records.
+//! Marks of migrations and other notes are in the host's own keyspace, so that they are written in one transaction with the records.
 
 mod content;
 mod notes;
@@ -37,7 +37,10 @@ pub(crate) type Changes = BTreeMap<String, Option<Vec<u8>>>;
 /// The records of a backend.
 pub(crate) struct Records {
     state: Arc<dyn StateStore>,
-    driver: DriverName,
+    /// The keyspace of the host, for its own notes.
+    own: Keyspace,
+    /// The keyspace of the backend.
+    backends: Keyspace,
 }
 
 /// A migration that the version before cannot read.
@@ -60,9 +63,14 @@ struct Form {
 
 impl Records {
     pub(crate) fn of(state: &Arc<dyn StateStore>, driver: &DriverName) -> Self {
+        let keyspace = |owner| Keyspace {
+            driver: driver.clone(),
+            owner,
+        };
         Self {
             state: Arc::clone(state),
-            driver: driver.clone(),
+            own: keyspace(KeyspaceOwner::Host),
+            backends: keyspace(KeyspaceOwner::Backend),
         }
     }
 
@@ -85,7 +93,7 @@ impl Records {
         let mut after = None;
         loop {
             let after_key = after.as_deref();
-            let page = self.page(&self.backends(), "", after_key).await?;
+            let page = self.page(&self.backends, "", after_key).await?;
             let is_last = page.is_empty();
             after = page.last().map(|entry| entry.key.clone());
             for entry in page {
@@ -118,14 +126,14 @@ impl Records {
             let writes = self.writes(changes).collect();
             return self.state.apply(writes).await.map_err(unwritten);
         }
-        let space = self.backends();
+        let space = &self.backends;
         for (key, value) in changes {
             if !may() {
                 return Err(Refusal::NotElected);
             }
             let written = match value {
-                Some(value) => self.state.put(&space, &key, value, Expect::Any).await,
-                None => self.state.remove(&space, &key, Expect::Any).await,
+                Some(value) => self.state.put(space, &key, value, Expect::Any).await,
+                None => self.state.remove(space, &key, Expect::Any).await,
             };
             written.map_err(unwritten)?;
         }
@@ -151,11 +159,10 @@ impl Records {
             fingerprint: after.fingerprint,
             changed: changes.len(),
         };
-        let space = self.backends();
         let mut writes = vec![self.mark_form(number)?];
         writes.push(self.own_write(mark_key(number), Some(written(&mark)?)));
         for (index, key) in changes.keys().enumerate() {
-            let there = self.state.get(&space, key).await.map_err(unread)?;
+            let there = self.state.get(&self.backends, key).await.map_err(unread)?;
             let (name, value) = replaced_keys(number, index);
             writes.push(self.own_write(name, Some(key.clone().into_bytes())));
             if let Some(there) = there {
@@ -182,7 +189,7 @@ impl Records {
             let key = String::from_utf8(name).map_err(|_| damaged())?;
             let value = self.own_value(&value_key).await?;
             writes.push(StateWrite {
-                space: self.backends(),
+                space: self.backends.clone(),
                 key,
                 value,
             });
@@ -211,7 +218,7 @@ impl Records {
     }
 
     async fn content(&self, changes: &Changes) -> Result<Content, Refusal> {
-        let read = content(self.state.as_ref(), &self.backends(), changes).await;
+        let read = content(self.state.as_ref(), &self.backends, changes).await;
         read.map_err(unread)
     }
 
@@ -226,7 +233,7 @@ impl Records {
     }
 
     fn writes(&self, changes: Changes) -> impl Iterator<Item = StateWrite> + use<> {
-        let space = self.backends();
+        let space = self.backends.clone();
         changes.into_iter().map(move |(key, value)| StateWrite {
             space: space.clone(),
             key,
@@ -241,23 +248,9 @@ impl Records {
 
     fn own_write(&self, key: String, value: Option<Vec<u8>>) -> StateWrite {
         StateWrite {
-            space: self.own(),
+            space: self.own.clone(),
             key,
             value,
-        }
-    }
-
-    fn own(&self) -> Keyspace {
-        Keyspace {
-            driver: self.driver.clone(),
-            owner: KeyspaceOwner::Host,
-        }
-    }
-
-    fn backends(&self) -> Keyspace {
-        Keyspace {
-            driver: self.driver.clone(),
-            owner: KeyspaceOwner::Backend,
         }
     }
 }
@@ -279,9 +272,7 @@ async fn ask(
 ) -> Result<(), Refusal> {
     let call = call_at_admission(Rpc::GetPluginInfo, time);
     let answer = backend.migrate(&call, from_version, page).await;
-    let answer = answer.map_err(|error| Refusal::Migration {
-        reason: error.to_string(),
-    })?;
+    let answer = answer.map_err(|error| Refusal::Migration(error.to_string()))?;
     for change in answer {
         match change {
             StateChange::Put { key, value } => changes.insert(key, Some(value)),
@@ -295,12 +286,10 @@ fn within(after: &Content, most_bytes: u64) -> Result<(), Refusal> {
     if after.bytes <= most_bytes {
         return Ok(());
     }
-    Err(Refusal::Migration {
-        reason: format!(
-            "they would take {} bytes, and limits.stateBytes is {most_bytes}: raise it in the backend document",
-            after.bytes
-        ),
-    })
+    Err(Refusal::Migration(format!(
+        "they would take {} bytes, and limits.stateBytes is {most_bytes}: raise it in the backend document",
+        after.bytes
+    )))
 }
 
 fn mark_key(number: u64) -> String {
@@ -314,21 +303,15 @@ fn replaced_keys(number: u64, index: usize) -> (String, String) {
 }
 
 fn unread(error: StateError) -> Refusal {
-    Refusal::Migration {
-        reason: format!("the state store could not read them: {error}"),
-    }
+    Refusal::Migration(format!("the state store could not read them: {error}"))
 }
 
 fn unwritten(error: StateError) -> Refusal {
-    Refusal::Migration {
-        reason: format!("the state store could not write them: {error}"),
-    }
+    Refusal::Migration(format!("the state store could not write them: {error}"))
 }
 
 fn damaged() -> Refusal {
-    Refusal::Migration {
-        reason: "what the host noted of an earlier migration cannot be read".to_owned(),
-    }
+    Refusal::Migration("what the host noted of an earlier migration cannot be read".to_owned())
 }
 
 fn parsed<T: DeserializeOwned>(value: &[u8]) -> Result<T, Refusal> {

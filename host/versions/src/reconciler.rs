@@ -14,7 +14,7 @@ use crate::history::History;
 use crate::record::VersionRecord;
 use crate::refusal::Refusal;
 use crate::refused::PastRefusal;
-use crate::status::{DrainOutcome, Outcome, ReconcilerStatus, VersionEvent};
+use crate::status::{Outcome, ReconcilerStatus, VersionEvent};
 use futures::future::BoxFuture;
 use reconcile::ReconcileLoop;
 use state::{Command, DesiredRevision, Reply};
@@ -110,7 +110,7 @@ impl VersionReconciler {
         let (commands, received) = mpsc::channel(COMMANDS);
         let shared = Arc::new(Shared {
             desired: watch::Sender::new(DesiredRevision { desired, number: 1 }),
-            status: watch::Sender::new(ReconcilerStatus::loading()),
+            status: watch::Sender::default(),
             history: watch::Sender::default(),
             refusals: watch::Sender::default(),
             draining: Mutex::default(),
@@ -155,26 +155,20 @@ impl VersionReconciler {
         self.ask(|reply| Command::Rollback(request, reply)).await
     }
 
-    /// Changes nothing without a command from now on, across restarts; a failing version is still rolled back.
-    pub async fn pause(&self) -> Result<(), Refusal> {
-        self.ask(|reply| Command::Pause(true, reply)).await
+    /// True: changes nothing without a command from now on, across restarts; a failing version is still rolled back. False: follows the document
+    /// again.
+    pub async fn set_paused(&self, paused: bool) -> Result<(), Refusal> {
+        self.ask(|reply| Command::Pause(paused, reply)).await
     }
 
-    /// Follows the document again.
-    pub async fn resume(&self) -> Result<(), Refusal> {
-        self.ask(|reply| Command::Pause(false, reply)).await
-    }
-
-    /// Rejects new work from now on, across restarts, until [`VersionReconciler::undrain`], and waits at most `patience` for running calls to end. If
-    /// that cannot be written to disk, work is accepted as before.
-    pub async fn drain(&self, reason: String, patience: Duration) -> Result<DrainOutcome, Refusal> {
+    /// Rejects new work from now on, across restarts, until [`VersionReconciler::undrain`], and waits at most `patience` for running calls to end. Returns
+    /// how many still run. If that cannot be written to disk, work is accepted as before.
+    pub async fn drain(&self, reason: String, patience: Duration) -> Result<usize, Refusal> {
         self.ask(|reply| Command::Drain(Some(reason), reply))
             .await?;
         // Calls that still run then are reported.
         let _ = timeout(patience, self.driver.idle()).await;
-        Ok(DrainOutcome {
-            calls: self.driver.calls_in_flight(),
-        })
+        Ok(self.driver.calls_in_flight())
     }
 
     /// Accepts work again.
@@ -219,13 +213,6 @@ impl VersionReconciler {
     /// Candidates that were rejected, the newest first.
     pub fn refusals(&self) -> Vec<PastRefusal> {
         self.shared.refusals.borrow().clone()
-    }
-
-    /// Digests of components that this backend may need at any moment: compiled code of others may be removed.
-    pub fn kept_digests(&self) -> Vec<String> {
-        let history = self.history();
-        let kept = history.iter().filter(|record| record.is_kept);
-        kept.map(|record| record.digest.clone()).collect()
     }
 
     /// Stops changing anything. The running version continues.

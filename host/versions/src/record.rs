@@ -87,10 +87,3 @@ pub enum HeldBy {
         failed: u64,
     },
 }
-
-impl VersionRecord {
-    /// Whether it serves.
-    pub fn is_serving(&self) -> bool {
-        self.state == VersionState::Serving
-    }
-}

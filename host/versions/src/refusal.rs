@@ -1,14 +1,10 @@
-//! Why a plugin is rejected, each with what to do about it.
-
-mod kind;
-
-pub use kind::{Patience, RefusalKind};
+//! Why a plugin is rejected, each with what to do about it; the kinds of rejections for machines, and whether trying again may succeed.
 
 use std::io;
 use std::path::PathBuf;
 use wasmount_core::backend::{BackendError, PluginLabel};
-use wasmount_core::capabilities::FeatureWithoutExport;
-use wasmount_engine::EngineError;
+use wasmount_core::named;
+use wasmount_engine::{CONTRACT_LINE, EngineError};
 
 /// A plugin that was not admitted. The version that served before continues.
 #[derive(Debug, thiserror::Error)]
@@ -37,9 +33,6 @@ pub enum Refusal {
         /// The limit in bytes.
         limit: u64,
     },
-    /// The digest of the document is not one.
-    #[error("plugin.digest is not `sha256:` and 64 hexadecimal digits")]
-    BadDigest,
     /// Its digest is not the document's.
     #[error(
         "the plugin has the digest {found}, the document wants {wanted}; fetch the right file, or correct plugin.digest"
@@ -65,13 +58,11 @@ pub enum Refusal {
     Engine(#[from] EngineError),
     /// Built for another line of the contract.
     #[error(
-        "the plugin speaks {found} and this host the line {line}; use a plugin built for it, or another version of the host"
+        "the plugin speaks {found} and this host the line {CONTRACT_LINE}; use a plugin built for it, or another version of the host"
     )]
     OtherLine {
         /// The first name of another line.
         found: String,
-        /// This host's.
-        line: &'static str,
     },
     /// It imports what no plugin may have.
     #[error("the plugin imports what this host does not offer: {imports}; {hint}")]
@@ -84,24 +75,9 @@ pub enum Refusal {
     /// It trapped or failed while it was asked for its identity.
     #[error("the plugin cannot say who it is: {0}; this is a fault of the plugin")]
     Identity(#[source] BackendError),
-    /// A feature that this host does not know.
-    #[error("{plugin} has the unknown feature `{feature}`{}; correct it, or use a newer host", nearest.map(|nearest| format!(", did you mean `{nearest}`?")).unwrap_or_default())]
-    UnknownFeature {
-        /// Which plugin.
-        plugin: PluginLabel,
-        /// The feature as the plugin spells it.
-        feature: String,
-        /// The known feature that is most similar.
-        nearest: Option<&'static str>,
-    },
-    /// A feature without the service that it belongs to.
-    #[error("{plugin} contradicts itself: {source}; this is a fault of the plugin")]
-    Features {
-        /// Which plugin.
-        plugin: PluginLabel,
-        /// What does not fit.
-        source: FeatureWithoutExport,
-    },
+    /// A feature that this host does not know, or without the service that it belongs to.
+    #[error("{0}")]
+    Features(String),
     /// The plugin does not accept its settings.
     #[error(
         "the plugin does not accept its settings: {0}; correct `settings`, `secrets` or `grants` of the backend document"
@@ -121,17 +97,11 @@ pub enum Refusal {
         passes: bool,
     },
     /// Not signed as the document requires.
-    #[error("the signatures of the plugin do not suffice: {reason}")]
-    Signature {
-        /// What is missing, and what to do.
-        reason: String,
-    },
-    /// A secret of the document could not be read.
-    #[error("{reason}")]
-    Secret {
-        /// Which, why, and what to do; never a value.
-        reason: String,
-    },
+    #[error("the signatures of the plugin do not suffice: {0}")]
+    Signature(String),
+    /// A secret of the document could not be read: which, why, and what to do; never a value.
+    #[error("{0}")]
+    Secret(String),
     /// Capabilities that sidecars know of would be removed: sidecars ask once, when they start.
     #[error(
         "{plugin} does not offer what the running version does: {}; build it with them, or swap with --allow-service-change and restart the sidecars",
@@ -154,22 +124,16 @@ pub enum Refusal {
         running: String,
     },
     /// The records of the version before cannot be migrated to this one.
-    #[error("the records of the version before cannot be taken over: {reason}")]
-    Migration {
-        /// Why, and what to do.
-        reason: String,
-    },
+    #[error("the records of the version before cannot be taken over: {0}")]
+    Migration(String),
     /// Several hosts share the records, and another one is elected.
     #[error(
         "the records must be changed for this version, which the elected controller does: once it has, this version serves here too"
     )]
     NotElected,
     /// The mounter does not accept the grants.
-    #[error("the grants of the document cannot be put to use: {reason}")]
-    Grants {
-        /// Why.
-        reason: String,
-    },
+    #[error("the grants of the document cannot be put to use: {0}")]
+    Grants(String),
     /// The host cannot write to disk which version serves, so it activates none that a restart would not find.
     #[error("could not {operation} {path}: {source}; mend the disk of the data directory")]
     Disk {
@@ -229,13 +193,124 @@ pub enum Refusal {
     Stopped,
 }
 
+named! {
+    /// The kind of a rejection, in the order of admission, with its name for machines, such as the label of a metric.
+    pub enum RefusalKind, as_str {
+        /// The component could not be fetched.
+        Source = "source",
+        /// A secret could not be read.
+        Secret = "secret",
+        /// Too large.
+        Size = "size",
+        /// The digest is not the document's.
+        Digest = "digest",
+        /// A required signature is missing.
+        Signature = "signature",
+        /// Not a component.
+        NotAComponent = "not_a_component",
+        /// It does not compile.
+        Compile = "compile",
+        /// Another line of the contract.
+        ApiLine = "api_line",
+        /// It imports what the host lacks.
+        Imports = "imports",
+        /// It does not link, start, or report its identity.
+        TrialLoad = "trial_load",
+        /// Its features contradict its services.
+        Features = "features",
+        /// It lacks what the running version offers.
+        Services = "services",
+        /// Its limits are higher than this host's.
+        Limits = "limits",
+        /// It does not accept its settings.
+        Settings = "settings",
+        /// It cannot say whether it is ready.
+        Probe = "probe",
+        /// Records of the version before cannot be migrated.
+        Migration = "migration",
+        /// Its grants cannot be applied.
+        Grants = "grants",
+        /// The host's files cannot be written.
+        Disk = "disk",
+        /// There is no such version to roll back to.
+        History = "history",
+        /// Another request was done first.
+        Overtaken = "overtaken",
+    }
+}
+
+/// Whether trying again may succeed with nothing changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// Yes: what is missing may appear.
+    AsLongAsItTakes,
+    /// A few times: it may have been an accident.
+    AFewTimes,
+    /// No: it would be rejected again.
+    None,
+}
+
 impl Refusal {
-    pub(crate) fn rewriting_without_transaction() -> Self {
-        Self::Migration {
-            reason: "this version rewrites them, which takes a transaction, and the records of this host are objects of Kubernetes; use a version that \
-                     only adds to them, or keep the records on one host"
-                .to_owned(),
+    /// What kind it is.
+    pub fn kind(&self) -> RefusalKind {
+        self.class().0
+    }
+
+    /// Whether trying again may succeed.
+    pub fn patience(&self) -> Patience {
+        self.class().1
+    }
+
+    /// A file that is being written looks like one that is not a component, so a rejection of the bytes is never final; the same bytes are not tried
+    /// twice.
+    fn class(&self) -> (RefusalKind, Patience) {
+        use Patience::{AFewTimes, AsLongAsItTakes};
+        use RefusalKind as Kind;
+        match self {
+            Refusal::Source { passes: false, .. } => (Kind::Source, Patience::None),
+            Refusal::Unreadable { .. } | Refusal::NotAFile { .. } | Refusal::Source { .. } => {
+                (Kind::Source, AsLongAsItTakes)
+            }
+            Refusal::Secret(_) => (Kind::Secret, AsLongAsItTakes),
+            Refusal::TooLarge { .. } => (Kind::Size, Patience::None),
+            Refusal::OtherDigest { .. } => (Kind::Digest, AsLongAsItTakes),
+            Refusal::Signature(_) => (Kind::Signature, AsLongAsItTakes),
+            Refusal::CoreModule | Refusal::NotWasm => (Kind::NotAComponent, AsLongAsItTakes),
+            Refusal::Engine(error) => match error {
+                EngineError::Compile(_) => (Kind::Compile, Patience::None),
+                EngineError::Lost => (Kind::Compile, AFewTimes),
+                // All compile slots of the engine, or the memory of the machine, may have been in use.
+                EngineError::NotCompiled(_) => (Kind::Compile, AsLongAsItTakes),
+                EngineError::Instantiate(_) => (Kind::TrialLoad, AsLongAsItTakes),
+                EngineError::LimitTooHigh { .. } => (Kind::Limits, Patience::None),
+                _ => (Kind::TrialLoad, Patience::None),
+            },
+            Refusal::OtherLine { .. } => (Kind::ApiLine, Patience::None),
+            Refusal::UnknownImports { .. } => (Kind::Imports, Patience::None),
+            Refusal::Identity(_) => (Kind::TrialLoad, Patience::None),
+            Refusal::Features(_) => (Kind::Features, Patience::None),
+            Refusal::OtherPlugin { .. } | Refusal::ServicesRemoved { .. } => {
+                (Kind::Services, Patience::None)
+            }
+            Refusal::Settings(_) => (Kind::Settings, Patience::None),
+            Refusal::Probe(_) => (Kind::Probe, AsLongAsItTakes),
+            Refusal::Migration(_) => (Kind::Migration, AFewTimes),
+            Refusal::NotElected => (Kind::Migration, AsLongAsItTakes),
+            Refusal::Grants(_) => (Kind::Grants, AsLongAsItTakes),
+            Refusal::Disk { .. } => (Kind::Disk, AsLongAsItTakes),
+            Refusal::NotKept { .. }
+            | Refusal::NothingToGoBackTo
+            | Refusal::Serves { .. }
+            | Refusal::Written { .. } => (Kind::History, Patience::None),
+            Refusal::OtherServes { .. } | Refusal::Stopped => (Kind::Overtaken, Patience::None),
+            Refusal::Overtaken => (Kind::Overtaken, AsLongAsItTakes),
         }
+    }
+
+    pub(crate) fn rewriting_without_transaction() -> Self {
+        let reason = "this version rewrites them, which takes a transaction, and the records of this host are objects of Kubernetes; use a version that \
+                      only adds to them, or keep the records on one host";
+        Self::Migration(reason.to_owned())
     }
 }
 
@@ -257,4 +332,54 @@ fn to_do(error: &EngineError) -> &'static str {
 fn list(numbers: &[u64]) -> String {
     let words: Vec<String> = numbers.iter().map(u64::to_string).collect();
     words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_kind_has_a_word_of_its_own() {
+        let words: BTreeSet<_> = RefusalKind::ALL.iter().map(|kind| kind.as_str()).collect();
+        assert_eq!(words.len(), RefusalKind::ALL.len());
+    }
+
+    #[test]
+    fn what_may_come_is_waited_for_and_what_was_judged_is_not() {
+        for (refusal, kind, patience) in [
+            (
+                Refusal::NotWasm,
+                "not_a_component",
+                Patience::AsLongAsItTakes,
+            ),
+            (Refusal::TooLarge { limit: 1 }, "size", Patience::None),
+            (
+                Refusal::Engine(EngineError::Compile("x".to_owned())),
+                "compile",
+                Patience::None,
+            ),
+            (
+                Refusal::Engine(EngineError::NotCompiled("x".to_owned())),
+                "compile",
+                Patience::AsLongAsItTakes,
+            ),
+            (
+                Refusal::Engine(EngineError::Lost),
+                "compile",
+                Patience::AFewTimes,
+            ),
+            (
+                Refusal::Engine(EngineError::NoIdentity),
+                "trial_load",
+                Patience::None,
+            ),
+            (Refusal::NothingToGoBackTo, "history", Patience::None),
+        ] {
+            assert_eq!(
+                (refusal.kind().as_str(), refusal.patience()),
+                (kind, patience)
+            );
+        }
+    }
 }

@@ -38,20 +38,13 @@ pub(crate) struct PastRefusals {
 impl PastRefusals {
     /// Adds a rejection; a repeated one is counted.
     pub(crate) fn note(&mut self, refused: RefusedVersion, origin: String) {
-        let RefusedVersion {
-            by_document: _,
-            digest,
-            kind,
-            reason,
-            at,
-        } = refused;
         let mut next = PastRefusal {
-            digest,
+            digest: refused.digest,
             origin,
-            kind: kind.as_str().to_owned(),
-            reason: first_line(&reason),
-            first: at,
-            last: at,
+            kind: refused.kind.as_str().to_owned(),
+            reason: first_line(&refused.reason),
+            first: refused.at,
+            last: refused.at,
             times: 1,
         };
         if let Some(index) = self.all.iter().position(|it| it.is_same(&next)) {

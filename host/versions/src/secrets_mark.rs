@@ -12,17 +12,11 @@ pub(crate) const KEY_BYTES: usize = 32;
 
 /// A key. Its `Debug` shows nothing of it.
 #[derive(Clone)]
-pub(crate) struct Key([u8; KEY_BYTES]);
+pub(crate) struct Key(pub(crate) [u8; KEY_BYTES]);
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a key")
-    }
-}
-
-impl From<[u8; KEY_BYTES]> for Key {
-    fn from(bytes: [u8; KEY_BYTES]) -> Self {
-        Self(bytes)
     }
 }
 
@@ -37,10 +31,6 @@ impl Key {
             );
         }
         Self(bytes)
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
     }
 
     /// The mark is the same for the same names and values, in any order.

@@ -5,8 +5,8 @@ use crate::refusal::RefusalKind;
 use std::time::{Duration, SystemTime};
 use wasmount_core::status::{Draining, Phase};
 
-/// The state of a backend.
-#[derive(Debug, Clone, PartialEq)]
+/// The state of a backend; the default is that of a reconciler that has just started.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReconcilerStatus {
     /// Its phase.
     pub phase: Phase,
@@ -64,13 +64,6 @@ pub struct Outcome {
     pub writing: Duration,
 }
 
-/// The result of a drain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DrainOutcome {
-    /// Calls that still run.
-    pub calls: usize,
-}
-
 /// An event, for logs and Kubernetes events.
 #[derive(Debug, Clone, PartialEq)]
 pub enum VersionEvent {
@@ -98,22 +91,4 @@ pub enum VersionEvent {
     },
     /// Calls of a version that was replaced do not end.
     StillDraining(Draining),
-}
-
-impl ReconcilerStatus {
-    /// The status of a reconciler that has just started.
-    pub(crate) fn loading() -> Self {
-        Self {
-            phase: Phase::Loading,
-            current: None,
-            warnings: Vec::new(),
-            refused: None,
-            draining: Vec::new(),
-            held: None,
-            paused: false,
-            drained: None,
-            wanted: 0,
-            settled: 0,
-        }
-    }
 }

@@ -24,15 +24,6 @@ pub(crate) struct Trial {
     ends: Instant,
 }
 
-/// The result of a window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It served well.
-    Proven,
-    /// Not decided yet.
-    Open,
-}
-
 impl Trial {
     pub(crate) fn new(policy: &VersionPolicy, began: Instant) -> Self {
         Self {
@@ -69,18 +60,14 @@ impl Trial {
         self.ends
     }
 
-    /// Checks the window. `answered`: all calls that it has answered well.
-    pub(crate) fn look(&mut self, now: Instant, answered: u64) -> Verdict {
+    /// Checks the window: whether the version is proven. `answered`: all calls that it has answered well.
+    pub(crate) fn is_proven(&mut self, now: Instant, answered: u64) -> bool {
         if now < self.ends {
-            return Verdict::Open;
+            return false;
         }
         self.ends = now + self.window;
         self.forget_before(now);
-        if answered > 0 && (self.most > 0 || self.faults.is_empty()) {
-            Verdict::Proven
-        } else {
-            Verdict::Open
-        }
+        answered > 0 && (self.most > 0 || self.faults.is_empty())
     }
 
     fn forget_before(&mut self, now: Instant) {
@@ -165,18 +152,18 @@ mod tests {
         let began = Instant::now();
         let mut trial = Trial::new(&policy(0, 10), began);
         assert!((0..1000).all(|n| !trial.fault(&fault(began, n))));
-        assert_eq!(trial.look(at(began, 10_000), 1), Verdict::Open);
-        assert_eq!(trial.look(at(began, 20_000), 1), Verdict::Proven);
+        assert!(!trial.is_proven(at(began, 10_000), 1));
+        assert!(trial.is_proven(at(began, 20_000), 1));
     }
 
     #[test]
     fn a_version_is_proven_by_a_whole_window_in_which_it_answered() {
         let began = Instant::now();
         let mut trial = Trial::new(&policy(3, 10), began);
-        assert_eq!(trial.look(at(began, 9_999), 7), Verdict::Open);
-        assert_eq!(trial.look(at(began, 10_000), 0), Verdict::Open);
-        assert_eq!(trial.look(at(began, 19_999), 7), Verdict::Open);
-        assert_eq!(trial.look(at(began, 20_000), 7), Verdict::Proven);
+        assert!(!trial.is_proven(at(began, 9_999), 7));
+        assert!(!trial.is_proven(at(began, 10_000), 0));
+        assert!(!trial.is_proven(at(began, 19_999), 7));
+        assert!(trial.is_proven(at(began, 20_000), 7));
     }
 
     proptest! {

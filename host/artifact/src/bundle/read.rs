@@ -1,6 +1,6 @@
 //! Reads one artifact from the files of an image layout.
 
-use super::tar::{Files, files};
+use super::tar::files;
 use super::write::{INDEX_FILE, LAYOUT_FILE, NAME};
 use super::{Bundle, BundleError, CONFIG_BYTES};
 use crate::COMPONENT_BYTES;
@@ -35,15 +35,11 @@ struct Listed {
 impl Bundle {
     /// Reads a bundle. Every blob of it has been checked against its digest then.
     pub fn read(from: impl Read) -> Result<Self, BundleError> {
-        let Files {
-            layout,
-            index,
-            blobs,
-        } = files(from)?;
+        let files = files(from)?;
         let missing = |file: &str| BundleError::Missing(file.to_owned());
-        check_layout(&layout.ok_or_else(|| missing(LAYOUT_FILE))?)?;
-        let index = index.ok_or_else(|| missing(INDEX_FILE))?;
-        let blobs = Blobs(blobs);
+        check_layout(&files.layout.ok_or_else(|| missing(LAYOUT_FILE))?)?;
+        let index = files.index.ok_or_else(|| missing(INDEX_FILE))?;
+        let blobs = Blobs(files.blobs);
         let (mut artifacts, others): (Vec<_>, Vec<_>) = listed(&index, &blobs)?
             .into_iter()
             .partition(|it| it.raw.document.component().is_ok());
@@ -156,10 +152,7 @@ fn listed(index: &[u8], blobs: &Blobs) -> Result<Vec<Listed>, BundleError> {
         )));
     };
     if index.manifests.len() > LISTED {
-        return Err(BundleError::TooMuch {
-            most: LISTED as u64,
-            what: "manifests",
-        });
+        return Err(BundleError::TooMuch(LISTED as u64, "manifests"));
     }
     let mut seen = BTreeSet::new();
     let mut total = 0;
@@ -170,10 +163,8 @@ fn listed(index: &[u8], blobs: &Blobs) -> Result<Vec<Listed>, BundleError> {
         let bytes = blobs.get(&entry, MANIFEST_BYTES)?;
         total += bytes.len();
         if total > LISTED_BYTES {
-            return Err(BundleError::TooMuch {
-                most: LISTED_BYTES as u64,
-                what: "bytes of manifests",
-            });
+            let what = "bytes of manifests";
+            return Err(BundleError::TooMuch(LISTED_BYTES as u64, what));
         }
         let document = Document::parse(&bytes, Some(&entry.media_type))
             .map_err(|reason| wrong(&entry.digest, reason))?;

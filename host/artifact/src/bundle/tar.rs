@@ -1,10 +1,11 @@
 //! The files of a tar, by name and bounded. Nothing is written to a file system, so no path can escape; entries that do not belong in a bundle are
 //! rejected by name.
 
+use super::BundleError;
 use super::write::{BLOBS, INDEX_FILE, LAYOUT_FILE};
-use super::{BundleError, SMALL_BYTES};
 use crate::COMPONENT_BYTES;
 use crate::digest::Digest;
+use crate::registry::MANIFEST_BYTES;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{self, Cursor, Read};
@@ -54,8 +55,7 @@ enum Place {
     Layout,
     Index,
     Blob(Digest),
-    Directory,
-    PassedOver,
+    Ignored,
 }
 
 /// Reads all files.
@@ -68,14 +68,11 @@ pub(super) fn files(from: impl Read) -> Result<Files, BundleError> {
         let mut entry = entry.map_err(|error| torn(error, count))?;
         count += 1;
         if count > ENTRIES {
-            return Err(BundleError::TooMuch {
-                most: ENTRIES,
-                what: "entries",
-            });
+            return Err(BundleError::TooMuch(ENTRIES, "entries"));
         }
         let name = name(&entry);
         match place(&name, entry.header().entry_type()).map_err(|reason| wrong(&name, reason))? {
-            Place::Directory | Place::PassedOver => {}
+            Place::Ignored => {}
             Place::Layout => once(&mut files.layout, &mut entry, &name)?,
             Place::Index => once(&mut files.index, &mut entry, &name)?,
             Place::Blob(digest) => {
@@ -126,7 +123,7 @@ fn once(
     entry: &mut Entry<'_, impl Read>,
     name: &str,
 ) -> Result<(), BundleError> {
-    let bytes = content(entry, name, SMALL_BYTES)?;
+    let bytes = content(entry, name, MANIFEST_BYTES)?;
     match place.replace(bytes) {
         None => Ok(()),
         Some(_) => Err(wrong(name, "is there twice")),
@@ -158,7 +155,7 @@ fn place(name: &str, kind: EntryType) -> Result<Place, String> {
     let plain = name.strip_prefix("./").unwrap_or(name);
     if kind.is_dir() {
         return match plain.trim_end_matches('/') {
-            "" | "." | "blobs" | "blobs/sha256" => Ok(Place::Directory),
+            "" | "." | "blobs" | "blobs/sha256" => Ok(Place::Ignored),
             _ => Err("is a directory that no layout has".to_owned()),
         };
     }
@@ -168,7 +165,7 @@ fn place(name: &str, kind: EntryType) -> Result<Place, String> {
     match plain {
         LAYOUT_FILE => Ok(Place::Layout),
         INDEX_FILE => Ok(Place::Index),
-        other if PASSED_OVER.contains(&other) => Ok(Place::PassedOver),
+        other if PASSED_OVER.contains(&other) => Ok(Place::Ignored),
         other => {
             let hex = other.strip_prefix(BLOBS);
             let digest = hex.and_then(|hex| Digest::parse(&format!("sha256:{hex}")).ok());

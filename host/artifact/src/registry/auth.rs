@@ -32,12 +32,15 @@ pub(super) enum Authorization {
 enum Challenge {
     /// User and password with each request.
     Basic,
-    /// A token of a token service.
-    Bearer {
-        realm: String,
-        service: Option<String>,
-        scope: Option<String>,
-    },
+    Bearer(TokenService),
+}
+
+/// A token service, and what to ask it for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct TokenService {
+    realm: String,
+    service: Option<String>,
+    scope: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -63,7 +66,9 @@ impl Registry {
     fn with_login(&self, request: RequestBuilder) -> RequestBuilder {
         match &self.access.credentials {
             Credentials::Anonymous => request,
-            Credentials::Login(login) => request.basic_auth(login.user(), Some(login.password())),
+            Credentials::Login(login) => {
+                request.basic_auth(&login.user, Some(login.password.as_str()))
+            }
         }
     }
 
@@ -78,7 +83,9 @@ impl Registry {
         let answer = match (Challenge::choose(texts), &self.access.credentials) {
             (None, _) | (Some(Challenge::Basic), Credentials::Anonymous) => return Ok(false),
             (Some(Challenge::Basic), Credentials::Login(_)) => Authorization::Basic,
-            (Some(challenge), _) => Authorization::Bearer(self.token(challenge, call).await?),
+            (Some(Challenge::Bearer(from)), _) => {
+                Authorization::Bearer(self.token(from, call).await?)
+            }
         };
         let authorization = self.authorization.lock();
         *authorization.unwrap_or_else(PoisonError::into_inner) = answer;
@@ -87,12 +94,12 @@ impl Registry {
 
     async fn token(
         &self,
-        challenge: Challenge,
+        from: TokenService,
         call: &Call<'_>,
     ) -> Result<Zeroizing<String>, Failed> {
         let what = &format!("a token for {}", call.what);
         let url =
-            self.token_url(challenge, call.pushes)
+            self.token_url(from, call.pushes)
                 .map_err(|(realm, reason)| -> RegistryError {
                     bad_redirect(what, self.host(), &realm, reason)
                 })?;
@@ -114,15 +121,12 @@ impl Registry {
     }
 
     /// The URL of the token service; or the URL that the registry names, and what is wrong with it.
-    fn token_url(&self, challenge: Challenge, pushes: bool) -> Result<Url, (String, &'static str)> {
-        let Challenge::Bearer {
+    fn token_url(&self, from: TokenService, pushes: bool) -> Result<Url, (String, &'static str)> {
+        let TokenService {
             realm,
             service,
             scope,
-        } = challenge
-        else {
-            return Err((String::new(), "which is no address"));
-        };
+        } = from;
         let Ok(mut url) = Url::parse(&realm) else {
             return Err((realm, "which is no address"));
         };
@@ -156,7 +160,7 @@ impl Challenge {
             .flat_map(|header| ChallengeParser::new(header).map_while(Result::ok))
             .filter_map(|challenge| Self::of(&challenge))
             .collect();
-        let bearer = all.iter().position(|it| matches!(it, Self::Bearer { .. }));
+        let bearer = all.iter().position(|it| matches!(it, Self::Bearer(_)));
         match bearer {
             Some(place) => Some(all.swap_remove(place)),
             None => all.pop(),
@@ -172,11 +176,11 @@ impl Challenge {
         };
         match challenge.scheme.to_ascii_lowercase().as_str() {
             "basic" => Some(Self::Basic),
-            "bearer" => Some(Self::Bearer {
+            "bearer" => Some(Self::Bearer(TokenService {
                 realm: parameter("realm")?,
                 service: parameter("service"),
                 scope: parameter("scope"),
-            }),
+            })),
             _ => None,
         }
     }
@@ -197,8 +201,10 @@ mod tests {
             Registry::connect(&reference, access, std::sync::Arc::new(crate::silent)).unwrap()
         };
         let url = |plain_http, realm: &str, service: Option<&str>| {
-            let challenge = bearer(realm, service, None).unwrap();
-            let url = registry(plain_http).token_url(challenge, true);
+            let Some(Challenge::Bearer(from)) = bearer(realm, service, None) else {
+                panic!("no token service");
+            };
+            let url = registry(plain_http).token_url(from, true);
             url.map(String::from).map_err(|(_, reason)| reason)
         };
         assert_eq!(
@@ -213,11 +219,11 @@ mod tests {
     }
 
     fn bearer(realm: &str, service: Option<&str>, scope: Option<&str>) -> Option<Challenge> {
-        Some(Challenge::Bearer {
+        Some(Challenge::Bearer(TokenService {
             realm: realm.to_owned(),
             service: service.map(str::to_owned),
             scope: scope.map(str::to_owned),
-        })
+        }))
     }
 
     #[test]

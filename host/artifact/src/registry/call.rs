@@ -21,7 +21,7 @@ use wasmount_core::document::Reference;
 /// The client's name in the logs of a registry.
 const AGENT: &str = concat!("wasmount/", env!("CARGO_PKG_VERSION"));
 /// Redirects that are followed: registries need one, to the storage of their blobs.
-pub(super) const REDIRECTS: u32 = 5;
+const REDIRECTS: u32 = 5;
 /// A body is sent in pieces of this many bytes: small enough for a smooth progress bar.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -81,9 +81,7 @@ pub(super) fn client(access: &Access) -> Result<Client, RegistryError> {
         .no_proxy()
         .user_agent(AGENT)
         .build()
-        .map_err(|error| RegistryError::BadCertificates {
-            reason: innermost(&error),
-        })
+        .map_err(|error| trust::unusable(&innermost(&error)))
 }
 
 impl Registry {
@@ -135,11 +133,12 @@ impl Registry {
             }
             if status.is_redirection() && call.may_be_redirected() {
                 if redirects == REDIRECTS {
-                    return Err(Failed::from(RegistryError::RedirectLoop {
-                        what: call.what.to_owned(),
-                        host: place(&url),
-                        most: REDIRECTS,
-                    }));
+                    return Err(Failed::from(RegistryError::Other(format!(
+                        "{}: the registry {} sent us on more than {REDIRECTS} times; its redirects lead in a circle: mend its address, or that of \
+                         its storage",
+                        call.what,
+                        place(&url)
+                    ))));
                 }
                 redirects += 1;
                 url = location(&url, response.headers(), call.what)?;
@@ -196,7 +195,10 @@ impl Registry {
         match timeout_at(by, client.execute(request)).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(match of_tls(&error) {
-                Some(reason) => RegistryError::Untrusted { host, reason }.into(),
+                Some(reason) => Failed::from(RegistryError::Other(format!(
+                    "the registry {host} is not trusted: {reason}; name the certificate of its authority (`registry.caFile` in a document, --ca-file \
+                     of a command that has it), or `registry.plainHttp` and --plain-http for one without TLS"
+                ))),
                 None => Failed::transient(RegistryError::Down {
                     host,
                     reason: innermost(&error),
@@ -265,16 +267,12 @@ pub(super) fn bad_redirect(
     location: &str,
     reason: &str,
 ) -> RegistryError {
-    RegistryError::BadRedirect {
-        what: what.to_owned(),
-        host,
-        // The query is often a key to a storage.
-        location: shorten(
-            location.split('?').next().unwrap_or_default(),
-            QUOTED_CHARACTERS,
-        ),
-        reason: reason.to_owned(),
-    }
+    // The query is often a key to a storage.
+    let location = location.split('?').next().unwrap_or_default();
+    let location = shorten(location, QUOTED_CHARACTERS);
+    RegistryError::Other(format!(
+        "{what}: {host} sends us on to `{location}`, {reason}; it is not followed: mend the registry's own address"
+    ))
 }
 
 /// The bytes as a body that reports its progress.

@@ -74,13 +74,11 @@ impl Registry {
         let words = error_message(response).await;
         let status = code.as_u16();
         let error = match code {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => RegistryError::Unauthorised {
-                what,
-                host,
-                status,
-                credentials: self.access.credentials.to_string(),
-                words,
-            },
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => RegistryError::Other(format!(
+                "{what}: the registry {host} does not allow it ({status}); {}{words}: give credentials that may (`registry.credentials` in a \
+                 document, --registry-config of a command that has it)",
+                self.access.credentials
+            )),
             StatusCode::NOT_FOUND => RegistryError::NotFound { what, host },
             _ if retry != Retry::Never => RegistryError::Busy {
                 what,

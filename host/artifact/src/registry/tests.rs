@@ -6,7 +6,7 @@ mod hostile;
 use super::*;
 use crate::COMPONENT_BYTES;
 use crate::access::{Credentials, Login, TransferLimits, silent};
-use crate::judged::Attachments;
+use crate::attached::Missed;
 use crate::manifest::Annotations;
 use crate::media_type::{OCI_MANIFEST, WASM_CONFIG, WASM_LAYER};
 use crate::pull::{Pulled, Resolved, pull};
@@ -258,16 +258,15 @@ async fn redirects_are_followed_to_where_blobs_lie_and_not_in_circles() {
     assert_eq!(pulled(&server.host(), access()).await.unwrap().wasm, WASM);
     let server = Server::start(|_| Some(Reply::redirect(TAG))).await;
     let error = pulled(&server.host(), access()).await.unwrap_err();
-    assert!(
-        matches!(error, RegistryError::RedirectLoop { most: 5, .. }),
-        "{error}"
-    );
+    let text = error.to_string();
+    assert!(text.contains("sent us on more than 5 times"), "{text}");
     assert_eq!(server.asked(TAG), 6);
     let server = Server::start(|_| Some(Reply::redirect("file:///etc/passwd"))).await;
     let error = pulled(&server.host(), access()).await.unwrap_err();
+    let text = error.to_string();
     assert!(
-        matches!(error, RegistryError::BadRedirect { .. }),
-        "{error}"
+        text.contains("sends us on to `file:///etc/passwd`"),
+        "{text}"
     );
 }
 
@@ -364,7 +363,7 @@ async fn what_is_not_there_is_asked_for_once() {
     assert_eq!(registry.find_manifest("1").await.unwrap(), None);
     assert_eq!(
         registry.attached(&Digest::of(WASM)).await,
-        Attachments::default()
+        (Vec::new(), Missed::default())
     );
 }
 
@@ -374,8 +373,8 @@ async fn a_registry_without_tls_is_told_from_one_that_is_not_trusted() {
     let mut tls = access();
     tls.plain_http = false;
     let error = pulled(&host, tls).await.unwrap_err();
-    assert!(matches!(error, RegistryError::Untrusted { .. }), "{error}");
     let said = error.to_string();
+    assert!(said.contains("is not trusted"), "{said}");
     assert!(said.contains("`registry.plainHttp`"), "{said}");
     assert!(
         said.starts_with(&format!("the registry {host} is")),

@@ -117,16 +117,12 @@ fn read_message(message: &MessageSignature) -> Result<Evidence, Unreadable> {
 
 /// A statement about subjects.
 fn read_envelope(envelope: &Envelope) -> Result<Evidence, Unreadable> {
-    let Envelope {
-        payload,
-        payload_type,
-        signatures,
-    } = envelope;
-    if payload_type != STATEMENT_TYPE {
+    let signatures = &envelope.signatures;
+    if envelope.payload_type != STATEMENT_TYPE {
         return Err(not("its payload is no in-toto statement"));
     }
     let payload = STANDARD
-        .decode(payload)
+        .decode(&envelope.payload)
         .map_err(|_| not("its payload is not base64"))?;
     let statement: Statement =
         serde_json::from_slice(&payload).map_err(|error| not(error.to_string()))?;
@@ -158,7 +154,7 @@ fn read_envelope(envelope: &Envelope) -> Result<Evidence, Unreadable> {
     }
     let signatures = signatures.iter().map(|one| signature(&one.sig));
     Ok(Evidence::of_statement(
-        pre_authentication_encoding(payload_type, &payload),
+        pre_authentication_encoding(&envelope.payload_type, &payload),
         of,
         signatures.collect::<Result<_, _>>()?,
     ))

@@ -50,9 +50,6 @@ pub enum Unreadable {
     /// The bundle is of an unknown kind.
     #[error("is no Sigstore bundle of a key's signature: {0}")]
     Bundle(String),
-    /// The manifest does not hold signatures.
-    #[error("is no manifest of signatures: {0}")]
-    Manifest(String),
 }
 
 /// The result of checking a piece of evidence with a key.

@@ -20,13 +20,13 @@ pub struct Gathered {
 
 /// Data that was found and is not evidence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Remarks {
+pub(crate) struct Remarks {
     /// The first remarks.
     first: Vec<String>,
     /// The number of all remarks.
     count: usize,
     /// How many items were skipped.
-    left_out: usize,
+    pub(crate) left_out: usize,
 }
 
 impl Gathered {
@@ -34,7 +34,7 @@ impl Gathered {
     pub fn add(&mut self, place: &str, found: Result<Evidence, Unreadable>) {
         match found {
             Err(unreadable) => self.remarks.add(&format!("{place} {unreadable}")),
-            Ok(_) if self.evidence.len() >= SIGNATURES_MAX => self.remarks.leave_out(1),
+            Ok(_) if self.evidence.len() >= SIGNATURES_MAX => self.remarks.left_out += 1,
             Ok(evidence) => self.evidence.push(evidence),
         }
     }
@@ -51,22 +51,17 @@ impl Gathered {
 
     /// Messages about what is not evidence; only the first ones if there are many.
     pub fn remarks(&self) -> Vec<String> {
-        self.remarks.words()
+        self.remarks.messages()
     }
 }
 
 impl Remarks {
     /// Adds a remark.
-    fn add(&mut self, remark: &str) {
+    pub(crate) fn add(&mut self, remark: &str) {
         self.count += 1;
         if self.first.len() < REMARKS {
             self.first.push(quoted(remark));
         }
-    }
-
-    /// Counts items that were skipped.
-    fn leave_out(&mut self, count: usize) {
-        self.left_out += count;
     }
 
     /// Appends the remarks of another place.
@@ -77,24 +72,20 @@ impl Remarks {
         self.left_out += others.left_out;
     }
 
-    /// The number of items that were found.
-    fn count(&self) -> usize {
-        self.count
-    }
-
-    fn words(&self) -> Vec<String> {
-        let mut words = self.first.clone();
-        match self.count.saturating_sub(words.len()) {
+    /// The first remarks, and how many more there are.
+    pub(crate) fn messages(&self) -> Vec<String> {
+        let mut messages = self.first.clone();
+        match self.count.saturating_sub(messages.len()) {
             0 => {}
-            more => words.push(format!("{more} more of this kind")),
+            more => messages.push(format!("{more} more of this kind")),
         }
         if self.left_out > 0 {
-            words.push(format!(
+            messages.push(format!(
                 "{} more were not looked at: there are too many",
                 self.left_out
             ));
         }
-        words
+        messages
     }
 }
 
@@ -113,7 +104,8 @@ pub struct Judgement<'a> {
     all: Vec<Finding>,
     /// How many signatures were examined.
     examined: usize,
-    remarks: Remarks,
+    /// On what proves nothing: data that is not evidence, or cannot be read.
+    pub(crate) remarks: Remarks,
 }
 
 impl<'a> Judgement<'a> {
@@ -140,21 +132,6 @@ impl<'a> Judgement<'a> {
         }
     }
 
-    /// Adds a remark on data that exists but cannot be read.
-    pub fn pass_over(&mut self, remark: &str) {
-        self.remarks.add(remark);
-    }
-
-    /// Counts items that were skipped.
-    pub fn leave_out(&mut self, count: usize) {
-        self.remarks.leave_out(count);
-    }
-
-    /// Messages about what proves nothing; only the first ones if there are many.
-    pub fn remarks(&self) -> Vec<String> {
-        self.remarks.words()
-    }
-
     /// The named keys that signed it, or why they do not suffice.
     pub fn verdict(&self) -> Result<Vec<String>, SignatureError> {
         let keys = self.keys;
@@ -162,7 +139,7 @@ impl<'a> Judgement<'a> {
             return Ok(Vec::new());
         }
         let digest = || self.subject.digest().to_owned();
-        let found = self.examined + self.remarks.count();
+        let found = self.examined + self.remarks.count;
         if found == 0 {
             return Err(SignatureError::Unsigned {
                 digest: digest(),
@@ -199,7 +176,7 @@ impl<'a> Judgement<'a> {
                 });
             }
         }
-        let remarks = match self.remarks() {
+        let remarks = match self.remarks.messages() {
             none if none.is_empty() => String::new(),
             some => format!(" ({})", some.join("; ")),
         };
@@ -241,7 +218,7 @@ fn better(keys: &[NamedKey], best: &mut [Finding], evidence: &Evidence, subject:
         if *best == Finding::Signed {
             continue;
         }
-        match evidence.examine(key.key(), subject) {
+        match evidence.examine(&key.key, subject) {
             Finding::NotTheirs => {}
             other => *best = other,
         }

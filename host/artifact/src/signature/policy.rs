@@ -9,7 +9,7 @@ use wasmount_core::document::{PublicKey, Signers};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedKey {
     name: String,
-    key: VerifyingKey,
+    pub(super) key: VerifyingKey,
 }
 
 /// [`Signers`] with their keys read: the required signers; none if both lists are empty.
@@ -106,10 +106,6 @@ impl NamedKey {
     /// The name in messages.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    pub(super) fn key(&self) -> &VerifyingKey {
-        &self.key
     }
 
     /// Its name and its fingerprint.

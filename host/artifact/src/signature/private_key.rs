@@ -152,16 +152,12 @@ impl SealedKey {
         let form: Form = serde_json::from_slice(json)
             .map_err(|_| KeyError::Sealed("its JSON does not parse"))?;
         let Form {
-            kdf:
-                Kdf {
-                    name,
-                    params: Params { n, r, p },
-                    salt,
-                },
+            kdf,
             cipher,
             ciphertext,
         } = form;
-        if name != KDF {
+        let Params { n, r, p } = kdf.params;
+        if kdf.name != KDF {
             return Err(KeyError::Sealed("its key derivation is not scrypt"));
         }
         if cipher.name != CIPHER {
@@ -173,7 +169,7 @@ impl SealedKey {
                 "its cost parameters are none of those that cosign writes",
             ));
         };
-        let salt = decode(&salt)?;
+        let salt = decode(&kdf.salt)?;
         if salt.len() > SALT_MAX {
             return Err(KeyError::Sealed("its salt is too long"));
         }

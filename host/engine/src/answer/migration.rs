@@ -3,18 +3,10 @@
 use super::{Checker, Invalid};
 use crate::bindings::exported::state_migration as guest;
 use std::collections::BTreeSet;
-use wasmount_core::migration::{Migration, StateChange};
+use wasmount_core::migration::StateChange;
 use wasmount_core::state::{check_key, check_value};
 
 impl Checker {
-    pub(crate) fn migration(&self, migration: guest::Migration) -> Result<Migration, Invalid> {
-        Ok(match migration {
-            guest::Migration::Unneeded => Migration::Unneeded,
-            guest::Migration::Additive => Migration::Additive,
-            guest::Migration::Rewriting => Migration::Rewriting,
-        })
-    }
-
     pub(crate) fn state_changes(
         &self,
         changes: Vec<guest::RecordChange>,

@@ -3,9 +3,10 @@
 use super::{Checker, Invalid, bytes, page_length, same};
 use crate::bindings::exported::{group_snapshots, snapshot_listing, snapshot_metadata};
 use crate::bindings::types;
+use crate::convert::Convert;
 use std::collections::BTreeSet;
 use wasmount_core::names::{GroupSnapshotId, SnapshotId, VolumeId};
-use wasmount_core::snapshot::{BlockType, Extent, GroupSnapshot, MetadataPage, Snapshot};
+use wasmount_core::snapshot::{Extent, GroupSnapshot, MetadataPage, Snapshot};
 use wasmount_core::volume::{Page, PageRequest};
 
 impl Checker {
@@ -88,10 +89,10 @@ impl Checker {
         page_length(extents.len(), Some(max))?;
         let mut end = 0;
         let extents = extents.into_iter().map(|extent| {
-            let types::Extent {
+            let Extent {
                 offset_bytes,
                 size_bytes,
-            } = extent;
+            } = extent.convert();
             let begins_late_enough = offset_bytes >= end;
             end = offset_bytes.saturating_add(size_bytes);
             if !begins_late_enough || size_bytes == 0 || end > volume_capacity_bytes {
@@ -111,10 +112,7 @@ impl Checker {
             ));
         }
         Ok(MetadataPage {
-            block_type: match block_type {
-                snapshot_metadata::BlockType::FixedLength => BlockType::FixedLength,
-                snapshot_metadata::BlockType::VariableLength => BlockType::VariableLength,
-            },
+            block_type: block_type.convert(),
             volume_capacity_bytes,
             extents,
             next_offset,

@@ -5,9 +5,9 @@ use crate::bindings::exported::{
     capacity, controller, controller_expand, volume_health, volume_listing,
 };
 use crate::bindings::types;
-use wasmount_core::attributes::Attributes;
+use crate::convert::Convert;
 use wasmount_core::backend::{Available, Expanded, Validation};
-use wasmount_core::health::{Health, HealthStatus};
+use wasmount_core::health::Health;
 use wasmount_core::names::VolumeId;
 use wasmount_core::volume::{
     CapacityRange, ContentSource, Page, PageRequest, Volume, VolumeCondition, VolumeEntry,
@@ -85,10 +85,6 @@ impl Checker {
         }
     }
 
-    pub(crate) fn publish_context(&self, pairs: types::Attributes) -> Result<Attributes, Invalid> {
-        self.attributes("publish_context", pairs)
-    }
-
     /// The answer to expand-volume. CSI requires the size, so 0 does not mean unknown here: Kubernetes would use it as the size.
     pub(crate) fn expanded(
         &self,
@@ -153,12 +149,7 @@ impl Checker {
                 message,
             } = health;
             Health {
-                status: match status {
-                    volume_health::HealthStatus::Degraded => HealthStatus::Degraded,
-                    volume_health::HealthStatus::Inaccessible => HealthStatus::Inaccessible,
-                    volume_health::HealthStatus::DataLoss => HealthStatus::DataLoss,
-                    volume_health::HealthStatus::Other(number) => HealthStatus::Other(number),
-                },
+                status: status.convert(),
                 reason: self.text(&reason),
                 message: self.text(&message),
             }

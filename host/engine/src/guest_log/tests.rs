@@ -78,7 +78,7 @@ impl tracing_subscriber::fmt::MakeWriter<'_> for Lines {
 fn a_field_is_redacted_before_it_is_quoted() {
     let (log, _) = heard(|log| {
         let field = ("key".to_owned(), "a \\\"quo\t\u{1}ted\" key".to_owned());
-        log.message(Level::INFO, "login", &[field]);
+        log.message(Level::Info, "login", &[field]);
     });
     assert!(log.contains(r#"login key="a [redacted] key""#), "{log}");
 }

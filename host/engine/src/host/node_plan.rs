@@ -2,8 +2,10 @@
 
 use super::Answer;
 use crate::bindings::imported::node_plan::{File, Host};
+use crate::convert::Convert;
 use crate::invocation::Invocation;
-use wasmount_core::plan::{PlanFile, Source};
+use wasmount_core::blame::{Blame, Owner};
+use wasmount_core::plan::Source;
 
 impl Host for Invocation {
     fn directory(&mut self, pool: String, path: String) -> Answer<()> {
@@ -29,11 +31,10 @@ impl Host for Invocation {
             .iter()
             .any(|(_, secret)| self.call.secrets.get(secret).is_none());
         if unknown {
-            return Err(self.recorder.refuse_request(
-                "filesystem",
-                "it names a secret that this request does not bring; name a Secret that has it, with `csi.storage.k8s.io/node-stage-secret-name` \
-                 of the StorageClass or `nodePublishSecretRef` of the volume",
-            ));
+            let reason = "it names a secret that this request does not bring; name a Secret that has it, with `csi.storage.k8s.io/node-stage-secret-name` \
+                          of the StorageClass or `nodePublishSecretRef` of the volume";
+            let blame = Blame::Of(Owner::Request);
+            return Err(self.recorder.refuse("filesystem", reason, blame));
         }
         self.recorder.source(Source::Filesystem {
             fs_type,
@@ -48,21 +49,8 @@ impl Host for Invocation {
     }
 
     fn files(&mut self, files: Vec<File>) -> Answer<()> {
-        let files = files.into_iter().map(|file| {
-            let File {
-                path,
-                mode,
-                content,
-            } = file;
-            PlanFile {
-                path,
-                mode,
-                content,
-            }
-        });
-        self.recorder.source(Source::Files {
-            files: files.collect(),
-        })
+        let files = files.convert();
+        self.recorder.source(Source::Files { files })
     }
 
     fn default_fs_type(&mut self, fs_type: String) -> Answer<()> {

@@ -2,8 +2,8 @@
 //! order: an object is not destroyed before the record that describes it is durable.
 
 use super::Answer;
-use crate::bindings::imported::pool::{Entry, Extents as GuestExtents, Host, Kind, Usage};
-use crate::bindings::types;
+use crate::bindings::imported::pool::{Entry, Extents, Host, Usage};
+use crate::convert::Convert;
 use crate::host_error::HostError;
 use crate::invocation::Invocation;
 use std::sync::Arc;
@@ -11,15 +11,14 @@ use tracing::Instrument;
 use wasmount_core::blame::Blame;
 use wasmount_core::code::Code;
 use wasmount_core::mounter::MountError;
-use wasmount_core::pool::{Extents, PoolCall, PoolEntry, PoolEntryKind, PoolReply, PoolUsage};
-use wasmount_core::snapshot::Extent;
+use wasmount_core::pool::{PoolCall, PoolReply};
 
 impl Invocation {
     async fn ask_pool(&mut self, call: PoolCall) -> Answer<PoolReply> {
         let words = call.words();
         let mut words = words.iter();
         if let Some(word) = words.find(|word| self.redactor.finds_secret_in(word)) {
-            return Err(HostError::told(
+            return Err(HostError::new(
                 Code::InvalidArgument,
                 "a path in a pool holds the value of a secret: everybody on the node can read it there",
             )
@@ -57,51 +56,45 @@ impl Invocation {
         reply
     }
 
-    async fn ask_extents(&mut self, call: PoolCall) -> Answer<GuestExtents> {
+    async fn ask_extents(&mut self, call: PoolCall) -> Answer<Extents> {
         match self.ask_pool(call).await? {
-            PoolReply::Extents(extents) => Ok(extents_to_guest(extents)),
-            _ => Err(unexpected()),
-        }
-    }
-
-    async fn change_pool(&mut self, call: PoolCall) -> Answer<()> {
-        match self.ask_pool(call).await? {
-            PoolReply::Done => Ok(()),
+            PoolReply::Extents(extents) => Ok(extents.convert()),
             _ => Err(unexpected()),
         }
     }
 }
 
+/// The functions that change a pool and return nothing: each is the pool call of the same name.
+macro_rules! changes {
+    ($($function:ident => $call:ident($($argument:ident: $type:ty),+))+) => {$(
+        async fn $function(&mut self, pool: String, $($argument: $type),+) -> Answer<()> {
+            match self.ask_pool(PoolCall::$call { pool, $($argument),+ }).await? {
+                PoolReply::Done => Ok(()),
+                _ => Err(unexpected()),
+            }
+        }
+    )+};
+}
+
 impl Host for Invocation {
     async fn names(&mut self) -> wasmtime::Result<Vec<String>> {
         // The contract defines no error for this function: without an answer the guest is stopped.
-        let error = match self.ask_pool(PoolCall::Names).await {
-            Ok(PoolReply::Names(names)) => return Ok(names),
-            Ok(_) => unexpected(),
-            Err(error) => error,
-        };
-        Err(error.into_stop())
+        match self.ask_pool(PoolCall::Names).await? {
+            PoolReply::Names(names) => Ok(names),
+            _ => Err(unexpected().into()),
+        }
     }
 
     async fn capacity(&mut self, pool: String) -> Answer<Usage> {
         match self.ask_pool(PoolCall::Capacity { pool }).await? {
-            PoolReply::Capacity(usage) => {
-                let PoolUsage {
-                    total_bytes,
-                    available_bytes,
-                } = usage;
-                Ok(Usage {
-                    total_bytes,
-                    available_bytes,
-                })
-            }
+            PoolReply::Capacity(usage) => Ok(usage.convert()),
             _ => Err(unexpected()),
         }
     }
 
     async fn stat(&mut self, pool: String, path: String) -> Answer<Option<Entry>> {
         match self.ask_pool(PoolCall::Stat { pool, path }).await? {
-            PoolReply::Stat(entry) => Ok(entry.map(entry_to_guest)),
+            PoolReply::Stat(entry) => Ok(entry.convert()),
             _ => Err(unexpected()),
         }
     }
@@ -120,69 +113,32 @@ impl Host for Invocation {
             limit,
         };
         match self.ask_pool(call).await? {
-            PoolReply::List(entries) => Ok(entries.into_iter().map(entry_to_guest).collect()),
+            PoolReply::List(entries) => Ok(entries.convert()),
             _ => Err(unexpected()),
         }
     }
 
-    async fn create_directory(&mut self, pool: String, path: String) -> Answer<()> {
-        self.change_pool(PoolCall::CreateDirectory { pool, path })
-            .await
+    changes! {
+        create_directory => CreateDirectory(path: String)
+        remove_directory => RemoveDirectory(path: String)
+        create_image => CreateImage(path: String, size_bytes: u64)
+        resize_image => ResizeImage(path: String, size_bytes: u64)
+        remove_image => RemoveImage(path: String)
+        clone_image => CloneImage(source: String, target: String)
+        clone_images => CloneImages(copies: Vec<(String, String)>)
+        clone_directory => CloneDirectory(source: String, target: String)
+        rename => Rename(source: String, target: String)
+        set_permissions => SetPermissions(path: String, mode: u32, uid: Option<u32>, gid: Option<u32>)
     }
 
-    async fn remove_directory(&mut self, pool: String, path: String) -> Answer<()> {
-        self.change_pool(PoolCall::RemoveDirectory { pool, path })
-            .await
-    }
-
-    async fn create_image(&mut self, pool: String, path: String, size_bytes: u64) -> Answer<()> {
-        let call = PoolCall::CreateImage {
-            pool,
-            path,
-            size_bytes,
-        };
-        self.change_pool(call).await
-    }
-
-    async fn resize_image(&mut self, pool: String, path: String, size_bytes: u64) -> Answer<()> {
-        let call = PoolCall::ResizeImage {
-            pool,
-            path,
-            size_bytes,
-        };
-        self.change_pool(call).await
-    }
-
-    async fn clone_image(&mut self, pool: String, source: String, target: String) -> Answer<()> {
-        let call = PoolCall::CloneImage {
-            pool,
-            source,
-            target,
-        };
-        self.change_pool(call).await
-    }
-
-    async fn clone_directory(
-        &mut self,
-        pool: String,
-        source: String,
-        target: String,
-    ) -> Answer<()> {
-        let call = PoolCall::CloneDirectory {
-            pool,
-            source,
-            target,
-        };
-        self.change_pool(call).await
-    }
-
-    async fn remove_image(&mut self, pool: String, path: String) -> Answer<()> {
-        self.change_pool(PoolCall::RemoveImage { pool, path }).await
-    }
-
-    async fn clone_images(&mut self, pool: String, copies: Vec<(String, String)>) -> Answer<()> {
-        self.change_pool(PoolCall::CloneImages { pool, copies })
-            .await
+    async fn set_quota(&mut self, pool: String, path: String, bytes: Option<u64>) -> Answer<bool> {
+        match self
+            .ask_pool(PoolCall::SetQuota { pool, path, bytes })
+            .await?
+        {
+            PoolReply::Quota { enforced } => Ok(enforced),
+            _ => Err(unexpected()),
+        }
     }
 
     async fn allocated_extents(
@@ -191,7 +147,7 @@ impl Host for Invocation {
         path: String,
         offset: u64,
         limit: u32,
-    ) -> Answer<GuestExtents> {
+    ) -> Answer<Extents> {
         let call = PoolCall::AllocatedExtents {
             pool,
             path,
@@ -208,7 +164,7 @@ impl Host for Invocation {
         target: String,
         offset: u64,
         limit: u32,
-    ) -> Answer<GuestExtents> {
+    ) -> Answer<Extents> {
         let call = PoolCall::ChangedExtents {
             pool,
             base,
@@ -218,87 +174,10 @@ impl Host for Invocation {
         };
         self.ask_extents(call).await
     }
-
-    async fn rename(&mut self, pool: String, source: String, target: String) -> Answer<()> {
-        let call = PoolCall::Rename {
-            pool,
-            source,
-            target,
-        };
-        self.change_pool(call).await
-    }
-
-    async fn set_permissions(
-        &mut self,
-        pool: String,
-        path: String,
-        mode: u32,
-        uid: Option<u32>,
-        gid: Option<u32>,
-    ) -> Answer<()> {
-        let call = PoolCall::SetPermissions {
-            pool,
-            path,
-            mode,
-            uid,
-            gid,
-        };
-        self.change_pool(call).await
-    }
-
-    async fn set_quota(&mut self, pool: String, path: String, bytes: Option<u64>) -> Answer<bool> {
-        match self
-            .ask_pool(PoolCall::SetQuota { pool, path, bytes })
-            .await?
-        {
-            PoolReply::Quota { enforced } => Ok(enforced),
-            _ => Err(unexpected()),
-        }
-    }
-}
-
-fn entry_to_guest(entry: PoolEntry) -> Entry {
-    let PoolEntry {
-        path,
-        kind,
-        size_bytes,
-        allocated_bytes,
-    } = entry;
-    Entry {
-        path,
-        kind: match kind {
-            PoolEntryKind::Directory => Kind::Directory,
-            PoolEntryKind::Image => Kind::Image,
-            PoolEntryKind::Other(kind) => Kind::Other(kind),
-        },
-        size_bytes,
-        allocated_bytes,
-    }
-}
-
-fn extents_to_guest(extents: Extents) -> GuestExtents {
-    let Extents {
-        ranges,
-        next_offset,
-    } = extents;
-    let to_guest = |extent| {
-        let Extent {
-            offset_bytes,
-            size_bytes,
-        } = extent;
-        types::Extent {
-            offset_bytes,
-            size_bytes,
-        }
-    };
-    GuestExtents {
-        ranges: ranges.into_iter().map(to_guest).collect(),
-        next_offset,
-    }
 }
 
 /// The mounter may be another process, of another version.
 fn unexpected() -> HostError {
     let reason = "the mounter answered a pool call with what was not asked: it is of another version than this host";
-    HostError::told(Code::Internal, reason)
+    HostError::new(Code::Internal, reason)
 }

@@ -3,13 +3,14 @@
 
 use super::Answer;
 use crate::bindings::imported::state::{Entry, Expect, Host, Outcome};
+use crate::convert::Convert;
 use crate::function::Access;
 use crate::host_error::HostError;
 use crate::invocation::Invocation;
 use wasmount_core::blame::Blame;
 use wasmount_core::code::Code;
 use wasmount_core::state::{
-    self as core, Keyspace, STATE_KEY_BYTES, STATE_SCAN_ENTRIES, STATE_VALUE_BYTES, StateError,
+    Keyspace, STATE_KEY_BYTES, STATE_SCAN_ENTRIES, STATE_VALUE_BYTES, StateError, check_length,
     record_bytes,
 };
 
@@ -19,13 +20,13 @@ const SCAN_STEP: u32 = 16;
 impl Invocation {
     fn own_keys(&self) -> Answer<Keyspace> {
         if self.call.rpc.service() == "Node" {
-            return Err(HostError::told(
+            return Err(HostError::new(
                 Code::FailedPrecondition,
                 "state is not available on a node: pass what the node must know in the volume context",
             ));
         }
         if self.access == Access::Migration {
-            return Err(HostError::told(
+            return Err(HostError::new(
                 Code::FailedPrecondition,
                 "state is not available while records are migrated: the page has the records, answer with the changes",
             ));
@@ -46,7 +47,7 @@ impl Invocation {
         check_length("the value", value.len(), STATE_VALUE_BYTES)?;
         if self.redactor.finds_secret_in(key) || self.redactor.finds_secret_in(value) {
             let text = format!("{key} {}", String::from_utf8_lossy(value));
-            return Err(HostError::told(
+            return Err(HostError::new(
                 Code::InvalidArgument,
                 "a record of the state holds the value of a secret, and the store is not encrypted: keep its name, and ask for the value in each call",
             )
@@ -82,7 +83,7 @@ impl Host for Invocation {
         let space = self.own_keys()?;
         check_key(&key)?;
         let entry = self.parts.state.get(&space, &key).await?;
-        Ok(entry.map(entry_to_guest))
+        Ok(entry.convert())
     }
 
     async fn put(&mut self, key: String, value: Vec<u8>, expect: Expect) -> Answer<Outcome> {
@@ -90,20 +91,20 @@ impl Host for Invocation {
         self.check_words(&key, &value)?;
         self.check_room(&space, &key, value.len()).await?;
         self.unsynced = true;
-        let expect = expect_of_guest(expect);
+        let expect = expect.convert();
         let outcome = self.parts.state.put(&space, &key, value, expect).await;
         self.effects.of_put(key, &outcome);
-        Ok(outcome_to_guest(outcome?))
+        Ok(outcome?.convert())
     }
 
     async fn remove(&mut self, key: String, expect: Expect) -> Answer<Outcome> {
         let space = self.writable_keys()?;
         check_key(&key)?;
         self.unsynced = true;
-        let expect = expect_of_guest(expect);
+        let expect = expect.convert();
         let outcome = self.parts.state.remove(&space, &key, expect).await?;
         self.effects.of_remove(key, &outcome);
-        Ok(outcome_to_guest(outcome))
+        Ok(outcome.convert())
     }
 
     /// In steps, so that a thousand values of the largest size are never in the host's memory at once. An answer ends before it exceeds the limit of
@@ -131,7 +132,7 @@ impl Host for Invocation {
                 if bytes > self.parts.limits.host_call_bytes && !entries.is_empty() {
                     return Ok(entries);
                 }
-                entries.push(entry_to_guest(entry));
+                entries.push(entry.convert());
                 left = left.saturating_sub(1);
             }
         }
@@ -141,51 +142,11 @@ impl Host for Invocation {
 
 fn check_key(key: &str) -> Answer<()> {
     if key.is_empty() || key.contains('\0') {
-        return Err(HostError::told(
+        return Err(HostError::new(
             Code::InvalidArgument,
             "a key of the state is empty or contains a NUL byte",
         )
         .blaming(Code::Internal, Blame::word(key)));
     }
-    check_length("the key", key.len(), STATE_KEY_BYTES)
-}
-
-fn check_length(what: &'static str, length: usize, limit: usize) -> Answer<()> {
-    if length > limit {
-        return Err(StateError::TooLarge {
-            what,
-            length,
-            limit,
-        }
-        .into());
-    }
-    Ok(())
-}
-
-fn expect_of_guest(expect: Expect) -> core::Expect {
-    match expect {
-        Expect::Any => core::Expect::Any,
-        Expect::Absent => core::Expect::Absent,
-        Expect::Revision(revision) => core::Expect::Revision(revision),
-    }
-}
-
-fn outcome_to_guest(outcome: core::Outcome) -> Outcome {
-    match outcome {
-        core::Outcome::Done(revision) => Outcome::Done(revision),
-        core::Outcome::Conflict(entry) => Outcome::Conflict(entry.map(entry_to_guest)),
-    }
-}
-
-fn entry_to_guest(entry: core::StateEntry) -> Entry {
-    let core::StateEntry {
-        key,
-        value,
-        revision,
-    } = entry;
-    Entry {
-        key,
-        value,
-        revision,
-    }
+    Ok(check_length("the key", key.len(), STATE_KEY_BYTES)?)
 }

@@ -105,7 +105,8 @@ fn a_refused_step_is_remembered() {
 #[test]
 fn what_a_request_does_not_bring_is_its_own_fault() {
     let mut recorder = recorder(true);
-    recorder.refuse_request("filesystem", "it names a secret");
+    let blame = Blame::Of(Owner::Request);
+    recorder.refuse("filesystem", "it names a secret", blame);
     let StepRefusal { code, blame, .. } = recorder.refusal().unwrap();
     assert_eq!(*code, Some(Code::InvalidArgument));
     assert_eq!(*blame, Blame::Of(Owner::Request));

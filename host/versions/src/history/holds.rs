@@ -18,7 +18,7 @@ impl History {
         let failed = self.entry(*failed);
         failed.is_some_and(|entry| {
             let same = |secrets: &String| *secrets == candidate.secrets;
-            entry.identity() == candidate.identity && entry.secrets.as_ref().is_none_or(same)
+            entry.is_version(candidate) && entry.secrets.as_ref().is_none_or(same)
         })
     }
 

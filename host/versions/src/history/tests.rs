@@ -37,10 +37,8 @@ pub(crate) fn new_version(code: &str, setting: &str) -> NewVersion {
     let desired = desired(json!({ "path": format!("{code}.wasm") }), setting);
     NewVersion {
         key: CandidateKey {
-            identity: Identity {
-                digest: format!("sha256:{code}"),
-                settings_digest: settings_digest(&desired.document),
-            },
+            digest: format!("sha256:{code}"),
+            settings_digest: settings_digest(&desired.document),
             secrets: String::new(),
         },
         plugin: "test".to_owned(),
@@ -102,7 +100,7 @@ fn a_new_version_replaces_the_one_before() {
     let history = history_of(2);
     let records = history.records();
     assert_eq!(current(&history), 2);
-    assert!(records[0].is_serving() && records[0].ended.is_none());
+    assert!(records[0].state == VersionState::Serving && records[0].ended.is_none());
     assert_eq!(records[1].state, VersionState::Replaced);
     assert_eq!(records[1].ended, Some(at(2)));
     assert_eq!(records[1].why_ended.as_deref(), Some("version 2 came"));
@@ -114,7 +112,7 @@ fn a_rollback_leads_to_the_last_version_not_rolled_back() {
     assert_eq!(history.target(None, false).unwrap(), 3);
     history.roll_back_to(back_to(3, HeldBy::Rollback), String::new(), at(9));
     assert_eq!(current(&history), 3);
-    assert!(history.entry(3).unwrap().record.is_serving());
+    assert!(history.entry(3).unwrap().record.state == VersionState::Serving);
     assert!(matches!(
         &history.entry(4).unwrap().record.state,
         VersionState::RolledBack { reason } if reason == "a test"
@@ -332,7 +330,7 @@ proptest! {
             let serving: Vec<u64> = history
                 .records()
                 .into_iter()
-                .filter(VersionRecord::is_serving)
+                .filter(|record| record.state == VersionState::Serving)
                 .map(|record| record.number)
                 .collect();
             prop_assert_eq!(serving, [current(&history)]);

@@ -51,7 +51,7 @@ impl Records {
         let value = written(&Maker {
             plugin_version: plugin_version.to_owned(),
         })?;
-        let put = self.state.put(&self.own(), MAKER, value, Expect::Any).await;
+        let put = self.state.put(&self.own, MAKER, value, Expect::Any).await;
         put.map_err(unwritten)?;
         Ok(true)
     }
@@ -72,7 +72,7 @@ impl Records {
     ) -> Result<Vec<StateEntry>, Refusal> {
         let mut entries = Vec::new();
         loop {
-            let page = self.page(&self.own(), prefix, after.as_deref()).await?;
+            let page = self.page(&self.own, prefix, after.as_deref()).await?;
             let Some(last) = page.last() else {
                 return Ok(entries);
             };
@@ -83,14 +83,14 @@ impl Records {
 
     pub(super) async fn remove_own(&self, keys: Vec<String>) -> Result<(), Refusal> {
         for key in keys {
-            let removed = self.state.remove(&self.own(), &key, Expect::Any).await;
+            let removed = self.state.remove(&self.own, &key, Expect::Any).await;
             removed.map_err(unwritten)?;
         }
         Ok(())
     }
 
     pub(super) async fn own_value(&self, key: &str) -> Result<Option<Vec<u8>>, Refusal> {
-        let entry = self.state.get(&self.own(), key).await.map_err(unread)?;
+        let entry = self.state.get(&self.own, key).await.map_err(unread)?;
         Ok(entry.map(|entry| entry.value))
     }
 

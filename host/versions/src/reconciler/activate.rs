@@ -27,6 +27,8 @@ use wasmount_core::pool::PoolCall;
 
 /// Faults that may wait for the reconciler. 1,024: more than any sensible fault limit of a trial.
 const FAULTS: usize = 1024;
+/// The reason of a hold at a version that no document asks for.
+pub(super) const PINNED: &str = "an administrator swapped to it, without the document";
 
 impl ReconcileLoop {
     pub(super) async fn activate(&mut self, ready: Ready, goal: &Goal) -> Result<Outcome, Refusal> {
@@ -35,22 +37,13 @@ impl ReconcileLoop {
         let (mut history, on_trial) = self.history_with(&ready, goal);
         history.prune(policy.keep);
         let number = history.current_number();
-        let Ready {
-            candidate,
-            desired,
-            admitted,
-            step,
-            held,
-            proving,
-            proved_at,
-            ..
-        } = ready;
-        let (backend, document) = (admitted.backend, &desired.document);
+        let (admitted, candidate) = (ready.admitted, ready.candidate);
+        let (backend, document) = (admitted.backend, &ready.desired.document);
         let plugin_version = backend.label().version.clone();
 
         self.grant(&document.grants).await?;
-        let migrates = step.is_some();
-        let changed = self.change_records(step, &backend, &document.limits, &history);
+        let migrates = ready.step.is_some();
+        let changed = self.change_records(ready.step, &backend, &document.limits, &history);
         let is_rewritten = match changed.await {
             Ok(is_rewritten) => is_rewritten,
             Err(refusal) => return Err(self.grants_taken_back(refusal).await),
@@ -74,7 +67,7 @@ impl ReconcileLoop {
             ..ServingPolicy::of(document)
         };
         let retired = driver.activate(Arc::clone(&backend) as Arc<dyn Backend>, serving_policy);
-        drop(held);
+        drop(ready.held);
         self.history = history;
         let before = self.running.as_ref().map(|running| running.number);
         if let (Some(retired), Some(before)) = (retired, before) {
@@ -95,7 +88,7 @@ impl ReconcileLoop {
             serving: Serving {
                 candidate: CandidateKey {
                     secrets: secrets.unwrap_or(candidate.secrets),
-                    identity: candidate.identity,
+                    ..candidate
                 },
                 backend,
                 grants,
@@ -111,8 +104,8 @@ impl ReconcileLoop {
         }
         let outcome = self.outcome(before, true)?;
         Ok(Outcome {
-            proving,
-            switching: proved_at.elapsed(),
+            proving: ready.proving,
+            switching: ready.proved_at.elapsed(),
             writing,
             ..outcome
         })
@@ -157,17 +150,17 @@ impl ReconcileLoop {
         };
         let number = history.admit(version, proven, now);
         if matches!(goal, Goal::Swap { pinned: true, .. }) {
-            history.held = Some(self.pin(number));
+            history.held = Some(self.hold(number, HeldBy::Swap, PINNED));
         }
         (history, true)
     }
 
-    /// A hold at a version that no document asks for.
-    pub(super) fn pin(&self, number: u64) -> Hold {
+    /// A hold that begins now.
+    pub(super) fn hold(&self, number: u64, by: HeldBy, reason: &str) -> Hold {
         Hold {
             number,
-            by: HeldBy::Swap,
-            reason: "an administrator swapped to it, without the document".to_owned(),
+            by,
+            reason: reason.to_owned(),
             since: SystemTime::now(),
             revision: Some(desired_digest(&self.desired)),
         }
@@ -179,7 +172,7 @@ impl ReconcileLoop {
             return Ok(());
         }
         let granted = (self.parts.grants)(grants.clone()).await;
-        granted.map_err(|reason| Refusal::Grants { reason })
+        granted.map_err(Refusal::Grants)
     }
 
     /// Restores the grants of the running version.

@@ -4,7 +4,7 @@
 use super::state::{Admission, Attempt, Goal, NotReady, Ready, RecordsStep};
 use crate::admission::{AdmissionReport, Proof, prove_loaded, run_admission};
 use crate::desired::Fetched;
-use crate::history::{CandidateKey, Entry, Identity, Known, settings_digest};
+use crate::history::{CandidateKey, Entry, Known, settings_digest};
 use crate::refusal::Refusal;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,10 +32,8 @@ impl Attempt {
         let found = self.component().await?;
         let secrets = self.parts.sources.secrets(&self.desired).await?;
         let candidate = CandidateKey {
-            identity: Identity {
-                digest: found.known.digest.clone(),
-                settings_digest: settings_digest(&self.desired.document),
-            },
+            digest: found.known.digest.clone(),
+            settings_digest: settings_digest(&self.desired.document),
             secrets: self.disk.mark(&secrets).await,
         };
         let serving = self.serving.as_ref().map(|it| &it.candidate);
@@ -72,11 +70,7 @@ impl Attempt {
         records_of: Option<String>,
         began: Instant,
     ) -> Result<Ready, Refusal> {
-        let Found {
-            known,
-            wasm,
-            compiled,
-        } = found;
+        let (known, wasm) = (found.known, found.wasm);
         let document = &self.desired.document;
         let may_lack_services = match self.goal {
             Goal::Converge => false,
@@ -105,7 +99,7 @@ impl Attempt {
             admitted_before: !self.goal.is_new(),
         };
         let mut report = AdmissionReport::default();
-        let admitted = match compiled {
+        let admitted = match found.compiled {
             Some(component) => prove_loaded(component, proof, &mut report).await?,
             None => {
                 let wasm = wasm.as_deref().cloned().unwrap_or_default();
@@ -205,11 +199,11 @@ impl Attempt {
         let calls = held.running_calls();
         if step.is_some() {
             let reason = still_running(&calls, self.drain);
-            return Err(Refusal::Migration { reason });
+            return Err(Refusal::Migration(reason));
         }
         if !matches!(self.goal, Goal::RollBack(_)) {
             let reason = would_lose(&calls);
-            return Err(Refusal::Grants { reason });
+            return Err(Refusal::Grants(reason));
         }
         // A rollback must not wait for a call that hangs.
         tracing::warn!(

@@ -2,8 +2,8 @@
 
 use super::reconcile::ReconcileLoop;
 use super::state::{Command, Goal, Reply};
-use crate::history::{History, desired_digest};
-use crate::record::{Drained, HeldBy, Hold};
+use crate::history::History;
+use crate::record::{Drained, HeldBy};
 use crate::refusal::Refusal;
 use crate::status::{Outcome, VersionEvent};
 use std::time::SystemTime;
@@ -86,13 +86,7 @@ impl ReconcileLoop {
         for reply in dropped.into_iter().chain(swaps) {
             let _ = reply.send(Err(Refusal::Overtaken));
         }
-        let hold = Hold {
-            number,
-            by,
-            reason,
-            since: SystemTime::now(),
-            revision: Some(desired_digest(&self.desired)),
-        };
+        let hold = self.hold(number, by, &reason);
         let entry = self.history.entry(number).and_then(|entry| entry.desired());
         match (entry.cloned(), reply) {
             (Some(desired), reply) => self.start(Goal::RollBack(hold), desired, reply),

@@ -1,6 +1,7 @@
 //! Handles the result of an attempt: activates or rejects the version, answers clients, and schedules the next attempt.
 
-use super::reconcile::{ReconcileLoop, Work};
+use super::activate::PINNED;
+use super::reconcile::ReconcileLoop;
 use super::state::{Admission, Goal, NotReady, Refused};
 use crate::desired::Desired;
 use crate::history::{CandidateKey, Known};
@@ -21,14 +22,8 @@ impl ReconcileLoop {
         let Some(work) = self.work.take() else {
             return;
         };
-        let Work {
-            mut goal,
-            desired,
-            revision,
-            reply,
-            ..
-        } = work;
-        let place = desired.place();
+        let (mut goal, revision) = (work.goal, work.revision);
+        let place = work.desired.place();
         let outcome = match attempted {
             Ok(Admission::Ready(ready)) => {
                 let is_again = ready.is_again;
@@ -46,7 +41,7 @@ impl ReconcileLoop {
                 })
             }
             Ok(Admission::Serves(known)) => {
-                let serves = self.serves(&goal, desired, known).await;
+                let serves = self.serves(&goal, work.desired, known).await;
                 serves.map_err(NotReady::from)
             }
             Ok(Admission::RefusedBefore) => {
@@ -61,14 +56,11 @@ impl ReconcileLoop {
                 self.succeeded(&goal, &outcome, revision);
                 Ok(outcome)
             }
-            Err(NotReady {
-                refusal,
-                candidate,
-                origin,
-            }) => {
+            Err(failed) => {
                 // Its component and compiled code may be on disk.
                 self.tidied = None;
-                let origin = origin.unwrap_or(place);
+                let (refusal, candidate) = (failed.refusal, failed.candidate);
+                let origin = failed.origin.unwrap_or(place);
                 self.remember(&goal, &refusal, candidate.as_ref(), origin)
                     .await;
                 self.failed(&goal, &refusal, candidate, revision);
@@ -77,7 +69,7 @@ impl ReconcileLoop {
         };
         // Before the answer, so that the client sees the new status.
         self.publish();
-        if let Some(reply) = reply {
+        if let Some(reply) = work.reply {
             let _ = reply.send(answer);
         }
         self.clean_up().await;
@@ -110,7 +102,9 @@ impl ReconcileLoop {
         let mut history = self.history.clone();
         history.reword(desired, known);
         match goal {
-            Goal::Swap { pinned: true, .. } => history.held = Some(self.pin(number)),
+            Goal::Swap { pinned: true, .. } => {
+                history.held = Some(self.hold(number, HeldBy::Swap, PINNED));
+            }
             Goal::Swap { .. } => history.held = None,
             // After a failed swap by hand the document means the version that was rolled back to: the hold stays, so that the rollback is still
             // reported.
@@ -343,7 +337,7 @@ fn refused(
 ) -> RefusedVersion {
     RefusedVersion {
         by_document,
-        digest: candidate.map(|candidate| candidate.identity.digest.clone()),
+        digest: candidate.map(|candidate| candidate.digest.clone()),
         kind: refusal.kind(),
         reason: describe(refusal),
         at: SystemTime::now(),

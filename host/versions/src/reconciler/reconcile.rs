@@ -13,7 +13,6 @@ use crate::history::History;
 use crate::record::HeldBy;
 use crate::refused::PastRefusals;
 use crate::status::{Outcome, ReconcilerStatus};
-use crate::trial::Verdict;
 use futures::future::BoxFuture;
 use std::collections::{BTreeSet, VecDeque};
 use std::future::pending;
@@ -179,13 +178,12 @@ impl ReconcileLoop {
             None => (None, None),
         };
         let fault = async {
-            match faults {
-                Some(faults) => match faults.recv().await {
-                    Some(fault) => fault,
-                    None => pending().await,
-                },
-                None => pending().await,
+            if let Some(faults) = faults
+                && let Some(fault) = faults.recv().await
+            {
+                return fault;
             }
+            pending().await
         };
         tokio::select! {
             biased;
@@ -312,8 +310,7 @@ impl ReconcileLoop {
             return;
         };
         let trial = running.trial.as_mut();
-        let verdict = trial.map(|trial| trial.look(Instant::now(), answered));
-        if verdict != Some(Verdict::Proven) {
+        if !trial.is_some_and(|trial| trial.is_proven(Instant::now(), answered)) {
             return;
         }
         running.trial = None;

@@ -2,7 +2,7 @@
 //! says whether they were.
 
 use super::reconcile::ReconcileLoop;
-use super::state::{Attempt, RecordsStep};
+use super::state::{Attempt, Forward, RecordsStep};
 use super::{Migrates, ReconcilerParts};
 use crate::admission::call_at_admission;
 use crate::history::History;
@@ -43,24 +43,18 @@ async fn plan(
     backend: &WasmBackend,
     records_of: Option<String>,
     time: Duration,
-) -> Result<Option<(Migration, String)>, Refusal> {
+) -> Result<Option<Forward>, Refusal> {
     let Some(from) = records_of.filter(|from| *from != backend.label().version) else {
         return Ok(None);
     };
     let call = call_at_admission(Rpc::GetPluginInfo, time);
     match backend.plan_migration(&call, &from).await {
         Ok(Migration::Unneeded) => Ok(None),
-        Ok(migration) => Ok(Some((migration, from))),
-        Err(error) => Err(Refusal::Migration {
-            reason: error.to_string(),
-        }),
-    }
-}
-
-fn forward((migration, from_version): (Migration, String)) -> RecordsStep {
-    RecordsStep::Forward {
-        migration,
-        from_version,
+        Ok(migration) => Ok(Some(Forward {
+            migration,
+            from_version: from,
+        })),
+        Err(error) => Err(Refusal::Migration(error.to_string())),
     }
 }
 
@@ -89,7 +83,7 @@ impl Attempt {
         records_of: Option<String>,
     ) -> Result<Option<RecordsStep>, Refusal> {
         let planned = plan(backend, records_of, self.time()).await?;
-        self.parts.allowed(planned.map(forward))
+        self.parts.allowed(planned.map(RecordsStep::Forward))
     }
 
     /// For the version that served when the host ended. A host that does not share its records left them so. Of several hosts another one may have
@@ -103,7 +97,7 @@ impl Attempt {
         }
         let made_for = self.parts.records().made_for().await?;
         let planned = plan(backend, made_for, self.time()).await?;
-        Ok(planned.map(forward))
+        Ok(planned.map(RecordsStep::Forward))
     }
 
     /// For a version that served before: either what was rewritten since is restored, or that version is asked to migrate, as any new version is.
@@ -130,7 +124,7 @@ impl Attempt {
                 self.instead(*before)
             ),
         };
-        Err(Refusal::Migration { reason })
+        Err(Refusal::Migration(reason))
     }
 
     /// What the administrator can do if the rollback crosses another version.
@@ -164,15 +158,15 @@ impl Attempt {
         let newest = self.history.current_number();
         let planned = match plan(backend, from.clone(), self.time()).await {
             // Marks are in the order of versions: what an older version rewrites could never be restored.
-            Ok(Some((Migration::Rewriting, _))) if number < newest => Err(Refusal::Migration {
-                reason: format!(
+            Ok(Some(it)) if it.migration == Migration::Rewriting && number < newest => {
+                Err(Refusal::Migration(format!(
                     "version {number} would rewrite them, which only a version does that comes anew: swap to it instead"
-                ),
-            }),
+                )))
+            }
             planned => planned,
         };
         match planned {
-            Ok(planned) => self.parts.allowed(planned.map(forward)),
+            Ok(planned) => self.parts.allowed(planned.map(RecordsStep::Forward)),
             // The author of an older version could not know later formats; the author of the running one could.
             Err(_) if self.only_added(backend, from).await => Ok(None),
             Err(refusal) => Err(refusal),
@@ -188,7 +182,7 @@ impl Attempt {
         records_of.as_ref() == Some(&serving.backend.label().version)
             && matches!(
                 plan(&serving.backend, from, self.time()).await,
-                Ok(Some((Migration::Additive, _)))
+                Ok(Some(it)) if it.migration == Migration::Additive
             )
     }
 }
@@ -207,10 +201,10 @@ impl ReconcileLoop {
         let number = next.current_number();
         let is_rewritten = match step {
             None => false,
-            Some(RecordsStep::Forward {
+            Some(RecordsStep::Forward(Forward {
                 migration,
                 from_version,
-            }) => {
+            })) => {
                 let changes = records.changes(backend, &from_version, limits.time).await?;
                 if migration == Migration::Rewriting {
                     let before = self.history.current_number();
@@ -336,17 +330,19 @@ impl ReconcileLoop {
             .map(|it| it.document.limits.clone())
             .unwrap_or_default();
         let made_for = records.made_for().await?;
-        if let Some((migration, from)) = plan(backend, made_for, limits.time).await? {
+        if let Some(it) = plan(backend, made_for, limits.time).await? {
             tracing::warn!(
                 driver = %parts.driver.name(),
-                from,
+                from = it.from_version,
                 to = %backend.label().version,
                 "migrating the records for the version that serves here"
             );
-            if migration == Migration::Rewriting {
+            if it.migration == Migration::Rewriting {
                 return Err(Refusal::rewriting_without_transaction());
             }
-            let changes = records.changes(backend, &from, limits.time).await?;
+            let changes = records
+                .changes(backend, &it.from_version, limits.time)
+                .await?;
             records.add(changes, limits.state_bytes, &may).await?;
         }
         if !may() {

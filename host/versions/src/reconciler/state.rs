@@ -107,12 +107,15 @@ pub(super) struct Ready {
 /// What happens to the records before a version serves.
 pub(super) enum RecordsStep {
     /// The new version migrates them.
-    Forward {
-        migration: Migration,
-        from_version: String,
-    },
+    Forward(Forward),
     /// Records of an earlier version are restored.
     Back(Mark),
+}
+
+/// A migration by a version, of the records of another one.
+pub(super) struct Forward {
+    pub(super) migration: Migration,
+    pub(super) from_version: String,
 }
 
 /// Why a version is not ready, and which one.

@@ -166,7 +166,10 @@ async fn a_file_replaced_repeatedly_ends_at_the_last_one() {
     bench.until("it is settled", |it| it.settled >= wish).await;
     bench.calls().await;
     let history = bench.reconciler.history();
-    let serving: Vec<_> = history.iter().filter(|it| it.is_serving()).collect();
+    let serving: Vec<_> = history
+        .iter()
+        .filter(|it| it.state == VersionState::Serving)
+        .collect();
     assert_eq!(serving.len(), 1);
     assert_eq!(serving[0].number, history[0].number);
     let wasm = build("misbehave", 2);
@@ -202,12 +205,12 @@ async fn without_a_version_calls_are_told_why() {
 #[tokio::test]
 async fn a_pause_holds_the_document_back_across_restarts() {
     let bench = Bench::serving().await;
-    bench.reconciler.pause().await.unwrap();
+    bench.reconciler.set_paused(true).await.unwrap();
     let status = bench.set_desired(behaving("other")).await;
     assert_eq!((status.phase, bench.number()), (Phase::Paused, 1));
     let bench = bench.restarted(behaving("other")).await;
     let status = bench.until("it serves", |it| it.current.is_some()).await;
     assert_eq!((status.phase, bench.number()), (Phase::Paused, 1));
-    bench.reconciler.resume().await.unwrap();
+    bench.reconciler.set_paused(false).await.unwrap();
     bench.until_serves(2).await;
 }

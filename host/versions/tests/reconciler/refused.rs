@@ -104,7 +104,7 @@ async fn compiled_code_of_an_abandoned_attempt_is_removed() {
             sleep(Duration::from_millis(5)).await;
         }
         if abandon {
-            bench.reconciler.pause().await.unwrap();
+            bench.reconciler.set_paused(true).await.unwrap();
         } else {
             put(&build("misbehave", 1), &bench.plugin());
             bench.set_desired(json!({})).await;

@@ -56,14 +56,13 @@ impl Sources for TestSources {
                 panic!("only files are tested here");
             };
             let path = desired.folder.join(path);
-            fs::metadata(&path).map_err(|_| Refusal::Secret {
-                reason: format!("secret {}: it is missing", path.display()),
+            fs::metadata(&path).map_err(|_| {
+                Refusal::Secret(format!("secret {}: it is missing", path.display()))
             })?;
         }
         let secret = self.secret.lock().unwrap().clone();
-        let secret = secret.ok_or_else(|| Refusal::Secret {
-            reason: "secret `password`: it is missing".to_owned(),
-        })?;
+        let secret =
+            secret.ok_or_else(|| Refusal::Secret("secret `password`: it is missing".to_owned()))?;
         Ok([("password".to_owned(), secret)].into_iter().collect())
     }
 }

@@ -75,7 +75,7 @@ fn outcome(report: &AdmissionReport, step: Step) -> (&'static str, &str, Option<
 }
 
 fn as_json(report: &AdmissionReport, admitted: &Result<Admitted, Refusal>) -> Value {
-    let steps = Step::ALL.into_iter().map(|step| {
+    let steps = Step::ALL.iter().map(|&step| {
         let (word, said, took) = outcome(report, step);
         json!({
             "step": step.as_str(),
@@ -103,7 +103,7 @@ fn as_json(report: &AdmissionReport, admitted: &Result<Admitted, Refusal>) -> Va
 
 fn as_text(report: &AdmissionReport, admitted: &Result<Admitted, Refusal>) -> String {
     let mut table = Table::default();
-    for step in Step::ALL {
+    for &step in Step::ALL {
         let (word, said, took) = outcome(report, step);
         let tone = match word {
             "ok" => Tone::Good,
@@ -149,12 +149,21 @@ mod tests {
             String::new()
         });
         digest.unwrap_err();
-        let words = Step::ALL.map(|step| outcome(&report, step).0);
+        let words: Vec<_> = Step::ALL
+            .iter()
+            .map(|&step| outcome(&report, step).0)
+            .collect();
         assert_eq!(words.get(..3), Some(&["ok", "refused", "skipped"][..]));
         assert!(words.iter().skip(2).all(|word| *word == "skipped"));
-        let refused = Err(Refusal::BadDigest);
+        let refused = Err(Refusal::OtherDigest {
+            wanted: "sha256:1".to_owned(),
+            found: "sha256:2".to_owned(),
+        });
         let text = anstream::adapter::strip_str(&as_text(&report, &refused)).to_string();
-        assert!(text.contains("reason      plugin.digest is not"), "{text}");
+        assert!(
+            text.contains("reason      the plugin has the digest"),
+            "{text}"
+        );
         assert_eq!(as_json(&report, &refused)["kind"], "digest");
     }
 }

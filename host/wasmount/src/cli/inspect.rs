@@ -121,7 +121,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     };
     if let Some(reason) = signatures.refused().filter(|_| found.admitted.is_ok()) {
         let reason = reason.to_owned();
-        found.admitted = Err(Refusal::Signature { reason });
+        found.admitted = Err(Refusal::Signature(reason));
     }
     let has_document = flags.backend.is_some();
     let report = Report::new(brought.origin, signatures, has_document, &hidden, found);

@@ -6,6 +6,7 @@ use crate::component_facts::facts;
 use crate::fault::Fault;
 use clap::Args;
 use std::path::PathBuf;
+use wasmount_artifact::Bundle;
 use wasmount_core::document::Reference;
 
 /// Push a component to a registry as a CNCF Wasm OCI artifact
@@ -41,7 +42,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let failed = || format!("{} is not pushed", file.display());
     let facts = facts(&wasm).map_err(Fault::room(failed()))?;
     let registry = registry.connect(&reference)?;
-    let pushed = wait(wasmount_artifact::push(&registry, wasm, &facts))?;
+    let pushed = wait(Bundle::of_component(wasm, &facts).push(&registry))?;
     let pushed = pushed.map_err(Fault::room(failed()))?;
     say(&format!("{}\n", pushed.reference))
 }

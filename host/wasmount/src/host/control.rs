@@ -276,7 +276,8 @@ async fn rollback(
 async fn pause(State(state): State<AdminState>, Path(driver): Path<String>) -> Answer<Done> {
     let (seen, _change) = state.change(&driver, "pause")?;
     let was = seen.reconciler.status().paused;
-    seen.reconciler.pause().await.map_err(words::refusal)?;
+    let paused = seen.reconciler.set_paused(true).await;
+    paused.map_err(words::refusal)?;
     let said = format!("{driver} keeps the version that serves until `wasmount resume`");
     Ok(Json(words::said(said, !was, &seen)))
 }
@@ -287,7 +288,7 @@ async fn resume(State(state): State<AdminState>, Path(driver): Path<String>) -> 
     let was = status.paused || status.drained.is_some();
     let resumed = async {
         seen.reconciler.undrain().await?;
-        seen.reconciler.resume().await
+        seen.reconciler.set_paused(false).await
     };
     resumed.await.map_err(words::refusal)?;
     let said = match seen.reconciler.status().held {
@@ -320,7 +321,7 @@ async fn drain(
     let drained = drained.map_err(words::refusal)?;
     let volumes = state.volumes_in_use(&name).await;
     Ok(Json(Drained {
-        calls_in_flight: drained.calls as u64,
+        calls_in_flight: drained as u64,
         volumes_in_use: volumes.ok().map(|volumes| volumes.len() as u64),
     }))
 }

@@ -40,9 +40,7 @@ impl Sources for HostSources {
     async fn secrets(&self, desired: &Desired) -> Result<Secrets, Refusal> {
         let sources = desired.document.secrets.clone();
         let read = secrets::read(sources, self.secrets.as_ref()).await;
-        read.map_err(|error: SecretError| Refusal::Secret {
-            reason: chain(&error),
-        })
+        read.map_err(|error: SecretError| Refusal::Secret(chain(&error)))
     }
 }
 
@@ -141,12 +139,8 @@ fn refusal(error: Unfetched, place: &str) -> Refusal {
     };
     match error {
         Unfetched::Plugin { path, source } => unreadable(source, &path),
-        Unfetched::Fetch(FetchError::Signature(error)) => Refusal::Signature {
-            reason: error.to_string(),
-        },
-        Unfetched::Keys(error) => Refusal::Signature {
-            reason: chain(&error),
-        },
+        Unfetched::Fetch(FetchError::Signature(error)) => Refusal::Signature(error.to_string()),
+        Unfetched::Keys(error) => Refusal::Signature(chain(&error)),
         Unfetched::Fetch(FetchError::AnotherComponent { wanted, got, .. }) => {
             Refusal::OtherDigest { wanted, found: got }
         }

@@ -87,13 +87,9 @@ fn signatures_travel_in_the_file_from_one_registry_to_another() {
         said.starts_with(&pinned) && said.ends_with(", 2 attached\n"),
         "{said}"
     );
-    let found = runtime.block_on(connected(&other, &to).attached(&digest));
-    assert_eq!(found.unread, [""; 0]);
-    let found: Vec<_> = found
-        .found
-        .into_iter()
-        .filter_map(Attachment::whole)
-        .collect();
+    let (found, missed) = runtime.block_on(connected(&other, &to).attached(&digest));
+    assert_eq!(missed.unread, [""; 0]);
+    let found: Vec<_> = found.into_iter().filter_map(Attachment::whole).collect();
     let payload = vec![br#"{"critical":{}}"#.to_vec()];
     assert_eq!(shown(found), [(true, payload.clone()), (false, payload)]);
 }

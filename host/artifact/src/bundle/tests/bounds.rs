@@ -1,6 +1,7 @@
 //! Bundles whose index has many entries, or one entry many times: each is rejected before it costs memory.
 
 use super::*;
+use crate::attached::BLOB_BYTES;
 
 /// A valid bundle with these manifests in its index too.
 fn listing(manifests: &[Vec<u8>]) -> Vec<u8> {

@@ -267,11 +267,11 @@ fn remarks_of_several_places_are_counted_together() {
         for number in 0..2 {
             remarks.add(&format!("{place}{number}"));
         }
-        remarks.leave_out(1);
+        remarks.left_out += 1;
         all.append(&remarks);
     }
-    assert_eq!(all.count(), 6);
+    assert_eq!(all.count, 6);
     let said = ["a0", "a1", "b0", "b1", "2 more of this kind"];
-    assert_eq!(all.words()[..REMARKS + 1], said);
-    assert!(all.words()[REMARKS + 1].starts_with("3 more were not looked at"));
+    assert_eq!(all.messages()[..REMARKS + 1], said);
+    assert!(all.messages()[REMARKS + 1].starts_with("3 more were not looked at"));
 }

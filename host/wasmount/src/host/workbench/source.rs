@@ -34,7 +34,7 @@ pub(super) async fn component(
     let digest = component.check_digest(plugin.digest.as_deref());
     report.take(Step::Digest, digest, |()| wanted.to_owned())?;
     let signed = signed(plugin, folder, component.into_wasm()).await;
-    let signed = signed.map_err(|reason| Refusal::Signature { reason });
+    let signed = signed.map_err(Refusal::Signature);
     let (wasm, _) = report.take(Step::Signature, signed, |(_, signers)| {
         match signers.as_slice() {
             [] => "the document wants nobody's".to_owned(),
