@@ -2,7 +2,7 @@
 
 use crate::error::{ControlError, Refusal, RefusalKind};
 
-use crate::words::{Delete, Done, Drain, Drained, History, HostStatus, Rollback, Swap, Volumes};
+use crate::messages::{Delete, Done, Drain, Drained, History, HostStatus, Rollback, Swap, Volumes};
 use crate::{ANSWER_BYTES, paths};
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -23,6 +23,8 @@ const HOST: &str = "wasmount";
 const SHORT: Duration = Duration::from_secs(10);
 /// Time limit of a request that changes something: a component may be fetched, compiled and probed.
 const LONG: Duration = Duration::from_secs(20 * 60);
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A client of one host.
 #[derive(Debug, Clone)]
@@ -45,88 +47,89 @@ impl Client {
 
     /// The host and its drivers.
     pub async fn status(&self) -> Result<HostStatus, ControlError> {
-        self.ask(paths::STATUS, None::<&()>, SHORT).await
+        self.get(paths::STATUS).await
     }
 
     /// The versions of a driver.
     pub async fn history(&self, driver: &str) -> Result<History, ControlError> {
-        let path = path(paths::HISTORY, driver)?;
-        self.ask(&path, None::<&()>, SHORT).await
+        self.get(&paths::of(paths::HISTORY, driver)?).await
     }
 
     /// Its volumes on the host's node.
     pub async fn volumes(&self, driver: &str) -> Result<Volumes, ControlError> {
-        let path = path(paths::VOLUMES, driver)?;
-        self.ask(&path, None::<&()>, SHORT).await
+        self.get(&paths::of(paths::VOLUMES, driver)?).await
     }
 
     /// Swaps to what the document says, or to another component.
     pub async fn swap(&self, driver: &str, swap: &Swap) -> Result<Done, ControlError> {
-        let path = path(paths::SWAP, driver)?;
-        self.ask(&path, Some(swap), LONG).await
+        let path = paths::of(paths::SWAP, driver)?;
+        self.post(&path, swap, LONG).await
     }
 
     /// Rolls the driver back.
     pub async fn rollback(&self, driver: &str, to: &Rollback) -> Result<Done, ControlError> {
-        let path = path(paths::ROLLBACK, driver)?;
-        self.ask(&path, Some(to), LONG).await
+        let path = paths::of(paths::ROLLBACK, driver)?;
+        self.post(&path, to, LONG).await
     }
 
     /// Pauses the driver: it changes nothing without a command.
     pub async fn pause(&self, driver: &str) -> Result<Done, ControlError> {
-        let path = path(paths::PAUSE, driver)?;
-        self.ask(&path, Some(&()), SHORT).await
+        let path = paths::of(paths::PAUSE, driver)?;
+        self.post(&path, &(), SHORT).await
     }
 
     /// Ends a pause and a drain.
     pub async fn resume(&self, driver: &str) -> Result<Done, ControlError> {
-        let path = path(paths::RESUME, driver)?;
-        self.ask(&path, Some(&()), SHORT).await
+        let path = paths::of(paths::RESUME, driver)?;
+        self.post(&path, &(), SHORT).await
     }
 
     /// Drains the driver: it takes no new work.
     pub async fn drain(&self, driver: &str, drain: &Drain) -> Result<Drained, ControlError> {
-        let path = path(paths::DRAIN, driver)?;
-        let patience = Duration::from_secs(drain.patience_seconds) + SHORT;
-        self.ask(&path, Some(drain), patience).await
+        let path = paths::of(paths::DRAIN, driver)?;
+        let limit = Duration::from_secs(drain.patience_seconds) + SHORT;
+        self.post(&path, drain, limit).await
     }
 
     /// Deletes the driver from the host.
     pub async fn delete(&self, driver: &str, delete: &Delete) -> Result<Done, ControlError> {
-        let path = path(paths::DELETE, driver)?;
-        self.ask(&path, Some(delete), LONG).await
+        let path = paths::of(paths::DELETE, driver)?;
+        self.post(&path, delete, LONG).await
     }
 
-    /// Sends one request: a change (POST) if it has a body.
-    async fn ask<T: DeserializeOwned>(
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ControlError> {
+        self.request(Method::GET, path, Vec::new(), SHORT).await
+    }
+
+    async fn post<T: DeserializeOwned>(
         &self,
         path: &str,
-        words: Option<&impl Serialize>,
-        patience: Duration,
+        message: &impl Serialize,
+        limit: Duration,
     ) -> Result<T, ControlError> {
-        let method = match words {
-            None => Method::GET,
-            Some(_) => Method::POST,
-        };
-        let body = match words {
-            None => Bytes::new(),
-            Some(words) => {
-                let written = serde_json::to_vec(words);
-                Bytes::from(written.map_err(|error| self.broken(error))?)
-            }
-        };
+        let body = serde_json::to_vec(message).map_err(|error| self.broken(error))?;
+        self.request(Method::POST, path, body, limit).await
+    }
+
+    async fn request<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+        limit: Duration,
+    ) -> Result<T, ControlError> {
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header(header::HOST, HOST)
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::CONNECTION, "close")
-            .body(Full::new(body))
+            .body(Full::new(Bytes::from(body)))
             .map_err(|error| self.broken(error))?;
-        let answered = timeout(patience, self.answer(request)).await;
+        let answered = timeout(limit, self.answer(request)).await;
         let (status, bytes) = answered.map_err(|_| ControlError::TooSlow {
             path: self.socket.clone(),
-            patience,
+            patience: limit,
         })??;
         if status.is_success() {
             return serde_json::from_slice(&bytes).map_err(|error| self.broken(error));
@@ -150,25 +153,15 @@ impl Client {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| self.broken(error))?;
-        // The connection ends with the answer, or when this call is dropped.
-        let mut connection = std::pin::pin!(connection);
-        let mut asked = std::pin::pin!(async {
-            let response = sender.send_request(request).await;
-            let response = response.map_err(|error| self.broken(error))?;
+        let answered = async move {
+            let response = sender.send_request(request).await?;
             let status = response.status();
             let body = Limited::new(response.into_body(), ANSWER_BYTES);
-            let collected = body.collect().await;
-            let bytes = collected.map_err(|error| self.broken(error))?.to_bytes();
-            Ok((status, bytes))
-        });
-        let mut is_open = true;
-        loop {
-            tokio::select! {
-                answer = &mut asked => return answer,
-                // An error of the connection is also an error of the request.
-                _ = &mut connection, if is_open => is_open = false,
-            }
-        }
+            Ok::<_, BoxError>((status, body.collect().await?.to_bytes()))
+        };
+        // The connection ends with the answer. An error of it is also an error of the request.
+        let (answer, _) = tokio::join!(answered, connection);
+        answer.map_err(|error| self.broken(error))
     }
 
     fn not_connected(&self, source: io::Error) -> ControlError {
@@ -188,13 +181,4 @@ impl Client {
             reason: reason.to_string(),
         }
     }
-}
-
-fn path(path: &str, driver: &str) -> Result<String, ControlError> {
-    if paths::is_driver(driver) {
-        return Ok(paths::of(path, driver));
-    }
-    Err(ControlError::NoDriver {
-        word: driver.to_owned(),
-    })
 }

@@ -5,15 +5,15 @@
 //!
 //! ```text
 //! command ──▶ client ══ one connection, one request ══▶ serve ──▶ the host's routes
-//!               └──────────▶ words, paths, error ◀─────────────────┘
+//!               └──────────▶ messages, paths, error ◀──────────────┘
 //! ```
 #![forbid(unsafe_code)]
 
 mod client;
 mod error;
+pub mod messages;
 pub mod paths;
 mod server;
-pub mod words;
 
 pub use client::Client;
 pub use error::{ControlError, Refusal, RefusalKind};

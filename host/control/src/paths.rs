@@ -1,35 +1,33 @@
 //! The paths of the requests.
 
-/// GET: [`crate::words::HostStatus`].
+use crate::error::ControlError;
+use wasmount_core::names::DriverName;
+
+/// GET: [`crate::messages::HostStatus`].
 pub const STATUS: &str = "/v1/status";
-/// GET: [`crate::words::History`].
+/// GET: [`crate::messages::History`].
 pub const HISTORY: &str = "/v1/drivers/{driver}/history";
-/// GET: [`crate::words::Volumes`].
+/// GET: [`crate::messages::Volumes`].
 pub const VOLUMES: &str = "/v1/drivers/{driver}/volumes";
-/// POST, [`crate::words::Swap`]: [`crate::words::Done`].
+/// POST, [`crate::messages::Swap`]: [`crate::messages::Done`].
 pub const SWAP: &str = "/v1/drivers/{driver}/swap";
-/// POST, [`crate::words::Rollback`]: [`crate::words::Done`].
+/// POST, [`crate::messages::Rollback`]: [`crate::messages::Done`].
 pub const ROLLBACK: &str = "/v1/drivers/{driver}/rollback";
-/// POST: [`crate::words::Done`].
+/// POST: [`crate::messages::Done`].
 pub const PAUSE: &str = "/v1/drivers/{driver}/pause";
-/// POST: [`crate::words::Done`].
+/// POST: [`crate::messages::Done`].
 pub const RESUME: &str = "/v1/drivers/{driver}/resume";
-/// POST, [`crate::words::Drain`]: [`crate::words::Drained`].
+/// POST, [`crate::messages::Drain`]: [`crate::messages::Drained`].
 pub const DRAIN: &str = "/v1/drivers/{driver}/drain";
-/// POST, [`crate::words::Delete`]: [`crate::words::Done`].
+/// POST, [`crate::messages::Delete`]: [`crate::messages::Done`].
 pub const DELETE: &str = "/v1/drivers/{driver}/delete";
 
-/// One of these paths for one driver.
-pub fn of(path: &str, driver: &str) -> String {
-    path.replace("{driver}", driver)
-}
-
-/// Whether a string can be the name of a driver; otherwise it is not put into a path. CSI: at most 63 characters, letters, digits, `-` and `.`.
-pub fn is_driver(word: &str) -> bool {
-    /// Longest name (CSI, GetPluginInfo).
-    const MOST: usize = 63;
-    let may = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
-    (1..=MOST).contains(&word.len()) && word.bytes().all(may)
+/// One of these paths for one driver. A string that is no driver's name is not put into a path.
+pub(crate) fn of(path: &str, driver: &str) -> Result<String, ControlError> {
+    let name = DriverName::parse(driver).map_err(|_| ControlError::NoDriver {
+        word: driver.to_owned(),
+    })?;
+    Ok(path.replace("{driver}", name.as_str()))
 }
 
 #[cfg(test)]
@@ -38,17 +36,17 @@ mod tests {
 
     #[test]
     fn a_path_names_its_driver() {
-        assert_eq!(of(SWAP, "a.b"), "/v1/drivers/a.b/swap");
-        assert_eq!(of(STATUS, "a.b"), "/v1/status");
+        assert_eq!(of(SWAP, "a.b").unwrap(), "/v1/drivers/a.b/swap");
+        assert_eq!(of(STATUS, "a.b").unwrap(), "/v1/status");
     }
 
     #[test]
     fn what_would_lead_elsewhere_is_no_driver() {
         for word in ["a.b", "A-1"] {
-            assert!(is_driver(word), "{word}");
+            assert!(of(SWAP, word).is_ok(), "{word}");
         }
         for word in ["", "a/b", "a b", "a?b", "a#b", "é", &"a".repeat(64)] {
-            assert!(!is_driver(word), "{word}");
+            assert!(of(SWAP, word).is_err(), "{word}");
         }
     }
 }

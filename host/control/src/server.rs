@@ -30,7 +30,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Largest request, in bytes. 64 KiB: a path and some flags.
 const REQUEST_BYTES: usize = 64 << 10;
 /// Largest rejection of the HTTP library, in bytes: a sentence with a part of the request in it.
-const LIBRARY_WORDS_BYTES: usize = 4 << 10;
+const LIBRARY_MESSAGE_BYTES: usize = 4 << 10;
 /// Root's user id.
 const ROOT: u32 = 0;
 
@@ -59,7 +59,7 @@ impl Default for ServerLimits {
 /// Serves these routes to root and to the user of this process, until dropped.
 pub async fn serve(listener: OwnedFd, routes: Router, limits: ServerLimits) -> io::Result<()> {
     let listener = UnixListener::from_std(listener.into())?;
-    let routes = routes.layer(map_response(in_our_words));
+    let routes = routes.layer(map_response(as_refusal));
     let own = rustix::process::geteuid().as_raw();
     let places = Arc::new(Semaphore::new(limits.connections));
     let mut connections = JoinSet::new();
@@ -106,18 +106,18 @@ fn refusing(uid: Option<u32>) -> Router {
 }
 
 /// Turns a rejection of the HTTP library (a body that is not JSON, a method that a route lacks) into the same form as the others: kind and message.
-async fn in_our_words(response: Response) -> Response {
+async fn as_refusal(response: Response) -> Response {
     let status = response.status();
     let json = HeaderValue::from_static("application/json");
     if status.is_success() || response.headers().get(CONTENT_TYPE) == Some(&json) {
         return response;
     }
-    let words = to_bytes(response.into_body(), LIBRARY_WORDS_BYTES).await;
-    let words = words.unwrap_or_default();
+    let reason = to_bytes(response.into_body(), LIBRARY_MESSAGE_BYTES).await;
+    let reason = reason.unwrap_or_default();
     let mut message = format!("the host does not understand the request ({status})");
-    if !words.is_empty() {
+    if !reason.is_empty() {
         message.push_str(": ");
-        message.push_str(&String::from_utf8_lossy(&words));
+        message.push_str(&String::from_utf8_lossy(&reason));
     }
     let kind = match status.is_server_error() {
         true => RefusalKind::Failed,
@@ -129,16 +129,16 @@ async fn in_our_words(response: Response) -> Response {
 /// Serves one request.
 async fn converse(stream: UnixStream, routes: Router, limits: ServerLimits) {
     let answered = Arc::new(Notify::new());
-    let told = Arc::clone(&answered);
+    let notify = Arc::clone(&answered);
     let routes = TowerToHyperService::new(routes);
     let service = service_fn(move |request| {
-        let (routes, told) = (routes.clone(), Arc::clone(&told));
+        let (routes, notify) = (routes.clone(), Arc::clone(&notify));
         async move {
             let answer = match whole(request, limits.asking).await {
                 Ok(request) => routes.call(request).await,
                 Err(refusal) => Ok(refusal.into_response()),
             };
-            told.notify_one();
+            notify.notify_one();
             answer
         }
     });
@@ -162,17 +162,12 @@ async fn whole(
     request: Request<Incoming>,
     within: Duration,
 ) -> Result<Request<Full<Bytes>>, Refusal> {
-    let malformed = |words: String| Refusal::new(RefusalKind::Malformed, words);
+    let malformed = |message: String| Refusal::new(RefusalKind::Malformed, message);
     let (head, body) = request.into_parts();
-    let collected = timeout(within, Limited::new(body, REQUEST_BYTES).collect());
+    let collected = timeout(within, Limited::new(body, REQUEST_BYTES).collect()).await;
+    let limit = within.as_secs();
     let body = collected
-        .await
-        .map_err(|_| {
-            malformed(format!(
-                "the request did not come within {} s",
-                within.as_secs()
-            ))
-        })?
+        .map_err(|_| malformed(format!("the request did not come within {limit} s")))?
         .map_err(|error| malformed(format!("the request cannot be read: {error}")))?;
     Ok(Request::from_parts(head, Full::new(body.to_bytes())))
 }

@@ -7,7 +7,7 @@
 mod admin;
 mod call;
 mod check;
-mod cluster_words;
+mod cluster_values;
 mod common;
 mod inspect;
 mod keys;
@@ -45,7 +45,7 @@ const VERSION: &str = concat!(
 #[derive(Debug, Parser)]
 #[command(name = "wasmount", version = VERSION, subcommand_required = true, arg_required_else_help = true)]
 #[command(after_help = "Each subcommand's --help ends with an example.")]
-pub(crate) struct Words {
+pub(crate) struct CommandLine {
     #[command(subcommand)]
     command: Command,
 }
@@ -88,11 +88,11 @@ enum Command {
 }
 
 /// Parses the command line.
-pub(crate) fn parse() -> Result<Words, Fault> {
-    let mut command = with_switches(Words::command());
+pub(crate) fn parse() -> Result<CommandLine, Fault> {
+    let mut command = with_switches(CommandLine::command());
     let matches = command.try_get_matches_from_mut(env::args_os());
     let matches = matches.map_err(repeating_no_credentials)?;
-    let words = Words::from_arg_matches(&matches);
+    let words = CommandLine::from_arg_matches(&matches);
     Ok(words.map_err(|error| error.format(&mut command))?)
 }
 
@@ -116,7 +116,7 @@ fn with_switches(command: clap::Command) -> clap::Command {
 }
 
 /// Runs the command.
-pub(crate) fn run(words: Words) -> Result<(), Fault> {
+pub(crate) fn run(words: CommandLine) -> Result<(), Fault> {
     match words.command {
         Command::Serve(flags) => serve::run(*flags),
         Command::Mounter(flags) => mounter::run(*flags),
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn every_flag_is_declared_without_contradiction() {
-        Words::command().debug_assert();
+        CommandLine::command().debug_assert();
     }
 
     #[test]
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn every_subcommand_has_an_example_that_it_takes_itself() {
-        for command in for_people(&Words::command()) {
+        for command in for_people(&CommandLine::command()) {
             let name = command.get_name();
             let help = command.get_after_help().unwrap_or_default().to_string();
             let lines = help.replace("\\\n", " ");
@@ -226,14 +226,15 @@ mod tests {
             assert!(!examples.is_empty(), "{name} has no example");
             for example in examples {
                 let words = example.split_whitespace();
-                Words::try_parse_from(words).unwrap_or_else(|error| panic!("{example}: {error}"));
+                CommandLine::try_parse_from(words)
+                    .unwrap_or_else(|error| panic!("{example}: {error}"));
             }
         }
     }
 
     #[test]
     fn flags_can_be_set_by_environment_except_per_call_ones() {
-        for (command, flag, variable) in flags(&Words::command()) {
+        for (command, flag, variable) in flags(&CommandLine::command()) {
             let name = flag.get_long().unwrap_or_default();
             let wanted = match (command.get_name(), name) {
                 of if OF_ONE_CALL.contains(&of) => String::new(),
@@ -248,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_variable_means_the_same_to_every_subcommand() {
-        let words = Words::command();
+        let words = CommandLine::command();
         let mut meanings = BTreeMap::new();
         for (command, flag, variable) in flags(&words) {
             let names = flag.get_value_names().map(<[_]>::to_vec);
@@ -263,7 +264,7 @@ mod tests {
 
     #[test]
     fn no_variable_is_in_the_way_of_a_flag() {
-        for (command, flag, variable) in flags(&Words::command()) {
+        for (command, flag, variable) in flags(&CommandLine::command()) {
             // The variables and flags of a service are documented in one place.
             if command.get_name() == "serve" {
                 continue;

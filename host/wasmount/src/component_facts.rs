@@ -159,28 +159,15 @@ pub(crate) fn facts(wasm: &[u8]) -> Result<ComponentFacts, NotAComponent> {
 }
 
 fn annotations(metadata: &Metadata) -> Annotations {
-    let Metadata {
-        name,
-        producers: _,
-        authors,
-        description,
-        licenses,
-        source,
-        homepage,
-        revision,
-        version,
-        range: _,
-        dependencies: _,
-    } = metadata;
     [
-        (TITLE, text(name)),
-        (VERSION, text(version)),
-        (DESCRIPTION, text(description)),
-        (LICENSES, text(licenses)),
-        (SOURCE, text(source)),
-        (URL, text(homepage)),
-        (REVISION, text(revision)),
-        (AUTHORS, text(authors)),
+        (TITLE, text(&metadata.name)),
+        (VERSION, text(&metadata.version)),
+        (DESCRIPTION, text(&metadata.description)),
+        (LICENSES, text(&metadata.licenses)),
+        (SOURCE, text(&metadata.source)),
+        (URL, text(&metadata.homepage)),
+        (REVISION, text(&metadata.revision)),
+        (AUTHORS, text(&metadata.authors)),
     ]
     .into_iter()
     .filter_map(|(key, value)| Some((key.to_owned(), value?)))

@@ -63,8 +63,9 @@ pub(crate) fn load(files: &[PathBuf]) -> Result<Vec<Configured>, Complaints> {
 }
 
 /// Reads one document without the others.
-pub(crate) fn load_one(file: &Path) -> Result<Configured, Complaint> {
-    let (document, _) = read(file).and_then(|text| yaml::parse(file, &text))?;
+pub(crate) fn load_one(file: &Path) -> Result<Configured, Complaints> {
+    let parsed = read(file).and_then(|text| yaml::parse(file, &text));
+    let (document, _) = parsed.map_err(|complaint| Complaints(vec![complaint]))?;
     Ok(resolved(file, document))
 }
 

@@ -4,9 +4,8 @@
 
 use crate::config::Complaints;
 use crate::visible;
+use std::fmt::Display;
 use std::io::{self, Write};
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use wasmount_control::ControlError;
 
@@ -20,7 +19,7 @@ const EX_FAILURE: u8 = 1;
 pub(crate) enum Fault {
     /// The error of `clap`; `--help` and `--version` are returned in this way too.
     #[error(transparent)]
-    Words(#[from] clap::Error),
+    Usage(#[from] clap::Error),
     /// A flag with a well-formed value that cannot work.
     #[error("{flag} {value}: {reason}")]
     Flag {
@@ -34,69 +33,41 @@ pub(crate) enum Fault {
     /// Errors in the documents.
     #[error("{0}")]
     Documents(#[from] Complaints),
-    /// A directory that the host must be able to write.
-    #[error("cannot write {}: {source}; give {flag} a directory that this user may write", .path.display())]
-    Unwritable {
-        /// The flag that names it.
-        flag: &'static str,
-        /// The directory.
-        path: PathBuf,
-        /// The kernel's error.
-        source: io::Error,
-    },
-    /// The right to mount is missing.
-    #[error(
-        "{who} mounts volumes and needs the capability CAP_SYS_ADMIN, which this process lacks: run it as root (in a container: privileged), \
-         in a namespace of its own (`unshare --map-root-user --mount wasmount serve ..`), or serve with --mounter or --role controller"
-    )]
-    NoMountRight {
-        /// The role, or the command.
-        who: &'static str,
-    },
-    /// The health address is in use, or does not belong to this machine.
-    #[error(
-        "cannot listen for health checks on {address}: {source}; choose another --listen-health, or `off`"
-    )]
-    HealthAddress {
-        /// The address.
-        address: SocketAddr,
-        /// The kernel's error.
-        source: io::Error,
-    },
     /// The command completed and printed its findings, and those are not well.
     #[error("not well")]
     Found,
     /// The host returned an error, or did not answer.
     #[error(transparent)]
     Admin(#[from] ControlError),
-    /// A part of the host could not be set up, or ended unexpectedly.
-    #[error("{what}: {}", chain(.source.as_ref()))]
-    Room {
-        /// The failed operation.
-        what: String,
-        /// The cause.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    /// Everything else that failed: what, why, and what to do.
+    #[error("{0}")]
+    Failed(String),
 }
 
 impl Fault {
-    /// Adds the failed operation to an error.
-    pub(crate) fn room<E>(what: impl Into<String>) -> impl FnOnce(E) -> Self
+    /// A flag with a well-formed value that cannot work.
+    pub(crate) fn flag(flag: &'static str, value: impl ToString, reason: impl ToString) -> Self {
+        Self::Flag {
+            flag,
+            value: value.to_string(),
+            reason: reason.to_string(),
+        }
+    }
+
+    /// Adds the failed operation to an error and its causes.
+    pub(crate) fn failed<E>(what: impl Display) -> impl FnOnce(E) -> Self
     where
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let what = what.into();
-        move |source| Self::Room {
-            what,
-            source: source.into(),
-        }
+        let what = what.to_string();
+        move |source| Self::Failed(format!("{what}: {}", chain(source.into().as_ref())))
     }
 
     /// Prints the error on standard error (help and version on standard output) and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         // A closed standard error must not turn into another exit code.
         let said = match self {
-            Self::Words(error) => error.print(),
+            Self::Usage(error) => error.print(),
             Self::Found => Ok(()),
             other => writeln!(
                 io::stderr(),
@@ -106,17 +77,12 @@ impl Fault {
         };
         drop(said);
         match self {
-            Self::Words(asked) if !asked.use_stderr() => ExitCode::SUCCESS,
-            Self::Words(_)
+            Self::Usage(asked) if !asked.use_stderr() => ExitCode::SUCCESS,
+            Self::Usage(_)
             | Self::Flag { .. }
             | Self::Documents(_)
             | Self::Admin(ControlError::NoDriver { .. }) => ExitCode::from(EX_USAGE),
-            Self::Unwritable { .. }
-            | Self::NoMountRight { .. }
-            | Self::HealthAddress { .. }
-            | Self::Found
-            | Self::Admin(_)
-            | Self::Room { .. } => ExitCode::from(EX_FAILURE),
+            Self::Found | Self::Admin(_) | Self::Failed(_) => ExitCode::from(EX_FAILURE),
         }
     }
 }

@@ -18,6 +18,7 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use wasmount_core::names::DriverName;
 
 /// The address of the health checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,9 +51,11 @@ pub(crate) async fn serve(
     let HealthAddress::At(address) = address else {
         return Ok(());
     };
-    let listener = TcpListener::bind(address)
-        .await
-        .map_err(|source| Fault::HealthAddress { address, source })?;
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        Fault::Failed(format!(
+            "cannot listen for health checks on {address}: {error}; choose another --listen-health, or `off`"
+        ))
+    })?;
     let router = router(readiness, metrics);
     tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, router).await {
@@ -100,17 +103,12 @@ async fn readyz_of(
     Path(driver): Path<String>,
 ) -> (StatusCode, String) {
     let report = readiness.report();
-    match report
-        .drivers
-        .iter()
-        .find(|(name, _)| name.as_str() == driver)
-    {
-        None => (StatusCode::NOT_FOUND, "no such driver\n".to_owned()),
-        Some((_, found)) => {
-            let fault = or_silent(report.not_ready(found), found).await;
-            answer("", vec![(driver, fault)])
-        }
-    }
+    let name = DriverName::parse(driver.as_str()).ok();
+    let Some(found) = name.and_then(|name| report.drivers.get(&name)) else {
+        return (StatusCode::NOT_FOUND, "no such driver\n".to_owned());
+    };
+    let fault = or_silent(report.not_ready(found), found).await;
+    answer("", vec![(driver, fault)])
 }
 
 /// A known fault, or else that the driver's socket does not answer: its socket file may have been removed.

@@ -17,26 +17,21 @@ mod control;
 mod controller;
 mod csi_drivers;
 mod csi_node;
-mod data_dir;
 mod descriptors;
 mod document_watch;
 mod documents;
-mod fatal;
 mod fetching;
 mod follow;
-mod inspect;
 mod kubernetes;
 mod leftovers;
 mod local_mounts;
 mod mounter;
-mod mounter_watch;
 mod preflight;
 mod registration;
 mod secret_watch;
 mod secrets;
 mod serving;
 mod settled_file;
-mod shared_roots;
 mod shared_services;
 mod signals;
 mod sources;
@@ -53,11 +48,9 @@ use crate::readiness::Readiness;
 pub(crate) use compiler::compile_as_child;
 pub(crate) use controller::{ControllerOptions, StateOptions};
 pub(crate) use fetching::{FetchWork, fetch_as_child};
-pub(crate) use inspect::{Inspected, inspect};
 pub(crate) use kubernetes::{CsiNodeMode, KubernetesOptions, RegistrationMode};
 pub(crate) use mounter::{MounterOptions, mount};
 use serving::Serving;
-use shared_services::SharedServices;
 use signals::Signals;
 use std::fs::DirBuilder;
 use std::io;
@@ -71,7 +64,7 @@ use wasmount_core::names::{DriverName, NodeId};
 use wasmount_mount::PathRoot;
 pub(crate) use workbench::{
     Called, Change, Identity, Place, Pools, Recorded, Records, Verdict, Workbench, block_on,
-    changes, signatures_beside, signer_keys,
+    changes,
 };
 
 /// How long threads that wait for dead storage, or for the data directory, may delay the end of the process. 1 s: a kill loses nothing of theirs,
@@ -81,6 +74,13 @@ const LAST_JOBS: Duration = Duration::from_secs(1);
 /// Mode of the host's own directories: store and journal name volumes of every tenant, and a volume is reached through its mounts, never through
 /// the path of its pool.
 const OWN_MODE: u32 = 0o700;
+
+/// Compiled plugins, in the data directory.
+const COMPILED: &str = "compiled";
+/// What is kept of the versions of each driver, in the data directory.
+const VERSIONS: &str = "versions";
+/// The StorageBackend objects that were seen last, in the data directory.
+const STORAGE_BACKENDS: &str = "storage-backends.json";
 
 /// The options of the command line, checked.
 #[derive(Debug, Clone)]
@@ -132,6 +132,13 @@ pub(crate) enum MountsOptions {
     },
 }
 
+/// Why a host cannot continue.
+struct FatalError {
+    fault: Fault,
+    /// Another host may work already: this one ends at once. Otherwise running calls end first.
+    lost: bool,
+}
+
 impl HostOptions {
     /// The CSI socket of a driver.
     pub(crate) fn socket(&self, driver: &DriverName) -> PathBuf {
@@ -147,16 +154,31 @@ fn private_directory(path: &Path) -> io::Result<()> {
         .create(path)
 }
 
+/// Creates a directory, if it is missing; its parent must exist.
+fn make_directory(path: &Path, mode: u32) -> io::Result<()> {
+    match DirBuilder::new().mode(mode).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Serves until a signal, then stops cleanly.
 pub(crate) fn serve(options: HostOptions, backends: Vec<Configured>) -> Result<(), Fault> {
     let place = registration::prepare(&options, &backends)?;
     preflight::check(&options, &backends)?;
     let descriptors = descriptors::raise();
+    run_to_end(run(options, backends, descriptors, place))
+}
+
+/// Runs the work of a process to its end.
+fn run_to_end<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(Fault::room("the host's threads cannot be started"))?;
-    let ended = runtime.block_on(run(options, backends, descriptors, place));
+        .map_err(Fault::failed(
+            "the threads of this process cannot be started",
+        ))?;
+    let ended = runtime.block_on(work);
     runtime.shutdown_timeout(LAST_JOBS);
     ended
 }
@@ -174,13 +196,16 @@ async fn run(
     health::serve(options.health, readiness.clone(), metrics.clone()).await?;
 
     let grace = options.grace;
+    let (role, node) = (options.role, options.node_id.clone());
+    let starting = Serving::start(options, backends, readiness, metrics, descriptors, place);
     let mut serving = tokio::select! {
-        started = start(options, backends, readiness, metrics, descriptors, place) => started?,
+        started = starting => started?,
         signal = signals.next() => {
             tracing::info!(signal, "stopped before serving");
             return Ok(());
         }
     };
+    tracing::info!(?role, %node, "serving");
     let ended = tokio::select! {
         signal = signals.next() => {
             tracing::info!(signal, grace_seconds = grace.as_secs(), "stopping");
@@ -193,28 +218,4 @@ async fn run(
         signal = signals.next() => tracing::warn!(signal, "stopping immediately: the next start recovers unfinished work"),
     }
     ended
-}
-
-async fn start(
-    options: HostOptions,
-    backends: Vec<Configured>,
-    readiness: Arc<Readiness>,
-    metrics: Arc<Metrics>,
-    descriptors: u64,
-    place: registration::Place,
-) -> Result<Serving, Fault> {
-    let (services, documents) = SharedServices::open(&options, backends, &readiness).await?;
-    let (role, node) = (options.role, options.node_id.clone());
-    let serving = Serving::start(
-        options,
-        services,
-        documents,
-        &readiness,
-        &metrics,
-        descriptors,
-        place,
-    )
-    .await?;
-    tracing::info!(?role, %node, "serving");
-    Ok(serving)
 }

@@ -2,9 +2,10 @@
 //!
 //! If standard error is not a terminal, nothing is drawn: bars would fill a log.
 
+use crate::mutex::lock;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use wasmount_artifact::{Progress, Step, silent};
 
 /// The format: progress, amounts, rate, remaining time.
@@ -19,15 +20,13 @@ pub(crate) fn progress() -> Arc<Progress> {
     }
     let current: Mutex<Option<ProgressBar>> = Mutex::new(None);
     Arc::new(move |step| {
-        let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = lock(&current);
         match step {
             Step::Begins(bytes) => {
                 if let Some(old) = current.take() {
                     old.finish_and_clear();
                 }
-                if bytes >= LEAST_BYTES {
-                    *current = Some(bar(bytes));
-                }
+                *current = (bytes >= LEAST_BYTES).then(|| bar(bytes));
             }
             Step::Moved(bytes) => {
                 if let Some(bar) = &*current {

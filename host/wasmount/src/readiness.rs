@@ -116,11 +116,6 @@ impl Readiness {
         });
     }
 
-    /// Sets that a driver's socket accepts calls.
-    pub(crate) fn set_socket(&self, driver: &DriverName, socket: PathBuf) {
-        self.change(driver, |report| report.socket = Some(socket));
-    }
-
     /// Sets why a driver has no plugin; none: it has one.
     pub(crate) fn set_plugin(&self, driver: &DriverName, reason: Option<String>) {
         self.change(driver, |report| {
@@ -129,28 +124,8 @@ impl Readiness {
         });
     }
 
-    /// Sets why a driver's storage cannot be used here; none: it can.
-    pub(crate) fn set_storage(&self, driver: &DriverName, reason: Option<String>) {
-        self.change(driver, |report| report.storage = reason);
-    }
-
-    /// Sets the status of a driver's registration with kubelet.
-    pub(crate) fn set_registration(&self, driver: &DriverName, status: RegistrationStatus) {
-        self.change(driver, |report| report.registration = Some(status));
-    }
-
-    /// Sets the status of a driver in CSINode.
-    pub(crate) fn set_listing(&self, driver: &DriverName, status: ListingStatus) {
-        self.change(driver, |report| report.listing = Some(status));
-    }
-
-    /// Sets how a driver's CSIDriver object contradicts its plugin.
-    pub(crate) fn set_contradicted(&self, driver: &DriverName, reason: Option<String>) {
-        self.change(driver, |report| report.contradicted = reason);
-    }
-
     /// Changes the state of a driver; a late change of a removed driver is ignored.
-    fn change(&self, driver: &DriverName, change: impl FnOnce(&mut DriverReport)) {
+    pub(crate) fn change(&self, driver: &DriverName, change: impl FnOnce(&mut DriverReport)) {
         self.0.send_modify(|report| {
             if let Some(report) = report.drivers.get_mut(driver) {
                 change(report);
@@ -237,6 +212,17 @@ impl Report {
             }
         }
         troubles
+    }
+}
+
+/// Calls `set` with a value now and after each change, as long as its sender lives.
+pub(crate) async fn each<T: Clone>(mut values: watch::Receiver<T>, set: impl Fn(T)) {
+    loop {
+        let now = values.borrow_and_update().clone();
+        set(now);
+        if values.changed().await.is_err() {
+            return;
+        }
     }
 }
 

@@ -14,27 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 /// Mode of a new file before the user's umask: the usual mode for `open`.
-const NEW_FILE: u32 = 0o666;
+pub(crate) const NEW_FILE: u32 = 0o666;
 /// Mode of a file that only its owner may access.
-const PRIVATE_FILE: u32 = 0o600;
+pub(crate) const PRIVATE_FILE: u32 = 0o600;
 
-/// Writes with `write`, then renames the file to its path.
+/// Writes with `write`, then renames the file to its path. `mode` is that of a new file.
 pub(crate) fn write<E: From<io::Error>>(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>,
-) -> Result<(), E> {
-    write_as(path, NEW_FILE, write)
-}
-
-/// The same, for a file that only the user may read.
-pub(crate) fn write_private<E: From<io::Error>>(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>,
-) -> Result<(), E> {
-    write_as(path, PRIVATE_FILE, write)
-}
-
-fn write_as<E: From<io::Error>>(
     path: &Path,
     mode: u32,
     write: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>,
@@ -157,7 +142,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("plugin.wasm");
         fs::write(&path, "old").unwrap();
-        write(&path, |file| file.write_all(b"new")).unwrap();
+        write(&path, NEW_FILE, |file| file.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(names(folder.path()), ["plugin.wasm"]);
     }
@@ -166,7 +151,7 @@ mod tests {
     fn what_is_written_has_no_name_until_it_is_whole() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("plugin.wasm");
-        write(&path, |file| {
+        write(&path, NEW_FILE, |file| {
             file.write_all(b"half")?;
             file.flush()?;
             assert_eq!(names(folder.path()), [""; 0]);
@@ -179,7 +164,7 @@ mod tests {
             .path()
             .join(format!(".plugin.wasm.{}.part", process::id()));
         fs::write(&left, "left").unwrap();
-        write(&path, |file| file.write_all(b"new")).unwrap();
+        write(&path, NEW_FILE, |file| file.write_all(b"new")).unwrap();
         assert_eq!(names(folder.path()), ["plugin.wasm"]);
         assert_eq!(fs::read(&path).unwrap(), b"new");
     }
@@ -212,10 +197,10 @@ mod tests {
         let path = folder.path().join("records.json");
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(NEW_FILE)).unwrap();
-        write_private(&path, |file| file.write_all(b"new")).unwrap();
+        write(&path, PRIVATE_FILE, |file| file.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(mode_of(&path), PRIVATE_FILE);
-        write(&path, |file| file.write_all(b"open")).unwrap();
+        write(&path, NEW_FILE, |file| file.write_all(b"open")).unwrap();
         assert_ne!(mode_of(&path), PRIVATE_FILE);
     }
 
@@ -225,16 +210,20 @@ mod tests {
         let [path, link] = ["plugin.wasm", "link"].map(|name| folder.path().join(name));
         fs::write(&path, "old").unwrap();
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        write(&link, |file| file.write_all(b"new")).unwrap();
+        write(&link, NEW_FILE, |file| file.write_all(b"new")).unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read(&path).unwrap(), b"new");
     }
 
     #[test]
     fn a_device_and_a_pipe_take_what_is_written_and_stay() {
-        let written = write(Path::new("/dev/null"), |file| file.write_all(b"new"));
+        let written = write(Path::new("/dev/null"), NEW_FILE, |file| {
+            file.write_all(b"new")
+        });
         written.unwrap();
-        let full = write(Path::new("/dev/full"), |file| file.write_all(b"new"));
+        let full = write(Path::new("/dev/full"), NEW_FILE, |file| {
+            file.write_all(b"new")
+        });
         assert_eq!(full.unwrap_err().kind(), io::ErrorKind::StorageFull);
         for device in ["/dev/null", "/dev/full"] {
             assert!(!fs::metadata(device).unwrap().is_file());
@@ -253,7 +242,7 @@ mod tests {
             let pipe = pipe.clone();
             move || fs::read(pipe).unwrap()
         });
-        write(&pipe, |file| file.write_all(b"new")).unwrap();
+        write(&pipe, NEW_FILE, |file| file.write_all(b"new")).unwrap();
         assert_eq!(reader.join().unwrap(), b"new");
         assert!(!fs::metadata(&pipe).unwrap().is_file());
     }
@@ -263,13 +252,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("plugin.wasm");
         fs::write(&path, "old").unwrap();
-        let failed = write(&path, |file| {
+        let failed = write(&path, NEW_FILE, |file| {
             file.write_all(b"half")?;
             Err(io::Error::other("full"))
         });
         assert_eq!(failed.unwrap_err().to_string(), "full");
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(folder.path()), ["plugin.wasm"]);
-        assert!(write(Path::new("/"), |_| io::Result::Ok(())).is_err());
+        assert!(write(Path::new("/"), NEW_FILE, |_| io::Result::Ok(())).is_err());
     }
 }

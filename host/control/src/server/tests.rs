@@ -1,7 +1,7 @@
 //! Client and server over a real socket: requests arrive, and no client delays another one.
 
 use super::*;
-use crate::words::{DriverStatus, HostStatus, Swap};
+use crate::messages::{DriverStatus, HostStatus, Swap};
 use crate::{Client, ControlError, paths};
 use axum::Json;
 use axum::extract::Path;
@@ -93,7 +93,7 @@ async fn answered(bench: &Bench, words: &str) -> (String, String) {
 #[tokio::test]
 async fn what_is_not_understood_is_refused_as_all_else_is() {
     let bench = Bench::start(routes()).await;
-    let swap = paths::of(paths::SWAP, "a.b");
+    let swap = paths::of(paths::SWAP, "a.b").unwrap();
     let post = |kind: &str, body: &str| {
         let length = body.len();
         format!(
@@ -130,7 +130,7 @@ async fn silent_clients_do_not_block_others_for_long() {
     let mut endless = UnixStream::connect(bench.socket()).await.unwrap();
     let head = format!(
         "POST {} HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n",
-        paths::of(paths::SWAP, "a")
+        paths::of(paths::SWAP, "a").unwrap()
     );
     endless.write_all(head.as_bytes()).await.unwrap();
     // Both places are taken; the third connection waits until one is free.
@@ -152,7 +152,7 @@ async fn a_request_that_is_too_large_is_refused() {
     let mut client = UnixStream::connect(bench.socket()).await.unwrap();
     let head = format!(
         "POST {} HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n",
-        paths::of(paths::SWAP, "a"),
+        paths::of(paths::SWAP, "a").unwrap(),
         REQUEST_BYTES + 1
     );
     client.write_all(head.as_bytes()).await.unwrap();

@@ -8,13 +8,12 @@ pub(crate) mod status;
 mod table;
 pub(crate) mod volumes;
 
+use super::show::{print, print_json};
+use super::transfer::wait;
 use crate::fault::Fault;
-use crate::visible;
 use clap::Args;
 use serde::Serialize;
-use std::io::{self, Write};
 use std::path::PathBuf;
-use wasmount_control::words::{Done, Version};
 use wasmount_control::{Client, ControlError};
 
 /// The socket in a data directory.
@@ -60,21 +59,19 @@ pub(crate) struct DriverFlags {
 }
 
 impl DriverFlags {
-    /// Requests a change, and prints its result.
-    fn change(
+    /// Sends one request about the driver, and prints the answer: as JSON, or as `text` has it.
+    fn answer<T: Serialize>(
         self,
-        question: impl AsyncFnOnce(&Client, &str) -> Result<Done, ControlError>,
-    ) -> Result<(), Fault> {
+        request: impl AsyncFnOnce(&Client, &str) -> Result<T, ControlError>,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<T, Fault> {
         let Self { driver, host, form } = self;
-        let done = ask(question(&host.client(), &driver))?;
-        if form.json {
-            return print_json(&done);
+        let answer = ask(request(&host.client(), &driver))?;
+        match form.json {
+            true => print_json(&answer)?,
+            false => print(&text(&answer))?,
         }
-        let mut text = format!("{}\n", visible::line(&done.said));
-        for warning in &done.warnings {
-            text.push_str(&format!("warning: {}\n", visible::line(warning)));
-        }
-        print(&text)
+        Ok(answer)
     }
 }
 
@@ -86,38 +83,6 @@ impl HostFlags {
 }
 
 /// Sends one request.
-fn ask<T>(question: impl Future<Output = Result<T, ControlError>>) -> Result<T, Fault> {
-    runtime()?.block_on(question).map_err(Fault::from)
-}
-
-fn runtime() -> Result<tokio::runtime::Runtime, Fault> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Fault::room("the command cannot be run"))
-}
-
-/// Prints to standard output, without colours if that is not a terminal. The reader may close the pipe.
-fn print(text: &str) -> Result<(), Fault> {
-    let mut output = anstream::stdout().lock();
-    let printed = output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush());
-    match printed {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Fault::room("the answer cannot be printed")(error))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn print_json(words: &impl Serialize) -> Result<(), Fault> {
-    let text = serde_json::to_string_pretty(words);
-    let text = text.map_err(Fault::room("the answer cannot be printed"))?;
-    print(&format!("{text}\n"))
-}
-
-/// The text of a version in one cell.
-fn numbered(version: Option<&Version>) -> String {
-    version.map_or_else(|| "-".to_owned(), |version| version.number.to_string())
+fn ask<T>(request: impl Future<Output = Result<T, ControlError>>) -> Result<T, Fault> {
+    wait(request)?.map_err(Fault::from)
 }

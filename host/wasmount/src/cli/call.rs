@@ -80,7 +80,6 @@ pub(crate) struct Flags {
     /// CSI version to speak
     #[arg(
         long,
-        value_enum,
         value_name = "VERSION",
         env = "WASMOUNT_CSI_PROFILE",
         default_value = "1.12"
@@ -95,11 +94,8 @@ pub(crate) struct Flags {
 /// Makes the call.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let words = request::read(flags.request.as_deref())?;
-    let call = NamedCall::parse(&flags.rpc, &words).map_err(|refused| Fault::Flag {
-        flag: "call",
-        value: flags.rpc.clone(),
-        reason: refused.to_string(),
-    })?;
+    let call = NamedCall::parse(&flags.rpc, &words)
+        .map_err(|refused| Fault::flag("call", &flags.rpc, refused))?;
     // The request may hold secrets.
     drop(words);
     let mut configured = subject(&flags.file, flags.backend.as_deref(), &flags.pool)?;
@@ -115,7 +111,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let called = block_on(async {
         let workbench = Workbench::set_up(configured, &pools, cache).await?;
         let admitted = workbench.admit(&mut AdmissionReport::default()).await;
-        let admitted = admitted.map_err(Fault::room("the plugin cannot serve"))?;
+        let admitted = admitted.map_err(Fault::failed("the plugin cannot serve"))?;
         // Log lines of the admission are not part of the call.
         drop(log_capture.take());
         workbench.call(admitted, call, profile, &before).await

@@ -84,19 +84,12 @@ fn as_json(report: &AdmissionReport, admitted: &Result<Admitted, Refusal>) -> Va
             "microseconds": took.map(microseconds),
         })
     });
-    let (kind, reason, warnings) = match admitted {
-        Ok(admitted) => (None, None, admitted.warnings.as_slice()),
-        Err(refusal) => (
-            Some(refusal.kind().as_str()),
-            Some(refusal.to_string()),
-            &[][..],
-        ),
-    };
+    let refusal = admitted.as_ref().err();
     json!({
         "serves": admitted.is_ok(),
-        "kind": kind,
-        "reason": reason,
-        "warnings": warnings,
+        "kind": refusal.map(|refusal| refusal.kind().as_str()),
+        "reason": refusal.map(ToString::to_string),
+        "warnings": admitted.as_ref().map_or(&[][..], |it| it.warnings.as_slice()),
         "steps": steps.collect::<Vec<_>>(),
     })
 }

@@ -26,7 +26,7 @@ pub(super) struct CommonFlags {
     backend: Vec<PathBuf>,
 
     /// Log format on standard error
-    #[arg(long, value_enum, env = "WASMOUNT_LOG_FORMAT", default_value = "text")]
+    #[arg(long, env = "WASMOUNT_LOG_FORMAT", default_value = "text")]
     log_format: LogFormat,
 
     /// Log level: off, error, warn, info, debug or trace. It applies to the host and its plugins; other crates log at `warn`, unless they are
@@ -80,14 +80,11 @@ pub(super) struct MountFlags {
 impl CommonFlags {
     /// Starts the log, reads the documents; returns them and the grace period.
     pub(super) fn begin(self) -> Result<(Vec<Configured>, Duration), Fault> {
-        let Self {
-            backend,
-            log_format,
-            log,
-            grace,
-        } = self;
-        telemetry::start(log_format, log);
-        Ok((config::load(&backend)?, Duration::from_secs(grace)))
+        telemetry::start(self.log_format, self.log);
+        Ok((
+            config::load(&self.backend)?,
+            Duration::from_secs(self.grace),
+        ))
     }
 }
 
@@ -119,7 +116,7 @@ impl MountFlags {
                 "must not overlap with --kubelet-dir {}, below which only kubelet's own paths are taken; name a directory apart from it",
                 kubelet.display()
             );
-            return Err(wrong("--path-root", root, &reason));
+            return Err(wrong("--path-root", root, reason));
         }
         Ok(PathRoot::Any(root.to_owned()))
     }
@@ -134,14 +131,11 @@ pub(super) fn makeable(flag: &'static str, path: &Path) -> Result<(), Fault> {
     if path.exists() {
         return Err(wrong(flag, path, "is not a directory"));
     }
-    match path.parent() {
-        Some(parent) if parent.is_dir() => Ok(()),
-        _ => Err(wrong(
-            flag,
-            path,
-            "neither it nor its parent directory exists; make the parent first",
-        )),
+    if path.parent().is_some_and(Path::is_dir) {
+        return Ok(());
     }
+    let reason = "neither it nor its parent directory exists; make the parent first";
+    Err(wrong(flag, path, reason))
 }
 
 fn existing(flag: &'static str, path: &Path) -> Result<(), Fault> {
@@ -149,11 +143,8 @@ fn existing(flag: &'static str, path: &Path) -> Result<(), Fault> {
     if path.is_dir() {
         return Ok(());
     }
-    Err(wrong(
-        flag,
-        path,
-        "is not an existing directory; make it first, or name another",
-    ))
+    let reason = "is not an existing directory; make it first, or name another";
+    Err(wrong(flag, path, reason))
 }
 
 /// Clients receive these paths and resolve them from other directories.
@@ -177,13 +168,9 @@ pub(super) fn socket_fits(flag: &'static str, value: &Path, socket: &Path) -> Re
         "the socket {} has a path of {length} bytes, and the kernel takes {SOCKET_PATH_BYTES}; choose a shorter directory",
         socket.display()
     );
-    Err(wrong(flag, value, &reason))
+    Err(wrong(flag, value, reason))
 }
 
-pub(super) fn wrong(flag: &'static str, path: &Path, reason: &str) -> Fault {
-    Fault::Flag {
-        flag,
-        value: path.display().to_string(),
-        reason: reason.to_owned(),
-    }
+pub(super) fn wrong(flag: &'static str, path: &Path, reason: impl ToString) -> Fault {
+    Fault::flag(flag, path.display(), reason)
 }

@@ -94,7 +94,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     flags.secrets.put(&mut configured)?;
     let brought = bring(&flags, &configured)?;
     let file = &brought.file;
-    let path = std::path::absolute(file).map_err(Fault::room(unreadable(file)))?;
+    let path = std::path::absolute(file).map_err(Fault::failed(unreadable(file)))?;
     configured.document.plugin.place = PluginPlace::File(path);
     if flags.wit {
         let wasm = block_on(async {
@@ -138,12 +138,8 @@ impl Flags {
         if !(self.wit && self.json) {
             return Ok(());
         }
-        Err(Fault::Flag {
-            flag: "--wit",
-            value: "true".to_owned(),
-            reason: "prints WIT and nothing else; leave out --json, or unset WASMOUNT_JSON"
-                .to_owned(),
-        })
+        let reason = "prints WIT and nothing else; leave out --json, or unset WASMOUNT_JSON";
+        Err(Fault::flag("--wit", true, reason))
     }
 }
 
@@ -166,14 +162,13 @@ fn bring(flags: &Flags, configured: &Configured) -> Result<Brought, Fault> {
     let (pulled, signatures) = block_on(async {
         let failed = || format!("{reference} cannot be looked into");
         let resolved = Resolved::find(&registry).await;
-        let resolved = resolved.map_err(Fault::room(failed()))?;
+        let resolved = resolved.map_err(Fault::failed(failed()))?;
         let signers = &document.plugin.signers;
         let signatures = Signatures::of_artifact(&registry, &resolved, signers, folder).await;
         let pulled = resolved.fetch(&registry).await;
-        Ok((pulled.map_err(Fault::room(failed()))?, signatures))
+        Ok((pulled.map_err(Fault::failed(failed()))?, signatures))
     })?;
-    let place =
-        Place::make("artifact").map_err(Fault::room("no temporary directory can be made"))?;
+    let place = Place::make("artifact")?;
     let file = place.path().join(COMPONENT);
     write_whole(&file, &pulled.wasm)?;
     Ok(Brought {
@@ -191,7 +186,7 @@ async fn look(workbench: &Workbench, file: &Path) -> Result<Found, Fault> {
     if let Err(refusal) = &admitted
         && is_no_component(refusal)
     {
-        return Err(Fault::room(unreadable(file))(refusal.to_string()));
+        return Err(Fault::failed(unreadable(file))(refusal.to_string()));
     }
     let (wasm, loaded) = read(workbench, file).await?;
     let imports = loaded.imports().to_vec();
@@ -209,9 +204,10 @@ async fn look(workbench: &Workbench, file: &Path) -> Result<Found, Fault> {
 }
 
 async fn read(workbench: &Workbench, file: &Path) -> Result<(Vec<u8>, LoadedComponent), Fault> {
-    let wasm = regular_file::read(file, COMPONENT_BYTES).map_err(Fault::room(unreadable(file)))?;
+    let wasm =
+        regular_file::read(file, COMPONENT_BYTES).map_err(Fault::failed(unreadable(file)))?;
     let loaded = workbench.load(wasm.clone()).await;
-    Ok((wasm, loaded.map_err(Fault::room(unreadable(file)))?))
+    Ok((wasm, loaded.map_err(Fault::failed(unreadable(file)))?))
 }
 
 fn unreadable(file: &Path) -> String {
@@ -236,8 +232,8 @@ fn world(wasm: Vec<u8>) -> Result<String, Fault> {
     // On a separate thread, so that a panic becomes an error.
     let printed = thread::spawn(move || printed(&wasm)).join();
     match printed {
-        Ok(text) => text.map_err(Fault::room(UNPRINTABLE)),
-        Err(_) => Err(Fault::room(UNPRINTABLE)(
+        Ok(text) => text.map_err(Fault::failed(UNPRINTABLE)),
+        Err(_) => Err(Fault::failed(UNPRINTABLE)(
             "the decoder of WIT does not understand it",
         )),
     }

@@ -40,11 +40,11 @@ pub(super) fn private_key(path: &Path) -> Result<PrivateKey, Fault> {
         );
     }
     let file = PrivateKeyFile::from_pem(&text);
-    match file.map_err(|refused| wrong(FLAG, path, &refused.to_string()))? {
+    match file.map_err(|refused| wrong(FLAG, path, refused))? {
         PrivateKeyFile::Plain(key) => Ok(key),
         PrivateKeyFile::Sealed(sealed) => {
             let key = sealed.open(&password()?);
-            key.map_err(Fault::room(format!("the private key {}", path.display())))
+            key.map_err(Fault::failed(format!("the private key {}", path.display())))
         }
     }
 }
@@ -58,7 +58,7 @@ fn password() -> Result<Password, Fault> {
         "the password cannot be asked for; set {} instead",
         PASSWORD_VARIABLES.join(" or ")
     );
-    ask("Password of the private key: ").map_err(Fault::room(impossible))
+    ask("Password of the private key: ").map_err(Fault::failed(impossible))
 }
 
 /// Reads a line from the terminal without echo, wherever input and output of the process are directed.
@@ -90,7 +90,7 @@ fn ask(question: &str) -> io::Result<Password> {
 pub(super) fn signer_keys(paths: &[PathBuf], each: bool) -> Result<SignerKeys, Fault> {
     let key = |path: &PathBuf| {
         let key = VerifyingKey::from_pem(&text(path)?);
-        let key = key.map_err(|refused| wrong(FLAG, path, &refused.to_string()))?;
+        let key = key.map_err(|refused| wrong(FLAG, path, refused))?;
         Ok(NamedKey::new(path.display().to_string(), key))
     };
     let keys = paths.iter().map(key).collect::<Result<Vec<_>, Fault>>()?;
@@ -102,6 +102,6 @@ pub(super) fn signer_keys(paths: &[PathBuf], each: bool) -> Result<SignerKeys, F
 
 fn text(path: &Path) -> Result<String, Fault> {
     let bytes = regular_file::read(path, KEY_BYTES as u64);
-    let bytes = bytes.map_err(|refused| wrong(FLAG, path, &refused.to_string()))?;
+    let bytes = bytes.map_err(|refused| wrong(FLAG, path, refused))?;
     String::from_utf8(bytes).map_err(|_| wrong(FLAG, path, "is not text"))
 }

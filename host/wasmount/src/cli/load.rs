@@ -2,7 +2,8 @@
 
 use super::push::tagged;
 use super::registry::RegistryFlags;
-use super::transfer::{other_than, output_file, say, wait, write_beside, write_whole};
+use super::show::print;
+use super::transfer::{other_than, output_file, wait, write_beside, write_whole};
 use crate::fault::Fault;
 use crate::regular_file;
 use clap::Args;
@@ -41,41 +42,36 @@ pub(crate) struct Flags {
 
 /// Loads the bundle.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
-    let Flags {
-        file,
-        output,
-        to,
-        registry,
-    } = flags;
+    let file = &flags.file;
     let failed = || format!("{} is not loaded", file.display());
-    if let Some(output) = &output {
-        other_than(output, &file)?;
+    if let Some(output) = &flags.output {
+        other_than(output, file)?;
     }
-    let opened = regular_file::open(&file).map_err(Fault::room(failed()))?;
-    let bundle = Bundle::read(BufReader::new(opened)).map_err(Fault::room(failed()))?;
+    let opened = regular_file::open(file).map_err(Fault::failed(failed()))?;
+    let bundle = Bundle::read(BufReader::new(opened)).map_err(Fault::failed(failed()))?;
     let digest = Digest::of(bundle.component());
     let (beside, of_registry) = (bundle.beside(), bundle.of_registry());
-    if let Some(reference) = to {
+    if let Some(reference) = &flags.to {
         let not_for_registries = match beside == Beside::default() {
             true => "",
             false => {
                 "left out: the signatures of a file, which no registry has a use for; `wasmount sign oci://..` signs the artifact\n"
             }
         };
-        let registry = registry.connect(&reference)?;
-        let pushed = wait(bundle.push(&registry))?.map_err(Fault::room(failed()))?;
+        let registry = flags.registry.connect(reference)?;
+        let pushed = wait(bundle.push(&registry))?.map_err(Fault::failed(failed()))?;
         let attached = pushed.attached;
-        return say(&format!(
+        return print(&format!(
             "{}\n{digest}, {attached} attached\n{}",
             pushed.reference, not_for_registries
         ));
     }
     let manifest = bundle.manifest_digest();
-    match output {
+    match &flags.output {
         Some(output) => {
             // Before the component: a host that follows the file must not find it unsigned.
-            let signatures = write_beside(&output, &beside)?;
-            write_whole(&output, bundle.component())?;
+            let signatures = write_beside(output, &beside)?;
+            write_whole(output, bundle.component())?;
             let mut text = format!("{manifest}\n{digest} {}\n", output.display());
             for signature in signatures {
                 text.push_str(&format!("{}\n", signature.display()));
@@ -87,11 +83,11 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
                     output.display()
                 ));
             }
-            say(&text)
+            print(&text)
         }
         None => {
             let attached = bundle.attached().len();
-            say(&format!("{manifest}\n{digest}, {attached} attached\n"))
+            print(&format!("{manifest}\n{digest}, {attached} attached\n"))
         }
     }
 }

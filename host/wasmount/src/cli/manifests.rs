@@ -5,29 +5,32 @@
 mod carried;
 mod object;
 
-use super::cluster_words::{FsType, image, image_prefix, namespace};
+use super::cluster_values::{image, image_prefix, namespace};
 use super::common::plain;
 use super::registry::RegistryFlags;
 use super::transfer::{wait, write_whole};
 use crate::config::{self, Configured};
 use crate::fault::Fault;
-use crate::host::{self, Inspected, Place};
+use crate::host::{Place, Pools, Workbench, block_on};
 use crate::regular_file;
 use clap::{Args, ValueEnum};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use wasmount_artifact::pull;
+use wasmount_core::backend::Backend as _;
 use wasmount_core::capabilities::{Capabilities, PluginCapability, Profile};
 use wasmount_core::document::{PluginPlace, SecretSource, Signers, StorageBackend};
 use wasmount_core::driver::Role;
 use wasmount_kubernetes::csi_driver::csi_driver;
 use wasmount_kubernetes::manifests::{
     Backend, CONFIG_MAP_BYTES, Choices, Component, Form, Manifest, PLUGIN_IN_CONFIG,
-    definition_manifests, manifests, path_in_config, secret_path, shared_manifests, to_yaml,
-    warnings,
+    definition_manifests, manifests, path_in_config, secret_object, secret_path, shared_manifests,
+    to_yaml, warnings,
 };
+use wasmount_kubernetes::storage_backend::object_of;
+use wasmount_versions::{AdmissionReport, Admitted};
 
 /// Largest component that is read, in bytes; a little more than can be shipped, so that the error can name the size.
 const COMPONENT_BYTES: u64 = 64 << 20;
@@ -72,7 +75,7 @@ pub(crate) struct Flags {
     storage_backends: bool,
 
     /// Where volumes are [default: node-local for a plugin with topology and a pool on each node, else network]
-    #[arg(long, value_enum, env = "WASMOUNT_TOPOLOGY")]
+    #[arg(long, env = "WASMOUNT_TOPOLOGY")]
     topology: Option<TopologyWord>,
 
     /// Container image of Wasmount
@@ -102,10 +105,10 @@ pub(crate) struct Flags {
         long,
         value_name = "TYPE",
         env = "WASMOUNT_FS_TYPE",
-        value_enum,
+        value_parser = ["ext4", "xfs", "btrfs"],
         default_value = "ext4"
     )]
-    fs_type: FsType,
+    fs_type: String,
 
     /// kubelet's root directory on the nodes
     #[arg(
@@ -147,33 +150,31 @@ enum TopologyWord {
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let impossible = "no manifests can be printed";
     if flags.shared {
-        let all = shared_manifests(&flags.namespace).map_err(Fault::room(impossible))?;
+        let all = shared_manifests(&flags.namespace).map_err(Fault::failed(impossible))?;
         return print(&all);
     }
     let Some(file) = flags.backend.clone().filter(|_| !flags.crd) else {
-        let all = definition_manifests().map_err(Fault::room(impossible))?;
+        let all = definition_manifests().map_err(Fault::failed(impossible))?;
         return print(&all);
     };
     plain("--kubelet-dir", &flags.kubelet_dir)?;
-    let mut configured = config::load(std::slice::from_ref(&file))?;
-    let Some(configured) = configured.pop() else {
-        return Ok(());
-    };
+    let configured = config::load_one(&file)?;
     if flags.as_object {
         let text = read_again(&file)?;
         return print(&[object::of_folder(&text, &configured.folder)?]);
     }
-    let Inspected {
-        offer,
-        warnings: said,
-    } = flags.look(&configured)?;
-    let hidden = &configured.document.hidden;
-    let capabilities = Capabilities::derive(&offer, Role::All, Profile::V1_12, hidden);
+    let admitted = flags.look(&configured)?;
+    let (offer, hidden) = (admitted.backend.offer(), &configured.document.hidden);
+    let capabilities = Capabilities::derive(offer, Role::All, Profile::V1_12, hidden);
     let form = flags.form(&configured, &capabilities);
     let backend = flags.facts(&file, configured, capabilities)?;
     let choices = flags.choices(form);
-    let all = manifests(&backend, &choices).map_err(Fault::room(impossible))?;
-    for warning in said.into_iter().chain(warnings(&backend, &choices)) {
+    let all = manifests(&backend, &choices).map_err(Fault::failed(impossible))?;
+    for warning in admitted
+        .warnings
+        .into_iter()
+        .chain(warnings(&backend, &choices))
+    {
         // A closed standard error must not prevent the output of the YAML.
         let _ = writeln!(io::stderr(), "wasmount: warning: {warning}");
     }
@@ -181,18 +182,19 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
 }
 
 fn print(all: &[Manifest]) -> Result<(), Fault> {
-    let text = to_yaml(all).map_err(Fault::room("no manifests can be printed"))?;
+    let text = to_yaml(all).map_err(Fault::failed("no manifests can be printed"))?;
     let printed = io::stdout().write_all(text.as_bytes());
-    printed.map_err(Fault::room("the manifests cannot be printed"))
+    printed.map_err(Fault::failed("the manifests cannot be printed"))
 }
 
 fn read_again(file: &Path) -> Result<String, Fault> {
-    std::fs::read_to_string(file).map_err(Fault::room("the document cannot be read again"))
+    std::fs::read_to_string(file).map_err(Fault::failed("the document cannot be read again"))
 }
 
 impl Flags {
-    /// The plugin's services and features. It is only asked for its identity: no secrets are needed, and the host will verify its signatures.
-    fn look(&self, configured: &Configured) -> Result<Inspected, Fault> {
+    /// Admits the plugin of the document for its services and features. It is only asked for its identity: no secrets are needed, the host will verify
+    /// its signatures, and its storage need not be reachable from here.
+    fn look(&self, configured: &Configured) -> Result<Admitted, Fault> {
         let mut looked_at = configured.clone();
         let is_file = |source: &SecretSource| matches!(source, SecretSource::File(_));
         looked_at
@@ -200,33 +202,29 @@ impl Flags {
             .secrets
             .retain(|_, source| is_file(source));
         let PluginPlace::Registry(place) = &configured.document.plugin.place else {
-            return host::inspect(&looked_at);
+            return admitted(looked_at);
         };
         let reference = &place.reference;
         let registry = self.registry.connect_under(reference, configured)?;
         let pulled = wait(pull(&registry))?;
-        let pulled = pulled.map_err(Fault::room(format!("{reference} is not pulled")))?;
-        let here =
-            Place::make("manifests").map_err(Fault::room("no temporary directory can be made"))?;
+        let pulled = pulled.map_err(Fault::failed(format!("{reference} is not pulled")))?;
+        let here = Place::make("manifests")?;
         let file = here.path().join(PULLED);
         write_whole(&file, &pulled.wasm)?;
         looked_at.document.plugin.place = PluginPlace::File(file);
         looked_at.document.plugin.signers = Signers::default();
-        host::inspect(&looked_at)
+        admitted(looked_at)
     }
 
     fn form(&self, configured: &Configured, capabilities: &Capabilities) -> Form {
         let topology = PluginCapability::VolumeAccessibilityConstraints;
         let mut pools = configured.document.grants.pools.values();
+        let is_local =
+            capabilities.plugin.contains(&topology) && pools.any(|pool| pool.path.is_relative());
         match self.topology {
             Some(TopologyWord::NodeLocal) => Form::NodeLocal,
-            Some(TopologyWord::Network) => Form::Network,
-            None if capabilities.plugin.contains(&topology)
-                && pools.any(|pool| pool.path.is_relative()) =>
-            {
-                Form::NodeLocal
-            }
-            None => Form::Network,
+            None if is_local => Form::NodeLocal,
+            Some(TopologyWord::Network) | None => Form::Network,
         }
     }
 
@@ -240,53 +238,42 @@ impl Flags {
             document, folder, ..
         } = configured;
         let csi_driver = csi_driver(&document.driver_name, &capabilities, &document.csi_driver)
-            .map_err(Fault::room("the document contradicts its plugin"))?;
+            .map_err(Fault::failed("the document contradicts its plugin"))?;
         let mut files = carried::Files::new();
-        let (component, plugin) = match &self.plugin_in_image {
-            Some(path) => (Component::InImage, path.clone()),
+        let (component, plugin) = match (&self.plugin_in_image, &document.plugin.place) {
+            (Some(path), _) => (Component::InImage, path.display().to_string()),
             // Hosts pull it themselves.
-            None if matches!(document.plugin.place, PluginPlace::Registry(_)) => {
-                (Component::InImage, PathBuf::new())
-            }
-            None => {
-                let PluginPlace::File(path) = &document.plugin.place else {
-                    return Err(Fault::room("the document names no component")(
-                        "write `plugin.path` or `plugin.reference`",
-                    ));
-                };
+            (None, PluginPlace::Registry(_)) => (Component::InImage, String::new()),
+            (None, PluginPlace::File(path)) => {
                 let path = folder.join(path);
-                let read = regular_file::read(&path, COMPONENT_BYTES);
                 let unreadable = format!(
                     "the component {} does not fit into a ConfigMap of {CONFIG_MAP_BYTES} bytes",
                     path.display()
                 );
-                let wasm = read.map_err(|refused| Fault::room(unreadable)(refused.to_string()))?;
+                let wasm = regular_file::read(&path, COMPONENT_BYTES);
+                let wasm = wasm.map_err(Fault::failed(unreadable))?;
                 files = carried::signatures(&path)?;
-                (
-                    Component::InConfigMap(wasm),
-                    PathBuf::from(PLUGIN_IN_CONFIG),
-                )
+                (Component::InConfigMap(wasm), PLUGIN_IN_CONFIG.to_owned())
             }
         };
         let (secrets, named_secrets) = self.secrets(&document)?;
         let mut portable = object::read(&read_again(file)?)?;
         files.extend(carried::named_files(&mut portable, &folder)?);
-        let object = match (&component, self.storage_backends) {
-            (_, false) => None,
-            (component, true) => {
-                let path = match component {
-                    Component::InConfigMap(_) => path_in_config(PLUGIN_IN_CONFIG),
-                    Component::InImage => plugin.display().to_string(),
-                };
-                let (name, namespace) = (&document.name, &self.namespace);
-                let portable = portable.clone();
-                let in_pods = object::in_pods(portable, &path, name, namespace, secrets.iter());
-                Some(in_pods)
-            }
-        };
+        let object = self.storage_backends.then(|| {
+            let path = match &component {
+                Component::InConfigMap(_) => path_in_config(PLUGIN_IN_CONFIG),
+                Component::InImage => plugin.clone(),
+            };
+            let (namespace, name) = (&self.namespace, secret_object(&document.name));
+            let source = |key: &str| json!({ "secret": { "namespace": namespace, "name": name, "key": key } });
+            object_of(object::in_pods(portable.clone(), &path, &secrets, source))
+        });
+        let file_of = |name: &str| json!({ "file": secret_path(name) });
+        let in_pods = object::in_pods(portable, &plugin, &secrets, file_of);
+        let unwritable = Fault::failed("the document cannot be written");
         Ok(Backend {
             object,
-            document: in_the_pod(portable, &plugin, secrets.iter())?,
+            document: serde_saphyr::to_string(&in_pods).map_err(unwritable)?,
             name: document.name,
             driver: document.driver_name,
             capabilities,
@@ -326,25 +313,20 @@ impl Flags {
             .iter()
             .map(|(key, source)| (Some(key), source));
         for (key, source) in all.chain(credentials.map(|source| (None, source))) {
-            match source {
-                SecretSource::File(_) => in_one.extend(key.cloned()),
-                SecretSource::Object {
-                    namespace, name, ..
-                } if *namespace == self.namespace => {
-                    named.insert(name.clone());
-                }
-                SecretSource::Object {
-                    namespace, name, ..
-                } => {
-                    return Err(Fault::Flag {
-                        flag: "--namespace",
-                        value: self.namespace.clone(),
-                        reason: format!(
-                            "the document's Secret {name} is in {namespace}: pods are given Secrets of their own namespace alone"
-                        ),
-                    });
-                }
+            let SecretSource::Object {
+                namespace, name, ..
+            } = source
+            else {
+                in_one.extend(key.cloned());
+                continue;
+            };
+            if *namespace != self.namespace {
+                let reason = format!(
+                    "the document's Secret {name} is in {namespace}: pods are given Secrets of their own namespace alone"
+                );
+                return Err(Fault::flag("--namespace", &self.namespace, reason));
             }
+            named.insert(name.clone());
         }
         Ok((in_one, named))
     }
@@ -355,7 +337,7 @@ impl Flags {
             namespace: self.namespace,
             image: self.image,
             sidecar_registry: self.sidecar_registry,
-            fs_type: self.fs_type.word().to_owned(),
+            fs_type: self.fs_type,
             kubelet_dir: self.kubelet_dir,
             health_port: self.health_port,
             host_network: self.host_network,
@@ -363,20 +345,10 @@ impl Flags {
     }
 }
 
-/// The document with the paths that plugin and secrets have in a pod. Everything else is unchanged, except for comments.
-fn in_the_pod<'a>(
-    mut document: Value,
-    plugin: &Path,
-    secrets: impl Iterator<Item = &'a String>,
-) -> Result<String, Fault> {
-    if let Some(path) = document.pointer_mut("/spec/plugin/path") {
-        *path = json!(plugin.display().to_string());
-    }
-    let files = document.pointer_mut("/spec/secrets");
-    if let Some(Value::Object(files)) = files {
-        for name in secrets {
-            files.insert(name.clone(), json!({ "file": secret_path(name) }));
-        }
-    }
-    serde_saphyr::to_string(&document).map_err(Fault::room("the document cannot be written"))
+fn admitted(configured: Configured) -> Result<Admitted, Fault> {
+    block_on(async {
+        let workbench = Workbench::set_up(configured, &Pools::Closed, None).await?;
+        let admitted = workbench.admit(&mut AdmissionReport::default()).await;
+        admitted.map_err(Fault::failed("the plugin cannot serve"))
+    })
 }

@@ -55,13 +55,12 @@ pub(crate) struct Flags {
 /// Serves until a signal.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Flags {
-        common,
         mount,
         data_dir,
         socket,
-        client_uid,
+        ..
     } = flags;
-    let (backends, grace) = common.begin()?;
+    let (backends, grace) = flags.common.begin()?;
     makeable("--data-dir", &data_dir)?;
     makeable("--run-dir", &mount.run_dir)?;
     plain("--kubelet-dir", &mount.kubelet_dir)?;
@@ -77,7 +76,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         run_dir: mount.run_dir,
         data_dir,
         socket,
-        client_uid,
+        client_uid: flags.client_uid,
         grace,
     };
     host::mount(options, backends)

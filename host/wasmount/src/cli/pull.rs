@@ -1,7 +1,8 @@
 //! `wasmount pull`: copies a component from a registry into a file.
 
 use super::registry::{RegistryFlags, artifact};
-use super::transfer::{output_file, say, wait, write_whole};
+use super::show::print;
+use super::transfer::{output_file, wait, write_whole};
 use crate::fault::Fault;
 use clap::Args;
 use std::path::PathBuf;
@@ -33,18 +34,14 @@ pub(crate) struct Flags {
 
 /// Pulls the component.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
-    let Flags {
-        reference,
-        output,
-        registry,
-    } = flags;
-    let registry = registry.connect(&reference)?;
+    let reference = &flags.reference;
+    let registry = flags.registry.connect(reference)?;
     let pulled = wait(pull(&registry))?;
-    let pulled = pulled.map_err(Fault::room(format!("{reference} is not pulled")))?;
-    let output = output.unwrap_or_else(|| usual_file(&reference));
+    let pulled = pulled.map_err(Fault::failed(format!("{reference} is not pulled")))?;
+    let output = flags.output.unwrap_or_else(|| usual_file(reference));
     write_whole(&output, &pulled.wasm)?;
     let (reference, digest, file) = (&pulled.reference, &pulled.digest, output.display());
-    say(&format!("{reference}\n{digest} {file}\n"))
+    print(&format!("{reference}\n{digest} {file}\n"))
 }
 
 fn usual_file(reference: &Reference) -> PathBuf {

@@ -1,7 +1,8 @@
 //! `wasmount push`: copies a component into a registry.
 
 use super::registry::{RegistryFlags, artifact};
-use super::transfer::{component, say, wait};
+use super::show::print;
+use super::transfer::{component, wait};
 use crate::component_facts::facts;
 use crate::fault::Fault;
 use clap::Args;
@@ -40,11 +41,11 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     } = flags;
     let wasm = component(&file)?;
     let failed = || format!("{} is not pushed", file.display());
-    let facts = facts(&wasm).map_err(Fault::room(failed()))?;
+    let facts = facts(&wasm).map_err(Fault::failed(failed()))?;
     let registry = registry.connect(&reference)?;
     let pushed = wait(Bundle::of_component(wasm, &facts).push(&registry))?;
-    let pushed = pushed.map_err(Fault::room(failed()))?;
-    say(&format!("{}\n", pushed.reference))
+    let pushed = pushed.map_err(Fault::failed(failed()))?;
+    print(&format!("{}\n", pushed.reference))
 }
 
 /// The digest is a result of the push: only a tag can be chosen.

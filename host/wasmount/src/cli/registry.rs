@@ -53,7 +53,7 @@ impl RegistryFlags {
     pub(super) fn connect(&self, reference: &Reference) -> Result<Registry, Fault> {
         let access = self.access(reference)?;
         Registry::connect(reference, access, progress_bar::progress())
-            .map_err(Fault::room("the registry cannot be spoken to"))
+            .map_err(Fault::failed("the registry cannot be spoken to"))
     }
 
     /// The same with a document: where no flag is given, the document's value is used, if it names that registry.
@@ -62,24 +62,18 @@ impl RegistryFlags {
         reference: &Reference,
         configured: &Configured,
     ) -> Result<Registry, Fault> {
-        let PluginPlace::Registry(place) = &configured.document.plugin.place else {
-            return self.connect(reference);
+        let place = match &configured.document.plugin.place {
+            PluginPlace::Registry(it) if it.reference.registry() == reference.registry() => it,
+            _ => return self.connect(reference),
         };
-        if place.reference.registry() != reference.registry() {
-            return self.connect(reference);
-        }
         let config = match &place.credentials {
-            Some(SecretSource::File(path)) => Some(configured.folder.join(path)),
+            Some(SecretSource::File(path)) => Some(path.clone()),
             // A user has credentials of their own.
             Some(SecretSource::Object { .. }) | None => None,
         };
-        let ca_file = place
-            .ca_file
-            .as_ref()
-            .map(|path| configured.folder.join(path));
         let merged = Self {
             registry_config: self.registry_config.clone().or(config),
-            ca_file: self.ca_file.clone().or(ca_file),
+            ca_file: self.ca_file.clone().or(place.ca_file.clone()),
             plain_http: self.plain_http || place.plain_http,
             timeout: self.timeout,
         };
@@ -104,18 +98,14 @@ impl RegistryFlags {
     }
 
     fn credentials(&self, reference: &Reference) -> Result<Credentials, Fault> {
-        let path = match &self.registry_config {
-            Some(path) => path.clone(),
-            None => match usual_places(|name| env::var_os(name).map(PathBuf::from))
-                .find(|it| it.is_file())
-            {
-                Some(path) => path,
-                None => return Ok(Credentials::Anonymous),
-            },
+        let mut usual = usual_places(|name| env::var_os(name).map(PathBuf::from));
+        let usual = || usual.find(|it| it.is_file());
+        let Some(path) = self.registry_config.clone().or_else(usual) else {
+            return Ok(Credentials::Anonymous);
         };
         let config = read("--registry-config", &path)?;
         login(&config, &path.display().to_string(), reference)
-            .map_err(Fault::room("the credentials cannot be used"))
+            .map_err(Fault::failed("the credentials cannot be used"))
     }
 }
 
@@ -133,8 +123,7 @@ fn usual_places(variable: impl Fn(&str) -> Option<PathBuf>) -> impl Iterator<Ite
 }
 
 fn read(flag: &'static str, path: &Path) -> Result<Vec<u8>, Fault> {
-    regular_file::read(path, SMALL_FILE_BYTES)
-        .map_err(|refused| wrong(flag, path, &refused.to_string()))
+    regular_file::read(path, SMALL_FILE_BYTES).map_err(|refused| wrong(flag, path, refused))
 }
 
 /// An artifact if the argument starts as one, else a file.

@@ -1,8 +1,8 @@
 //! `wasmount save`: a component and its signatures as one file, for machines without access to a registry.
 
 use super::registry::{RegistryFlags, Source, source};
-use super::show::harmless;
-use super::transfer::{beside, component, no_signature_of, other_than, output_file, say, wait};
+use super::show::{harmless, print};
+use super::transfer::{beside, component, no_signature_of, other_than, output_file, wait};
 use crate::component_facts::facts;
 use crate::fault::Fault;
 use crate::whole_file;
@@ -36,36 +36,37 @@ pub(crate) struct Flags {
 
 /// Saves the component.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
-    let Flags {
-        source,
-        output,
-        registry,
-    } = flags;
-    let (bundle, left_out, tag) = match source {
+    let output = &flags.output;
+    let (bundle, left_out, tag) = match &flags.source {
         Source::File(file) => {
-            other_than(&output, &file)?;
-            no_signature_of(&output, &file)?;
-            let wasm = component(&file)?;
+            other_than(output, file)?;
+            no_signature_of(output, file)?;
+            let wasm = component(file)?;
             let failed = format!("{} is not saved", file.display());
-            let facts = facts(&wasm).map_err(Fault::room(failed))?;
-            let bundle = Bundle::of_component(wasm, &facts).with_beside(beside(&file)?);
+            let facts = facts(&wasm).map_err(Fault::failed(failed))?;
+            let bundle = Bundle::of_component(wasm, &facts).with_beside(beside(file)?);
             (bundle, Vec::new(), None)
         }
         Source::Artifact(reference) => {
-            let registry = registry.connect(&reference)?;
+            let registry = flags.registry.connect(reference)?;
             let bundle = wait(Bundle::pull(&registry))?;
             let (bundle, left_out) =
-                bundle.map_err(Fault::room(format!("{reference} is not saved")))?;
+                bundle.map_err(Fault::failed(format!("{reference} is not saved")))?;
             (bundle, left_out, reference.tag().map(str::to_owned))
         }
     };
-    whole_file::write(&output, |file| bundle.write(tag.as_deref(), file))
-        .map_err(Fault::room(format!("{} is not written", output.display())))?;
+    whole_file::write(output, whole_file::NEW_FILE, |file| {
+        bundle.write(tag.as_deref(), file)
+    })
+    .map_err(Fault::failed(format!(
+        "{} is not written",
+        output.display()
+    )))?;
     let (digest, signatures) = (bundle.manifest_digest(), bundle.attached().len());
     let file = output.display();
     let mut text = format!("{digest} {file}, {signatures} attached\n");
     for thing in left_out {
         text.push_str(&format!("left out: {}\n", harmless(&thing)));
     }
-    say(&text)
+    print(&text)
 }

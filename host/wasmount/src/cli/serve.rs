@@ -12,7 +12,6 @@ use crate::config::Configured;
 use crate::fault::Fault;
 use crate::health::HealthAddress;
 use crate::host::{self, HostOptions, MountsOptions, RegistrationMode};
-use crate::node;
 use clap::{Args, ValueEnum};
 use controller::ControllerFlags;
 use kubernetes::KubernetesFlags;
@@ -73,13 +72,12 @@ pub(crate) struct Flags {
     node_id: Option<NodeId>,
 
     /// CSI services to serve
-    #[arg(long, value_enum, env = "WASMOUNT_ROLE", default_value = "all")]
+    #[arg(long, env = "WASMOUNT_ROLE", default_value = "all")]
     role: RoleWord,
 
     /// CSI version to speak: 1.13 has health RPCs where 1.12 has volume conditions
     #[arg(
         long,
-        value_enum,
         value_name = "VERSION",
         env = "WASMOUNT_CSI_PROFILE",
         default_value = "1.12"
@@ -151,39 +149,27 @@ impl From<ProfileWord> for Profile {
 /// Serves until a signal.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Flags {
-        common,
-        mount,
-        data_dir,
-        accept_empty_state,
-        socket_dir,
-        admin_socket,
-        node_id,
-        role,
-        csi_profile,
-        mounter,
-        listen_health,
-        controller,
-        kubernetes,
-        storage_backends,
+        mount, data_dir, ..
     } = flags;
-    let (backends, grace) = common.begin()?;
-    let role = match role {
+    let (backends, grace) = flags.common.begin()?;
+    let role = match flags.role {
         RoleWord::All => Role::All,
         RoleWord::Node => Role::Node,
         RoleWord::Controller => Role::Controller,
     };
-    let controller = controller.options(role)?;
-    let profile = Profile::from(csi_profile);
-    let socket_dir = socket_dir.unwrap_or_else(|| mount.kubelet_dir.join("plugins"));
+    let controller = flags.controller.options(role)?;
+    let default_socket_dir = || mount.kubelet_dir.join("plugins");
+    let socket_dir = flags.socket_dir.unwrap_or_else(default_socket_dir);
     makeable("--data-dir", &data_dir)?;
-    if let Some(socket) = &admin_socket {
+    if let Some(socket) = &flags.admin_socket {
         plain("--admin-socket", socket)?;
         socket_fits("--admin-socket", socket, socket)?;
     }
-    let admin_socket = admin_socket.unwrap_or_else(|| data_dir.join(ADMIN_SOCKET));
+    let default_admin_socket = || data_dir.join(ADMIN_SOCKET);
+    let admin_socket = flags.admin_socket.unwrap_or_else(default_admin_socket);
     makeable("--socket-dir", &socket_dir)?;
     plain("--kubelet-dir", &mount.kubelet_dir)?;
-    let mounts = match mounter {
+    let mounts = match flags.mounter {
         Some(socket) => MountsOptions::Elsewhere { socket },
         None => {
             makeable("--run-dir", &mount.run_dir)?;
@@ -197,27 +183,22 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
             }
         }
     };
-    let node_id = match node_id {
-        Some(id) => id,
-        None => node::host_name()?,
-    };
-    let kubernetes = kubernetes.options(role, || node_id.to_string());
-    let storage_backends = storage_backends.options(role);
+    let node_id = flags.node_id.map_or_else(host_name, Ok)?;
     let options = HostOptions {
         data_dir,
-        accepts_empty_state: accept_empty_state,
+        accepts_empty_state: flags.accept_empty_state,
         mounts,
         socket_dir,
         admin_socket,
         kubelet_dir: mount.kubelet_dir,
+        kubernetes: flags.kubernetes.options(role, || node_id.to_string()),
         node_id,
         role,
-        profile,
-        health: listen_health,
+        profile: flags.csi_profile.into(),
+        health: flags.listen_health,
         grace,
         controller,
-        kubernetes,
-        storage_backends,
+        storage_backends: flags.storage_backends.options(role),
     };
     sockets_fit(&options, &backends)?;
     host::serve(options, backends)
@@ -234,6 +215,16 @@ fn sockets_fit(options: &HostOptions, backends: &[Configured]) -> Result<(), Fau
         }
     }
     Ok(())
+}
+
+/// The node's name if no flag names it: the host name, as kubelet has it, in lower case.
+fn host_name() -> Result<NodeId, Fault> {
+    let uname = rustix::system::uname();
+    let name = uname.nodename().to_string_lossy().to_lowercase();
+    NodeId::parse("host name", name.as_str()).map_err(|invalid| {
+        let reason = format!("{invalid}; name the node yourself");
+        Fault::flag("--node-id", &name, reason)
+    })
 }
 
 fn node_id(word: &str) -> Result<NodeId, String> {

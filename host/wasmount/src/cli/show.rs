@@ -4,7 +4,7 @@ use crate::fault::Fault;
 use crate::telemetry::on_one_line;
 use serde::Serialize;
 use serde_json::Value;
-use std::io::Write;
+use std::io::{self, Write};
 
 /// Spaces between a label and its value.
 const GAP: usize = 2;
@@ -14,6 +14,7 @@ const CELL_CHARACTERS: usize = 160;
 /// The meaning of a word as a colour (ANSI, "Select Graphic Rendition"); removed if the output is not a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
+    Plain,
     Heading,
     Quiet,
     Good,
@@ -29,6 +30,7 @@ impl Tone {
     /// The word in its colour. The caller must have made it harmless.
     pub(super) fn paint(self, word: &str) -> String {
         let code = match self {
+            Self::Plain => return word.to_owned(),
             Self::Heading => "1",
             Self::Quiet => "2",
             Self::Good => "32",
@@ -87,21 +89,18 @@ pub(super) fn harmless_text(words: &str) -> String {
 
 /// A size for people: `1.4 MiB`.
 pub(super) fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    if bytes < 1024 {
-        return format!("{bytes} bytes");
-    }
-    let mut amount = bytes as f64 / 1024.0;
-    let mut units = UNITS.into_iter();
-    let mut unit = units.next().unwrap_or_default();
-    for next in units {
+    let (mut amount, mut unit) = (bytes as f64, None);
+    for next in ["KiB", "MiB", "GiB", "TiB"] {
         if amount < 1024.0 {
             break;
         }
         amount /= 1024.0;
-        unit = next;
+        unit = Some(next);
     }
-    format!("{amount:.1} {unit}")
+    match unit {
+        None => format!("{bytes} bytes"),
+        Some(unit) => format!("{amount:.1} {unit}"),
+    }
 }
 
 /// A duration for people, in milliseconds.
@@ -114,19 +113,22 @@ pub(super) fn microseconds(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Writes text to standard output, without colours if that is not a terminal.
+/// Writes text to standard output, without colours if that is not a terminal. The reader may close the pipe.
 pub(super) fn print(text: &str) -> Result<(), Fault> {
-    let mut output = anstream::stdout();
-    let printed = output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush());
-    printed.map_err(Fault::room("the answer cannot be printed"))
+    let mut output = anstream::stdout().lock();
+    let printed = output.write_all(text.as_bytes());
+    match printed.and_then(|()| output.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Fault::failed("the answer cannot be printed")(error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes one JSON object, for programs.
 pub(super) fn print_json(value: &impl Serialize) -> Result<(), Fault> {
     let text = serde_json::to_string_pretty(value)
-        .map_err(Fault::room("the answer cannot be written as JSON"))?;
+        .map_err(Fault::failed("the answer cannot be written as JSON"))?;
     print(&format!("{text}\n"))
 }
 
@@ -153,7 +155,7 @@ pub(crate) fn yaml_lines(value: &Value) -> Result<Vec<String>, Fault> {
         return Ok(vec![Tone::Quiet.paint("empty")]);
     }
     let text = serde_saphyr::to_string(value)
-        .map_err(Fault::room("the answer cannot be written as YAML"))?;
+        .map_err(Fault::failed("the answer cannot be written as YAML"))?;
     Ok(text.lines().map(harmless).collect())
 }
 

@@ -1,9 +1,9 @@
 //! `wasmount sign`: writes a signature beside a file or an artifact, where cosign and a host look for it.
 
-use super::common::wrong;
 use super::keys::private_key;
 use super::registry::{RegistryFlags, Source, source};
-use super::transfer::{component, if_there, say, wait, write_whole};
+use super::show::print;
+use super::transfer::{component, if_there, wait, write_whole};
 use crate::fault::Fault;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -40,25 +40,18 @@ pub(crate) struct Flags {
 
 /// Signs the component.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
-    let Flags {
-        subject,
-        key,
-        add,
-        registry,
-    } = flags;
-    match subject {
-        Source::File(file) => sign_file(&file, &private_key(&key)?, add),
-        Source::Artifact(_) if add => Err(wrong(
-            "--add",
-            Path::new("true"),
-            "is for files; a registry keeps all signatures",
-        )),
+    match &flags.subject {
+        Source::File(file) => sign_file(file, &private_key(&flags.key)?, flags.add),
+        Source::Artifact(_) if flags.add => {
+            let reason = "is for files; a registry keeps all signatures";
+            Err(Fault::flag("--add", true, reason))
+        }
         Source::Artifact(reference) => {
-            let key = private_key(&key)?;
-            let registry = registry.connect(&reference)?;
+            let key = private_key(&flags.key)?;
+            let registry = flags.registry.connect(reference)?;
             let signed = wait(wasmount_artifact::sign(&registry, &key))?;
-            let signed = signed.map_err(Fault::room(format!("{reference} is not signed")))?;
-            say(&format!("{}\n{}\n", signed.reference, signed.signature))
+            let signed = signed.map_err(Fault::failed(format!("{reference} is not signed")))?;
+            print(&format!("{}\n{}\n", signed.reference, signed.signature))
         }
     }
 }
@@ -71,17 +64,17 @@ fn sign_file(file: &Path, key: &PrivateKey, add: bool) -> Result<(), Fault> {
         // If the file is missing, there is no signature yet.
         if let Some(there) = if_there(&beside)? {
             let evidence = Evidence::from_signature_file(&there);
-            let evidence = evidence.map_err(Fault::room(format!("{}", beside.display())))?;
+            let evidence = evidence.map_err(Fault::failed(format!("{}", beside.display())))?;
             if evidence.signs(&key.verifying_key(), &Subject::new(&wasm)) {
-                return say(&format!("{}\n", beside.display()));
+                return print(&format!("{}\n", beside.display()));
             }
             lines = String::from_utf8_lossy(&there).trim_end().to_owned();
             lines.push('\n');
         }
     }
     let failed = format!("{} is not signed", file.display());
-    let signature = key.sign(&wasm).map_err(Fault::room(failed))?;
+    let signature = key.sign(&wasm).map_err(Fault::failed(failed))?;
     lines.push_str(&encoded(&signature));
     write_whole(&beside, lines.as_bytes())?;
-    say(&format!("{}\n", beside.display()))
+    print(&format!("{}\n", beside.display()))
 }

@@ -25,7 +25,8 @@ impl CacheFlags {
         let Some(directory) = &self.cache else {
             return Ok(None);
         };
-        let absolute = std::path::absolute(directory).map_err(Fault::room("--cache is no path"))?;
+        let absolute =
+            std::path::absolute(directory).map_err(Fault::failed("--cache is no path"))?;
         makeable("--cache", &absolute)?;
         Ok(Some(absolute))
     }
@@ -43,11 +44,7 @@ impl SecretFlags {
     /// Replaces the document's sources of secrets by the files.
     pub(super) fn put(&self, configured: &mut Configured) -> Result<(), Fault> {
         for (name, file) in &self.secret {
-            let unknown = || Fault::Flag {
-                flag: "--secret",
-                value: name.clone(),
-                reason: "the document has no such secret".to_owned(),
-            };
+            let unknown = || Fault::flag("--secret", name, "the document has no such secret");
             let source = configured.document.secrets.get_mut(name);
             *source.ok_or_else(unknown)? = SecretSource::File(file.clone());
         }
@@ -72,7 +69,7 @@ pub(super) fn subject(
     pools: &[String],
 ) -> Result<Configured, Fault> {
     let mut configured = document(backend, pools)?;
-    let path = std::path::absolute(file).map_err(Fault::room(format!(
+    let path = std::path::absolute(file).map_err(Fault::failed(format!(
         "{} is no path of a component",
         file.display()
     )))?;
@@ -83,9 +80,7 @@ pub(super) fn subject(
 /// The document without a component.
 pub(super) fn document(backend: Option<&Path>, pools: &[String]) -> Result<Configured, Fault> {
     match backend {
-        Some(document) => config::load(&[document.to_owned()])?
-            .pop()
-            .ok_or_else(|| Fault::room("the document cannot be read")("it is empty")),
+        Some(document) => Ok(config::load_one(document)?),
         None => without_document(pools),
     }
 }
@@ -107,8 +102,8 @@ fn without_document(pools: &[String]) -> Result<Configured, Fault> {
     });
     let impossible = "a document for the component cannot be made";
     let document: raw::Document =
-        serde_json::from_value(document).map_err(Fault::room(impossible))?;
-    let mut document = StorageBackend::try_from(document).map_err(Fault::room(impossible))?;
+        serde_json::from_value(document).map_err(Fault::failed(impossible))?;
+    let mut document = StorageBackend::try_from(document).map_err(Fault::failed(impossible))?;
     // All of WASI, which a language's runtime may import: everything beyond `minimal` is denied at each use.
     document.plugin.wasi = Wasi::Full;
     Ok(Configured {

@@ -1,4 +1,4 @@
-//! The common parts of the commands that move components: reading, writing, waiting, and printing the result.
+//! The common parts of the commands that move components: reading, writing and waiting.
 
 use super::common::wrong;
 use crate::fault::Fault;
@@ -15,7 +15,7 @@ use wasmount_artifact::{Beside, COMPONENT_BYTES};
 /// Reads a file that should be a component.
 pub(super) fn component(path: &Path) -> Result<Vec<u8>, Fault> {
     let failed = format!("the component {}", path.display());
-    regular_file::read(path, COMPONENT_BYTES).map_err(Fault::room(failed))
+    regular_file::read(path, COMPONENT_BYTES).map_err(Fault::failed(failed))
 }
 
 /// Reads the signatures beside a file.
@@ -29,7 +29,7 @@ pub(super) fn beside(file: &Path) -> Result<Beside, Fault> {
 /// The content of a file, if it exists.
 pub(super) fn if_there(path: &Path) -> Result<Option<Vec<u8>>, Fault> {
     regular_file::read_if_there(path, SIGNATURE_BYTES as u64)
-        .map_err(Fault::room(path.display().to_string()))
+        .map_err(Fault::failed(path.display().to_string()))
 }
 
 /// Parses the name of a file to write. Standard output is rejected, since digests are printed there.
@@ -62,7 +62,7 @@ pub(super) fn no_signature_of(output: &Path, component: &Path) -> Result<(), Fau
         component.display(),
         component.with_extension("tar").display()
     );
-    Err(wrong("--output", output, &reason))
+    Err(wrong("--output", output, reason))
 }
 
 /// Compares the paths, since neither file need exist; compares the files, if both exist.
@@ -99,8 +99,8 @@ pub(super) fn write_beside(file: &Path, beside: &Beside) -> Result<Vec<PathBuf>,
 
 /// Writes bytes into a file: completely, or not at all.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
-    whole_file::write(path, |file| file.write_all(bytes))
-        .map_err(Fault::room(format!("{} is not written", path.display())))
+    whole_file::write(path, whole_file::NEW_FILE, |file| file.write_all(bytes))
+        .map_err(Fault::failed(format!("{} is not written", path.display())))
 }
 
 /// Blocks until the work is done.
@@ -108,14 +108,6 @@ pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T, Fault> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(Fault::room("a runtime cannot be started"))?;
+        .map_err(Fault::failed("a runtime cannot be started"))?;
     Ok(runtime.block_on(work))
-}
-
-/// Prints on standard output.
-pub(super) fn say(text: &str) -> Result<(), Fault> {
-    let mut output = io::stdout().lock();
-    let said = output.write_all(text.as_bytes());
-    said.and_then(|()| output.flush())
-        .map_err(Fault::room("the result cannot be printed"))
 }

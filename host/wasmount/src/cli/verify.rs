@@ -2,7 +2,8 @@
 
 use super::keys::signer_keys;
 use super::registry::{RegistryFlags, Source, source};
-use super::transfer::{beside, component, say, wait};
+use super::show::print;
+use super::transfer::{beside, component, wait};
 use crate::fault::Fault;
 use clap::Args;
 use std::path::PathBuf;
@@ -45,24 +46,18 @@ pub(crate) struct Flags {
 
 /// Prints what is signed, by which keys, and which signatures beside it prove nothing.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
-    let Flags {
-        subject,
-        key,
-        all,
-        registry,
-    } = flags;
-    let keys = signer_keys(&key, all)?;
-    let (what, signed_by, remarks) = match &subject {
+    let keys = signer_keys(&flags.key, flags.all)?;
+    let (what, signed_by, remarks) = match &flags.subject {
         Source::File(file) => {
             let checked = check_file(component(file)?, &beside(file)?, None, &keys);
-            let checked = checked.map_err(Fault::room(file.display().to_string()))?;
+            let checked = checked.map_err(Fault::failed(file.display().to_string()))?;
             let digest = checked.digest.to_string();
             (digest, checked.signed_by, checked.remarks)
         }
         Source::Artifact(reference) => {
-            let registry = registry.connect(reference)?;
+            let registry = flags.registry.connect(reference)?;
             let found = wait(wasmount_artifact::signers(&registry, &keys))?;
-            let found = found.map_err(Fault::room(reference.to_string()))?;
+            let found = found.map_err(Fault::failed(reference.to_string()))?;
             (found.reference.to_string(), found.by, found.remarks)
         }
     };
@@ -73,5 +68,5 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     for remark in remarks {
         text.push_str(&format!("passed over: {remark}\n"));
     }
-    say(&text)
+    print(&text)
 }

@@ -38,12 +38,7 @@ impl fmt::Display for Complaint {
 
 impl fmt::Display for Complaints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, complaint) in self.0.iter().enumerate() {
-            if position > 0 {
-                writeln!(f)?;
-            }
-            write!(f, "{complaint}")?;
-        }
-        Ok(())
+        let lines: Vec<_> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))
     }
 }

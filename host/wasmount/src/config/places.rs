@@ -144,23 +144,11 @@ impl<'de> de::Visitor<'de> for ShapeVisitor {
         Ok(Shape::Scalar)
     }
 
-    fn visit_i128<E>(self, _: i128) -> Result<Shape, E> {
-        Ok(Shape::Scalar)
-    }
-
-    fn visit_u128<E>(self, _: u128) -> Result<Shape, E> {
-        Ok(Shape::Scalar)
-    }
-
     fn visit_f64<E>(self, _: f64) -> Result<Shape, E> {
         Ok(Shape::Scalar)
     }
 
     fn visit_str<E>(self, _: &str) -> Result<Shape, E> {
-        Ok(Shape::Scalar)
-    }
-
-    fn visit_bytes<E>(self, _: &[u8]) -> Result<Shape, E> {
         Ok(Shape::Scalar)
     }
 

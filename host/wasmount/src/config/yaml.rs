@@ -24,8 +24,7 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<(StorageBackend, Places),
     let document: raw::Document =
         serde_saphyr::from_str_with_options(text, options).map_err(|error| {
             let line = error.location().map(|location| location.line());
-            let (key, reason) = explain(&error, &places);
-            complain(line, key, reason)
+            complain(line, key_of(&error, &places), reason(&error))
         })?;
     let checked = StorageBackend::try_from(document).map_err(|invalid| {
         let line = places.line_of(&invalid.key);
@@ -34,62 +33,61 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<(StorageBackend, Places),
     Ok((checked, places))
 }
 
-/// Key and reason of a parser's error. No branch repeats a value.
-fn explain(error: &Error, places: &Places) -> (Option<KeyPath>, String) {
+/// The key that a parser's error is about; none: it is about the text as a whole.
+fn key_of(error: &Error, places: &Places) -> Option<KeyPath> {
     let location = error.location().unwrap_or(Location::UNKNOWN);
     let key = || places.key_at(location).cloned();
-    let value = || places.value_at(location).cloned().or_else(key);
+    let value = || places.value_at(location).cloned();
+    match error {
+        // If the rest of the text is not YAML, no key has a location; only its name is known.
+        Error::SerdeUnknownField { field, .. } => {
+            key().or_else(|| Some(KeyPath::default().key(field)))
+        }
+        Error::SerdeMissingField { field, .. } => Some(value().unwrap_or_default().key(*field)),
+        Error::SerdeUnknownVariant { .. }
+        | Error::SerdeInvalidType { .. }
+        | Error::SerdeInvalidValue { .. }
+        | Error::Unexpected { .. }
+        | Error::InvalidScalar { .. }
+        | Error::InvalidBooleanStrict { .. }
+        | Error::NullIntoString { .. }
+        | Error::QuotingRequired { .. } => value().or_else(key),
+        _ => None,
+    }
+}
+
+/// The reason of a parser's error. No branch repeats a value.
+fn reason(error: &Error) -> String {
     match error {
         Error::SerdeUnknownField {
             expected, field, ..
-        } => {
-            // If the rest of the text is not YAML, no key has a location; only its name is known.
-            let key = key().unwrap_or_else(|| KeyPath::default().key(field));
-            (
-                Some(key),
-                format!("unknown key; {}", nearest(field, expected)),
-            )
-        }
-        Error::SerdeMissingField { field, .. } => {
-            let parent = places.value_at(location).cloned().unwrap_or_default();
-            (Some(parent.key(*field)), "is missing".to_owned())
-        }
+        } => format!("unknown key; {}", nearest(field, expected)),
+        Error::SerdeMissingField { .. } => "is missing".to_owned(),
         Error::SerdeUnknownVariant {
             variant, expected, ..
-        } => (
-            value(),
-            format!("unknown word; {}", nearest(variant, expected)),
-        ),
+        } => format!("unknown word; {}", nearest(variant, expected)),
         Error::SerdeInvalidType { expected, .. } | Error::SerdeInvalidValue { expected, .. } => {
-            (value(), format!("must be {expected}"))
+            format!("must be {expected}")
         }
-        Error::Unexpected { expected, .. } => (value(), format!("must be {}", plain(expected))),
-        Error::InvalidScalar { ty, .. } => (value(), format!("must be {}", plain(ty))),
-        Error::InvalidBooleanStrict { .. } => (value(), "must be `true` or `false`".to_owned()),
-        Error::NullIntoString { .. } => (value(), "has no value".to_owned()),
-        Error::QuotingRequired { .. } => (
-            value(),
-            "must be text; put it in quotes, such as \"8080\"".to_owned(),
-        ),
-        Error::DuplicateMappingKey { key: name, .. } => {
-            let name = name.as_deref().unwrap_or_default();
-            (
-                None,
-                format!("the key `{name}` stands here for the second time"),
-            )
+        Error::Unexpected { expected, .. } => format!("must be {}", plain(expected)),
+        Error::InvalidScalar { ty, .. } => format!("must be {}", plain(ty)),
+        Error::InvalidBooleanStrict { .. } => "must be `true` or `false`".to_owned(),
+        Error::NullIntoString { .. } => "has no value".to_owned(),
+        Error::QuotingRequired { .. } => {
+            "must be text; put it in quotes, such as \"8080\"".to_owned()
         }
-        Error::MultipleDocuments { .. } => (
-            None,
-            "a second document begins here; write one file for each backend".to_owned(),
-        ),
-        Error::Eof { .. } => (None, "ends too early: something is missing".to_owned()),
-        other => (
-            None,
-            format!(
-                "is not right YAML: {}",
-                UserMessageFormatter.format_message(other)
-            ),
-        ),
+        Error::DuplicateMappingKey { key, .. } => {
+            let key = key.as_deref().unwrap_or_default();
+            format!("the key `{key}` stands here for the second time")
+        }
+        Error::MultipleDocuments { .. } => {
+            "a second document begins here; write one file for each backend".to_owned()
+        }
+        Error::Eof { .. } => "ends too early: something is missing".to_owned(),
+        other => {
+            let message = UserMessageFormatter.format_message(other);
+            format!("is not right YAML: {message}")
+        }
     }
 }
 
@@ -115,11 +113,6 @@ fn nearest(given: &str, known: &[&str]) -> String {
         .max_by(|one, other| one.0.total_cmp(&other.0));
     match best {
         Some((alike, word)) if alike >= ALIKE => format!("did you mean `{word}`?"),
-        _ => format!("known are {}", backticked(known)),
+        _ => format!("known are `{}`", known.join("`, `")),
     }
-}
-
-fn backticked(words: &[&str]) -> String {
-    let words: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
-    words.join(", ")
 }

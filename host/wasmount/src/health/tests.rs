@@ -29,7 +29,7 @@ async fn a_socket_that_answers_http2_is_healthy() {
     let folder = tempfile::tempdir().unwrap();
     let path = answering(folder.path());
     let (name, readiness) = ready("a.b");
-    readiness.set_socket(&name, path);
+    readiness.change(&name, |it| it.socket = Some(path));
     let (status, body) = healthz(State(readiness)).await;
     assert_eq!((status, body.as_str()), (StatusCode::OK, "a.b: ok\n"));
 }
@@ -40,7 +40,7 @@ async fn a_socket_that_only_the_kernel_accepts_is_not_healthy() {
     let path = folder.path().join("csi.sock");
     let _listener = UnixListener::bind(&path).unwrap();
     let (name, readiness) = ready("a.b");
-    readiness.set_socket(&name, path.clone());
+    readiness.change(&name, |it| it.socket = Some(path.clone()));
     let (status, body) = healthz(State(readiness)).await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     let expected = format!(
@@ -81,7 +81,7 @@ fn answering(folder: &std::path::Path) -> std::path::PathBuf {
 async fn readiness_of_one_driver_is_asked_by_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let (name, readiness) = ready("a.b");
-    readiness.set_socket(&name, answering(folder.path()));
+    readiness.change(&name, |it| it.socket = Some(answering(folder.path())));
     let ask = |driver: &str| readyz_of(State(readiness.clone()), Path(driver.to_owned()));
     assert_eq!(ask("a.b").await, (StatusCode::OK, "a.b: ok\n".to_owned()));
     assert_eq!(ask("c.d").await.0, StatusCode::NOT_FOUND);
@@ -92,7 +92,7 @@ async fn a_driver_whose_socket_was_removed_is_not_ready() {
     let folder = tempfile::tempdir().unwrap();
     let (name, readiness) = ready("a.b");
     let path = answering(folder.path());
-    readiness.set_socket(&name, path.clone());
+    readiness.change(&name, |it| it.socket = Some(path.clone()));
     assert_eq!(readyz(State(readiness.clone())).await.0, StatusCode::OK);
     std::fs::remove_file(&path).unwrap();
     let (status, body) = readyz(State(readiness.clone())).await;
@@ -108,7 +108,7 @@ async fn a_driver_whose_socket_was_removed_is_not_ready() {
 async fn a_sick_plugin_makes_its_driver_unready_and_the_host_not() {
     let folder = tempfile::tempdir().unwrap();
     let (name, readiness) = ready("a.b");
-    readiness.set_socket(&name, answering(folder.path()));
+    readiness.change(&name, |it| it.socket = Some(answering(folder.path())));
     readiness.set_plugin(&name, Some("no such file".to_owned()));
     assert_eq!(readyz(State(readiness.clone())).await.0, StatusCode::OK);
     let (status, body) = readyz_of(State(readiness), Path("a.b".to_owned())).await;

@@ -3,18 +3,15 @@
 //! Every task is held in a set that aborts it on drop: an early return leaves neither socket nor task.
 
 use super::common::Common;
-use super::data_dir::VERSIONS;
 use super::follow::{Looks, follow};
 use super::registration::Registration;
 use super::sources::{self, HostSources};
 use super::{
-    HostOptions, csi_drivers, descriptors, local_mounts, mounter_watch, private_directory,
-    storage_watch, version_watch,
+    FatalError, HostOptions, VERSIONS, csi_drivers, descriptors, local_mounts, make_directory,
+    private_directory, storage_watch, version_watch,
 };
 use crate::fault::Fault;
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +54,7 @@ impl Backend {
         let document = &desired.document;
         let name = document.driver_name.clone();
         let path = options.socket(&name);
-        let socket = bind(&path).map_err(Fault::room("a CSI socket is not usable"))?;
+        let socket = bind(&path).map_err(Fault::failed("a CSI socket is not usable"))?;
         let config = DriverConfig {
             name: name.clone(),
             role: options.role,
@@ -76,10 +73,10 @@ impl Backend {
         // Recovery of volumes that an earlier host staged needs the grants.
         grant(common, &name, Some(document.grants.clone()))
             .await
-            .map_err(Fault::room("the grants of a document are not usable"))?;
+            .map_err(Fault::failed("the grants of a document are not usable"))?;
         // With a mounter in another process, recovery starts as soon as that mounter answers.
         if services.remote.is_none() {
-            mounter_watch::recover(&driver).await;
+            storage_watch::recover(&driver).await;
         }
         common.readiness.add(&name);
         let closed = CancellationToken::new();
@@ -91,13 +88,16 @@ impl Backend {
         server.spawn(async move {
             let what = "a CSI socket stopped serving";
             let fault = match serving.await {
-                Err(error) => Fault::room(what)(error),
-                Ok(()) if !ended.is_cancelled() => Fault::room(what)("nobody asked it to"),
+                Err(error) => Fault::failed(what)(error),
+                Ok(()) if !ended.is_cancelled() => Fault::failed(what)("nobody asked it to"),
                 Ok(()) => return,
             };
-            fatal.fault(fault);
+            // Nothing receives from a host that ends.
+            let _ = fatal.send(FatalError { fault, lost: false });
         });
-        common.readiness.set_socket(&name, path.clone());
+        common
+            .readiness
+            .change(&name, |it| it.socket = Some(path.clone()));
 
         let clear = common.csi_nodes.clear_to_register(&driver, &common.cluster);
         let (cluster, readiness) = (&common.cluster, &common.readiness);
@@ -107,7 +107,7 @@ impl Backend {
             .place
             .begin(&driver, path, succeeded, clear, cluster, readiness);
         let versions = options.data_dir.join(VERSIONS);
-        private_directory(&versions).map_err(Fault::room(format!(
+        private_directory(&versions).map_err(Fault::failed(format!(
             "the directory {} cannot be made",
             versions.display()
         )))?;
@@ -118,7 +118,7 @@ impl Backend {
             mounter: services.mounter.clone(),
             node_name: Some(options.node_id.to_string()),
             sources: Arc::new(HostSources {
-                secrets: common.cluster.client().cloned().map(SecretReader::new),
+                secrets: common.cluster.client.clone().map(SecretReader::new),
             }),
             directory: versions.join(name.as_str()),
             migrates: migrates(options),
@@ -145,7 +145,7 @@ impl Backend {
         let options = &common.options;
         if options.role != Role::Controller {
             let renewal = self.registration.as_ref().map(|registration| {
-                let registrar = registration.registrar().clone();
+                let registrar = registration.registrar.clone();
                 Renewal {
                     registration: registrar.status(),
                     renew: Arc::new(move || registrar.renew()),
@@ -155,32 +155,21 @@ impl Backend {
             let nodes = &common.csi_nodes;
             nodes.look_after(driver, document, cluster, renewal, readiness, background);
         }
-        let events = cluster.events();
+        let events = &cluster.events;
         background.spawn(tell_plugin_faults(events.clone(), driver.faults()));
-        background.spawn(storage_watch::watch(driver.clone(), readiness.clone()));
-        let counts = common.metrics.add(driver.clone(), self.reconciler.clone());
-        background.spawn(version_watch::count(self.reconciler.clone(), counts));
-        let about = version_watch::about(driver, cluster);
-        let told = version_watch::tell(
-            self.reconciler.clone(),
-            driver.name().clone(),
-            events.clone(),
-            about,
-        );
-        background.spawn(told);
-        let (reconciler, driver) = (self.reconciler.clone(), driver.clone());
-        background.spawn(version_watch::watch(
-            reconciler,
-            driver.name().clone(),
+        background.spawn(storage_watch::watch_pools(
+            driver.clone(),
             readiness.clone(),
         ));
+        common.metrics.add(driver.clone(), self.reconciler.clone());
+        version_watch::start(&self.reconciler, driver, common, background);
         if options.kubernetes.applies_csi_driver
-            && let Some(client) = cluster.client()
+            && let Some(client) = &cluster.client
         {
             background.spawn(csi_drivers::keep(
                 client.clone(),
                 events.clone(),
-                driver,
+                driver.clone(),
                 self.desired.subscribe(),
                 options.profile,
                 readiness.clone(),
@@ -279,19 +268,12 @@ pub(super) async fn grant(
 
 fn bind(path: &Path) -> Result<BoundSocket, SocketError> {
     if let Some(directory) = path.parent() {
-        match DirBuilder::new()
-            .mode(SOCKET_DIRECTORY_MODE)
-            .create(directory)
-        {
-            Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(SocketError::System {
-                    operation: "make the directory",
-                    path: directory.to_owned(),
-                    source,
-                });
-            }
-            _ => {}
-        }
+        let made = make_directory(directory, SOCKET_DIRECTORY_MODE);
+        made.map_err(|source| SocketError::System {
+            operation: "make the directory",
+            path: directory.to_owned(),
+            source,
+        })?;
     }
     BoundSocket::bind(path)
 }

@@ -9,10 +9,11 @@ pub(crate) use refusal::{ApplyError, RemoveError};
 use super::backend::{Backend, grant};
 use super::common::Common;
 use crate::fault::{Fault, chain};
+use crate::mutex::lock;
 use futures::future::join_all;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Mutex as Turn, watch};
 use tokio::time::timeout;
@@ -83,11 +84,9 @@ impl Backends {
         let mut running = self.running.lock().await;
         let name = desired.document.driver_name.clone();
         if let Some(seen) = self.seen(&name) {
-            let (from, by) = {
-                let before = seen.desired.borrow();
-                (before.from.clone(), words(&before.from))
-            };
+            let from = seen.desired.borrow().from.clone();
             if from != desired.from {
+                let by = location(&from);
                 return Err(ApplyError::Taken { driver: name, by });
             }
             self.set_trouble(&name, None);
@@ -106,13 +105,7 @@ impl Backends {
         }
         let drivers = self.all().len() + 1;
         let backend = Backend::start(&self.common, desired, drivers).await;
-        let backend = match backend {
-            Ok(backend) => backend,
-            Err(fault) => {
-                self.common.readiness.remove(&name);
-                return Err(fault.into());
-            }
-        };
+        let backend = backend.inspect_err(|_| self.common.readiness.remove(&name))?;
         let candidate = (backend.driver.clone(), backend.reconciler.clone());
         self.enter(&mut running, name, backend);
         if let Some(elections) = &self.common.elections {
@@ -238,14 +231,8 @@ impl Backends {
     }
 
     async fn unused(&self, name: &DriverName) -> Result<(), RemoveError> {
-        let driver = name.clone();
-        match self
-            .common
-            .services
-            .mounter
-            .volumes_in_use(driver.clone())
-            .await
-        {
+        let (driver, mounter) = (name.clone(), &self.common.services.mounter);
+        match mounter.volumes_in_use(driver.clone()).await {
             Ok(volumes) if volumes.is_empty() => Ok(()),
             Ok(volumes) => Err(RemoveError::StillStaged { driver, volumes }),
             // A controller's mounter may be absent: a controller stages nothing.
@@ -298,7 +285,7 @@ impl Backends {
 }
 
 /// Describes the location of a document for people.
-pub(crate) fn words(from: &DesiredFrom) -> String {
+pub(super) fn location(from: &DesiredFrom) -> String {
     match from {
         DesiredFrom::File(path) => path.display().to_string(),
         DesiredFrom::Object(name) => format!("StorageBackend {name}"),
@@ -311,9 +298,4 @@ pub(super) fn file_of(from: &DesiredFrom) -> Option<&PathBuf> {
         DesiredFrom::File(path) => Some(path),
         DesiredFrom::Object(_) => None,
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // Each change is one step, so the data that a panicking thread leaves is consistent.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,15 +1,15 @@
 //! What all backends of a host share.
 
-use super::HostOptions;
 use super::controller::Elections;
 use super::csi_node::CsiNodes;
-use super::fatal::FatalReporter;
 use super::kubernetes::Cluster;
 use super::registration::Place;
 use super::shared_services::SharedServices;
+use super::{FatalError, HostOptions};
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 use std::sync::Arc;
+use tokio::sync::mpsc;
 
 /// What all backends of a host share.
 pub(super) struct Common {
@@ -22,6 +22,7 @@ pub(super) struct Common {
     pub(super) metrics: Arc<Metrics>,
     /// How many files the process may have open.
     pub(super) descriptors: u64,
-    pub(super) fatal: FatalReporter,
+    /// Ends the host.
+    pub(super) fatal: mpsc::UnboundedSender<FatalError>,
     pub(super) elections: Option<Elections>,
 }

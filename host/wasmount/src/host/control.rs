@@ -2,7 +2,7 @@
 //!
 //! A change that has begun continues if its client disconnects.
 
-mod words;
+mod messages;
 
 use super::backends::{Backends, Removal, RemoveError, Seen, file_of};
 use super::document_watch;
@@ -15,13 +15,13 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use wasmount_control::words::{
+use wasmount_control::messages::{
     Delete, Done, Drain, Drained, History, HostStatus, Plugin, Rollback, Swap, Volumes,
 };
 use wasmount_control::{Refusal, RefusalKind, ServerLimits, paths, serve};
 use wasmount_core::document::{PluginPlace, Reference, RegistryPlace, without_credentials};
 use wasmount_core::names::DriverName;
-use wasmount_socket::{BoundSocket, SocketError};
+use wasmount_socket::BoundSocket;
 use wasmount_versions::{Desired, Outcome, RollbackRequest, SwapRequest};
 
 /// Concurrent changes. 8: each may occupy a connection of the socket for minutes, and read-only commands must still find a free one.
@@ -46,7 +46,7 @@ struct AdminState {
 /// Serves the admin socket in the background. Without it the host still serves its drivers, and logs that.
 pub(super) fn start(backends: &Arc<Backends>, background: &mut JoinSet<()>) {
     let socket = &backends.common().options.admin_socket;
-    match bind(socket) {
+    match BoundSocket::bind(socket) {
         Ok(bound) => {
             let state = AdminState {
                 backends: backends.clone(),
@@ -63,10 +63,6 @@ pub(super) fn start(backends: &Arc<Backends>, background: &mut JoinSet<()>) {
             );
         }
     }
-}
-
-fn bind(socket: &std::path::Path) -> Result<BoundSocket, SocketError> {
-    BoundSocket::bind(socket)
 }
 
 async fn run(bound: BoundSocket, routes: Router) {
@@ -98,14 +94,10 @@ fn routes(state: AdminState) -> Router {
 }
 
 impl AdminState {
-    fn driver(&self, name: &str) -> Result<(DriverName, Seen), Refusal> {
+    fn driver(&self, name: &str) -> Result<Seen, Refusal> {
         let unknown = || {
-            let known: Vec<String> = self
-                .backends
-                .all()
-                .keys()
-                .map(ToString::to_string)
-                .collect();
+            let all = self.backends.all();
+            let known: Vec<_> = all.keys().map(DriverName::as_str).collect();
             let known = match known.as_slice() {
                 [] => "none".to_owned(),
                 known => known.join(", "),
@@ -114,13 +106,12 @@ impl AdminState {
             Refusal::new(RefusalKind::NotFound, message)
         };
         let name = DriverName::parse(name).map_err(|_| unknown())?;
-        let seen = self.backends.seen(&name).ok_or_else(unknown)?;
-        Ok((name, seen))
+        self.backends.seen(&name).ok_or_else(unknown)
     }
 
     /// A driver, and a permit for a change of it. The change is logged: the log says why a driver serves something else.
     fn change(&self, driver: &str, what: &str) -> Result<(Seen, OwnedSemaphorePermit), Refusal> {
-        let (_, seen) = self.driver(driver)?;
+        let seen = self.driver(driver)?;
         let place = place(&self.changes, CHANGES, "changes", driver, what)?;
         Ok((seen, place))
     }
@@ -164,34 +155,35 @@ async fn status(State(state): State<AdminState>) -> Json<HostStatus> {
     let drivers = all.iter().zip(counts);
     let drivers = drivers.map(|((name, seen), volumes)| {
         let volumes = volumes.ok().map(|volumes| volumes.len() as u64);
-        words::driver(name, seen, &report, volumes)
+        messages::driver(name, seen, &report, volumes)
     });
     let drivers = drivers.collect();
     let options = &state.backends.common().options;
-    Json(words::host(options, &report, drivers))
+    Json(messages::host(options, &report, drivers))
 }
 
 async fn history(State(state): State<AdminState>, Path(driver): Path<String>) -> Answer<History> {
-    let (_, seen) = state.driver(&driver)?;
+    let seen = state.driver(&driver)?;
     let (versions, refusals) = (seen.reconciler.history(), seen.reconciler.refusals());
     Ok(Json(History {
         driver,
-        versions: versions.into_iter().map(words::past).collect(),
-        refusals: refusals.into_iter().map(words::past_refusal).collect(),
+        versions: versions.into_iter().map(messages::past).collect(),
+        refusals: refusals.into_iter().map(messages::past_refusal).collect(),
     }))
 }
 
 async fn volumes(State(state): State<AdminState>, Path(driver): Path<String>) -> Answer<Volumes> {
-    let (name, _) = state.driver(&driver)?;
-    let volumes = state.volumes_in_use(&name).await.map_err(|reason| {
-        Refusal::new(
-            RefusalKind::Failed,
-            format!("which volumes are in use cannot be told: {reason}"),
-        )
-    })?;
+    let seen = state.driver(&driver)?;
+    let volumes = state
+        .volumes_in_use(seen.driver.name())
+        .await
+        .map_err(|reason| {
+            let message = format!("which volumes are in use cannot be told: {reason}");
+            Refusal::new(RefusalKind::Failed, message)
+        })?;
     Ok(Json(Volumes {
         driver,
-        volumes: volumes.into_iter().map(words::volume).collect(),
+        volumes: volumes.into_iter().map(messages::volume).collect(),
     }))
 }
 
@@ -207,25 +199,17 @@ async fn swap(
         let followed = document_watch::apply(&state.backends, &file).await;
         followed.map_err(|reason| Refusal::new(RefusalKind::Refused, reason))?;
     }
-    let desired = match swap.plugin {
-        None => None,
-        Some(plugin) => {
-            let desired = seen.desired.borrow().clone();
-            Some(with_plugin(desired, plugin)?)
-        }
-    };
+    let with_plugin = |plugin| with_plugin(seen.desired.borrow().clone(), plugin);
     let request = SwapRequest {
         allow_service_change: swap.allow_service_change,
-        desired,
+        desired: swap.plugin.map(with_plugin).transpose()?,
     };
     answered(seen.reconciler.swap(request).await)
 }
 
 fn answered(outcome: Result<Outcome, wasmount_versions::Refusal>) -> Answer<Done> {
-    match outcome {
-        Ok(outcome) => Ok(Json(words::done(outcome))),
-        Err(refusal) => Err(words::refusal(refusal)),
-    }
+    let outcome = outcome.map_err(messages::refusal)?;
+    Ok(Json(messages::done(outcome)))
 }
 
 /// The document with another component. Its signers still apply; its digest is that of the component that it names.
@@ -240,23 +224,23 @@ fn with_plugin(mut desired: Desired, plugin: Plugin) -> Result<Desired, Refusal>
             let reference = Reference::parse(&reference).map_err(|invalid| {
                 malformed(format!("{} {invalid}", without_credentials(&reference)))
             })?;
-            match &source.place {
-                // The registry is reached as the document says; the document's credentials are sent to the document's registry only.
-                PluginPlace::Registry(place)
-                    if place.reference.registry() == reference.registry() =>
-                {
-                    PluginPlace::Registry(RegistryPlace {
-                        reference,
-                        ..place.clone()
-                    })
-                }
-                _ => PluginPlace::Registry(RegistryPlace {
+            let mut place = RegistryPlace {
+                reference,
+                credentials: None,
+                ca_file: None,
+                plain_http: false,
+            };
+            // The registry is reached as the document says; the document's credentials are sent to the document's registry only.
+            if let PluginPlace::Registry(own) = &source.place
+                && own.reference.registry() == place.reference.registry()
+            {
+                let reference = place.reference;
+                place = RegistryPlace {
                     reference,
-                    credentials: None,
-                    ca_file: None,
-                    plain_http: false,
-                }),
+                    ..own.clone()
+                };
             }
+            PluginPlace::Registry(place)
         }
     };
     Ok(desired)
@@ -277,9 +261,9 @@ async fn pause(State(state): State<AdminState>, Path(driver): Path<String>) -> A
     let (seen, _change) = state.change(&driver, "pause")?;
     let was = seen.reconciler.status().paused;
     let paused = seen.reconciler.set_paused(true).await;
-    paused.map_err(words::refusal)?;
+    paused.map_err(messages::refusal)?;
     let said = format!("{driver} keeps the version that serves until `wasmount resume`");
-    Ok(Json(words::said(said, !was, &seen)))
+    Ok(Json(messages::said(said, !was, &seen)))
 }
 
 async fn resume(State(state): State<AdminState>, Path(driver): Path<String>) -> Answer<Done> {
@@ -290,7 +274,7 @@ async fn resume(State(state): State<AdminState>, Path(driver): Path<String>) -> 
         seen.reconciler.undrain().await?;
         seen.reconciler.set_paused(false).await
     };
-    resumed.await.map_err(words::refusal)?;
+    resumed.await.map_err(messages::refusal)?;
     let said = match seen.reconciler.status().held {
         _ if seen.driver.is_leaving() => format!(
             "{driver} is being taken away and takes no new work; should it stay, it is not drained"
@@ -301,7 +285,7 @@ async fn resume(State(state): State<AdminState>, Path(driver): Path<String>) -> 
             held.number, held.reason
         ),
     };
-    Ok(Json(words::said(said, was, &seen)))
+    Ok(Json(messages::said(said, was, &seen)))
 }
 
 async fn drain(
@@ -309,17 +293,13 @@ async fn drain(
     Path(driver): Path<String>,
     Json(drain): Json<Drain>,
 ) -> Answer<Drained> {
-    let (name, seen) = state.driver(&driver)?;
+    let seen = state.driver(&driver)?;
     let _change = place(&state.drains, DRAINS, "drains", &driver, "drain")?;
-    let Drain {
-        reason,
-        patience_seconds,
-    } = drain;
-    let reason = reason.unwrap_or_else(|| DRAINED.to_owned());
-    let patience = Duration::from_secs(patience_seconds);
-    let drained = seen.reconciler.drain(reason, patience).await;
-    let drained = drained.map_err(words::refusal)?;
-    let volumes = state.volumes_in_use(&name).await;
+    let reason = drain.reason.unwrap_or_else(|| DRAINED.to_owned());
+    let limit = Duration::from_secs(drain.patience_seconds);
+    let drained = seen.reconciler.drain(reason, limit).await;
+    let drained = drained.map_err(messages::refusal)?;
+    let volumes = state.volumes_in_use(seen.driver.name()).await;
     Ok(Json(Drained {
         calls_in_flight: drained as u64,
         volumes_in_use: volumes.ok().map(|volumes| volumes.len() as u64),
@@ -337,7 +317,7 @@ async fn delete(
         true => Removal::Forced,
         false => Removal::IfUnused,
     };
-    let served = seen.reconciler.status().current.map(words::version);
+    let served = seen.reconciler.status().current.map(messages::version);
     let backends = state.backends.clone();
     // A removal must not be cancelled halfway.
     let removed = tokio::spawn(async move {

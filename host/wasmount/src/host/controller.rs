@@ -2,21 +2,21 @@
 //!
 //! A standby host is warm: its sockets answer identity RPCs, its plugins are loaded. The rules of leases are in `wasmount_kubernetes`.
 
-use super::HostOptions;
-use super::fatal::FatalReporter;
+use super::{FatalError, HostOptions};
 use crate::fault::{Fault, chain};
+use crate::mutex::lock;
 use crate::readiness::Readiness;
 use futures::future::{join_all, pending};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
+use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wasmount_core::driver::Driver;
 use wasmount_core::names::DriverName;
-use wasmount_core::state::StateStore;
 use wasmount_kubernetes::{Election, KubernetesStore, Term, Withdrawal, connect};
 use wasmount_versions::VersionReconciler;
 
@@ -49,7 +49,8 @@ pub(crate) enum StateOptions {
 pub(super) struct Shared {
     client: kube::Client,
     namespace: String,
-    store: Arc<KubernetesStore>,
+    /// The state store.
+    pub(super) store: Arc<KubernetesStore>,
 }
 
 /// A standby driver, its version reconciler, and how it is withdrawn. The election holds no strong reference to a driver that is removed.
@@ -64,7 +65,7 @@ pub(super) struct Elections {
     shared: Shared,
     node_name: String,
     readiness: Arc<Readiness>,
-    fatal: FatalReporter,
+    fatal: mpsc::UnboundedSender<FatalError>,
     /// How each driver is withdrawn from its election.
     withdrawals: Mutex<BTreeMap<DriverName, Withdrawal>>,
     tasks: TaskTracker,
@@ -78,12 +79,9 @@ impl Shared {
             return Ok(None);
         };
         let connected = connect(&options.kubernetes.api).await;
-        let client = connected.map_err(Fault::room("the records are not usable"))?;
-        let client = client.ok_or_else(|| Fault::Flag {
-            flag: "--state",
-            value: "kubernetes".to_owned(),
-            reason: "there is no API server: run in a pod, or add --kubeconfig".to_owned(),
-        })?;
+        let client = connected.map_err(Fault::failed("the records are not usable"))?;
+        let missing = "there is no API server: run in a pod, or add --kubeconfig";
+        let client = client.ok_or_else(|| Fault::flag("--state", "kubernetes", missing))?;
         let namespace = namespace
             .clone()
             .unwrap_or_else(|| client.default_namespace().to_owned());
@@ -94,11 +92,6 @@ impl Shared {
             store,
         }))
     }
-
-    /// The state store.
-    pub(super) fn store(&self) -> Arc<dyn StateStore> {
-        self.store.clone()
-    }
 }
 
 impl Elections {
@@ -107,7 +100,7 @@ impl Elections {
         shared: &Shared,
         options: &HostOptions,
         readiness: Arc<Readiness>,
-        fatal: FatalReporter,
+        fatal: mpsc::UnboundedSender<FatalError>,
     ) -> Self {
         Self {
             shared: shared.clone(),
@@ -130,7 +123,7 @@ impl Elections {
         );
         let candidates = drivers.iter().filter_map(|(driver, reconciler)| {
             let withdrawal = election.withdrawal(driver.name())?;
-            let mut withdrawals = self.withdrawals();
+            let mut withdrawals = lock(&self.withdrawals);
             withdrawals.insert(driver.name().clone(), withdrawal.clone());
             Some(Candidate {
                 driver: Arc::downgrade(driver),
@@ -143,7 +136,8 @@ impl Elections {
         let (fatal, stop) = (self.fatal.clone(), self.stop.clone());
         self.tasks.spawn(async move {
             if let Some(fault) = lead(election, store, candidates, readiness, stop).await {
-                fatal.lost(fault);
+                // Nothing receives from a host that ends.
+                let _ = fatal.send(FatalError { fault, lost: true });
             }
         });
     }
@@ -151,7 +145,7 @@ impl Elections {
     /// Releases the lease of one driver, so that another host, or this one, can acquire it again. Call it only when no call of the driver
     /// runs any more.
     pub(super) async fn withdraw(&self, driver: &DriverName) {
-        let withdrawal = self.withdrawals().remove(driver);
+        let withdrawal = lock(&self.withdrawals).remove(driver);
         if let Some(withdrawal) = withdrawal {
             withdrawal.withdraw().await;
         }
@@ -163,12 +157,6 @@ impl Elections {
         self.tasks.close();
         // If the API server does not answer, other hosts wait until the leases expire.
         let _ = tokio::time::timeout(patience, self.tasks.wait()).await;
-    }
-
-    fn withdrawals(&self) -> std::sync::MutexGuard<'_, BTreeMap<DriverName, Withdrawal>> {
-        // Each change is one step, so the data that a panicking thread leaves is consistent.
-        let withdrawals = self.withdrawals.lock();
-        withdrawals.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -195,7 +183,7 @@ async fn lead(
     };
     let mut leadership = match won {
         Ok(leadership) => leadership,
-        Err(error) => return Some(Fault::room("this host cannot lead")(error)),
+        Err(error) => return Some(Fault::failed("this host cannot lead")(error)),
     };
     store.forget();
     let term = leadership.term();
@@ -219,7 +207,7 @@ async fn lead(
         driver.stand_by();
     }
     tracing::error!(reason = chain(&error), "leadership lost: the host ends");
-    Some(Fault::room("another host may lead")(error))
+    Some(Fault::failed("another host may lead")(error))
 }
 
 /// Lets a driver work, with records as its version needs them: the previous leader may have had another version. Not a withdrawn one.
@@ -230,10 +218,8 @@ async fn begin(candidate: &Candidate, term: &Term) {
     };
     let begun = async {
         loop {
-            let Some(driver) = candidate.driver.upgrade() else {
-                return;
-            };
-            let Some(reconciler) = candidate.reconciler.upgrade() else {
+            let (driver, reconciler) = (&candidate.driver, &candidate.reconciler);
+            let (Some(driver), Some(reconciler)) = (driver.upgrade(), reconciler.upgrade()) else {
                 return;
             };
             let Err(refusal) = reconciler.take_over(may.clone()).await else {

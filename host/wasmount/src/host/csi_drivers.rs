@@ -21,7 +21,7 @@ pub(super) async fn keep(
 ) {
     let name = driver.name().clone();
     let wanted = watch::Sender::new(None);
-    let tell = |contradicted| readiness.set_contradicted(&name, contradicted);
+    let tell = |contradicted| readiness.change(&name, |it| it.contradicted = contradicted);
     let applied = csi_driver::keep(client, events, wanted.subscribe(), tell);
     let derived = async {
         let mut offers = driver.offers();
@@ -38,7 +38,7 @@ pub(super) async fn keep(
                     Err(error) => {
                         let reason = chain(&error);
                         tracing::warn!(driver = %name, reason, "there is no CSIDriver object to apply");
-                        readiness.set_contradicted(&name, Some(reason));
+                        readiness.change(&name, |it| it.contradicted = Some(reason));
                     }
                 }
             }

@@ -20,6 +20,7 @@ use wasmount_kubernetes::csi_node::{
 };
 
 /// State that all drivers of a host share; nothing if CSINode is not watched.
+#[derive(Default)]
 pub(super) struct CsiNodes {
     seen: Option<watch::Receiver<Seen>>,
     writer: Option<Arc<Writer>>,
@@ -32,11 +33,8 @@ impl CsiNodes {
         cluster: &Cluster,
         background: &mut JoinSet<()>,
     ) -> Self {
-        let Some(client) = cluster.client() else {
-            return Self {
-                seen: None,
-                writer: None,
-            };
+        let Some(client) = &cluster.client else {
+            return Self::default();
         };
         let node_name = &options.kubernetes.node_name;
         let mode = options.kubernetes.csi_node;
@@ -45,13 +43,8 @@ impl CsiNodes {
             background.spawn(work);
             seen
         });
-        let writer = (mode == CsiNodeMode::Manage).then(|| {
-            Arc::new(Writer::new(
-                client.clone(),
-                node_name.clone(),
-                &options.data_dir,
-            ))
-        });
+        let writer = || Writer::new(client.clone(), node_name.clone(), &options.data_dir);
+        let writer = (mode == CsiNodeMode::Manage).then(|| Arc::new(writer()));
         Self { seen, writer }
     }
 
@@ -69,8 +62,8 @@ impl CsiNodes {
         cluster: &Cluster,
     ) -> impl Future<Output = ()> + Send + use<> {
         let (name, answers) = (driver.name().clone(), driver.node_info_answers());
-        let node_name = cluster.node_name().to_owned();
-        let (seen, events) = (self.seen.clone(), cluster.events().clone());
+        let node_name = cluster.node_name.clone();
+        let (seen, events) = (self.seen.clone(), cluster.events.clone());
         async move {
             if let Some(seen) = seen {
                 clear_to_register(name, answers, node_name, seen, events).await;
@@ -92,13 +85,13 @@ impl CsiNodes {
         let update_period = seconds.map(Duration::from_secs);
         let asked = driver.clone();
         background.spawn(async move { asked.watch_node_info(update_period).await });
-        let (Some(seen), Some(client)) = (&self.seen, cluster.client()) else {
+        let (Some(seen), Some(client)) = (&self.seen, &cluster.client) else {
             return;
         };
         let (name, readiness) = (driver.name().clone(), readiness.clone());
         let reconciler = CsiNodeReconciler {
             driver: name.clone(),
-            node_name: cluster.node_name().to_owned(),
+            node_name: cluster.node_name.clone(),
             answers: driver.node_info_answers(),
             seen: seen.clone(),
             writer: match &self.writer {
@@ -107,8 +100,10 @@ impl CsiNodes {
             },
             update_period,
             client: client.clone(),
-            events: cluster.events().clone(),
-            tell: Arc::new(move |status| readiness.set_listing(&name, status)),
+            events: cluster.events.clone(),
+            tell: Arc::new(move |status| {
+                readiness.change(&name, |it| it.listing = Some(status));
+            }),
         };
         background.spawn(reconciler.run());
     }

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
-use wasmount_core::document::StorageBackend;
 use wasmount_core::names::DriverName;
 use wasmount_mount::LocalMounter;
 
@@ -66,34 +65,24 @@ async fn grant(
     file: &Path,
     before: Option<&DriverName>,
 ) {
-    let StorageBackend {
-        driver_name,
-        grants,
-        ..
-    } = match read(file).await {
+    let document = match read(file).await {
         Ok(configured) => configured.document,
         Err(error) => {
             tracing::error!(error, "a document is not followed: its grants stay");
             return;
         }
     };
-    if let Some(before) = before.filter(|before| **before != driver_name) {
-        tracing::error!(
-            %before, after = %driver_name,
-            "driverName of a document changed: restart the mounter"
-        );
+    let driver = document.driver_name;
+    if let Some(before) = before.filter(|before| **before != driver) {
+        tracing::error!(%before, after = %driver, "driverName of a document changed: restart the mounter");
         return;
     }
-    let (mounter, data_dir) = (mounter.clone(), data_dir.to_owned());
-    let granted = spawn_blocking(move || {
-        let granted = local_mounts::grant(&mounter, &data_dir, &driver_name, Some(grants));
-        (driver_name, granted)
-    });
+    let (mounter, data_dir, name) = (mounter.clone(), data_dir.to_owned(), driver.clone());
+    let grants = Some(document.grants);
+    let granted = spawn_blocking(move || local_mounts::grant(&mounter, &data_dir, &name, grants));
     match granted.await {
-        Ok((driver, Ok(()))) => {
-            tracing::info!(%driver, "grants of the document are in force");
-        }
-        Ok((driver, Err(error))) => {
+        Ok(Ok(())) => tracing::info!(%driver, "grants of the document are in force"),
+        Ok(Err(error)) => {
             tracing::error!(%driver, %error, "grants of the document are not in force");
         }
         // The runtime is shutting down.

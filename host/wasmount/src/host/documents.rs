@@ -25,7 +25,7 @@ impl Documents {
             if was != is {
                 let file = now.file.display();
                 let reason = format!("{file}: driverName was {was} and is {is}; start again");
-                return Err(Fault::room("a document changed during the start")(reason));
+                return Err(Fault::failed("a document changed during the start")(reason));
             }
         }
         Ok(Self { all, looks })
@@ -34,14 +34,9 @@ impl Documents {
 
 /// The desired revision of a document.
 pub(super) fn desired(configured: Configured) -> Desired {
-    let Configured {
-        document,
-        folder,
-        file,
-    } = configured;
     Desired {
-        document,
-        folder,
-        from: DesiredFrom::File(file),
+        document: configured.document,
+        folder: configured.folder,
+        from: DesiredFrom::File(configured.file),
     }
 }

@@ -4,18 +4,20 @@
 //! The parent reads the files, since it may: the plugin, its signatures, keys, credentials, certificates. The child's answer about signatures is
 //! trusted; the parent computes the digest of the component that it receives again.
 
-use crate::regular_file::{self, Refused};
+use super::settled_file::unreadable;
+use crate::fault::chain;
+use crate::regular_file;
+use crate::signature_files::{beside, signer_keys};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use wasmount_artifact::signature::{KEY_BYTES, SIGNATURE_BYTES, SignerKeys, SignerKeysError};
-use wasmount_artifact::signature::{bundle_file, signature_file};
 use wasmount_artifact::{
-    Access, BadMessage, Beside, COMPONENT_BYTES, Credentials, DockerConfigError, FetchError,
-    FetchRequest, Fetched, TransferLimits, Wanted, check_file, login, system_certificates,
+    Access, COMPONENT_BYTES, Credentials, FetchError, FetchRequest, Fetched, RegistryError,
+    TransferLimits, Wanted, check_file, system_certificates,
 };
-use wasmount_child::{Bounds, ChildError, Task};
+use wasmount_child::{Bounds, Task};
 use wasmount_core::document::{PluginPlace, PluginSource, RegistryPlace};
+use wasmount_versions::Refusal;
 
 /// The subcommand that a child is started with.
 const SUBCOMMAND: &str = "fetch-child";
@@ -49,95 +51,42 @@ pub(crate) enum FetchWork {
     File,
 }
 
-/// docker's `config.json` for the pull, from whichever source, and its name in messages.
-#[derive(Clone)]
-pub(crate) struct RegistryConfig {
-    /// Its content.
-    pub(crate) content: Vec<u8>,
-    /// Its source: the file, or the Secret.
-    pub(crate) found: String,
-}
-
-/// Why a plugin was not fetched.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Unfetched {
-    /// The plugin's own file.
-    #[error("the plugin {}: {source}", .path.display())]
-    Plugin {
-        /// Its path.
-        path: PathBuf,
-        /// The cause.
-        source: Refused,
-    },
-    /// A file beside the plugin, or one that the document names.
-    #[error("the {what} {}: {source}", .path.display())]
-    File {
-        /// The purpose of the file.
-        what: &'static str,
-        /// Its path.
-        path: PathBuf,
-        /// The cause.
-        source: Refused,
-    },
-    /// The signers' keys of the document.
-    #[error(transparent)]
-    Keys(#[from] SignerKeysError),
-    /// The credentials.
-    #[error(transparent)]
-    Credentials(#[from] DockerConfigError),
-    /// The fetch failed.
-    #[error(transparent)]
-    Fetch(#[from] FetchError),
-    /// The child process failed.
-    #[error("the process that fetches plugins: {0}")]
-    Child(#[from] ChildError),
-    /// The child's answer is invalid.
-    #[error(transparent)]
-    Answer(#[from] BadMessage),
-    /// The host is shutting down.
-    #[error("the reading of files was stopped")]
-    Stopped,
-}
-
-impl std::fmt::Debug for RegistryConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RegistryConfig")
-            .field("found", &self.found)
-            .finish_non_exhaustive()
-    }
-}
-
-/// The component of a document in `folder`: found, bounded, its digest compared, its signatures verified. `config` holds the credentials for
-/// its registry.
-pub(crate) async fn fetch(
+/// The component of a document in `folder`: found, bounded, its digest compared by the child, its signatures verified. `credentials` are those for its
+/// registry.
+pub(super) async fn fetch(
     plugin: &PluginSource,
     folder: &Path,
-    config: Option<RegistryConfig>,
-) -> Result<Fetched, Unfetched> {
-    let (source, folder) = (plugin.clone(), folder.to_owned());
-    let prepared = tokio::task::spawn_blocking(move || request(&source, &folder, config));
-    let (work, request) = prepared.await.map_err(|_| Unfetched::Stopped)??;
+    credentials: Credentials,
+) -> Result<Fetched, Refusal> {
+    let place = match &plugin.place {
+        PluginPlace::Registry(place) => place.reference.to_string(),
+        PluginPlace::File(path) => folder.join(path).display().to_string(),
+    };
+    let (source, folder, name) = (plugin.clone(), folder.to_owned(), place.clone());
+    let prepare = move || request(&source, &folder, &name, credentials);
+    let prepared = tokio::task::spawn_blocking(prepare).await;
+    let prepared = prepared.map_err(|_| Refusal::Stopped)?;
+    let (work, request) = prepared.map_err(|refusal| *refusal)?;
     let task = Task {
         subcommand: SUBCOMMAND,
         arguments: vec![work.word().into()],
         bounds: bounds(work),
     };
-    let message = request.encode()?;
-    let answer = wasmount_child::run(&task, message.to_vec()).await?;
-    let fetched = Fetched::decode(&answer)??;
+    let failed = |reason| *unavailable(&place, reason);
+    let message = request.encode().map_err(|error| failed(chain(&error)))?;
+    let answer = wasmount_child::run(&task, message.to_vec()).await;
+    let answer = answer.map_err(|error| {
+        failed(format!(
+            "the process that fetches plugins: {}",
+            chain(&error)
+        ))
+    })?;
+    let fetched = Fetched::decode(&answer).map_err(|error| failed(chain(&error)))?;
+    let fetched = fetched.map_err(|error| refusal(error, place))?;
     for remark in &fetched.remarks {
         tracing::warn!(remark, "a signature of the plugin was ignored");
     }
-    // The child compared it too; a compromised child could answer anything.
-    match &plugin.digest {
-        Some(wanted) if wanted != fetched.digest.as_str() => Err(FetchError::AnotherComponent {
-            what: "what was fetched".to_owned(),
-            wanted: wanted.clone(),
-            got: fetched.digest.to_string(),
-        }
-        .into()),
-        _ => Ok(fetched),
-    }
+    Ok(fetched)
 }
 
 /// Does the work on standard input in the confined child, and ends the process.
@@ -191,19 +140,21 @@ fn bounds(work: FetchWork) -> Bounds {
     }
 }
 
-/// Reads the files that the request needs. It blocks.
+/// Reads the files that the request needs. It blocks. `name` names the artifact or file in messages.
 fn request(
     plugin: &PluginSource,
     folder: &Path,
-    config: Option<RegistryConfig>,
-) -> Result<(FetchWork, FetchRequest), Unfetched> {
-    let signers = plugin.signers.clone().resolved(folder);
-    let signers = SignerKeys::of(&signers, |path| {
-        regular_file::read(path, KEY_BYTES as u64).map_err(|refused| refused.to_string())
-    })?;
+    name: &str,
+    credentials: Credentials,
+) -> Result<(FetchWork, FetchRequest), Box<Refusal>> {
+    let signers = signer_keys(&plugin.signers, folder);
+    let signers = signers.map_err(Refusal::Signature)?;
     let (work, wanted) = match &plugin.place {
-        PluginPlace::Registry(place) => (FetchWork::Registry, artifact(place, folder, config)?),
-        PluginPlace::File(path) => (FetchWork::File, file(folder.join(path))?),
+        PluginPlace::Registry(place) => {
+            let artifact = artifact(place, folder, name, credentials)?;
+            (FetchWork::Registry, artifact)
+        }
+        PluginPlace::File(path) => (FetchWork::File, file(&folder.join(path), name)?),
     };
     let request = FetchRequest {
         wanted,
@@ -216,54 +167,71 @@ fn request(
 fn artifact(
     place: &RegistryPlace,
     folder: &Path,
-    config: Option<RegistryConfig>,
-) -> Result<Wanted, Unfetched> {
-    let extra_ca = match &place.ca_file {
-        None => None,
-        Some(path) => {
-            let path = folder.join(path);
-            let read = regular_file::read(&path, CERTIFICATES_BYTES);
-            Some(read.map_err(|source| Unfetched::File {
-                what: "certificates",
-                path,
-                source,
-            })?)
-        }
-    };
-    let credentials = match config {
-        None => Credentials::Anonymous,
-        Some(RegistryConfig { content, found }) => login(&content, &found, &place.reference)?,
+    name: &str,
+    credentials: Credentials,
+) -> Result<Wanted, Box<Refusal>> {
+    let read = |path: &PathBuf| {
+        let path = folder.join(path);
+        let failed = |error| format!("the certificates {}: {error}", path.display());
+        let bytes = regular_file::read(&path, CERTIFICATES_BYTES).map_err(failed);
+        bytes.map_err(|reason| unavailable(name, reason))
     };
     Ok(Wanted::Artifact {
         reference: place.reference.clone(),
         access: Box::new(Access {
             credentials,
             system_ca: system_certificates(),
-            extra_ca,
+            extra_ca: place.ca_file.as_ref().map(read).transpose()?,
             plain_http: place.plain_http,
             limits: TransferLimits::default(),
         }),
     })
 }
 
-fn file(path: PathBuf) -> Result<Wanted, Unfetched> {
-    let beside = Beside {
-        signature: optional(signature_file(&path))?,
-        bundle: optional(bundle_file(&path))?,
-    };
-    match regular_file::read(&path, COMPONENT_BYTES) {
+fn file(path: &Path, name: &str) -> Result<Wanted, Box<Refusal>> {
+    let beside = beside(path).map_err(|reason| unavailable(name, reason))?;
+    match regular_file::read(path, COMPONENT_BYTES) {
         Ok(wasm) => Ok(Wanted::File { wasm, beside }),
-        Err(source) => Err(Unfetched::Plugin { path, source }),
+        Err(refused) => Err(Box::new(unreadable(refused, path))),
     }
 }
 
-/// A file that may be absent.
-fn optional(path: PathBuf) -> Result<Option<Vec<u8>>, Unfetched> {
-    regular_file::read_if_there(&path, SIGNATURE_BYTES as u64).map_err(|source| Unfetched::File {
-        what: "signature",
-        path,
-        source,
+/// The component cannot be had from its place now.
+fn unavailable(name: &str, reason: String) -> Box<Refusal> {
+    Box::new(Refusal::Source {
+        place: name.to_owned(),
+        reason,
+        passes: true,
     })
+}
+
+/// Why a component was not fetched, as a reason of admission.
+fn refusal(error: FetchError, place: String) -> Refusal {
+    match error {
+        FetchError::Signature(error) => Refusal::Signature(error.to_string()),
+        FetchError::AnotherComponent { wanted, got, .. } => {
+            Refusal::OtherDigest { wanted, found: got }
+        }
+        FetchError::Registry(error) => Refusal::Source {
+            place,
+            reason: chain(&error),
+            passes: may_pass(&error),
+        },
+    }
+}
+
+/// Whether a registry may succeed later with nothing changed here. Rejected credentials are not tried again: some registries lock an account
+/// after too many failures.
+fn may_pass(error: &RegistryError) -> bool {
+    matches!(
+        error,
+        RegistryError::Down { .. }
+            | RegistryError::Slow { .. }
+            | RegistryError::Busy { .. }
+            | RegistryError::Truncated { .. }
+            | RegistryError::WrongDigest { .. }
+            | RegistryError::NotFound { .. }
+    )
 }
 
 #[cfg(test)]
@@ -291,7 +259,7 @@ mod tests {
         std::fs::write(folder.path().join("p.wasm"), "wasm").unwrap();
         std::fs::write(folder.path().join("p.wasm.sig"), "signature").unwrap();
         let plugin = PluginSource::file("p.wasm");
-        let (work, request) = request(&plugin, folder.path(), None).unwrap();
+        let (work, request) = request(&plugin, folder.path(), "p", Credentials::Anonymous).unwrap();
         assert_eq!(work, FetchWork::File);
         let Wanted::File { wasm, beside } = request.wanted else {
             panic!("an artifact");
@@ -300,7 +268,8 @@ mod tests {
         assert_eq!(beside.signature.as_deref(), Some(&b"signature"[..]));
         assert_eq!(beside.bundle, None);
         std::fs::remove_file(folder.path().join("p.wasm")).unwrap();
-        let error = super::request(&plugin, folder.path(), None).unwrap_err();
-        assert!(matches!(error, Unfetched::Plugin { .. }), "{error}");
+        let error =
+            super::request(&plugin, folder.path(), "p", Credentials::Anonymous).unwrap_err();
+        assert!(matches!(*error, Refusal::Unreadable { .. }), "{error}");
     }
 }

@@ -3,9 +3,9 @@
 //! It reads no file and does not know the purpose of any.
 
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
-use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fs, io};
@@ -39,29 +39,26 @@ pub(super) enum Look {
     Nothing,
     /// A file of this identity, size and time of last change.
     File {
-        device: (u32, u32),
+        device: u64,
         inode: u64,
         bytes: u64,
         /// mtime and ctime: `cp -p` can set the first back, but not the second.
-        changed: [(i64, u32); 2],
+        changed: [(i64, i64); 2],
     },
 }
 
 impl Look {
     /// The present state. Links are followed.
     pub(super) fn at(path: &Path) -> Self {
-        let wanted = StatxFlags::BASIC_STATS;
-        let Ok(status) = statx(CWD, path, AtFlags::empty(), wanted) else {
+        let Ok(status) = fs::metadata(path) else {
             return Self::Nothing;
         };
+        let modified = (status.mtime(), status.mtime_nsec());
         Self::File {
-            device: (status.stx_dev_major, status.stx_dev_minor),
-            inode: status.stx_ino,
-            bytes: status.stx_size,
-            changed: [
-                (status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec),
-                (status.stx_ctime.tv_sec, status.stx_ctime.tv_nsec),
-            ],
+            device: status.dev(),
+            inode: status.ino(),
+            bytes: status.len(),
+            changed: [modified, (status.ctime(), status.ctime_nsec())],
         }
     }
 
@@ -72,7 +69,8 @@ impl Look {
         };
         changed.iter().all(|(seconds, nanoseconds)| {
             let seconds = u64::try_from(*seconds).unwrap_or_default();
-            let changed = UNIX_EPOCH + Duration::new(seconds, *nanoseconds);
+            let nanoseconds = u32::try_from(*nanoseconds).unwrap_or_default();
+            let changed = UNIX_EPOCH + Duration::new(seconds, nanoseconds);
             now.duration_since(changed).is_ok_and(|since| since >= age)
         })
     }
@@ -115,18 +113,14 @@ pub(super) async fn follow(
         if !others.is_empty() {
             changed(others);
         }
-        let watch = match watch {
-            Ok(watch) => Some(watch),
-            Err(error) => {
-                if !warned {
-                    tracing::warn!(%error, look_seconds = LOOK.as_secs(), "changes of files are not told to this process (inotify): it looks by itself");
-                }
-                warned = true;
-                None
-            }
-        };
+        if let Err(error) = &watch
+            && !warned
+        {
+            tracing::warn!(%error, look_seconds = LOOK.as_secs(), "changes of files are not told to this process (inotify): it looks by itself");
+            warned = true;
+        }
         tokio::select! {
-            () = may_have_changed(watch) => {}
+            () = may_have_changed(watch.ok()) => {}
             more = files.changed() => if more.is_err() {
                 return;
             },
@@ -197,29 +191,18 @@ fn directories(file: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut path = file.to_owned();
     for _ in 0..LINKS {
-        match first_link(&path) {
-            Way::Link { holder, target } => {
-                found.insert(holder);
-                path = target;
-            }
-            Way::Plain { holder } => {
-                found.insert(holder);
-                break;
-            }
+        let (holder, target) = first_link(&path);
+        found.insert(holder);
+        match target {
+            Some(target) => path = target,
+            None => break,
         }
     }
     found
 }
 
-/// What the first components of a path lead to.
-enum Way {
-    /// A link in this directory, and the path with the link replaced by its target.
-    Link { holder: PathBuf, target: PathBuf },
-    /// No link; the nearest directory that exists.
-    Plain { holder: PathBuf },
-}
-
-fn first_link(path: &Path) -> Way {
+/// The directory of the first link on a path, and the path with the link replaced by its target; without a link, the nearest directory that exists.
+fn first_link(path: &Path) -> (PathBuf, Option<PathBuf>) {
     let mut reached = PathBuf::new();
     let mut holder = PathBuf::from("/");
     let mut rest = path.components();
@@ -235,30 +218,23 @@ fn first_link(path: &Path) -> Way {
             }
         }
         let Ok(status) = fs::symlink_metadata(&reached) else {
-            return Way::Plain { holder };
+            return (holder, None);
         };
-        let above = reached.parent().unwrap_or(Path::new("/")).to_owned();
         if status.is_symlink()
             && let Ok(target) = fs::read_link(&reached)
         {
+            let above = reached.parent().unwrap_or(Path::new("/")).to_owned();
             let target = above.join(target).join(rest.as_path());
-            return Way::Link {
-                holder: above,
-                target,
-            };
+            return (above, Some(target));
         }
         if status.is_dir() {
             holder.clone_from(&reached);
         }
     }
-    // The path names a directory where a file should be: its creation and removal count.
-    let above = reached.parent().map(Path::to_owned);
-    Way::Plain {
-        holder: if reached.is_dir() {
-            above.unwrap_or(holder)
-        } else {
-            holder
-        },
+    match reached.parent() {
+        // The path names a directory where a file should be: its creation and removal count.
+        Some(above) if reached.is_dir() => (above.to_owned(), None),
+        _ => (holder, None),
     }
 }
 

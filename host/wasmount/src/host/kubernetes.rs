@@ -51,9 +51,12 @@ pub(crate) enum CsiNodeMode {
 
 /// The host's node in its cluster.
 pub(super) struct Cluster {
-    node_name: String,
-    client: Option<Client>,
-    events: Events,
+    /// Name of the Node and CSINode objects.
+    pub(super) node_name: String,
+    /// The client of the API server; none: there is no cluster.
+    pub(super) client: Option<Client>,
+    /// The writer of events.
+    pub(super) events: Events,
 }
 
 impl Cluster {
@@ -75,21 +78,6 @@ impl Cluster {
     /// The object of events about the node.
     pub(super) fn node(&self) -> About {
         About::node(&self.node_name)
-    }
-
-    /// Name of the Node and CSINode objects.
-    pub(super) fn node_name(&self) -> &str {
-        &self.node_name
-    }
-
-    /// The client of the API server; none: there is no cluster.
-    pub(super) fn client(&self) -> Option<&Client> {
-        self.client.as_ref()
-    }
-
-    /// The writer of events.
-    pub(super) fn events(&self) -> &Events {
-        &self.events
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Records of a plugin and the history of a backend's versions are never touched here: its document may be created again.
 
-use super::data_dir::VERSIONS;
+use super::VERSIONS;
 use super::shared_services::SharedServices;
 use super::workbench::sweep_temporary;
 use std::collections::BTreeSet;

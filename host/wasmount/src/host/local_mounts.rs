@@ -1,10 +1,8 @@
 //! The mounter of this process: the grants of the documents, the directories of pools, the journal.
 
-use super::data_dir::{COMPILED, STORAGE_BACKENDS, VERSIONS};
-use super::private_directory;
+use super::{COMPILED, STORAGE_BACKENDS, VERSIONS, private_directory};
 use crate::config::Configured;
 use crate::fault::Fault;
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,57 +14,36 @@ use wasmount_mount::{LocalMounter, MounterConfig, PathRoot};
 /// all of them without blocking another driver's.
 const THREADS_PER_DRIVER: usize = 32;
 
-/// The parts of the mounter before it is opened.
-#[derive(Debug)]
-pub(super) struct LocalMounts {
-    config: MounterConfig,
-    own_pools: Vec<PathBuf>,
-}
-
-impl LocalMounts {
-    /// Creates it without touching the file system. `sockets`: the process's own socket directory.
-    pub(super) fn new(
-        data_dir: &Path,
-        run_dir: PathBuf,
-        roots: Vec<PathRoot>,
-        sockets: &Path,
-        backends: &[Configured],
-    ) -> Self {
-        let grants = backends
-            .iter()
-            .map(|Configured { document, .. }| {
-                let grants = document.grants.clone().resolved(data_dir);
-                (document.driver_name.clone(), grants)
-            })
-            .collect::<BTreeMap<_, _>>();
-        Self {
-            config: MounterConfig {
-                roots,
-                own: own_directories(data_dir, sockets),
-                run_dir,
-                state_dir: data_dir.join("mounts"),
-                grants,
-                threads_per_driver: THREADS_PER_DRIVER,
-            },
-            own_pools: backends
-                .iter()
-                .flat_map(|backend| own_pools(data_dir, &backend.document.grants))
-                .collect(),
-        }
+/// Creates the directories and reads the journal. `sockets`: the process's own socket directory. It blocks.
+pub(super) fn open(
+    data_dir: &Path,
+    run_dir: PathBuf,
+    roots: Vec<PathRoot>,
+    sockets: &Path,
+    backends: &[Configured],
+) -> Result<Arc<LocalMounter>, Fault> {
+    let documents = || backends.iter().map(|backend| &backend.document);
+    for directory in documents().flat_map(|document| own_pools(data_dir, &document.grants)) {
+        private_directory(&directory).map_err(Fault::failed(format!(
+            "the directory {} for pools cannot be made",
+            directory.display()
+        )))?;
     }
-
-    /// Creates the directories and reads the journal. It blocks.
-    pub(super) fn open(self) -> Result<Arc<LocalMounter>, Fault> {
-        for directory in self.own_pools {
-            private_directory(&directory).map_err(Fault::room(format!(
-                "the directory {} for pools cannot be made",
-                directory.display()
-            )))?;
-        }
-        let mounter = LocalMounter::new(self.config)
-            .map_err(Fault::room("the records of mounts are not usable"))?;
-        Ok(Arc::new(mounter))
-    }
+    let grants = documents().map(|document| {
+        let grants = document.grants.clone().resolved(data_dir);
+        (document.driver_name.clone(), grants)
+    });
+    let config = MounterConfig {
+        roots,
+        own: own_directories(data_dir, sockets),
+        run_dir,
+        state_dir: data_dir.join("mounts"),
+        grants: grants.collect(),
+        threads_per_driver: THREADS_PER_DRIVER,
+    };
+    let mounter = LocalMounter::new(config);
+    let mounter = mounter.map_err(Fault::failed("the records of mounts are not usable"))?;
+    Ok(Arc::new(mounter))
 }
 
 /// Sets a document's grants while the mounter runs; none: the driver has no grants any more. It blocks.

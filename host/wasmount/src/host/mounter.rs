@@ -1,9 +1,8 @@
 //! `wasmount mounter`: the mounter as a process of its own, from its start to a clean stop.
 
 use super::documents::Documents;
-use super::local_mounts::{self, LocalMounts};
 use super::signals::Signals;
-use super::{LAST_JOBS, descriptors, document_watch, preflight};
+use super::{descriptors, document_watch, local_mounts, preflight, run_to_end};
 use crate::config::Configured;
 use crate::fault::Fault;
 use std::path::PathBuf;
@@ -35,13 +34,7 @@ pub(crate) struct MounterOptions {
 pub(crate) fn mount(options: MounterOptions, backends: Vec<Configured>) -> Result<(), Fault> {
     preflight::check_mounter(&options)?;
     let connections = descriptors::connections_of_each(descriptors::raise(), 1);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(Fault::room("the mounter's threads cannot be started"))?;
-    let ended = runtime.block_on(run(options, backends, connections));
-    runtime.shutdown_timeout(LAST_JOBS);
-    ended
+    run_to_end(run(options, backends, connections))
 }
 
 async fn run(
@@ -50,19 +43,14 @@ async fn run(
     connections: usize,
 ) -> Result<(), Fault> {
     let MounterOptions {
-        data_dir,
-        run_dir,
-        path_roots,
-        socket,
-        client_uid,
-        grace,
+        client_uid, grace, ..
     } = options;
     let mut signals = Signals::watch()?;
-    let mounts = LocalMounts::new(&data_dir, run_dir, path_roots, &socket, &backends);
-    let data = data_dir.clone();
+    let data = options.data_dir.clone();
+    let (run_dir, path_roots, socket) = (options.run_dir, options.path_roots, options.socket);
     // The journal first: its lock shows that no other mounter runs, so an existing socket is a leftover.
     let bound = spawn_blocking(move || {
-        let mounter = mounts.open()?;
+        let mounter = local_mounts::open(&data, run_dir, path_roots, &socket, &backends)?;
         // Another mounter may have followed the documents until now.
         let documents = Documents::read_again(&backends)?;
         for it in &documents.all {
@@ -74,17 +62,17 @@ async fn run(
             }
         }
         let bound = BoundSocket::bind_for(&socket, client_uid);
-        let bound = bound.map_err(Fault::room("the mounter's socket is not usable"))?;
+        let bound = bound.map_err(Fault::failed("the mounter's socket is not usable"))?;
         tracing::info!(socket = %socket.display(), client_uid, "serving mounts");
         Ok::<_, Fault>((mounter, bound, documents))
     });
     let (mounter, bound, documents) = bound
         .await
-        .map_err(Fault::room("the start was stopped"))??;
+        .map_err(Fault::failed("the start was stopped"))??;
     let mut following = JoinSet::new();
     following.spawn(document_watch::keep_grants(
         mounter.clone(),
-        data_dir,
+        options.data_dir,
         documents,
     ));
     let shutdown = CancellationToken::new();
@@ -108,7 +96,7 @@ async fn run(
             }
         }
     };
-    match ended.map_err(Fault::room("the mounter's socket cannot be served"))? {
+    match ended.map_err(Fault::failed("the mounter's socket cannot be served"))? {
         0 => tracing::info!("stopped"),
         unfinished => tracing::warn!(
             unfinished,

@@ -2,14 +2,12 @@
 //!
 //! It creates the host's own directories and asks the kernel; it changes nothing else. It blocks, and runs before the runtime does.
 
-use super::{HostOptions, MounterOptions, MountsOptions, OWN_MODE};
+use super::{HostOptions, MounterOptions, MountsOptions, OWN_MODE, make_directory};
 use crate::config::Configured;
 use crate::fault::Fault;
 use rustix::fs::{Access, access};
 use rustix::thread::{CapabilitySet, capabilities};
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use wasmount_core::driver::Role;
 
@@ -35,16 +33,14 @@ pub(super) fn check(options: &HostOptions, backends: &[Configured]) -> Result<()
     for directory in there {
         usable("--socket-dir", &directory, SOCKETS_MODE)?;
     }
-    match (&options.mounts, options.role) {
-        (MountsOptions::Elsewhere { .. }, _) => Ok(()),
-        (MountsOptions::Here { run_dir, .. }, role) => {
-            usable("--run-dir", run_dir, OWN_MODE)?;
-            match role {
-                Role::Controller => Ok(()),
-                Role::All => may_mount("role `all`"),
-                Role::Node => may_mount("role `node`"),
-            }
-        }
+    let MountsOptions::Here { run_dir, .. } = &options.mounts else {
+        return Ok(());
+    };
+    usable("--run-dir", run_dir, OWN_MODE)?;
+    match options.role {
+        Role::Controller => Ok(()),
+        Role::All => may_mount("role `all`"),
+        Role::Node => may_mount("role `node`"),
     }
 }
 
@@ -61,27 +57,28 @@ pub(super) fn check_mounter(options: &MounterOptions) -> Result<(), Fault> {
 }
 
 fn usable(flag: &'static str, path: &Path, mode: u32) -> Result<(), Fault> {
-    writable(path, mode).map_err(|source| Fault::Unwritable {
-        flag,
-        path: path.to_owned(),
-        source,
+    writable(path, mode).map_err(|error| {
+        let path = path.display();
+        Fault::Failed(format!(
+            "cannot write {path}: {error}; give {flag} a directory that this user may write"
+        ))
     })
 }
 
 fn writable(path: &Path, mode: u32) -> io::Result<()> {
-    match DirBuilder::new().mode(mode).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
+    make_directory(path, mode)?;
     Ok(access(path, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
 fn may_mount(who: &'static str) -> Result<(), Fault> {
-    let held = capabilities(None).map_err(Fault::room(
+    let held = capabilities(None).map_err(Fault::failed(
         "the capabilities of this process cannot be read",
     ))?;
     if held.effective.contains(CapabilitySet::SYS_ADMIN) {
         return Ok(());
     }
-    Err(Fault::NoMountRight { who })
+    Err(Fault::Failed(format!(
+        "{who} mounts volumes and needs the capability CAP_SYS_ADMIN, which this process lacks: run it as root (in a container: privileged), \
+         in a namespace of its own (`unshare --map-root-user --mount wasmount serve ..`), or serve with --mounter or --role controller"
+    )))
 }

@@ -4,20 +4,19 @@
 //! The registration protocol is in `wasmount_kubernetes`.
 
 use super::kubernetes::{Cluster, RegistrationMode};
-use super::{HostOptions, shared_roots};
+use super::{HostOptions, storage_watch};
 use crate::config::Configured;
 use crate::fault::Fault;
-use crate::readiness::Readiness;
+use crate::readiness::{Readiness, each};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use wasmount_core::driver::Driver;
 use wasmount_core::names::DriverName;
 use wasmount_kubernetes::{
-    Beginning, PluginRegistration, Registrar, RegistrationStatus, registration_socket, registry,
+    Beginning, PluginRegistration, Registrar, registration_socket, registry,
 };
 use wasmount_socket::{SocketError, remove_stale};
 
@@ -31,9 +30,10 @@ pub(super) struct Place {
 
 /// The registration of one driver, in a task. Dropping it ends the task at once and removes the socket.
 pub(super) struct Registration {
-    registrar: Arc<Registrar>,
-    tasks: JoinSet<()>,
-    report: JoinSet<()>,
+    /// Requests a new registration, and reports the state of this one.
+    pub(super) registrar: Arc<Registrar>,
+    task: JoinSet<()>,
+    _report: JoinSet<()>,
     closed: CancellationToken,
 }
 
@@ -42,27 +42,25 @@ pub(super) struct Registration {
 pub(super) fn prepare(options: &HostOptions, backends: &[Configured]) -> Result<Place, Fault> {
     let started = SystemTime::now();
     let registry = registry(&options.kubelet_dir);
-    let beside = shared_roots::beside_kubelet(&options.kubelet_dir);
+    let beside = storage_watch::beside_kubelet(&options.kubelet_dir);
     let registry = match options.kubernetes.registration {
         RegistrationMode::Off => None,
         RegistrationMode::Auto => beside.then_some(registry),
         RegistrationMode::On if beside => Some(registry),
         RegistrationMode::On => {
-            return Err(Fault::Flag {
-                flag: "--registration",
-                value: "on".to_owned(),
-                reason: format!(
-                    "there is no directory {}, which kubelet makes when it first starts; --kubelet-dir says where kubelet's root is",
-                    registry.display()
-                ),
-            });
+            let reason = format!(
+                "there is no directory {}, which kubelet makes when it first starts; --kubelet-dir says where kubelet's root is",
+                registry.display()
+            );
+            return Err(Fault::flag("--registration", "on", reason));
         }
     };
     if let Some(registry) = &registry {
         for backend in backends {
-            let driver = &backend.document.driver_name;
-            let socket = registration_socket(registry, driver);
-            clear(&socket);
+            clear(&registration_socket(
+                registry,
+                &backend.document.driver_name,
+            ));
         }
     }
     Ok(Place { registry, started })
@@ -110,10 +108,13 @@ impl Place {
             started: self.started,
             succeeded,
         };
-        let registrar = Registrar::new(introduction, cluster.node(), cluster.events().clone());
+        let registrar = Registrar::new(introduction, cluster.node(), cluster.events.clone());
         let (mut tasks, mut reports) = (JoinSet::new(), JoinSet::new());
         let (name, status) = (driver.name().clone(), registrar.status());
-        reports.spawn(report(name, status, readiness.clone()));
+        let readiness = readiness.clone();
+        reports.spawn(each(status, move |now| {
+            readiness.change(&name, |it| it.registration = Some(now));
+        }));
         let closed = CancellationToken::new();
         let (task, driver, until) = (registrar.clone(), driver.clone(), closed.clone());
         tasks.spawn(async move {
@@ -125,38 +126,17 @@ impl Place {
         });
         Some(Registration {
             registrar,
-            tasks,
-            report: reports,
+            task: tasks,
+            _report: reports,
             closed,
         })
     }
 }
 
 impl Registration {
-    /// The handle that requests a new registration, and reports the state of this one.
-    pub(super) fn registrar(&self) -> &Arc<Registrar> {
-        &self.registrar
-    }
-
     /// Removes the socket: kubelet then removes the driver from CSINode.
     pub(super) async fn end(mut self) {
         self.closed.cancel();
-        while self.tasks.join_next().await.is_some() {}
-        self.report.abort_all();
-    }
-}
-
-/// Keeps the readiness up to date.
-async fn report(
-    driver: DriverName,
-    mut status: watch::Receiver<RegistrationStatus>,
-    readiness: Arc<Readiness>,
-) {
-    loop {
-        let now = status.borrow_and_update().clone();
-        readiness.set_registration(&driver, now);
-        if status.changed().await.is_err() {
-            return;
-        }
+        while self.task.join_next().await.is_some() {}
     }
 }

@@ -11,7 +11,7 @@ use wasmount_kubernetes::storage_backend::{SecretName, secrets_changed};
 
 /// Never returns.
 pub(super) async fn watch(backends: Arc<Backends>) {
-    let Some(client) = backends.common().cluster.client().cloned() else {
+    let Some(client) = backends.common().cluster.client.clone() else {
         return pending().await;
     };
     let mut changes = backends.changes();

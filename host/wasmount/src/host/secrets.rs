@@ -2,12 +2,13 @@
 //!
 //! They are read again at each attempt of admission: a file that is created late is found.
 
-use crate::regular_file::{self, Refused};
+use crate::fault::chain;
+use crate::regular_file;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use wasmount_core::document::SecretSource;
 use wasmount_core::secrets::Secrets;
-use wasmount_kubernetes::storage_backend::{SecretName, SecretReader, SecretUnread};
+use wasmount_kubernetes::storage_backend::{SecretName, SecretReader};
 
 /// Largest secret, in bytes: what a Kubernetes Secret can hold.
 const SECRET_BYTES: u64 = 1 << 20;
@@ -15,53 +16,11 @@ const SECRET_BYTES: u64 = 1 << 20;
 /// The name of a registry's credentials in messages.
 const CREDENTIALS: &str = "plugin.credentials";
 
-/// A secret that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum SecretError {
-    /// Its file cannot be read, or must not be.
-    #[error("secret `{name}`: {} {source}", .path.display())]
-    Refused {
-        /// The name of the secret.
-        name: String,
-        /// Its file.
-        path: PathBuf,
-        /// The cause.
-        source: Refused,
-    },
-    /// Its content is not text, and the contract passes secrets as text.
-    #[error("secret `{name}`: {} is not UTF-8 text", .path.display())]
-    NotText {
-        /// The name of the secret.
-        name: String,
-        /// Its file.
-        path: PathBuf,
-    },
-    /// It is a Kubernetes Secret, and there is no API server.
-    #[error(
-        "secret `{name}`: it is a Kubernetes Secret, and there is no API server here to read it from; name a `file` in the document, or `--secret {name}=FILE` to a command"
-    )]
-    NoCluster {
-        /// The name of the secret.
-        name: String,
-    },
-    /// The API server does not return it.
-    #[error("secret `{name}`: {source}")]
-    Object {
-        /// The name of the secret.
-        name: String,
-        /// The cause.
-        source: SecretUnread,
-    },
-    /// The host is shutting down.
-    #[error("the reading of secrets was stopped")]
-    Stopped,
-}
-
-/// Reads all secrets of a document. Kubernetes Secrets are read with `objects`; none: there is no API server.
+/// Reads all secrets of a document. Kubernetes Secrets are read with `objects`; none: there is no API server. An error names the secret.
 pub(super) async fn read(
     sources: BTreeMap<String, SecretSource>,
     objects: Option<&SecretReader>,
-) -> Result<Secrets, SecretError> {
+) -> Result<Secrets, String> {
     let mut read = Vec::new();
     for (name, source) in sources {
         let value = one(&name, &source, objects).await?;
@@ -74,7 +33,7 @@ pub(super) async fn read(
 pub(super) async fn credentials(
     source: &SecretSource,
     objects: Option<&SecretReader>,
-) -> Result<(Vec<u8>, String), SecretError> {
+) -> Result<(String, String), String> {
     let value = one(CREDENTIALS, source, objects).await?;
     let found = match source {
         SecretSource::File(path) => path.display().to_string(),
@@ -82,53 +41,50 @@ pub(super) async fn credentials(
             namespace, name, ..
         } => format!("Secret {namespace}/{name}"),
     };
-    Ok((value.into_bytes(), found))
+    Ok((value, found))
 }
 
 async fn one(
     name: &str,
     source: &SecretSource,
     objects: Option<&SecretReader>,
-) -> Result<String, SecretError> {
-    match source {
-        SecretSource::File(path) => {
-            let (name, path) = (name.to_owned(), path.clone());
+) -> Result<String, String> {
+    let read = match (source, objects) {
+        (SecretSource::File(path), _) => {
+            let path = path.clone();
             // Reading a file may block.
-            tokio::task::spawn_blocking(move || secret(&name, &path))
-                .await
-                .map_err(|_| SecretError::Stopped)?
+            let read = tokio::task::spawn_blocking(move || of_file(&path)).await;
+            read.unwrap_or_else(|_| Err("the reading of secrets was stopped".to_owned()))
         }
-        SecretSource::Object {
-            namespace,
-            name: object,
-            key,
-        } => {
-            let name = name.to_owned();
-            let Some(objects) = objects else {
-                return Err(SecretError::NoCluster { name });
-            };
+        (SecretSource::Object { .. }, None) => Err(format!(
+            "it is a Kubernetes Secret, and there is no API server here to read it from; name a `file` in the document, or `--secret {name}=FILE` to a command"
+        )),
+        (
+            SecretSource::Object {
+                namespace,
+                name,
+                key,
+            },
+            Some(objects),
+        ) => {
             let secret = SecretName {
                 namespace: namespace.clone(),
-                name: object.clone(),
+                name: name.clone(),
             };
-            match objects.read(&secret, key).await {
-                Ok(mut value) => Ok(std::mem::take(&mut *value)),
-                Err(source) => Err(SecretError::Object { name, source }),
-            }
+            let read = objects.read(&secret, key).await;
+            read.map(|mut value| std::mem::take(&mut *value))
+                .map_err(|error| chain(&error))
         }
-    }
+    };
+    read.map_err(|reason| format!("secret `{name}`: {reason}"))
 }
 
 /// Editors and `echo` end a file with a line break that is not part of the secret.
-fn secret(name: &str, path: &Path) -> Result<String, SecretError> {
-    let (name, path) = (name.to_owned(), path.to_owned());
-    let bytes = match regular_file::read(&path, SECRET_BYTES) {
-        Ok(bytes) => bytes,
-        Err(source) => return Err(SecretError::Refused { name, path, source }),
-    };
-    let Ok(mut text) = String::from_utf8(bytes) else {
-        return Err(SecretError::NotText { name, path });
-    };
+fn of_file(path: &Path) -> Result<String, String> {
+    let refused = |reason: String| format!("{} {reason}", path.display());
+    let bytes = regular_file::read(path, SECRET_BYTES).map_err(|it| refused(it.to_string()))?;
+    let text = String::from_utf8(bytes);
+    let mut text = text.map_err(|_| refused("is not UTF-8 text".to_owned()))?;
     if text.ends_with('\n') {
         text.pop();
         if text.ends_with('\r') {
@@ -141,12 +97,11 @@ fn secret(name: &str, path: &Path) -> Result<String, SecretError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     async fn read_file(path: PathBuf) -> Result<String, String> {
         let sources = BTreeMap::from([("password".to_owned(), SecretSource::File(path))]);
-        let secrets = read(sources, None)
-            .await
-            .map_err(|error| error.to_string())?;
+        let secrets = read(sources, None).await?;
         Ok(secrets.get("password").unwrap().to_owned())
     }
 

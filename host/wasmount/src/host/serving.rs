@@ -5,13 +5,13 @@ use super::common::Common;
 use super::controller::Elections;
 use super::csi_node::CsiNodes;
 use super::documents::Documents;
-use super::fatal::{FatalError, FatalReporter};
 use super::kubernetes::Cluster;
 use super::shared_services::SharedServices;
 use super::{
-    HostOptions, control, document_watch, documents, kubernetes, leftovers, mounter_watch,
-    registration, secret_watch, shared_roots, storage_backends,
+    FatalError, HostOptions, control, document_watch, documents, kubernetes, leftovers,
+    registration, secret_watch, storage_backends, storage_watch,
 };
+use crate::config::Configured;
 use crate::fault::Fault;
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
@@ -32,118 +32,81 @@ pub(super) struct Serving {
     background: JoinSet<()>,
     /// Tasks that must end before the backends do.
     control: JoinSet<()>,
-    breaches: mpsc::UnboundedReceiver<FatalError>,
+    fatal_errors: mpsc::UnboundedReceiver<FatalError>,
     /// The lease is lost: another host may work already.
     lost: bool,
 }
 
 impl Serving {
-    /// Serves each backend, and follows its files and objects.
+    /// Opens the services, serves each backend, and follows its files and objects.
     pub(super) async fn start(
         options: HostOptions,
-        services: SharedServices,
-        documents: Documents,
-        readiness: &Arc<Readiness>,
-        metrics: &Arc<Metrics>,
+        backends: Vec<Configured>,
+        readiness: Arc<Readiness>,
+        metrics: Arc<Metrics>,
         descriptors: u64,
         place: registration::Place,
     ) -> Result<Self, Fault> {
+        let (services, documents) = SharedServices::open(&options, backends, &readiness).await?;
+        let Documents { all, looks } = documents;
         let cluster = Cluster::reach(&options.kubernetes).await;
         let mut background = JoinSet::new();
         let csi_nodes = CsiNodes::begin(&options, &cluster, &mut background);
-        let (fatal, breaches) = mpsc::unbounded_channel();
-        let fatal = FatalReporter(fatal);
-        let shared = services
-            .shared
-            .as_ref()
-            .filter(|_| options.controller.elects);
-        let elections = shared.map(|shared| {
-            let (readiness, fatal) = (readiness.clone(), fatal.clone());
-            Elections::new(shared, &options, readiness, fatal)
-        });
+        let (fatal, fatal_errors) = mpsc::unbounded_channel();
+        let shared = services.shared.as_ref();
+        let elections = shared
+            .filter(|_| options.controller.elects)
+            .map(|shared| Elections::new(shared, &options, readiness.clone(), fatal.clone()));
         let backends = Backends::new(Common {
             options,
             services,
             cluster,
             csi_nodes,
             place,
-            readiness: readiness.clone(),
-            metrics: metrics.clone(),
+            readiness,
+            metrics,
             descriptors,
             fatal,
             elections,
         });
-        let mut serving = Self {
-            backends: backends.clone(),
-            background,
-            control: JoinSet::new(),
-            breaches,
-            lost: false,
-        };
-        let Documents { all, looks } = documents;
+        let common = backends.common();
         let objects = storage_backends::open(&backends).await?;
         let coming: BTreeSet<_> = objects.iter().flat_map(|it| it.drivers()).collect();
         let named = all.iter().map(|it| it.document.driver_name.clone());
         let served = named.chain(coming.iter().cloned()).collect();
-        let common = backends.common();
         leftovers::sweep(&common.services, &common.options.data_dir, served).await;
-        backends
-            .begin(all.into_iter().map(documents::desired).collect(), coming)
-            .await?;
+        let desired = all.into_iter().map(documents::desired).collect();
+        backends.begin(desired, coming).await?;
         if let Some(objects) = objects {
-            objects.start(&mut serving.background);
+            objects.start(&mut background);
         }
-        serving
-            .background
-            .spawn(secret_watch::watch(backends.clone()));
-        serving.watch_mounts(readiness);
-        let common = backends.common();
+        background.spawn(secret_watch::watch(backends.clone()));
+        watch_mounts(&backends, &mut background);
         if common.options.role != Role::Controller {
             let node = common.options.kubernetes.node_name.clone();
-            let told =
-                kubernetes::tell_troubles(common.cluster.events().clone(), node, readiness.clone());
-            serving.background.spawn(told);
+            let (events, readiness) = (common.cluster.events.clone(), common.readiness.clone());
+            background.spawn(kubernetes::tell_troubles(events, node, readiness));
         }
-        serving
-            .background
-            .spawn(document_watch::keep(backends.clone(), looks));
-        control::start(&backends, &mut serving.control);
-        Ok(serving)
-    }
-
-    /// Keeps the host unready while no mounter can mount, or kubelet would not see the mounts.
-    fn watch_mounts(&mut self, readiness: &Arc<Readiness>) {
-        let common = self.backends.common();
-        let (options, services) = (&common.options, &common.services);
-        let for_kubelet =
-            options.role != Role::Controller && shared_roots::beside_kubelet(&options.kubelet_dir);
-        let readiness = readiness.clone();
-        match &services.remote {
-            Some(remote) => {
-                let (remote, backends) = (remote.clone(), self.backends.clone());
-                let drivers = move || {
-                    let all = backends.all().into_values();
-                    all.map(|seen| seen.driver).collect()
-                };
-                let watch = mounter_watch::watch(remote, drivers, for_kubelet, readiness);
-                self.background.spawn(watch);
-            }
-            None if for_kubelet => {
-                let watch = shared_roots::watch(services.mounter.clone(), readiness);
-                self.background.spawn(watch);
-            }
-            None => readiness.set_host(None),
-        }
+        background.spawn(document_watch::keep(backends.clone(), looks));
+        let mut control = JoinSet::new();
+        control::start(&backends, &mut control);
+        Ok(Self {
+            backends,
+            background,
+            control,
+            fatal_errors,
+            lost: false,
+        })
     }
 
     /// Returns when a socket stops serving unexpectedly, or when this host may not work any more.
     pub(super) async fn fatal_error(&mut self) -> Fault {
-        match self.breaches.recv().await {
+        match self.fatal_errors.recv().await {
             Some(FatalError { fault, lost }) => {
                 self.lost = lost;
                 fault
             }
-            None => Fault::room("the host ends")("nothing is served any more"),
+            None => Fault::failed("the host ends")("nothing is served any more"),
         }
     }
 
@@ -161,5 +124,32 @@ impl Serving {
                 "stopped; the next start recovers unfinished work"
             );
         }
+    }
+}
+
+/// Keeps the host unready while no mounter can mount, or kubelet would not see the mounts.
+fn watch_mounts(backends: &Arc<Backends>, background: &mut JoinSet<()>) {
+    let common = backends.common();
+    let (options, services) = (&common.options, &common.services);
+    let for_kubelet =
+        options.role != Role::Controller && storage_watch::beside_kubelet(&options.kubelet_dir);
+    let readiness = common.readiness.clone();
+    match &services.remote {
+        Some(remote) => {
+            let (remote, backends) = (remote.clone(), backends.clone());
+            let drivers = move || {
+                let all = backends.all().into_values();
+                all.map(|seen| seen.driver).collect()
+            };
+            let watch = storage_watch::watch_mounter(remote, drivers, for_kubelet, readiness);
+            background.spawn(watch);
+        }
+        None if for_kubelet => {
+            background.spawn(storage_watch::watch_roots(
+                services.mounter.clone(),
+                readiness,
+            ));
+        }
+        None => readiness.set_host(None),
     }
 }

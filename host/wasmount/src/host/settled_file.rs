@@ -4,10 +4,11 @@
 
 use super::follow::Look;
 use crate::regular_file::{self, Refused};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
+use wasmount_versions::Refusal;
 
 /// How long a file must not change. 50 ms: writers on one machine pause for less, and a file that is replaced ten times a second still has
 /// moments of rest.
@@ -18,55 +19,54 @@ const LONG_AT_REST: Duration = Duration::from_secs(2);
 /// How long to wait until the file does not change.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why a file was not read.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Unsettled {
-    /// It cannot be read, or must not be.
-    #[error(transparent)]
-    Refused(#[from] Refused),
-    /// A process keeps writing it.
-    #[error("has not been the same for {} ms within {} s: somebody is still writing it", REST.as_millis(), PATIENCE.as_secs())]
-    Restless,
-    /// The host is shutting down.
-    #[error("cannot be read: the reading was stopped")]
-    Stopped,
-}
-
-/// All of a regular file of at most `most` bytes.
-pub(super) async fn read(path: &Path, most: u64) -> Result<Vec<u8>, Unsettled> {
+/// All of a component's file, of at most `most` bytes.
+pub(super) async fn read(path: &Path, most: u64) -> Result<Vec<u8>, Refusal> {
     let until = Instant::now() + PATIENCE;
     loop {
-        let before = look(path).await?;
+        let looked_at = path.to_owned();
+        let before = blocking(move || Look::at(&looked_at)).await?;
         // A missing file is not waited for.
         let at_rest = before.is_older_than(LONG_AT_REST, SystemTime::now());
         if before != Look::Nothing && !at_rest {
             sleep(REST).await;
         }
-        let path = path.to_owned();
+        let file = path.to_owned();
         let read = blocking(move || {
-            let looked = Look::at(&path);
-            let bytes = regular_file::read(&path, most);
-            ([looked, Look::at(&path)], bytes)
+            let looked = Look::at(&file);
+            let bytes = regular_file::read(&file, most);
+            ([looked, Look::at(&file)], bytes)
         });
         let (looks, bytes) = read.await?;
         if looks.iter().all(|look| *look == before) {
-            return Ok(bytes?);
+            return bytes.map_err(|refused| unreadable(refused, path));
         }
         if Instant::now() > until {
-            return Err(Unsettled::Restless);
+            let (rest, limit) = (REST.as_millis(), PATIENCE.as_secs());
+            return Err(Refusal::Source {
+                place: path.display().to_string(),
+                reason: format!(
+                    "it has not been the same for {rest} ms within {limit} s: somebody is still writing it"
+                ),
+                passes: true,
+            });
         }
     }
 }
 
-async fn look(path: &Path) -> Result<Look, Unsettled> {
-    let path: PathBuf = path.to_owned();
-    blocking(move || Look::at(&path)).await
+/// Why the file of a component was not read, as a reason of admission.
+pub(super) fn unreadable(refused: Refused, path: &Path) -> Refusal {
+    let path = path.to_owned();
+    match refused {
+        Refused::Unreadable(source) => Refusal::Unreadable { path, source },
+        Refused::NotRegular => Refusal::NotAFile { path },
+        Refused::TooLarge { most } => Refusal::TooLarge { limit: most },
+    }
 }
 
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Unsettled> {
-    spawn_blocking(work).await.map_err(|_| Unsettled::Stopped)
+) -> Result<T, Refusal> {
+    spawn_blocking(work).await.map_err(|_| Refusal::Stopped)
 }
 
 #[cfg(test)]
@@ -82,13 +82,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a");
         let begun = Instant::now();
-        assert!(matches!(read(&file, 9).await, Err(Unsettled::Refused(_))));
+        assert!(matches!(
+            read(&file, 9).await,
+            Err(Refusal::Unreadable { .. })
+        ));
         assert!(begun.elapsed() < PATIENCE);
         fs::write(&file, "whole").unwrap();
         assert_eq!(read(&file, 9).await.unwrap(), b"whole");
         assert!(matches!(
             read(&file, 4).await,
-            Err(Unsettled::Refused(Refused::TooLarge { most: 4 }))
+            Err(Refusal::TooLarge { limit: 4 })
         ));
     }
 
@@ -144,6 +147,6 @@ mod tests {
         let read = read(&path, 1 << 20).await;
         stop.store(true, Ordering::Relaxed);
         writing.join().unwrap();
-        assert!(matches!(read, Err(Unsettled::Restless)));
+        assert!(matches!(read, Err(Refusal::Source { passes: true, .. })));
     }
 }

@@ -2,10 +2,8 @@
 
 use super::compiler::ChildCompiler;
 use super::controller::Shared;
-use super::data_dir::{COMPILED, VERSIONS};
 use super::documents::Documents;
-use super::local_mounts::LocalMounts;
-use super::{HostOptions, MountsOptions};
+use super::{COMPILED, HostOptions, MountsOptions, VERSIONS, local_mounts};
 use crate::config::Configured;
 use crate::fault::Fault;
 use crate::readiness::Readiness;
@@ -44,18 +42,6 @@ pub(super) struct SharedServices {
     pub(super) lost_records: Option<String>,
 }
 
-/// The state store of the data directory, not opened yet.
-struct LocalRecords {
-    are_needed: bool,
-    accepts_empty: bool,
-}
-
-/// The mounter, not opened yet.
-enum Mounts {
-    Here(LocalMounts),
-    Elsewhere(PathBuf),
-}
-
 impl SharedServices {
     /// Waits for the data directory as long as necessary, then opens all services, for the documents as they are by then.
     pub(super) async fn open(
@@ -66,48 +52,34 @@ impl SharedServices {
         let shared = Shared::reach(options).await?;
         let (lock, succeeded) = data_directory(&options.data_dir, readiness).await?;
         let documents = blocking(move || Documents::read_again(&backends)).await?;
-        let data_dir = &options.data_dir;
-        let mounts = match &options.mounts {
-            MountsOptions::Here {
-                run_dir,
-                path_roots,
-            } => {
-                let (run_dir, roots) = (run_dir.clone(), path_roots.clone());
-                let sockets = &options.socket_dir;
-                let backends = &documents.all;
-                Mounts::Here(LocalMounts::new(
-                    data_dir, run_dir, roots, sockets, backends,
-                ))
-            }
-            MountsOptions::Elsewhere { socket } => Mounts::Elsewhere(socket.clone()),
-        };
         let all = documents.all.iter();
         let limits: Vec<Limits> = all.map(|backend| backend.document.limits.clone()).collect();
         let engine = EngineOptions {
             compiler: Arc::new(ChildCompiler),
-            ..EngineOptions::for_backends(Some(data_dir.join(COMPILED)), &limits)
+            ..EngineOptions::for_backends(Some(options.data_dir.join(COMPILED)), &limits)
         };
-        let records = LocalRecords {
-            // Only the controller service has records.
-            are_needed: options.role != Role::Node,
-            accepts_empty: options.accepts_empty_state,
-        };
+        let (options, backends) = (options.clone(), documents.all.clone());
         let services = blocking(move || {
             let (state, lock, lost_records): (Arc<dyn StateStore>, _, _) = match &shared {
-                Some(shared) => (shared.store(), Some(Arc::new(lock)), None),
+                Some(shared) => (shared.store.clone(), Some(Arc::new(lock)), None),
                 None => {
-                    let (store, lost) = records.open(lock)?;
+                    let (store, lost) = local_records(lock, &options)?;
                     (store, None, lost)
                 }
             };
-            let (mounter, local, remote): (Arc<dyn Mounter>, _, _) = match mounts {
-                Mounts::Here(mounts) => {
-                    let local = mounts.open()?;
+            let (mounter, local, remote): (Arc<dyn Mounter>, _, _) = match options.mounts {
+                MountsOptions::Here {
+                    run_dir,
+                    path_roots,
+                } => {
+                    let (data_dir, sockets) = (&options.data_dir, &options.socket_dir);
+                    let local =
+                        local_mounts::open(data_dir, run_dir, path_roots, sockets, &backends)?;
                     (local.clone(), Some(local), None)
                 }
-                Mounts::Elsewhere(socket) => {
+                MountsOptions::Elsewhere { socket } => {
                     let remote = SocketMounter::new(socket)
-                        .map_err(Fault::room("the mounter's client cannot be made"))?;
+                        .map_err(Fault::failed("the mounter's client cannot be made"))?;
                     let remote = Arc::new(remote);
                     (remote.clone(), None, Some(remote))
                 }
@@ -122,7 +94,7 @@ impl SharedServices {
                 local,
                 remote,
                 engine: Engine::new(engine)
-                    .map_err(Fault::room("plugins cannot be run on this machine"))?,
+                    .map_err(Fault::failed("plugins cannot be run on this machine"))?,
             })
         });
         let services = services.await?;
@@ -134,26 +106,28 @@ impl SharedServices {
     }
 }
 
-impl LocalRecords {
-    /// Opens the store, and reports whether records are lost. A loss that an administrator accepted is not reported again, also at later starts.
-    fn open(self, lock: DataDirLock) -> Result<(Arc<RedbStore>, Option<String>), Fault> {
-        let directory = lock.directory().to_owned();
-        let is_expected = self.are_needed && has_history(&directory);
-        let store = RedbStore::open_locked(lock, is_expected)
-            .map_err(Fault::room("the state store is not usable"))?;
-        let unusable = Fault::room("the state store is not usable");
-        let is_lost = match self.accepts_empty {
-            true => store.accept_loss().map(|()| false),
-            false => store.is_lost(),
-        };
-        let lost = is_lost.map_err(unusable)?.then(|| {
-            format!(
-                "the state store in {} is gone, and an empty one is in its place: volumes and snapshots are neither created nor deleted; restore it from a copy, or start once with --accept-empty-state",
-                directory.display()
-            )
-        });
-        Ok((store, lost))
-    }
+/// Opens the store of the data directory, and reports whether records are lost. A loss that an administrator accepted is not reported again, also at
+/// later starts.
+fn local_records(
+    lock: DataDirLock,
+    options: &HostOptions,
+) -> Result<(Arc<RedbStore>, Option<String>), Fault> {
+    let unusable = "the state store is not usable";
+    let directory = lock.directory().to_owned();
+    // Only the controller service has records.
+    let is_expected = options.role != Role::Node && has_history(&directory);
+    let store = RedbStore::open_locked(lock, is_expected).map_err(Fault::failed(unusable))?;
+    let is_lost = match options.accepts_empty_state {
+        true => store.accept_loss().map(|()| false),
+        false => store.is_lost(),
+    };
+    let lost = is_lost.map_err(Fault::failed(unusable))?.then(|| {
+        format!(
+            "the state store in {} is gone, and an empty one is in its place: volumes and snapshots are neither created nor deleted; restore it from a copy, or start once with --accept-empty-state",
+            directory.display()
+        )
+    });
+    Ok((store, lost))
 }
 
 /// Whether drivers were served from a data directory. Their histories are written after the store was created.
@@ -183,7 +157,7 @@ async fn data_directory(
         }
         tried => tried,
     };
-    let lock = lock.map_err(Fault::room("the data directory is not usable"))?;
+    let lock = lock.map_err(Fault::failed("the data directory is not usable"))?;
     Ok((lock, succeeded))
 }
 
@@ -196,5 +170,5 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, Fault> {
     spawn_blocking(work)
         .await
-        .map_err(Fault::room("the start was stopped"))?
+        .map_err(Fault::failed("the start was stopped"))?
 }

@@ -12,7 +12,7 @@ pub(super) struct Signals {
 impl Signals {
     /// From now on neither ends the process by itself.
     pub(super) fn watch() -> Result<Self, Fault> {
-        let watch = |kind| signal(kind).map_err(Fault::room("signals cannot be watched"));
+        let watch = |kind| signal(kind).map_err(Fault::failed("signals cannot be watched"));
         Ok(Self {
             terminate: watch(SignalKind::terminate())?,
             interrupt: watch(SignalKind::interrupt())?,

@@ -5,8 +5,8 @@
 mod converge;
 mod standing;
 
+use super::STORAGE_BACKENDS;
 use super::backends::Backends;
-use super::data_dir::STORAGE_BACKENDS;
 use crate::fault::Fault;
 use converge::Converging;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(super) async fn open(backends: &Arc<Backends>) -> Result<Option<Objects>, Fa
     let kept = common.options.data_dir.join(STORAGE_BACKENDS);
     let objects = spawn_blocking(move || StorageBackends::open(kept))
         .await
-        .map_err(Fault::room("the start was stopped"))?;
+        .map_err(Fault::failed("the start was stopped"))?;
     Ok(Some(Objects {
         backends: backends.clone(),
         options,
@@ -71,13 +71,13 @@ impl Objects {
         let converging = Converging::new(backends.clone(), objects.clone(), reports);
         background.spawn(converging.run());
         let common = backends.common();
-        let Some(client) = common.cluster.client().cloned() else {
+        let Some(client) = common.cluster.client.clone() else {
             tracing::error!(
                 "there is no API server to watch StorageBackends: serving the cached ones"
             );
             return;
         };
-        let host = common.cluster.node_name().to_owned();
+        let host = common.cluster.node_name.clone();
         let reporter = Reporter {
             client: client.clone(),
             host: host.clone(),

@@ -2,12 +2,15 @@
 //!
 //! It decides nothing; messages are the reconciler's own, prefixed with the driver's name if that is not clear.
 
+use super::common::Common;
 use super::kubernetes::Cluster;
-use crate::metrics::VersionCounts;
-use crate::readiness::{LOADING, Readiness};
+use crate::metrics::Metrics;
+use crate::readiness::{LOADING, each};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wasmount_core::driver::{Driver, Role};
 use wasmount_core::names::DriverName;
@@ -21,20 +24,24 @@ const SWAPS_APART: Duration = Duration::from_secs(10);
 /// The action of these Events.
 const ACTION: &str = "Swapping";
 
-/// Keeps the readiness up to date with the serving version.
-pub(super) async fn watch(
-    reconciler: Arc<VersionReconciler>,
-    driver: DriverName,
-    readiness: Arc<Readiness>,
+type Happened = broadcast::Receiver<Arc<VersionEvent>>;
+
+/// Starts the reports about one driver.
+pub(super) fn start(
+    reconciler: &Arc<VersionReconciler>,
+    driver: &Driver,
+    common: &Common,
+    background: &mut JoinSet<()>,
 ) {
-    let mut statuses = reconciler.watch();
-    loop {
-        let lacks = lacks_plugin(&statuses.borrow_and_update());
-        readiness.set_plugin(&driver, lacks);
-        if statuses.changed().await.is_err() {
-            return;
-        }
-    }
+    let (name, cluster) = (driver.name(), &common.cluster);
+    let (driver_name, readiness) = (name.clone(), common.readiness.clone());
+    background.spawn(each(reconciler.watch(), move |status| {
+        readiness.set_plugin(&driver_name, lacks_plugin(&status));
+    }));
+    let metrics = common.metrics.clone();
+    background.spawn(count(reconciler.events(), name.clone(), metrics));
+    let (events, about) = (cluster.events.clone(), about(driver, cluster));
+    background.spawn(tell(reconciler.events(), name.clone(), events, about));
 }
 
 /// Why no version serves; none: one does.
@@ -47,16 +54,10 @@ fn lacks_plugin(status: &ReconcilerStatus) -> Option<String> {
 }
 
 /// Counts the changes for the metrics.
-pub(super) async fn count(reconciler: Arc<VersionReconciler>, counts: Arc<VersionCounts>) {
-    let mut events = reconciler.events();
+async fn count(mut happened: Happened, driver: DriverName, metrics: Arc<Metrics>) {
     loop {
-        match events.recv().await {
-            Ok(event) => match event.as_ref() {
-                VersionEvent::Swapped(_) => counts.swapped(),
-                VersionEvent::Refused(refused) => counts.refused(refused.kind),
-                VersionEvent::RolledBack { .. } => counts.rolled_back(),
-                VersionEvent::CannotRollBack { .. } | VersionEvent::StillDraining(_) => {}
-            },
+        match happened.recv().await {
+            Ok(event) => metrics.count(&driver, &event),
             Err(RecvError::Lagged(missed)) => {
                 tracing::warn!(missed, "changes of versions were not counted");
             }
@@ -66,7 +67,7 @@ pub(super) async fn count(reconciler: Arc<VersionReconciler>, counts: Arc<Versio
 }
 
 /// The object of Events about a driver's versions: if every node would report the same about one object, each reports about its own node.
-pub(super) fn about(driver: &Driver, cluster: &Cluster) -> About {
+fn about(driver: &Driver, cluster: &Cluster) -> About {
     match driver.role() {
         Role::Node => cluster.node(),
         Role::All | Role::Controller => About::driver(driver.name().as_str()),
@@ -74,13 +75,7 @@ pub(super) fn about(driver: &Driver, cluster: &Cluster) -> About {
 }
 
 /// Writes Events. The log has the reconciler's own lines.
-pub(super) async fn tell(
-    reconciler: Arc<VersionReconciler>,
-    driver: DriverName,
-    events: Events,
-    about: About,
-) {
-    let mut happened = reconciler.events();
+async fn tell(mut happened: Happened, driver: DriverName, events: Events, about: About) {
     let mut last_swap: Option<Instant> = None;
     loop {
         let event = match happened.recv().await {
@@ -148,11 +143,6 @@ fn described(event: &VersionEvent) -> (bool, &'static str, String) {
 
 /// A short description of a version.
 fn named(version: &VersionRecord) -> String {
-    let VersionRecord {
-        number,
-        plugin,
-        digest,
-        ..
-    } = version;
-    format!("version {number} ({plugin}, {})", short_digest(digest))
+    let digest = short_digest(&version.digest);
+    format!("version {} ({}, {digest})", version.number, version.plugin)
 }

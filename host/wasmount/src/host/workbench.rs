@@ -16,23 +16,21 @@ mod source;
 pub(crate) use dry_mounter::{Pools, Recorded, Verdict};
 pub(crate) use place::{Place, sweep_temporary};
 pub(crate) use records::{Change, Records, changes};
-pub(crate) use source::{beside as signatures_beside, signer_keys};
 
 use super::compiler::ChildCompiler;
-use super::local_mounts::LocalMounts;
 use super::signals::Signals;
-use super::{LAST_JOBS, secrets};
+use super::{local_mounts, run_to_end, secrets};
 use crate::config::Configured;
 use crate::fault::Fault;
+use crate::mutex::lock;
 use dry_mounter::DryMounter;
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use wasmount_core::call::Call;
 use wasmount_core::document::Wasi;
 use wasmount_core::driver::{Driver, DriverConfig, Profile, Role, ServingPolicy};
-use wasmount_core::mounter::Mounter;
 use wasmount_core::names::NodeId;
 use wasmount_core::rpc::Rpc;
 use wasmount_core::secrets::Secrets;
@@ -85,20 +83,19 @@ impl Workbench {
         pools: &Pools,
         cache: Option<PathBuf>,
     ) -> Result<Self, Fault> {
-        let place =
-            Place::make("workbench").map_err(Fault::room("no temporary directory can be made"))?;
+        let place = Place::make("workbench")?;
         let document = &configured.document;
         let secrets = secrets::read(document.secrets.clone(), None).await;
-        let secrets = secrets.map_err(Fault::room("a secret cannot be read"))?;
+        let secrets = secrets.map_err(Fault::failed("a secret cannot be read"))?;
         // In a directory of its own: the store locks its directory, and the place is locked as well.
         let state = RedbStore::open(&place.path().join("records"))
-            .map_err(Fault::room("a temporary store cannot be opened"))?;
+            .map_err(Fault::failed("a temporary store cannot be opened"))?;
         let compiled = cache.unwrap_or_else(|| place.path().join("compiled"));
         let engine = Engine::new(EngineOptions {
             compiler: Arc::new(ChildCompiler),
             ..EngineOptions::for_backends(Some(compiled), [&document.limits])
         })
-        .map_err(Fault::room("plugins cannot be run on this machine"))?;
+        .map_err(Fault::failed("plugins cannot be run on this machine"))?;
         let mounter = dry_mounter(&configured, pools, place.path())?;
         Ok(Self {
             engine,
@@ -172,8 +169,8 @@ impl Workbench {
         let unusable = "the records cannot be brought into the store";
         let space = records::space(&document.driver_name);
         let filled = records::fill(&*self.state, &space, before).await;
-        filled.map_err(Fault::room(unusable))?;
-        let node = NodeId::parse("node id", NODE).map_err(Fault::room("the node has no name"))?;
+        filled.map_err(Fault::failed(unusable))?;
+        let node = NodeId::parse("node id", NODE).map_err(Fault::failed("the node has no name"))?;
         let config = DriverConfig {
             name: document.driver_name.clone(),
             role: Role::All,
@@ -186,20 +183,16 @@ impl Workbench {
         // Calls of the admission do not count for this call.
         let usages: Arc<Mutex<Vec<Usage>>> = Arc::default();
         let told = Arc::clone(&usages);
-        self.engine.tell_usage(move |usage| {
-            told.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(usage);
-        });
+        self.engine.tell_usage(move |usage| lock(&told).push(usage));
         let began = Instant::now();
         let answer = call.make(driver).await;
         let wall = began.elapsed();
-        let usages = std::mem::take(&mut *usages.lock().unwrap_or_else(PoisonError::into_inner));
+        let usages = std::mem::take(&mut *lock(&usages));
         let records = records::all(&*self.state, &space).await;
         Ok(Called {
             answer,
             recorded: self.mounter.take_recorded(),
-            records: records.map_err(Fault::room("the records cannot be read"))?,
+            records: records.map_err(Fault::failed("the records cannot be read"))?,
             usages,
             wall,
         })
@@ -218,7 +211,7 @@ fn dry_mounter(configured: &Configured, pools: &Pools, place: &Path) -> Result<D
         Pools::Granted => None,
         Pools::Temporary => Some(place.join("pools")),
         // A document's relative paths do not refer to the working directory of the command.
-        Pools::Below(directory) => Some(std::path::absolute(directory).map_err(Fault::room(
+        Pools::Below(directory) => Some(std::path::absolute(directory).map_err(Fault::failed(
             format!("{} is no directory for pools", directory.display()),
         ))?),
     };
@@ -226,31 +219,24 @@ fn dry_mounter(configured: &Configured, pools: &Pools, place: &Path) -> Result<D
         for (name, pool) in &mut configured.document.grants.pools {
             pool.path = directory.join(name);
         }
-        super::private_directory(&directory).map_err(Fault::room(format!(
+        super::private_directory(&directory).map_err(Fault::failed(format!(
             "the directory {} for pools cannot be made",
             directory.display()
         )))?;
     }
     let one = std::slice::from_ref(&configured);
-    let mounts = LocalMounts::new(place, place.join("run"), Vec::new(), place, one);
-    let pools: Arc<dyn Mounter> = mounts.open()?;
+    let pools = local_mounts::open(place, place.join("run"), Vec::new(), place, one)?;
     let grants = configured.document.grants;
     Ok(DryMounter::new(grants, is_judged, Some(pools)))
 }
 
 /// Runs a command's work until it is done, or a signal arrives.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(Fault::room("the threads for the plugin cannot be started"))?;
-    let done = runtime.block_on(async {
+    run_to_end(async {
         let mut signals = Signals::watch()?;
         tokio::select! {
             done = work => done,
-            signal = signals.next() => Err(Fault::room("stopped")(format!("the signal {signal} came"))),
+            signal = signals.next() => Err(Fault::failed("stopped")(format!("the signal {signal} came"))),
         }
-    });
-    runtime.shutdown_timeout(LAST_JOBS);
-    done
+    })
 }

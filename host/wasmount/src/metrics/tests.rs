@@ -22,7 +22,7 @@ fn registered() -> Metrics {
     let (name, metrics) = metrics();
     let readiness = &metrics.readiness;
     readiness.set_host(None);
-    readiness.set_socket(&name, "/s".into());
+    readiness.change(&name, |it| it.socket = Some("/s".into()));
     readiness.set_plugin(&name, None);
     let registration = RegistrationStatus {
         registered: true,
@@ -35,12 +35,12 @@ fn registered() -> Metrics {
             from: GapStart::Stopped,
         }),
     };
-    readiness.set_registration(&name, registration);
+    readiness.change(&name, |it| it.registration = Some(registration));
     let listing = ListingStatus {
         drifts: 7,
         ..ListingStatus::default()
     };
-    readiness.set_listing(&name, listing);
+    readiness.change(&name, |it| it.listing = Some(listing));
     metrics
 }
 

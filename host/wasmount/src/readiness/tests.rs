@@ -11,7 +11,7 @@ fn well() -> (DriverName, Readiness) {
     let name = named("a.b");
     let readiness = Readiness::new([name.clone()]);
     readiness.set_host(None);
-    readiness.set_socket(&name, PathBuf::from("/s/csi.sock"));
+    readiness.change(&name, |it| it.socket = Some(PathBuf::from("/s/csi.sock")));
     readiness.set_plugin(&name, None);
     (name, readiness)
 }
@@ -34,7 +34,7 @@ fn a_driver_is_ready_when_host_socket_and_plugin_are() {
     readiness.set_host(None);
     let expected = both("its socket is not there yet");
     assert_eq!(reached_and_ready(&readiness), expected);
-    readiness.set_socket(&name, PathBuf::from("/s/csi.sock"));
+    readiness.change(&name, |it| it.socket = Some(PathBuf::from("/s/csi.sock")));
     let expected = both("its plugin is being loaded");
     assert_eq!(reached_and_ready(&readiness), expected);
     readiness.set_plugin(&name, None);
@@ -60,7 +60,7 @@ fn a_host_is_unready_until_its_plugin_was_loaded_once() {
     let name = named("a.b");
     let readiness = Readiness::new([name.clone()]);
     readiness.set_host(None);
-    readiness.set_socket(&name, PathBuf::from("/s/csi.sock"));
+    readiness.change(&name, |it| it.socket = Some(PathBuf::from("/s/csi.sock")));
     let unsigned = Some("it is not signed".to_owned());
     readiness.set_plugin(&name, unsigned.clone());
     assert_eq!(reached_and_ready(&readiness), both("it is not signed"));
@@ -75,29 +75,29 @@ fn a_host_is_unready_until_its_plugin_was_loaded_once() {
 fn a_driver_that_kubelet_has_not_taken_is_not_reached() {
     let (name, readiness) = well();
     let mut status = RegistrationStatus::default();
-    readiness.set_registration(&name, status.clone());
+    readiness.change(&name, |it| it.registration = Some(status.clone()));
     let expected = both("kubelet was not asked for it yet");
     assert_eq!(reached_and_ready(&readiness), expected);
     status.reason = Some("it said no".to_owned());
-    readiness.set_registration(&name, status.clone());
+    readiness.change(&name, |it| it.registration = Some(status.clone()));
     let expected = both("it said no");
     assert_eq!(reached_and_ready(&readiness), expected);
     status.registered = true;
-    readiness.set_registration(&name, status);
+    readiness.change(&name, |it| it.registration = Some(status));
     assert_eq!(reached_and_ready(&readiness), [None, None]);
 }
 
 #[test]
 fn a_driver_that_csinode_does_not_have_is_not_reached() {
     let (name, readiness) = well();
-    readiness.set_listing(&name, ListingStatus::default());
+    readiness.change(&name, |it| it.listing = Some(ListingStatus::default()));
     let expected = both("CSINode does not have it: nobody looked yet");
     assert_eq!(reached_and_ready(&readiness), expected);
     let listed = ListingStatus {
         listed: true,
         ..ListingStatus::default()
     };
-    readiness.set_listing(&name, listed);
+    readiness.change(&name, |it| it.listing = Some(listed));
     assert_eq!(reached_and_ready(&readiness), [None, None]);
 }
 
@@ -108,7 +108,7 @@ fn an_unhealthy_plugin_makes_its_driver_unready_not_the_host() {
     let expected = [None, Some("no such file".to_owned())];
     assert_eq!(reached_and_ready(&readiness), expected);
     readiness.set_plugin(&name, None);
-    readiness.set_storage(&name, Some("the pool hangs".to_owned()));
+    readiness.change(&name, |it| it.storage = Some("the pool hangs".to_owned()));
     let expected = [None, Some("the pool hangs".to_owned())];
     assert_eq!(reached_and_ready(&readiness), expected);
 }
@@ -118,7 +118,7 @@ fn one_driver_without_plugin_leaves_the_other_ready() {
     let (good, readiness) = well();
     let bad = named("bad");
     readiness.add(&bad);
-    readiness.set_socket(&bad, PathBuf::from("/s"));
+    readiness.change(&bad, |it| it.socket = Some(PathBuf::from("/s")));
     readiness.set_plugin(&bad, Some("no such file".to_owned()));
     let report = readiness.report();
     let of = |name| report.not_ready(&report.drivers[name]);
@@ -132,7 +132,7 @@ fn one_driver_without_plugin_leaves_the_other_ready() {
 fn a_late_word_of_a_driver_that_was_removed_is_nobodys() {
     let (name, readiness) = well();
     readiness.remove(&name);
-    readiness.set_storage(&name, Some("it hangs".to_owned()));
+    readiness.change(&name, |it| it.storage = Some("it hangs".to_owned()));
     assert!(readiness.report().drivers.is_empty());
     readiness.add(&name);
     let expected = both("its socket is not there yet");
@@ -148,7 +148,7 @@ fn what_is_only_not_there_yet_is_no_trouble() {
     assert_eq!(readiness.report().troubles(), Troubles::new());
     readiness.set_host(Some("the mounter does not answer".to_owned()));
     readiness.set_plugin(&name, Some("no such file".to_owned()));
-    readiness.set_storage(&name, Some("the pool hangs".to_owned()));
+    readiness.change(&name, |it| it.storage = Some("the pool hangs".to_owned()));
     let expected = [
         (
             (TroubleKind::CannotMount, None),

@@ -1,7 +1,8 @@
 //! Captures the log of a plugin instead of writing it: for a command that shows it beside the answer.
 
+use crate::mutex::lock;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
@@ -38,7 +39,7 @@ impl LogCapture {
 
     /// The messages since the last call.
     pub(crate) fn take(&self) -> Vec<Said> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.0))
     }
 }
 
@@ -54,8 +55,7 @@ impl<S: Subscriber> Layer<S> for LogCapture {
             level: *event.metadata().level(),
             text: message.0,
         };
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.push(said);
+        lock(&self.0).push(said);
     }
 }
 

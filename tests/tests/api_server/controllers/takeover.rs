@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tonic::Code;
 use wasmount_control::Client;
-use wasmount_control::words::Delete;
+use wasmount_control::messages::Delete;
 use wasmount_csi::wire::csi::v1::ListVolumesRequest;
 use wasmount_tests::orchestrator::{Orchestrator, VOLUME_BYTES, code, patiently};
 use wasmount_tests::requests;

@@ -5,7 +5,7 @@ use crate::storage_backends::serving::{OF_FILE, Serving, object, served};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::json;
-use wasmount_control::words::Rollback;
+use wasmount_control::messages::Rollback;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_an_object_is_served_changed_rejected_and_removed() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::sleep;
 use wasmount_control::Client;
-use wasmount_control::words::{DriverStatus, Phase, Swap, Version};
+use wasmount_control::messages::{DriverStatus, Phase, Swap, Version};
 use wasmount_tests::builds;
 use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::keys::key_pair;

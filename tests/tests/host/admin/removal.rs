@@ -4,7 +4,7 @@ use crate::admin::scene::{DRIVER, Scene};
 use futures::future::join_all;
 use std::fs;
 use tonic::Code;
-use wasmount_control::words::{Delete, Drain};
+use wasmount_control::messages::{Delete, Drain};
 use wasmount_control::{Client, ControlError};
 use wasmount_tests::orchestrator::VOLUME_BYTES;
 use wasmount_tests::requests;

@@ -7,7 +7,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use std::time::Duration;
 use tokio::time::sleep;
 use tonic::Code;
-use wasmount_control::words::{Phase, Swap};
+use wasmount_control::messages::{Phase, Swap};
 use wasmount_tests::rounds::rounds;
 
 /// Times that it is killed.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use wasmount_control::words::{Phase, Rollback, Swap};
+use wasmount_control::messages::{Phase, Rollback, Swap};
 use wasmount_csi::wire::csi::v1::ListVolumesRequest;
 use wasmount_tests::builds;
 use wasmount_tests::orchestrator::{Orchestrator, VOLUME_BYTES};

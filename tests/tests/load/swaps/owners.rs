@@ -6,7 +6,7 @@ use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tonic::{Code, Status};
-use wasmount_control::words::{DriverStatus, Phase, Swap};
+use wasmount_control::messages::{DriverStatus, Phase, Swap};
 use wasmount_csi::wire::csi::v1::volume_capability::AccessType;
 use wasmount_csi::wire::csi::v1::{NodeStageVolumeRequest, VolumeCapability};
 use wasmount_tests::copies;

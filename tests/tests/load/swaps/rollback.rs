@@ -5,7 +5,7 @@ use crate::swaps::scene::{DRIVER, Scene};
 use std::time::Duration;
 use tokio::time::sleep;
 use tonic::Code;
-use wasmount_control::words::{DriverStatus, Phase, Swap, Version};
+use wasmount_control::messages::{DriverStatus, Phase, Swap, Version};
 use wasmount_tests::builds;
 use wasmount_tests::orchestrator::code;
 use wasmount_tests::requests;

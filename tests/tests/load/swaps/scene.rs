@@ -6,7 +6,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 use wasmount_control::Client;
-use wasmount_control::words::{Done, DriverStatus, History, Plugin, Rollback, Swap};
+use wasmount_control::messages::{Done, DriverStatus, History, Plugin, Rollback, Swap};
 use wasmount_tests::builds;
 use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions};

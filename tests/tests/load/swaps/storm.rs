@@ -6,7 +6,7 @@ use crate::swaps::scene::{DRIVER, Scene, append};
 use std::fs;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use wasmount_control::words::{Phase, Swap};
+use wasmount_control::messages::{Phase, Swap};
 use wasmount_tests::builds;
 use wasmount_tests::rounds::rounds;
 

@@ -1,10 +1,13 @@
 //! `wasmount swap`, `rollback`, `pause`, `resume`, `drain`, `delete`: commands that change what a running host serves.
 
-use super::{DriverFlags, ask, print, print_json};
+use super::DriverFlags;
+use crate::cli::common::wrong;
 use crate::fault::Fault;
+use crate::visible;
 use clap::Args;
-use std::path::PathBuf;
-use wasmount_control::words::{Delete, Drain, Drained, Plugin, Rollback, Swap};
+use std::path::{Path, PathBuf};
+use wasmount_control::messages::{Delete, Done, Drain, Drained, Plugin, Rollback, Swap};
+use wasmount_control::{Client, ControlError};
 use wasmount_core::document::Reference;
 
 /// A day, in seconds: longer than any call may take.
@@ -143,28 +146,22 @@ pub(crate) struct DeleteFlags {
 pub(crate) fn swap(flags: SwapFlags) -> Result<(), Fault> {
     let plugin = match (flags.file, flags.reference) {
         // The host has another working directory.
-        (Some(file), _) => Some(Plugin::File(absolute(file)?)),
+        (Some(file), _) => Some(Plugin::File(absolute(&file)?)),
         (None, reference) => reference.map(|it| Plugin::Reference(it.to_string())),
     };
     let swap = Swap {
         allow_service_change: flags.allow_service_change,
         plugin,
     };
-    flags
-        .of
-        .change(async |client, driver| client.swap(driver, &swap).await)
+    change(flags.of, async |client, driver| {
+        client.swap(driver, &swap).await
+    })
 }
 
-fn absolute(file: PathBuf) -> Result<String, Fault> {
-    let refused = |value: String, reason: String| Fault::Flag {
-        flag: "--file",
-        value,
-        reason,
-    };
-    let path = std::path::absolute(&file)
-        .map_err(|error| refused(file.display().to_string(), error.to_string()))?;
+fn absolute(file: &Path) -> Result<String, Fault> {
+    let path = std::path::absolute(file).map_err(|error| wrong("--file", file, error))?;
     let path = path.into_os_string().into_string();
-    path.map_err(|name| refused(name.display().to_string(), "is not UTF-8".to_owned()))
+    path.map_err(|name| wrong("--file", Path::new(&name), "is not UTF-8"))
 }
 
 fn reference(word: &str) -> Result<Reference, String> {
@@ -175,51 +172,60 @@ fn reference(word: &str) -> Result<Reference, String> {
 pub(crate) fn roll_back(flags: RollbackFlags) -> Result<(), Fault> {
     let RollbackFlags { of, to, from } = flags;
     let rollback = Rollback { to, from };
-    of.change(async |client, driver| client.rollback(driver, &rollback).await)
+    change(of, async |client, driver| {
+        client.rollback(driver, &rollback).await
+    })
 }
 
 /// Keeps the serving version.
 pub(crate) fn pause(flags: PauseFlags) -> Result<(), Fault> {
-    flags
-        .of
-        .change(async |client, driver| client.pause(driver).await)
+    change(flags.of, async |client, driver| client.pause(driver).await)
 }
 
 /// Follows the document again, and accepts new work.
 pub(crate) fn resume(flags: ResumeFlags) -> Result<(), Fault> {
-    flags
-        .of
-        .change(async |client, driver| client.resume(driver).await)
+    change(flags.of, async |client, driver| client.resume(driver).await)
 }
 
 /// Removes a driver.
 pub(crate) fn delete(flags: DeleteFlags) -> Result<(), Fault> {
-    let DeleteFlags { of, force } = flags;
-    of.change(async |client, driver| client.delete(driver, &Delete { force }).await)
+    let delete = Delete { force: flags.force };
+    change(flags.of, async |client, driver| {
+        client.delete(driver, &delete).await
+    })
+}
+
+/// Requests a change, and prints its result.
+fn change(
+    flags: DriverFlags,
+    request: impl AsyncFnOnce(&Client, &str) -> Result<Done, ControlError>,
+) -> Result<(), Fault> {
+    let text = |done: &Done| {
+        let mut text = format!("{}\n", visible::line(&done.said));
+        for warning in &done.warnings {
+            text.push_str(&format!("warning: {}\n", visible::line(warning)));
+        }
+        text
+    };
+    flags.answer(request, text).map(drop)
 }
 
 /// Stops accepting new work.
 pub(crate) fn drain(flags: DrainFlags) -> Result<(), Fault> {
-    let DrainFlags {
-        of: DriverFlags { driver, host, form },
-        reason,
-        patience,
-    } = flags;
     let drain = Drain {
-        reason,
-        patience_seconds: patience,
+        reason: flags.reason,
+        patience_seconds: flags.patience,
     };
-    let drained = ask(host.client().drain(&driver, &drain))?;
-    if form.json {
-        print_json(&drained)?;
-    } else {
-        print(&text(&driver, &drained))?;
-    }
+    let (driver, limit) = (flags.of.driver.clone(), flags.patience);
+    let drained = flags.of.answer(
+        async |client, driver| client.drain(driver, &drain).await,
+        |drained| text(&driver, drained),
+    )?;
     match drained.calls_in_flight {
         0 => Ok(()),
-        calls => Err(Fault::room(format!("calls of {driver} have not ended"))(
-            format!("after {patience} s {calls} still run; it takes no new work, ask again"),
-        )),
+        calls => Err(Fault::Failed(format!(
+            "calls of {driver} have not ended: after {limit} s {calls} still run; it takes no new work, ask again"
+        ))),
     }
 }
 

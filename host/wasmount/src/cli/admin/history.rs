@@ -1,10 +1,12 @@
 //! `wasmount history`: the versions of a driver, the newest first, and rejected versions.
 
-use super::table::{Cell, Table, Tone, ago};
-use super::{DriverFlags, ask, print, print_json};
+use super::DriverFlags;
+use super::table::{Cell, Table, ago};
+use crate::cli::show::Tone;
 use crate::fault::Fault;
 use clap::Args;
-use wasmount_control::words::{History, PastRefusal, PastVersion};
+use wasmount_control::Client;
+use wasmount_control::messages::{History, PastRefusal, PastVersion};
 use wasmount_core::text::short_digest;
 
 /// Show the versions of a driver that served, why each ended, and rejected versions
@@ -24,12 +26,8 @@ pub(crate) struct Flags {
 
 /// Requests the history and prints it.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
-    let DriverFlags { driver, host, form } = flags.of;
-    let history = ask(host.client().history(&driver))?;
-    if form.json {
-        return print_json(&history);
-    }
-    print(&text(&history))
+    let history = async |client: &Client, driver: &str| client.history(driver).await;
+    flags.of.answer(history, text).map(drop)
 }
 
 fn text(history: &History) -> String {

@@ -1,7 +1,9 @@
 //! `wasmount status`: the host's drivers in a table, with a line for each condition that needs attention.
 
-use super::table::{Cell, Table, Tone, ago};
-use super::{FormFlags, HostFlags, ask, numbered, print, print_json, runtime};
+use super::table::{Cell, Table, ago};
+use super::{FormFlags, HostFlags, ask};
+use crate::cli::show::{Tone, print, print_json};
+use crate::cli::transfer::wait;
 use crate::fault::Fault;
 use crate::visible;
 use clap::Args;
@@ -10,7 +12,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 use tokio::time::sleep;
 use wasmount_control::ControlError;
-use wasmount_control::words::{DriverStatus, HostStatus, Phase};
+use wasmount_control::messages::{DriverStatus, HostStatus, Phase};
 use wasmount_core::text::short_digest;
 
 /// Between two requests of `--watch`. 1 s: a person reads no faster, and each is one short request.
@@ -42,13 +44,12 @@ pub(crate) struct Flags {
 
 /// Requests the status and prints it.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
-    let Flags { host, form, watch } = flags;
-    let client = host.client();
-    if !watch {
+    let (client, form) = (flags.host.client(), flags.form);
+    if !flags.watch {
         return show(&ask(client.status())?, form);
     }
     let terminal = io::stdout().is_terminal();
-    runtime()?.block_on(async {
+    wait(async {
         let mut shown = None;
         let mut silent = false;
         while is_read() {
@@ -77,7 +78,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
             sleep(LOOK).await;
         }
         Ok(())
-    })
+    })?
 }
 
 /// Whether the output is still read.
@@ -116,8 +117,8 @@ fn show(status: &HostStatus, form: FormFlags) -> Result<(), Fault> {
 fn text(status: &HostStatus) -> String {
     let mut text = String::new();
     if let Some(reason) = &status.not_ready {
-        text.push_str(&Tone::Bad.paint(&format!("the host is not ready: {reason}")));
-        text.push('\n');
+        let line = visible::line(&format!("the host is not ready: {reason}"));
+        text.push_str(&format!("{}\n", Tone::Bad.paint(&line)));
     }
     if status.drivers.is_empty() {
         text.push_str("no driver is served\n");
@@ -132,7 +133,8 @@ fn text(status: &HostStatus) -> String {
     text.push_str(&table.text());
     for driver in &status.drivers {
         for (tone, line) in notes(driver) {
-            text.push_str(&format!("{}: {}\n", driver.driver, tone.paint(&line)));
+            let line = tone.paint(&visible::line(&line));
+            text.push_str(&format!("{}: {line}\n", driver.driver));
         }
     }
     text
@@ -149,7 +151,7 @@ fn row(driver: &DriverStatus) -> [Cell; 9] {
     [
         driver.driver.as_str().into(),
         Cell::toned(word, tone),
-        numbered(version).into(),
+        or_none(version.map(|it| it.number.to_string())).into(),
         or_none(version.map(|it| it.plugin.clone())).into(),
         or_none(version.map(|it| short_digest(&it.digest).to_owned())).into(),
         or_none(version.map(|it| ago(&it.since))).into(),
@@ -184,11 +186,8 @@ fn notes(driver: &DriverStatus) -> Vec<(Tone, String)> {
         notes.push((Tone::Warning, line.to_owned()));
     }
     if let Some(refused) = &driver.refused {
-        let digest = refused
-            .digest
-            .as_deref()
-            .map(short_digest)
-            .unwrap_or("a version");
+        let digest = refused.digest.as_deref();
+        let digest = digest.map_or("a version", short_digest);
         let line = format!(
             "{digest} was refused {} ago ({}): {}",
             ago(&refused.at),

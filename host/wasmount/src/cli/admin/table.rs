@@ -1,27 +1,17 @@
-//! Aligned tables, their few colours, and ages.
+//! Aligned tables, and ages.
 //!
 //! Colours are always written here; the code that prints the text removes them if necessary. Columns are aligned by their visible width.
 
+use crate::cli::show::Tone;
 use crate::visible;
 use k8s_openapi::jiff::Timestamp;
 
 /// Between two columns.
 const GAP: &str = "  ";
-const RESET: &str = "\x1b[0m";
 /// Seconds of a minute, an hour and a day.
 const UNITS: [(i64, &str); 3] = [(86_400, "d"), (3_600, "h"), (60, "m")];
 /// A unit is used from this many of it on: `119s` says more than `1m`.
 const FROM: i64 = 2;
-
-/// How a cell looks on a terminal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tone {
-    Plain,
-    Good,
-    Warning,
-    Bad,
-    Faint,
-}
 
 /// One cell.
 #[derive(Debug, Clone)]
@@ -34,28 +24,6 @@ pub(super) struct Cell {
 #[derive(Debug)]
 pub(super) struct Table {
     rows: Vec<Vec<Cell>>,
-}
-
-impl Tone {
-    /// ECMA-48, "Select graphic rendition".
-    fn code(self) -> Option<&'static str> {
-        match self {
-            Self::Plain => None,
-            Self::Good => Some("\x1b[32m"),
-            Self::Warning => Some("\x1b[33m"),
-            Self::Bad => Some("\x1b[31m"),
-            Self::Faint => Some("\x1b[2m"),
-        }
-    }
-
-    /// A line in this tone.
-    pub(super) fn paint(self, text: &str) -> String {
-        let text = visible::line(text);
-        match self.code() {
-            Some(code) => format!("{code}{text}{RESET}"),
-            None => text,
-        }
-    }
 }
 
 impl Cell {
@@ -77,7 +45,7 @@ impl<T: Into<String>> From<T> for Cell {
 impl Table {
     /// Creates a table without rows.
     pub(super) fn new<const N: usize>(headings: [&str; N]) -> Self {
-        let heading = |text: &str| Cell::toned(text, Tone::Faint);
+        let heading = |text: &str| Cell::toned(text, Tone::Quiet);
         Self {
             rows: vec![headings.map(heading).into()],
         }

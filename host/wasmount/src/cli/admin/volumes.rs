@@ -1,10 +1,11 @@
 //! `wasmount volumes`: the volumes of a driver that are in use on this node.
 
+use super::DriverFlags;
 use super::table::Table;
-use super::{DriverFlags, ask, print, print_json};
 use crate::fault::Fault;
 use clap::Args;
-use wasmount_control::words::Volumes;
+use wasmount_control::Client;
+use wasmount_control::messages::Volumes;
 
 /// Show the volumes of a driver that are staged or published on this node
 #[derive(Debug, Args)]
@@ -20,12 +21,8 @@ pub(crate) struct Flags {
 
 /// Requests the volumes and prints them.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
-    let DriverFlags { driver, host, form } = flags.of;
-    let volumes = ask(host.client().volumes(&driver))?;
-    if form.json {
-        return print_json(&volumes);
-    }
-    print(&text(&volumes))
+    let volumes = async |client: &Client, driver: &str| client.volumes(driver).await;
+    flags.of.answer(volumes, text).map(drop)
 }
 
 fn text(volumes: &Volumes) -> String {

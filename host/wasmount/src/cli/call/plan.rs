@@ -4,22 +4,16 @@ use crate::cli::show::{Tone, harmless_text, without_nothing, yaml_lines};
 use crate::fault::Fault;
 use crate::host::Verdict;
 use serde_json::{Map, Value, json};
-use wasmount_core::document::{DeviceGrant, FilesystemGrant, Grants, PoolGrant};
+use wasmount_core::document::Grants;
 use wasmount_core::plan::{Plan, Source};
 
 /// A plan as JSON.
 pub(super) fn plan_json(plan: &Plan) -> Value {
-    let Plan {
-        source,
-        default_fs_type,
-        mount_options,
-        notes,
-    } = plan;
     json!({
-        "source": { source.step(): source_json(source) },
-        "defaultFsType": default_fs_type,
-        "mountOptions": mount_options,
-        "notes": notes,
+        "source": { plan.source.step(): source_json(&plan.source) },
+        "defaultFsType": plan.default_fs_type,
+        "mountOptions": plan.mount_options,
+        "notes": plan.notes,
     })
 }
 
@@ -94,31 +88,21 @@ fn grants_json(grants: &Grants) -> Value {
         selinux_mount,
     } = grants;
     let pools = pools.iter().map(|(name, grant)| {
-        let PoolGrant {
-            path: _,
-            full_copies: _,
-            mount_options,
-        } = grant;
-        (name.clone(), json!({ "mountOptions": mount_options }))
+        let shown = json!({ "mountOptions": grant.mount_options });
+        (name.clone(), shown)
     });
     let filesystems = filesystems.iter().map(|grant| {
-        let FilesystemGrant {
-            fs_type,
-            sources,
-            mount_options,
-            max_bytes,
-        } = grant;
-        json!({ "type": fs_type, "sources": sources, "mountOptions": mount_options, "maxBytes": max_bytes })
+        json!({
+            "type": grant.fs_type,
+            "sources": grant.sources,
+            "mountOptions": grant.mount_options,
+            "maxBytes": grant.max_bytes,
+        })
     });
     let devices = devices.iter().map(|grant| {
-        let DeviceGrant {
-            facts,
-            mount_options,
-        } = grant;
-        let facts = facts
-            .iter()
-            .map(|(fact, value)| (fact.name().to_owned(), json!(value)));
-        json!({ "facts": facts.collect::<Map<_, _>>(), "mountOptions": mount_options })
+        let facts = grant.facts.iter();
+        let facts = facts.map(|(fact, value)| (fact.name().to_owned(), json!(value)));
+        json!({ "facts": facts.collect::<Map<_, _>>(), "mountOptions": grant.mount_options })
     });
     let grants = json!({
         "pools": pools.collect::<Map<_, _>>(),

@@ -132,21 +132,13 @@ fn change_lines(change: &Change) -> Vec<String> {
 }
 
 fn usage_json(usage: &Usage) -> Value {
-    let Usage {
-        interface,
-        function,
-        wall,
-        cpu,
-        memory_bytes,
-        host_calls,
-    } = usage;
     json!({
-        "interface": interface,
-        "function": function,
-        "microseconds": microseconds(*wall),
-        "cpuMicroseconds": microseconds(*cpu),
-        "memoryBytes": memory_bytes,
-        "hostCalls": host_calls,
+        "interface": usage.interface,
+        "function": usage.function,
+        "microseconds": microseconds(usage.wall),
+        "cpuMicroseconds": microseconds(usage.cpu),
+        "memoryBytes": usage.memory_bytes,
+        "hostCalls": usage.host_calls,
     })
 }
 

@@ -16,25 +16,21 @@ pub(super) fn read(word: Option<&str>) -> Result<Value, Fault> {
     };
     let (source, bytes) = match word.strip_prefix('@') {
         Some(file) => {
-            let bytes = regular_file::read(Path::new(file), REQUEST_BYTES)
-                .map_err(|refused| wrong(word, refused.to_string()))?;
-            (word, bytes)
+            let bytes = regular_file::read(Path::new(file), REQUEST_BYTES);
+            (word, bytes.map_err(|refused| wrong(word, refused))?)
         }
         None if word == "-" => ("-", standard_input()?),
         None if word.trim_start().starts_with('{') => ("{..}", word.as_bytes().to_vec()),
         None => {
             // The argument is never shown, whatever it is.
-            let reason = "must be `@FILE`, `-` or `{..}`".to_owned();
-            return Err(wrong("of this call", reason));
+            return Err(wrong("of this call", "must be `@FILE`, `-` or `{..}`"));
         }
     };
-    let text = String::from_utf8(bytes).map_err(|_| wrong(source, "is not UTF-8 text".into()))?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong(source, "is not UTF-8 text"))?;
     serde_saphyr::from_str(&text).map_err(|error| {
         let line = error.location().map(|it| it.line()).unwrap_or_default();
-        wrong(
-            source,
-            format!("is neither YAML nor JSON, from line {line} on"),
-        )
+        let reason = format!("is neither YAML nor JSON, from line {line} on");
+        wrong(source, reason)
     })
 }
 
@@ -49,12 +45,8 @@ fn standard_input() -> Result<Vec<u8>, Fault> {
     Ok(bytes)
 }
 
-fn wrong(source: &str, reason: String) -> Fault {
-    Fault::Flag {
-        flag: "request",
-        value: source.to_owned(),
-        reason,
-    }
+fn wrong(source: &str, reason: impl ToString) -> Fault {
+    Fault::flag("request", source, reason)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A plugin's records in a file, so that several calls share them: one JSON object, each value the text of a record, or `{"hex": ..}` of a record
 //! that is not text.
 
+use crate::cli::common::wrong;
 use crate::fault::Fault;
 use crate::host::Records;
 use crate::regular_file;
@@ -9,24 +10,28 @@ use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::Path;
 
+/// The flag that names the file.
+const FLAG: &str = "--state";
 /// Largest file in bytes: what `limits.stateBytes` allows by default.
 const FILE_BYTES: u64 = 256 << 20;
 
 /// Reads the records; a missing file has none.
 pub(super) fn read(file: &Path) -> Result<Records, Fault> {
     let bytes = regular_file::read_if_there(file, FILE_BYTES)
-        .map_err(|refused| wrong(file, refused.to_string()))?;
+        .map_err(|refused| wrong(FLAG, file, refused))?;
     let Some(bytes) = bytes else {
         return Ok(Records::new());
     };
-    let object: Map<String, Value> = serde_json::from_slice(&bytes)
-        .map_err(|error| wrong(file, format!("is not one JSON object of records: {error}")))?;
+    let object: Map<String, Value> = serde_json::from_slice(&bytes).map_err(|error| {
+        let reason = format!("is not one JSON object of records: {error}");
+        wrong(FLAG, file, reason)
+    })?;
     object
         .into_iter()
         .map(|(key, value)| {
             let bytes = from_json(&value).ok_or_else(|| {
                 let reason = format!("`{key}` must be a text, or `{{\"hex\": \"..\"}}`");
-                wrong(file, reason)
+                wrong(FLAG, file, reason)
             })?;
             Ok((key, bytes))
         })
@@ -40,10 +45,11 @@ pub(super) fn write(file: &Path, records: &Records) -> Result<(), Fault> {
         .map(|(key, value)| (key.clone(), to_json(value)))
         .collect();
     let failed = || format!("the records cannot be written to {}", file.display());
-    let mut text = serde_json::to_vec_pretty(&object).map_err(Fault::room(failed()))?;
+    let mut text = serde_json::to_vec_pretty(&object).map_err(Fault::failed(failed()))?;
     text.push(b'\n');
     // Records name volumes, so the file is private.
-    whole_file::write_private(file, |new| new.write_all(&text)).map_err(Fault::room(failed()))
+    whole_file::write(file, whole_file::PRIVATE_FILE, |new| new.write_all(&text))
+        .map_err(Fault::failed(failed()))
 }
 
 /// A record as JSON: its text, or its bytes.
@@ -59,14 +65,6 @@ fn from_json(value: &Value) -> Option<Vec<u8>> {
         return Some(text.clone().into_bytes());
     }
     hex::decode(value.get("hex")?.as_str()?).ok()
-}
-
-fn wrong(file: &Path, reason: String) -> Fault {
-    Fault::Flag {
-        flag: "--state",
-        value: file.display().to_string(),
-        reason,
-    }
 }
 
 #[cfg(test)]

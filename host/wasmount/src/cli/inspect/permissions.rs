@@ -1,10 +1,11 @@
 //! Imports as the permissions that a component asks for.
 
+use serde::Serialize;
 use wasmount_core::document::Wasi;
 use wasmount_engine::{CONTRACT_PACKAGE, is_linked};
 
 /// A permission that a component asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Permission {
     /// Its name, one word.
     pub(super) name: &'static str,

@@ -1,7 +1,7 @@
 //! The tools that made a component: the `producers` sections of it and of all nested parts (WebAssembly tool conventions, "Producers Section").
 
 use crate::component_facts::walk;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use wasm_metadata::Producers;
 use wasmparser::{KnownCustom, Payload};
@@ -16,8 +16,14 @@ const SDK_BYTES: usize = 128;
 const NAMES: usize = 32;
 
 /// Names and versions by field: `language`, `processed-by`, `sdk`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Makers(BTreeMap<String, BTreeSet<(String, String)>>);
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Makers(BTreeMap<String, BTreeSet<Maker>>);
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct Maker {
+    name: String,
+    version: String,
+}
 
 impl Makers {
     /// Reads them, as far as the bytes can be parsed.
@@ -53,26 +59,15 @@ impl Makers {
         }
         let known = self.0.entry(field.to_owned()).or_default();
         if known.len() < NAMES {
-            known.insert((name.to_owned(), version.to_owned()));
+            let (name, version) = (name.to_owned(), version.to_owned());
+            known.insert(Maker { name, version });
         }
     }
 
     /// The names of one field, for people.
     pub(super) fn names(&self, field: &str) -> Vec<String> {
-        let names = self.0.get(field).into_iter().flatten();
-        names
-            .map(|(name, version)| format!("{name} {version}").trim_end().to_owned())
-            .collect()
-    }
-
-    /// The names for programs.
-    pub(super) fn json(&self) -> Value {
-        let field = |(field, names): (&String, &BTreeSet<(String, String)>)| {
-            let names = names
-                .iter()
-                .map(|(name, version)| json!({ "name": name, "version": version }));
-            (field.clone(), names.collect::<Value>())
-        };
-        Value::Object(self.0.iter().map(field).collect::<Map<_, _>>())
+        let makers = self.0.get(field).into_iter().flatten();
+        let names = makers.map(|it| format!("{} {}", it.name, it.version));
+        names.map(|name| name.trim_end().to_owned()).collect()
     }
 }

@@ -6,6 +6,7 @@ use super::signatures::Signatures;
 use crate::cli::show::{Table, Tone, bytes, harmless};
 use crate::host::Identity;
 use crate::telemetry::on_one_line;
+use serde::Serialize;
 use serde_json::{Value, json};
 use wasmount_core::capabilities::{Capabilities, Hidden};
 use wasmount_core::driver::{Profile, Role};
@@ -44,7 +45,7 @@ pub(super) struct Report {
 }
 
 /// Whether a host would serve it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Verdict {
     /// `serves`, `depends` or `refused`.
     word: &'static str,
@@ -82,16 +83,8 @@ impl Report {
 
     /// The report for programs: docs/inspect.md has the keys.
     pub(super) fn json(&self) -> Value {
-        let Found {
-            identity,
-            admitted: _,
-            report: _,
-            imports,
-            exports,
-            digest,
-            wasm,
-        } = &self.found;
-        let plugin = identity.as_ref().ok().map(|identity| {
+        let found = &self.found;
+        let plugin = found.identity.as_ref().ok().map(|identity| {
             let info = &identity.info;
             json!({
                 "name": info.name.as_str(),
@@ -100,34 +93,25 @@ impl Report {
                 "features": info.features,
             })
         });
-        let asked = permissions(imports)
-            .into_iter()
-            .map(|it| json!({ "name": it.name, "means": it.means, "imports": it.imports }));
         let capabilities = self.capabilities.iter();
         let capabilities =
             capabilities.map(|(version, it)| ((*version).to_owned(), capabilities_json(it)));
-        let Verdict {
-            word,
-            kind,
-            reason,
-            needs,
-            warnings,
-        } = &self.verdict;
+        let contract_versions = contract_versions(&found.imports, &found.exports);
         json!({
             "origin": self.origin,
-            "sizeBytes": wasm.len(),
-            "digest": digest,
-            "contract": { "versions": contract_versions(imports, exports), "hostLine": CONTRACT_LINE },
+            "sizeBytes": found.wasm.len(),
+            "digest": found.digest,
+            "contract": { "versions": contract_versions, "hostLine": CONTRACT_LINE },
             "plugin": plugin,
             "services": self.services(),
             "features": self.features(),
             "capabilities": capabilities.collect::<serde_json::Map<_, _>>(),
-            "imports": imports,
-            "exports": exports,
-            "permissions": asked.collect::<Vec<_>>(),
-            "producers": self.makers.json(),
+            "imports": found.imports,
+            "exports": found.exports,
+            "permissions": permissions(&found.imports),
+            "producers": self.makers,
             "signatures": self.signatures.json(),
-            "verdict": { "word": word, "kind": kind, "reason": reason, "needs": needs, "warnings": warnings },
+            "verdict": self.verdict,
         })
     }
 
@@ -293,23 +277,15 @@ fn verdict(found: &Found, has_document: bool) -> Verdict {
 }
 
 fn capability_lists(capabilities: &Capabilities) -> [(&'static str, Vec<&'static str>); 4] {
-    let Capabilities {
-        plugin,
-        controller,
-        group,
-        node,
-    } = capabilities;
+    let plugin = capabilities.plugin.iter().map(|it| it.name());
+    let controller = capabilities.controller.iter().map(|it| it.name());
+    let group = capabilities.group.iter().map(|it| it.name());
+    let node = capabilities.node.iter().map(|it| it.name());
     [
-        ("plugin", plugin.iter().map(|it| it.name()).collect()),
-        (
-            "controller",
-            controller.iter().map(|it| it.name()).collect(),
-        ),
-        (
-            "groupController",
-            group.iter().map(|it| it.name()).collect(),
-        ),
-        ("node", node.iter().map(|it| it.name()).collect()),
+        ("plugin", plugin.collect()),
+        ("controller", controller.collect()),
+        ("groupController", group.collect()),
+        ("node", node.collect()),
     ]
 }
 

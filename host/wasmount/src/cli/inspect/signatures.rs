@@ -1,10 +1,10 @@
 //! A component's signatures: where they are, and, if a document names keys, whether they suffice.
 
-use crate::host::{signatures_beside, signer_keys};
+use crate::signature_files::{beside, signer_keys};
 use serde_json::{Value, json};
 use std::path::Path;
 use wasmount_artifact::signature::{SignerKeys, bundle_file, signature_file};
-use wasmount_artifact::{Extent, Judged, RawManifest, Registry, Resolved, gathered_beside, judged};
+use wasmount_artifact::{Extent, RawManifest, Registry, Resolved, gathered_beside, judged};
 use wasmount_core::document::Signers;
 use wasmount_versions::{AdmissionReport, Step};
 
@@ -31,7 +31,7 @@ impl Signatures {
             judged: taken
                 .filter(|_| !signers.is_empty())
                 .map(|taken| taken.outcome.clone().map(|said| vec![said])),
-            remarks: gathered_beside(&signatures_beside(file)).remarks(),
+            remarks: gathered_beside(&beside(file).unwrap_or_default()).remarks(),
         }
     }
 
@@ -60,19 +60,15 @@ impl Signatures {
             Ok(keys) => (keys, None),
             Err(reason) => (SignerKeys::default(), Some(reason)),
         };
-        let Judged {
-            places,
-            verdict,
-            remarks,
-        } = judged(registry, manifest, &keys, Extent::All).await;
+        let found = judged(registry, manifest, &keys, Extent::All).await;
         let verdict = match unusable {
             Some(reason) => Err(reason),
-            None => verdict.map_err(|error| error.to_string()),
+            None => found.verdict.map_err(|error| error.to_string()),
         };
         Self {
-            places,
+            places: found.places,
             judged: (!signers.is_empty()).then_some(verdict),
-            remarks,
+            remarks: found.remarks,
         }
     }
 

@@ -84,11 +84,7 @@ fn read(name: &str, folder: &Path, file: &str, most: usize) -> Result<Vec<u8>, F
 }
 
 fn refused(name: &str, file: &str, reason: impl Display) -> Fault {
-    Fault::Flag {
-        flag: "--backend",
-        value: format!("spec.{name} {file}"),
-        reason: reason.to_string(),
-    }
+    Fault::flag("--backend", format!("spec.{name} {file}"), reason)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::carried::KEYS;
 use crate::fault::Fault;
 use serde_json::{Value, json};
 use std::path::Path;
-use wasmount_kubernetes::manifests::{Manifest, secret_object};
+use wasmount_kubernetes::manifests::Manifest;
 use wasmount_kubernetes::storage_backend::object_of;
 
 /// The locations of single paths in a document.
@@ -26,53 +26,41 @@ pub(super) fn of_folder(text: &str, folder: &Path) -> Result<Manifest, Fault> {
     }
     for pointer in KEYS {
         let keys = document.pointer_mut(pointer).and_then(Value::as_array_mut);
-        for file in keys
-            .into_iter()
-            .flatten()
-            .filter_map(|key| key.get_mut("file"))
-        {
-            absolute(file, folder);
-        }
+        absolute_files(keys.into_iter().flatten(), folder);
     }
     let secrets = document.pointer_mut("/spec/secrets");
     let secrets = secrets.and_then(Value::as_object_mut);
-    for file in secrets
-        .into_iter()
-        .flatten()
-        .filter_map(|(_, it)| it.get_mut("file"))
-    {
-        absolute(file, folder);
-    }
+    absolute_files(secrets.into_iter().flat_map(|all| all.values_mut()), folder);
     Ok(Manifest {
         comment: "Its paths are those of this machine: each host reads them on its own.".to_owned(),
         object: object_of(document),
     })
 }
 
-/// The object with the paths in pods, and its secrets in one Secret.
-pub(super) fn in_pods<'a>(
+/// The document with the path of the plugin in pods, and `source` as the source of each of these secrets.
+pub(super) fn in_pods(
     mut document: Value,
     plugin: &str,
-    backend: &str,
-    namespace: &str,
-    secrets: impl Iterator<Item = &'a String>,
+    secrets: &[String],
+    source: impl Fn(&str) -> Value,
 ) -> Value {
     if let Some(path) = document.pointer_mut("/spec/plugin/path") {
         *path = json!(plugin);
     }
-    let sources = document.pointer_mut("/spec/secrets");
-    if let Some(Value::Object(sources)) = sources {
-        for key in secrets {
-            let secret =
-                json!({ "namespace": namespace, "name": secret_object(backend), "key": key });
-            sources.insert(key.clone(), json!({ "secret": secret }));
-        }
+    if let Some(Value::Object(sources)) = document.pointer_mut("/spec/secrets") {
+        sources.extend(secrets.iter().map(|name| (name.clone(), source(name))));
     }
-    object_of(document)
+    document
 }
 
 pub(super) fn read(text: &str) -> Result<Value, Fault> {
-    serde_saphyr::from_str(text).map_err(Fault::room("the document cannot be read again"))
+    serde_saphyr::from_str(text).map_err(Fault::failed("the document cannot be read again"))
+}
+
+fn absolute_files<'a>(sources: impl Iterator<Item = &'a mut Value>, folder: &Path) {
+    for file in sources.filter_map(|source| source.get_mut("file")) {
+        absolute(file, folder);
+    }
 }
 
 fn absolute(path: &mut Value, folder: &Path) {
@@ -118,12 +106,13 @@ spec:
     #[test]
     fn in_pods_secrets_are_values_of_one_secret() {
         let names = ["key".to_owned(), "token".to_owned()];
-        let object = in_pods(read(DOCUMENT).unwrap(), "/p.wasm", "a", "n", names.iter());
-        let spec = &object["spec"];
+        let source =
+            |name: &str| json!({ "secret": { "name": "wasmount-a-secrets", "key": name } });
+        let document = in_pods(read(DOCUMENT).unwrap(), "/p.wasm", &names, source);
+        let spec = &document["spec"];
         assert_eq!(spec["plugin"]["path"], "/p.wasm");
-        assert_eq!(
-            spec["secrets"]["token"],
-            json!({ "secret": { "namespace": "n", "name": "wasmount-a-secrets", "key": "token" } })
-        );
+        for name in names {
+            assert_eq!(spec["secrets"][&name], source(&name));
+        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! It opens nothing.
 
-use crate::cli::cluster_words::namespace;
+use crate::cli::cluster_values::namespace;
 use crate::fault::Fault;
 use crate::host::{ControllerOptions, StateOptions};
 use clap::Args;
@@ -33,31 +33,20 @@ pub(super) struct ControllerFlags {
 impl ControllerFlags {
     /// The flags as options of the host.
     pub(super) fn options(self, role: Role) -> Result<ControllerOptions, Fault> {
-        let Self {
-            state,
-            leader_election,
-        } = self;
-        let refused = |flag, value: &str, reason: &str| {
-            Err(Fault::Flag {
-                flag,
-                value: value.to_owned(),
-                reason: reason.to_owned(),
-            })
-        };
-        match (&state, role) {
-            (StateOptions::Kubernetes { .. }, Role::All | Role::Node) => refused(
+        match (&self.state, role) {
+            (StateOptions::Kubernetes { .. }, Role::All | Role::Node) => Err(Fault::flag(
                 "--state",
                 "kubernetes",
                 "what a host keeps about its node belongs to that node alone: serve with --role controller, or --state local",
-            ),
-            (StateOptions::Local, _) if leader_election => refused(
+            )),
+            (StateOptions::Local, _) if self.leader_election => Err(Fault::flag(
                 "--leader-election",
                 "with --state local",
                 "the next leader would not have the records of this one: add --role controller --state kubernetes",
-            ),
+            )),
             _ => Ok(ControllerOptions {
-                state,
-                elects: leader_election,
+                state: self.state,
+                elects: self.leader_election,
             }),
         }
     }

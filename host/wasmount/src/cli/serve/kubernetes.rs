@@ -16,20 +16,15 @@ pub(super) struct KubernetesFlags {
     node_name: Option<String>,
 
     /// Register drivers with kubelet
-    #[arg(
-        long,
-        value_enum,
-        env = "WASMOUNT_REGISTRATION",
-        default_value = "auto"
-    )]
+    #[arg(long, env = "WASMOUNT_REGISTRATION", default_value = "auto")]
     registration: RegistrationMode,
 
     /// Who writes the CSINode object
-    #[arg(long, value_enum, env = "WASMOUNT_CSINODE", default_value = "verify")]
+    #[arg(long, env = "WASMOUNT_CSINODE", default_value = "verify")]
     csinode: CsiNodeMode,
 
     /// Write the CSIDriver objects, from exports and documents
-    #[arg(long, value_enum, env = "WASMOUNT_CSIDRIVER", default_value = "apply")]
+    #[arg(long, env = "WASMOUNT_CSIDRIVER", default_value = "apply")]
     csidriver: CsiDriverWord,
 
     /// Kubeconfig for the API server [default: the service account of the pod; none outside a pod]
@@ -52,24 +47,18 @@ impl KubernetesFlags {
         role: Role,
         host_name: impl FnOnce() -> String,
     ) -> KubernetesOptions {
-        let Self {
-            node_name,
-            registration,
-            csinode,
-            csidriver,
-            kubeconfig,
-        } = self;
-        let on_a_node = role != Role::Controller;
+        let (registration, csi_node) = match role {
+            Role::Controller => (RegistrationMode::Off, CsiNodeMode::Off),
+            Role::All | Role::Node => (self.registration, self.csinode),
+        };
         KubernetesOptions {
-            node_name: node_name.unwrap_or_else(host_name),
-            registration: if on_a_node {
-                registration
-            } else {
-                RegistrationMode::Off
-            },
-            csi_node: if on_a_node { csinode } else { CsiNodeMode::Off },
-            applies_csi_driver: csidriver == CsiDriverWord::Apply,
-            api: kubeconfig.map_or(ApiAccess::AsAPod, ApiAccess::Kubeconfig),
+            node_name: self.node_name.unwrap_or_else(host_name),
+            registration,
+            csi_node,
+            applies_csi_driver: self.csidriver == CsiDriverWord::Apply,
+            api: self
+                .kubeconfig
+                .map_or(ApiAccess::AsAPod, ApiAccess::Kubeconfig),
         }
     }
 }

@@ -21,12 +21,7 @@ pub(super) struct StorageBackendsFlags {
     storage_backends: Option<String>,
 
     /// Whether this host may be elected to write the status of StorageBackend objects
-    #[arg(
-        long,
-        value_enum,
-        env = "WASMOUNT_STORAGE_BACKEND_STATUS",
-        default_value = "auto"
-    )]
+    #[arg(long, env = "WASMOUNT_STORAGE_BACKEND_STATUS", default_value = "auto")]
     storage_backend_status: StatusWord,
 }
 
@@ -43,14 +38,10 @@ enum StatusWord {
 impl StorageBackendsFlags {
     /// The flags as options of the host; none: it serves files only.
     pub(super) fn options(self, role: Role) -> Option<StorageBackendsOptions> {
-        let Self {
-            storage_backends,
-            storage_backend_status,
-        } = self;
-        let selector = storage_backends?;
+        let selector = self.storage_backends?;
         Some(StorageBackendsOptions {
             selector: (!selector.is_empty()).then_some(selector),
-            summarises: match storage_backend_status {
+            summarises: match self.storage_backend_status {
                 StatusWord::Auto => role != Role::Node,
                 StatusWord::On => true,
                 StatusWord::Off => false,

@@ -77,13 +77,10 @@ fn counted(volumes: &[VolumeInUse]) -> impl fmt::Display {
 }
 
 fn named(volumes: &[VolumeInUse]) -> impl fmt::Display {
-    let mut names: Vec<_> = volumes
-        .iter()
-        .take(NAMED)
-        .map(|volume| volume.volume.to_string())
-        .collect();
-    if let Some(more) = volumes.len().checked_sub(NAMED).filter(|more| *more > 0) {
-        names.push(format!("and {more} more"));
+    let first = volumes.iter().take(NAMED);
+    let mut names: Vec<_> = first.map(|it| it.volume.to_string()).collect();
+    if volumes.len() > NAMED {
+        names.push(format!("and {} more", volumes.len() - NAMED));
     }
     names.join(", ")
 }

@@ -98,22 +98,16 @@ impl Converging {
         {
             self.backends.stay(&applied.driver);
         }
-        match (&wanted.leaving, &wanted.document) {
+        let known = match (wanted.leaving, &wanted.document) {
             (Some(leaving), document) => {
-                self.leave(&mut held, wanted, *leaving, document.as_deref().ok())
-                    .await;
+                let document = document.as_deref().ok();
+                self.leave(&mut held, wanted, leaving, document).await
             }
-            (None, Err(reason)) => {
-                let known = Known::trouble(Phase::Invalid, reason);
-                self.note(&mut held, wanted, Some(known));
-            }
+            (None, Err(reason)) => Some(Known::trouble(Phase::Invalid, reason)),
             (None, Ok(document)) => self.serve(&mut held, wanted, document).await,
-        }
-        let gone = held
-            .known
-            .as_ref()
-            .is_some_and(|it| it.phase == Phase::Removed);
-        if gone && !wanted.there {
+        };
+        self.note(&mut held, wanted, known);
+        if held.phase() == Some(Phase::Removed) && !wanted.there {
             self.objects.forget(&wanted.name, &wanted.uid);
             return;
         }
@@ -122,29 +116,31 @@ impl Converging {
 
     /// Another object has taken the name. The same driver is kept; a different driver is removed.
     async fn another(&self, held: &mut Held, wanted: &WantedBackend) {
-        let same = |applied: &Applied| {
-            let document = wanted.document.as_ref();
-            document.is_ok_and(|it| it.driver_name == applied.driver)
-        };
-        match &held.applied {
-            Some(applied) if !same(applied) => {
-                let removal = Removal::WhenUnused;
-                if self.backends.remove(&applied.driver, removal).await.is_ok() {
-                    held.applied = None;
-                    held.uid = wanted.uid.clone();
-                }
-            }
-            _ => held.uid = wanted.uid.clone(),
-        }
+        let document = wanted.document.as_ref().ok();
+        let is_other =
+            |it: &&Applied| document.is_none_or(|document| document.driver_name != it.driver);
         held.known = None;
+        if let Some(applied) = held.applied.as_ref().filter(is_other) {
+            let removed = self.backends.remove(&applied.driver, Removal::WhenUnused);
+            if removed.await.is_err() {
+                return;
+            }
+            held.applied = None;
+        }
+        held.uid = wanted.uid.clone();
     }
 
-    async fn serve(&self, held: &mut Held, wanted: &WantedBackend, document: &StorageBackend) {
+    /// Serves a document; returns the obstacle.
+    async fn serve(
+        &self,
+        held: &mut Held,
+        wanted: &WantedBackend,
+        document: &StorageBackend,
+    ) -> Option<Known> {
         let applied = held.applied.as_mut();
         if let Some(applied) = applied.filter(|it| *it.document == *document) {
             applied.generation = wanted.generation;
-            self.note(held, wanted, None);
-            return;
+            return None;
         }
         let desired = Desired {
             document: document.clone(),
@@ -152,7 +148,7 @@ impl Converging {
             folder: PathBuf::from("/"),
             from: DesiredFrom::Object(wanted.name.clone()),
         };
-        let known = match self.backends.apply(desired).await {
+        match self.backends.apply(desired).await {
             Ok(()) => {
                 held.applied = Some(Applied {
                     driver: document.driver_name.clone(),
@@ -165,64 +161,54 @@ impl Converging {
                 Some(Known::trouble(Phase::Taken, chain(&error)))
             }
             Err(error) => Some(Known::trouble(Phase::Refused, chain(&error))),
-        };
-        self.note(held, wanted, known);
+        }
     }
 
+    /// Removes a backend, as far as it can be now; returns what is known of the removal.
     async fn leave(
         &self,
         held: &mut Held,
         wanted: &WantedBackend,
         leaving: Leaving,
         document: Option<&StorageBackend>,
-    ) {
-        if held
-            .known
-            .as_ref()
-            .is_some_and(|it| it.phase == Phase::Removed)
-        {
-            return;
+    ) -> Option<Known> {
+        if held.phase() == Some(Phase::Removed) {
+            return held.known.clone();
         }
         // After a restart: a volume of it may still be staged, and only a driver that serves can be asked to tear it down.
         if held.applied.is_none()
             && let Some(document) = document
         {
-            self.serve(held, wanted, document).await;
+            let known = self.serve(held, wanted, document).await;
             // Until it can be served, it is unknown whether it is unused.
-            if held
-                .known
-                .as_ref()
-                .is_some_and(|it| it.phase == Phase::Refused)
-            {
-                return;
+            if known.as_ref().is_some_and(|it| it.phase == Phase::Refused) {
+                return known;
             }
         }
         let Some(applied) = &held.applied else {
             // It never served here, or another object owns its driver.
-            return self.note(held, wanted, Some(Known::removed()));
+            return Some(Known::removed());
         };
         let removal = match leaving {
             Leaving::WhenUnused => Removal::WhenUnused,
             Leaving::AtOnce => Removal::Forced,
         };
-        let known = match self.backends.remove(&applied.driver, removal).await {
+        Some(match self.backends.remove(&applied.driver, removal).await {
             Ok(()) | Err(RemoveError::Unknown { .. }) => {
                 held.applied = None;
                 Known::removed()
             }
             Err(error) => {
                 let volumes = match &error {
-                    RemoveError::StillStaged { volumes, .. } => volumes.len(),
+                    RemoveError::StillStaged { volumes, .. } => volumes.len() as u64,
                     _ => 0,
                 };
                 Known {
-                    phase: Phase::Removing,
-                    reason: Some(chain(&error)),
-                    volumes: volumes as u64,
+                    volumes,
+                    ..Known::trouble(Phase::Removing, chain(&error))
                 }
             }
-        };
-        self.note(held, wanted, Some(known));
+        })
     }
 
     /// Records the state; logs it once.
@@ -231,11 +217,11 @@ impl Converging {
             return;
         }
         let name = &wanted.name;
-        if let Some(reason) = known.as_ref().and_then(|it| it.reason.as_deref()) {
+        let reason = known.as_ref().and_then(|it| it.reason.clone());
+        if let Some(reason) = &reason {
             tracing::warn!(object = name, reason, "StorageBackend ignored");
         }
         if let Some(applied) = &held.applied {
-            let reason = known.as_ref().and_then(|it| it.reason.clone());
             self.backends.set_trouble(&applied.driver, reason);
         }
         held.known = known;
@@ -266,9 +252,15 @@ impl Converging {
 }
 
 impl Held {
+    fn phase(&self) -> Option<Phase> {
+        Some(self.known.as_ref()?.phase)
+    }
+
     /// Whether it must be tried again without a further change.
     fn is_unfinished(&self) -> bool {
-        let phase = self.known.as_ref().map(|it| it.phase);
-        matches!(phase, Some(Phase::Removing | Phase::Refused | Phase::Taken))
+        matches!(
+            self.phase(),
+            Some(Phase::Removing | Phase::Refused | Phase::Taken)
+        )
     }
 }

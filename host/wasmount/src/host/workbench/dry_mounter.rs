@@ -4,10 +4,11 @@
 //! Requests that a host answers from the kernel alone are rejected here: they reach no plugin, and there is no mount to ask the kernel about.
 
 use super::needed_grants::needed;
+use crate::mutex::lock;
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use wasmount_core::document::Grants;
 use wasmount_core::mounter::{MountError, Mounter, MounterRequest, MounterResponse, Staged};
 use wasmount_core::names::DriverName;
@@ -82,7 +83,7 @@ impl DryMounter {
 
     /// The actions recorded since the last call.
     pub(super) fn take_recorded(&self) -> Vec<Recorded> {
-        std::mem::take(&mut *self.recorded.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.recorded))
     }
 
     /// Records a plan with the host's verdict, and returns the verdict.
@@ -108,8 +109,7 @@ impl DryMounter {
     }
 
     fn record(&self, action: &'static str, path: String, plan: Option<Judged>) {
-        let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
-        recorded.push(Recorded { action, path, plan });
+        lock(&self.recorded).push(Recorded { action, path, plan });
     }
 
     async fn call_pool(&self, driver: DriverName, call: PoolCall) -> Result<PoolReply, MountError> {

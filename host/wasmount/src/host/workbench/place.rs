@@ -3,6 +3,7 @@
 //! The kernel knows whether the owner lives: the owner holds a lock (flock(2)) on the directory, and the kernel releases it however a process ends.
 //! Process ids do not show that, since they are reused.
 
+use crate::fault::Fault;
 use crate::host::OWN_MODE;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::geteuid;
@@ -28,13 +29,14 @@ pub(crate) struct Place {
 
 impl Place {
     /// Removes the leftovers of killed commands, and makes a directory. An existing one belongs to another process: another name is tried.
-    pub(crate) fn make(purpose: &'static str) -> io::Result<Self> {
+    pub(crate) fn make(purpose: &'static str) -> Result<Self, Fault> {
         let parent = env::temp_dir();
         sweep(&parent);
         Self::make_in(&parent, purpose).map_err(|error| {
-            let parent = parent.display();
-            let way_out = "make that directory, or name another by TMPDIR";
-            io::Error::new(error.kind(), format!("in {parent}: {error}; {way_out}"))
+            Fault::Failed(format!(
+                "no temporary directory can be made: in {}: {error}; make that directory, or name another by TMPDIR",
+                parent.display()
+            ))
         })
     }
 
@@ -77,22 +79,19 @@ fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;
     };
-    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        if !is_named_as_ours(&path) {
-            continue;
-        }
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    for path in paths.filter(|path| is_named_as_ours(path)) {
+        let shown = path.display();
         match abandoned(&path) {
             Ok(None) => {}
-            Ok(Some(_lock)) => match fs::remove_dir_all(&path) {
-                Ok(()) => {
-                    tracing::info!(path = %path.display(), "removed files of a killed command")
-                }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Ok(Some(_lock)) => match found(fs::remove_dir_all(&path)) {
+                Ok(Some(())) => tracing::info!(path = %shown, "removed files of a killed command"),
+                Ok(None) => {}
                 Err(error) => {
-                    tracing::warn!(path = %path.display(), %error, "files of a killed command could not be removed");
+                    tracing::warn!(path = %shown, %error, "files of a killed command could not be removed");
                 }
             },
-            Err(error) => tracing::debug!(path = %path.display(), %error, "not inspected"),
+            Err(error) => tracing::debug!(path = %shown, %error, "not inspected"),
         }
     }
 }
@@ -116,21 +115,20 @@ fn abandoned(path: &Path) -> io::Result<Option<File>> {
 
 /// Locks a directory that was just created; none if another process has locked or removed it.
 fn inhabit(path: &Path) -> io::Result<Option<File>> {
-    let directory = match opened(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        directory => directory?,
-    };
-    let Some(directory) = locked(directory)? else {
+    let Some(directory) = found(opened(path))?.map(locked).transpose()?.flatten() else {
         return Ok(None);
     };
     let ours = directory.metadata()?;
-    match fs::symlink_metadata(path) {
-        Ok(there) => {
-            let is_ours = (there.dev(), there.ino()) == (ours.dev(), ours.ino());
-            Ok(is_ours.then_some(directory))
-        }
+    let there = found(fs::symlink_metadata(path))?;
+    let is_ours = there.is_some_and(|it| (it.dev(), it.ino()) == (ours.dev(), ours.ino()));
+    Ok(is_ours.then_some(directory))
+}
+
+/// The result; none: there is no such file.
+fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+        result => result.map(Some),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The output of `wasmount status`.
 
 use super::*;
-use wasmount_control::words::{Draining, Fault as FaultWords, Refused, Version};
+use wasmount_control::messages::{Draining, Fault as FaultWords, Refused, Version};
 
 fn driver() -> DriverStatus {
     DriverStatus {

@@ -1,11 +1,12 @@
 //! Conversions from the host's state to the types of the admin socket.
 
+use crate::fault::chain;
 use crate::host::HostOptions;
-use crate::host::backends::{self, Seen};
+use crate::host::backends::{Seen, location};
 use crate::readiness::Report;
 use k8s_openapi::jiff::Timestamp;
 use std::time::SystemTime;
-use wasmount_control::words::{
+use wasmount_control::messages::{
     Done, DriverStatus, Fault, HostStatus, PastRefusal, PastVersion, Phase, Refused, Version,
     Volume,
 };
@@ -46,16 +47,12 @@ pub(super) fn driver(
     volumes_in_use: Option<u64>,
 ) -> DriverStatus {
     let status = seen.reconciler.status();
-    let (backend, document) = {
-        let desired = seen.desired.borrow();
-        let document = backends::words(&desired.from);
-        (desired.document.name.clone(), document)
-    };
+    let desired = seen.desired.borrow().clone();
     let known = report.drivers.get(name);
     DriverStatus {
         driver: name.to_string(),
-        backend,
-        document,
+        backend: desired.document.name,
+        document: location(&desired.from),
         phase: phase(&status),
         paused: status.paused,
         reason: reason(&status, seen),
@@ -90,9 +87,9 @@ fn reason(status: &ReconcilerStatus, seen: &Seen) -> Option<String> {
     });
     let leaving = seen.driver.is_leaving();
     let leaving = leaving.then(|| "takes no new work: it is being taken away".to_owned());
-    let trouble = seen.trouble.clone();
+    let trouble = seen.trouble.as_ref();
     let trouble = trouble.map(|reason| format!("the document is not followed: {reason}"));
-    let all: Vec<String> = [leaving, drained, held, trouble]
+    let all: Vec<_> = [leaving, drained, held, trouble]
         .into_iter()
         .flatten()
         .collect();
@@ -129,44 +126,27 @@ pub(super) fn past(record: VersionRecord) -> PastVersion {
 
 /// A candidate that was rejected.
 pub(super) fn past_refusal(refusal: Past) -> PastRefusal {
-    let Past {
-        digest,
-        origin,
-        kind,
-        reason,
-        first,
-        last,
-        times,
-    } = refusal;
     PastRefusal {
-        digest,
-        origin,
-        kind,
-        reason,
-        first: time(first),
-        last: time(last),
-        times,
+        digest: refusal.digest,
+        origin: refusal.origin,
+        kind: refusal.kind,
+        reason: refusal.reason,
+        first: time(refusal.first),
+        last: time(refusal.last),
+        times: refusal.times,
     }
 }
 
 fn refused(version: RefusedVersion) -> Refused {
-    let RefusedVersion {
-        by_document: _,
-        digest,
-        kind,
-        reason,
-        at,
-    } = version;
     Refused {
-        digest,
-        kind: kind.as_str().to_owned(),
-        reason,
-        at: time(at),
+        digest: version.digest,
+        kind: version.kind.as_str().to_owned(),
+        reason: version.reason,
+        at: time(version.at),
     }
 }
 
-fn fault(last: LastFault) -> Fault {
-    let LastFault { at, fault } = last;
+fn fault(LastFault { at, fault }: LastFault) -> Fault {
     Fault {
         at: time(at),
         rpc: fault.rpc.name().to_owned(),
@@ -177,37 +157,22 @@ fn fault(last: LastFault) -> Fault {
 
 /// A volume that is in use.
 pub(super) fn volume(volume: VolumeInUse) -> Volume {
-    let VolumeInUse {
-        volume,
-        staging_path,
-        target_paths,
-    } = volume;
     Volume {
-        id: volume.to_string(),
-        staged: staging_path,
-        published: target_paths,
+        id: volume.volume.to_string(),
+        staged: volume.staging_path,
+        published: volume.target_paths,
     }
 }
 
 /// The result of a swap or a rollback.
 pub(super) fn done(outcome: Outcome) -> Done {
-    let Outcome {
-        before,
-        now,
-        changed,
-        warnings,
-        proving,
-        switching,
-        writing,
-    } = outcome;
-    let (number, plugin) = (now.number, &now.plugin);
+    let (number, plugin) = (outcome.now.number, &outcome.now.plugin);
+    let [proving, switching, writing] = [outcome.proving, outcome.switching, outcome.writing]
+        .map(|time| time.as_secs_f64() * MILLISECONDS);
     let times = format!(
-        "proved in {:.1} ms, switched in {:.1} ms, of which the disk took {:.1} ms",
-        proving.as_secs_f64() * MILLISECONDS,
-        switching.as_secs_f64() * MILLISECONDS,
-        writing.as_secs_f64() * MILLISECONDS
+        "proved in {proving:.1} ms, switched in {switching:.1} ms, of which the disk took {writing:.1} ms"
     );
-    let said = match (changed, before) {
+    let said = match (outcome.changed, outcome.before) {
         (false, _) => format!("version {number} ({plugin}) serves already"),
         (true, None) => format!("version {number} ({plugin}) serves; {times}"),
         (true, Some(before)) => {
@@ -216,9 +181,9 @@ pub(super) fn done(outcome: Outcome) -> Done {
     };
     Done {
         said,
-        changed,
-        warnings,
-        version: Some(version(now)),
+        changed: outcome.changed,
+        warnings: outcome.warnings,
+        version: Some(version(outcome.now)),
     }
 }
 
@@ -237,18 +202,14 @@ pub(super) fn said(said: String, changed: bool, seen: &Seen) -> Done {
 
 /// Why a version does not serve.
 pub(super) fn refusal(refusal: wasmount_versions::Refusal) -> Refusal {
-    let kind = match refusal.kind() {
+    let reason = refusal.kind();
+    let kind = match reason {
         Why::History => RefusalKind::NotFound,
         Why::Overtaken => RefusalKind::Busy,
         Why::Disk => RefusalKind::Failed,
         _ => RefusalKind::Refused,
     };
-    let message = format!(
-        "{} ({})",
-        crate::fault::chain(&refusal),
-        refusal.kind().as_str()
-    );
-    Refusal::new(kind, message)
+    Refusal::new(kind, format!("{} ({})", chain(&refusal), reason.as_str()))
 }
 
 /// Rounded to the second: no reader needs more precision.

@@ -1,30 +1,10 @@
 //! Values of the command line that become part of cluster objects. An invalid value is rejected here, where the user reads the reason, and not when
 //! the object is applied.
 
-use clap::ValueEnum;
 use wasmount_core::document::{REFERENCE_SCHEME, Reference};
 
 /// Longest name of a namespace, in bytes (RFC 1123, a label).
 const LABEL_BYTES: usize = 63;
-
-/// File systems that the host makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum FsType {
-    Ext4,
-    Xfs,
-    Btrfs,
-}
-
-impl FsType {
-    /// The name in a StorageClass.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Ext4 => "ext4",
-            Self::Xfs => "xfs",
-            Self::Btrfs => "btrfs",
-        }
-    }
-}
 
 /// Parses a DNS label (RFC 1123), the form of a namespace's name in Kubernetes.
 pub(super) fn namespace(word: &str) -> Result<String, String> {
