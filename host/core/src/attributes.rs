@@ -1,6 +1,6 @@
 //! A string map of CSI: parameters and contexts.
 
-use crate::names::InvalidWord;
+use crate::names::{InvalidWord, check_length};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -37,14 +37,7 @@ impl Attributes {
 
     /// Rejects a map above `limit` bytes; the limit of the specification is [`MAP_BYTES`].
     pub fn within(self, what: &'static str, limit: usize) -> Result<Self, InvalidWord> {
-        let length = self.bytes();
-        if length > limit {
-            return Err(InvalidWord::TooLong {
-                what,
-                length,
-                limit,
-            });
-        }
+        check_length(what, self.bytes(), limit)?;
         Ok(self)
     }
 
@@ -115,10 +108,7 @@ mod tests {
     fn a_key_that_stands_twice_is_refused() {
         assert_eq!(
             Attributes::from_pairs("context", [pair("a", "1"), pair("a", "1")]),
-            Err(InvalidWord::Rule {
-                what: "context",
-                rule: "has a key twice"
-            })
+            Err(InvalidWord::rule("context", "has a key twice"))
         );
     }
 
@@ -129,12 +119,8 @@ mod tests {
         };
         assert!(map(4096).is_ok());
         assert_eq!(
-            map(4097),
-            Err(InvalidWord::TooLong {
-                what: "context",
-                length: 4097,
-                limit: 4096
-            })
+            map(4097).unwrap_err().to_string(),
+            "context is 4097 bytes long, at most 4096 are allowed"
         );
     }
 }

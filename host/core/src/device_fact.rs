@@ -37,30 +37,17 @@ pub enum DeviceFact {
     Serial,
 }
 
-/// Why a value is not valid for a fact.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum FactFault {
-    /// No device would match.
-    #[error("is empty")]
-    Empty,
-    /// Longer than any device's value.
-    #[error("is longer than 256 bytes")]
-    TooLong,
-    /// It would name another directory.
-    #[error("must not be `.`, nor contain `/` or `..`")]
-    Path,
-    /// No device has such a value.
-    #[error("must not contain control characters, nor begin or end with a space")]
-    Characters,
-    /// Not a number as the kernel formats it.
-    #[error("must be the number of a partition, such as `1`")]
-    Partition,
-    /// A writer of the device chooses this value.
-    #[error(
-        "comes from what is stored on the device, which is no identity; name a link that tells the device itself, such as `wwn-..` or `dm-uuid-mpath-..`"
-    )]
-    FromContents,
-}
+/// Why a value is not valid for a fact: the end of a sentence.
+type Valid = Result<(), &'static str>;
+
+/// It would name another directory.
+const PATH: &str = "must not be `.`, nor contain `/` or `..`";
+/// No device has such a value.
+const CHARACTERS: &str = "must not contain control characters, nor begin or end with a space";
+/// Not a number as the kernel formats it.
+const NUMBER: &str = "must be the number of a partition, such as `1`";
+/// A writer of the device chooses this value.
+const CONTENTS: &str = "comes from what is stored on the device, which is no identity; name a link that tells the device itself, such as `wwn-..` or `dm-uuid-mpath-..`";
 
 impl DeviceFact {
     /// All facts, in the order of messages.
@@ -103,42 +90,31 @@ impl DeviceFact {
     }
 
     /// Checks a whole value.
-    pub fn check_value(self, value: &str) -> Result<(), FactFault> {
+    pub fn check_value(self, value: &str) -> Valid {
         if value.is_empty() {
-            return Err(FactFault::Empty);
+            return Err("is empty");
         }
         self.check_start(value)?;
-        if value == "." {
-            return Err(FactFault::Path);
-        }
-        if value.ends_with(' ') {
-            return Err(FactFault::Characters);
-        }
         let is_number = |number: u32| number != 0 && number.to_string() == value;
-        if self == DeviceFact::Partition && !value.parse().is_ok_and(is_number) {
-            return Err(FactFault::Partition);
+        match self {
+            _ if value == "." => Err(PATH),
+            _ if value.ends_with(' ') => Err(CHARACTERS),
+            DeviceFact::Partition if !value.parse().is_ok_and(is_number) => Err(NUMBER),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Checks the prefix of a value; empty matches all values.
-    pub fn check_start(self, start: &str) -> Result<(), FactFault> {
-        if start.len() > VALUE_BYTES {
-            return Err(FactFault::TooLong);
+    pub fn check_start(self, start: &str) -> Valid {
+        let is_digit = |byte: u8| byte.is_ascii_digit();
+        match self {
+            _ if start.len() > VALUE_BYTES => Err("is longer than 256 bytes"),
+            _ if start.contains('/') || start.contains("..") => Err(PATH),
+            _ if start.contains(char::is_control) || start.starts_with(' ') => Err(CHARACTERS),
+            DeviceFact::Partition if !start.bytes().all(is_digit) => Err(NUMBER),
+            DeviceFact::ById if is_from_contents(start) => Err(CONTENTS),
+            _ => Ok(()),
         }
-        if start.contains('/') || start.contains("..") {
-            return Err(FactFault::Path);
-        }
-        if start.contains(char::is_control) || start.starts_with(' ') {
-            return Err(FactFault::Characters);
-        }
-        if self == DeviceFact::Partition && !start.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(FactFault::Partition);
-        }
-        if self == DeviceFact::ById && is_from_contents(start) {
-            return Err(FactFault::FromContents);
-        }
-        Ok(())
     }
 }
 
@@ -197,26 +173,26 @@ mod tests {
     #[test]
     fn values_that_no_device_has_are_refused() {
         for (fact, value, fault) in [
-            (DeviceFact::Serial, "", FactFault::Empty),
-            (DeviceFact::ById, ".", FactFault::Path),
-            (DeviceFact::ById, "..", FactFault::Path),
-            (DeviceFact::ById, "../by-label/a", FactFault::Path),
-            (DeviceFact::ByPath, "a/b", FactFault::Path),
-            (DeviceFact::Serial, "a\0", FactFault::Characters),
-            (DeviceFact::Serial, "a\n", FactFault::Characters),
-            (DeviceFact::Serial, " a", FactFault::Characters),
-            (DeviceFact::Serial, "a ", FactFault::Characters),
-            (DeviceFact::Partition, "0", FactFault::Partition),
-            (DeviceFact::Partition, "01", FactFault::Partition),
-            (DeviceFact::Partition, "+1", FactFault::Partition),
-            (DeviceFact::Partition, "4294967296", FactFault::Partition),
+            (DeviceFact::Serial, "", "is empty"),
+            (DeviceFact::ById, ".", PATH),
+            (DeviceFact::ById, "..", PATH),
+            (DeviceFact::ById, "../by-label/a", PATH),
+            (DeviceFact::ByPath, "a/b", PATH),
+            (DeviceFact::Serial, "a\0", CHARACTERS),
+            (DeviceFact::Serial, "a\n", CHARACTERS),
+            (DeviceFact::Serial, " a", CHARACTERS),
+            (DeviceFact::Serial, "a ", CHARACTERS),
+            (DeviceFact::Partition, "0", NUMBER),
+            (DeviceFact::Partition, "01", NUMBER),
+            (DeviceFact::Partition, "+1", NUMBER),
+            (DeviceFact::Partition, "4294967296", NUMBER),
         ] {
             assert_eq!(fact.check_value(value), Err(fault), "{value:?}");
         }
         let long = "x".repeat(257);
         assert_eq!(
             DeviceFact::Serial.check_value(&long),
-            Err(FactFault::TooLong)
+            Err("is longer than 256 bytes")
         );
     }
 
@@ -232,11 +208,7 @@ mod tests {
             "dm-uuid-part1-LVM-abc",
             "dm-uuid-part-evilmpath-",
         ] {
-            assert_eq!(
-                DeviceFact::ById.check_value(name),
-                Err(FactFault::FromContents),
-                "{name}"
-            );
+            assert_eq!(DeviceFact::ById.check_value(name), Err(CONTENTS), "{name}");
         }
     }
 }

@@ -22,9 +22,8 @@ mod swap;
 mod work;
 
 pub use crate::capabilities::{Hidden, Profile, Role};
-pub use calls::RunningCall;
+pub use calls::{RunningCall, RunningCalls};
 pub use faults::LastFault;
-pub use plugin::Retired;
 pub use quiesce::{Held, Leaving};
 pub use requests::{
     HealthPosition, ListSnapshotsRequest, ListVolumeHealthRequest, NodeExpandRequest,
@@ -46,7 +45,7 @@ use crate::services::ServiceSet;
 use crate::state::StateStore;
 use arc_swap::ArcSwapOption;
 use faults::Faults;
-use health::Said;
+use health::HealthAnswers;
 use hooks::Hooks;
 use plugin::Plugin;
 use quiesce::Holds;
@@ -80,8 +79,8 @@ pub struct Driver {
     mounter: Arc<dyn Mounter>,
     state: Arc<dyn StateStore>,
     plugin: ArcSwapOption<Plugin>,
-    /// Versions that still have calls. The mutex also serialises swaps.
-    retired: Mutex<Vec<Retired>>,
+    /// The calls of replaced versions that still have some. The mutex also serialises swaps.
+    retired: Mutex<Vec<RunningCalls>>,
     /// How often a version brought new capabilities.
     grown: watch::Sender<u64>,
     holds: Holds,
@@ -96,13 +95,11 @@ pub struct Driver {
     /// Tasks of mutating calls.
     tasks: TaskTracker,
     closing: AtomicBool,
-    /// Another host serves this driver.
-    standing_by: AtomicBool,
     /// The condition under which this host serves, if its turn is limited.
     term: ArcSwapOption<Term>,
     cancelled: CancellationToken,
     hooks: Hooks,
-    health: Said,
+    health: HealthAnswers,
     /// The last answer of NodeGetInfo.
     node_info: watch::Sender<Option<NodeInfo>>,
     faults: Faults,
@@ -134,11 +131,10 @@ impl Driver {
             claims: ClaimLock::default(),
             tasks: TaskTracker::new(),
             closing: AtomicBool::new(false),
-            standing_by: AtomicBool::new(false),
             term: ArcSwapOption::empty(),
             cancelled: CancellationToken::new(),
             hooks: Hooks::default(),
-            health: Said::default(),
+            health: HealthAnswers::default(),
             node_info: watch::Sender::default(),
             faults: Faults::default(),
             offered: watch::Sender::new(None),

@@ -2,16 +2,12 @@
 
 use crate::backend::{BackendError, PluginLabel};
 use crate::mounter::MountError;
-use crate::names::InvalidWord;
 use crate::rpc::Rpc;
 use crate::state::StateError;
 
 /// A failed call.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A field of the request is not valid.
-    #[error(transparent)]
-    Invalid(#[from] InvalidWord),
     /// The backend failed.
     #[error(transparent)]
     Backend(#[from] BackendError),
@@ -47,7 +43,7 @@ pub enum Error {
     #[error("{what} is not offered by this driver")]
     NotOffered {
         /// The feature.
-        what: String,
+        what: &'static str,
     },
     /// No version of the plugin is ready.
     #[error("the plugin of {driver} is not ready: {reason}")]

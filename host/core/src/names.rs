@@ -5,6 +5,7 @@
 //! checked strictly where they are returned.
 
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
@@ -23,65 +24,53 @@ pub const DRIVER_NAME_BYTES: usize = 63;
 
 /// Why a string was rejected. The message never repeats the string: it may be 4 MiB long, or secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidWord {
-    /// A required field is empty.
-    #[error("{what} is empty")]
-    Empty {
-        /// The name of the field, as CSI spells it.
-        what: &'static str,
-    },
-    /// Longer than its limit.
-    #[error("{what} is {length} bytes long, at most {limit} are allowed")]
-    TooLong {
-        /// The name of the field.
-        what: &'static str,
-        /// Its length in bytes.
-        length: usize,
-        /// The limit in bytes.
-        limit: usize,
-    },
-    /// Contains a byte that no identifier may have.
-    #[error("{what} contains {character}")]
-    Character {
-        /// The name of the field.
-        what: &'static str,
-        /// The character, as text.
-        character: &'static str,
-    },
-    /// Any other rule.
-    #[error("{what} {rule}")]
-    Rule {
-        /// The name of the field.
-        what: &'static str,
-        /// The rule that it breaks, as the end of a sentence.
-        rule: &'static str,
-    },
+#[error("{what} {problem}")]
+pub struct InvalidWord {
+    /// The name of the field, as CSI spells it.
+    what: &'static str,
+    /// The problem, as the end of a sentence.
+    pub problem: Cow<'static, str>,
 }
 
 impl InvalidWord {
     /// The string violates a rule, which is the end of a sentence.
-    pub fn rule(what: &'static str, rule: &'static str) -> Self {
-        Self::Rule { what, rule }
+    pub fn rule(what: &'static str, problem: impl Into<Cow<'static, str>>) -> Self {
+        let problem = problem.into();
+        Self { what, problem }
+    }
+
+    /// A required field is empty.
+    pub fn empty(what: &'static str) -> Self {
+        Self::rule(what, "is empty")
     }
 }
 
 /// Checks the rules of every identifier: not empty, at most `limit` bytes, no NUL.
 pub fn check_identifier(what: &'static str, word: &str, limit: usize) -> Result<(), InvalidWord> {
     if word.is_empty() {
-        return Err(InvalidWord::Empty { what });
+        return Err(InvalidWord::empty(what));
     }
-    if word.len() > limit {
-        return Err(InvalidWord::TooLong {
-            what,
-            length: word.len(),
-            limit,
-        });
+    check_length(what, word.len(), limit)?;
+    check_no_nul(what, word)
+}
+
+/// Checks that a field has at most `limit` bytes.
+pub(crate) fn check_length(
+    what: &'static str,
+    length: usize,
+    limit: usize,
+) -> Result<(), InvalidWord> {
+    if length > limit {
+        let problem = format!("is {length} bytes long, at most {limit} are allowed");
+        return Err(InvalidWord::rule(what, problem));
     }
+    Ok(())
+}
+
+/// Checks that a string is one for the kernel too.
+pub(crate) fn check_no_nul(what: &'static str, word: &str) -> Result<(), InvalidWord> {
     if word.contains('\0') {
-        return Err(InvalidWord::Character {
-            what,
-            character: "a NUL byte",
-        });
+        return Err(InvalidWord::rule(what, "contains a NUL byte"));
     }
     Ok(())
 }
@@ -90,10 +79,7 @@ pub fn check_identifier(what: &'static str, word: &str, limit: usize) -> Result<
 fn without_banned_characters(what: &'static str, name: &str) -> Result<(), InvalidWord> {
     let is_banned = |c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r');
     if name.contains(is_banned) {
-        return Err(InvalidWord::Character {
-            what,
-            character: "a control character",
-        });
+        return Err(InvalidWord::rule(what, "contains a control character"));
     }
     Ok(())
 }
@@ -220,10 +206,10 @@ impl DriverName {
         check_identifier(what, &name, DRIVER_NAME_BYTES)?;
         let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
         if !name.chars().all(allowed) {
-            return Err(InvalidWord::Character {
+            return Err(InvalidWord::rule(
                 what,
-                character: "something else than letters, digits, `-` and `.`",
-            });
+                "contains something else than letters, digits, `-` and `.`",
+            ));
         }
         let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
         if !end(name.chars().next()) || !end(name.chars().last()) {

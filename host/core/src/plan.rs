@@ -3,7 +3,7 @@
 //! It contains no secret value: secret options name a secret, and the contents of `files` appear neither in `Debug` nor in the journal.
 
 use crate::attributes::MAP_BYTES;
-use crate::names::InvalidWord;
+use crate::names::{InvalidWord, check_length, check_no_nul};
 use crate::secrets::{SecretOptions, Secrets};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -101,9 +101,16 @@ impl TryFrom<UncheckedPlan> for Plan {
         let mut words = source.words();
         words.extend(default_fs_type.as_deref());
         words.extend(mount_options.iter().chain(notes_words).map(String::as_str));
-        check(&words, source.file_bytes())?;
+        let bytes = words.iter().map(|word| word.len());
+        check_length("plan", bytes.sum(), PLAN_BYTES)?;
+        check_length("files of a plan", source.file_bytes(), FILE_BYTES)?;
         let notes_bytes = notes.iter().map(|(key, value)| key.len() + value.len());
-        within("notes of a plan", notes_bytes.sum(), MAP_BYTES)?;
+        check_length("notes of a plan", notes_bytes.sum(), MAP_BYTES)?;
+        if words.len() > PLAN_WORDS {
+            return Err(InvalidWord::rule("plan", "has more than 256 words"));
+        }
+        let mut words = words.into_iter();
+        words.try_for_each(|word| check_no_nul("plan", word))?;
         Ok(Self {
             source,
             default_fs_type,
@@ -172,36 +179,6 @@ impl Source {
             _ => 0,
         }
     }
-}
-
-fn check(words: &[&str], file_bytes: usize) -> Result<(), InvalidWord> {
-    let bytes = words.iter().map(|word| word.len()).sum();
-    within("plan", bytes, PLAN_BYTES)?;
-    within("files of a plan", file_bytes, FILE_BYTES)?;
-    if words.len() > PLAN_WORDS {
-        return Err(InvalidWord::Rule {
-            what: "plan",
-            rule: "has more than 256 words",
-        });
-    }
-    if words.iter().any(|word| word.contains('\0')) {
-        return Err(InvalidWord::Character {
-            what: "plan",
-            character: "a NUL byte",
-        });
-    }
-    Ok(())
-}
-
-fn within(what: &'static str, length: usize, limit: usize) -> Result<(), InvalidWord> {
-    if length > limit {
-        return Err(InvalidWord::TooLong {
-            what,
-            length,
-            limit,
-        });
-    }
-    Ok(())
 }
 
 /// A small file of a `files` source.

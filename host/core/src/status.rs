@@ -2,37 +2,37 @@
 
 use serde::{Deserialize, Serialize};
 
+named! {
 /// The phase of a driver on a host.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-pub enum Phase {
+#[derive(Default, Serialize, Deserialize)]
+pub enum Phase, name {
     /// A version is being fetched, compiled or admitted; an earlier one may serve meanwhile.
     #[default]
-    Loading,
+    Loading = "Loading",
     /// The desired revision serves.
-    Serving,
+    Serving = "Serving",
     /// An earlier version than the desired revision serves, after a rollback.
-    RolledBack,
+    RolledBack = "RolledBack",
     /// The desired revision was rejected; an earlier version may serve.
-    Refused,
+    Refused = "Refused",
     /// An administrator has stopped changes on this host.
-    Paused,
+    Paused = "Paused",
     /// An administrator has stopped new work for it on this host.
-    Draining,
+    Draining = "Draining",
     /// A dependency is missing, such as a secret.
-    Waiting,
+    Waiting = "Waiting",
     /// The object is not a valid backend.
-    Invalid,
+    Invalid = "Invalid",
     /// Another document has the driver: a file of this host, or an older object.
-    Taken,
+    Taken = "Taken",
     /// It is to be removed, and volumes are still staged.
-    Removing,
+    Removing = "Removing",
     /// It is removed from this host.
-    Removed,
+    Removed = "Removed",
     /// Unknown to this build, since another build wrote it.
     #[serde(other)]
-    Unknown,
+    Unknown = "Unknown",
+}
 }
 
 /// A version that was replaced and still has calls.
@@ -46,24 +46,6 @@ pub struct Draining {
 }
 
 impl Phase {
-    /// Its name in Kubernetes.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Loading => "Loading",
-            Self::Serving => "Serving",
-            Self::RolledBack => "RolledBack",
-            Self::Refused => "Refused",
-            Self::Paused => "Paused",
-            Self::Draining => "Draining",
-            Self::Waiting => "Waiting",
-            Self::Invalid => "Invalid",
-            Self::Taken => "Taken",
-            Self::Removing => "Removing",
-            Self::Removed => "Removed",
-            Self::Unknown => "Unknown",
-        }
-    }
-
     /// Whether an administrator should look at it.
     pub fn is_trouble(self) -> bool {
         match self {

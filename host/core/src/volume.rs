@@ -3,7 +3,7 @@
 //! The types are plain data: their content was checked when they were constructed, in `csi` for requests and in `engine` for a plugin's answers.
 
 use crate::attributes::Attributes;
-use crate::names::{InvalidWord, NodeId, SnapshotId, VolumeId};
+use crate::names::{InvalidWord, NodeId, SnapshotId, VolumeId, check_length, check_no_nul};
 use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -83,30 +83,28 @@ pub struct MountAccess {
     pub volume_mount_group: Option<String>,
 }
 
-/// The same type, received from another process.
+/// The same type before its check: as received.
 #[derive(Deserialize)]
-struct UncheckedMountAccess {
-    fs_type: Option<String>,
-    mount_flags: Vec<String>,
-    volume_mount_group: Option<String>,
+#[allow(missing_docs, reason = "the fields are those of `MountAccess`")]
+pub struct UncheckedMountAccess {
+    pub fs_type: Option<String>,
+    pub mount_flags: Vec<String>,
+    pub volume_mount_group: Option<String>,
 }
 
-impl MountAccess {
+impl TryFrom<UncheckedMountAccess> for MountAccess {
+    type Error = InvalidWord;
+
     /// Rejects values that no mount could use. The mounter decides which values are allowed.
-    pub fn parse(
-        fs_type: Option<String>,
-        mount_flags: Vec<String>,
-        volume_mount_group: Option<String>,
-    ) -> Result<Self, InvalidWord> {
+    fn try_from(access: UncheckedMountAccess) -> Result<Self, InvalidWord> {
+        let UncheckedMountAccess {
+            fs_type,
+            mount_flags,
+            volume_mount_group,
+        } = access;
         let what = "mount_flags";
         let length = mount_flags.iter().map(String::len).sum();
-        if length > MOUNT_FLAGS_BYTES {
-            return Err(InvalidWord::TooLong {
-                what,
-                length,
-                limit: MOUNT_FLAGS_BYTES,
-            });
-        }
+        check_length(what, length, MOUNT_FLAGS_BYTES)?;
         let flags = mount_flags.iter().map(|flag| (what, flag));
         let named = [
             ("fs_type", &fs_type),
@@ -116,39 +114,16 @@ impl MountAccess {
             .into_iter()
             .filter_map(|(what, word)| Some((what, word.as_ref()?)));
         for (what, word) in named.clone() {
-            if word.len() > STRING_BYTES {
-                return Err(InvalidWord::TooLong {
-                    what,
-                    length: word.len(),
-                    limit: STRING_BYTES,
-                });
-            }
+            check_length(what, word.len(), STRING_BYTES)?;
         }
         for (what, word) in flags.chain(named) {
-            if word.contains('\0') {
-                return Err(InvalidWord::Character {
-                    what,
-                    character: "a NUL byte",
-                });
-            }
+            check_no_nul(what, word)?;
         }
         Ok(Self {
             fs_type,
             mount_flags,
             volume_mount_group,
         })
-    }
-}
-
-impl TryFrom<UncheckedMountAccess> for MountAccess {
-    type Error = InvalidWord;
-    fn try_from(words: UncheckedMountAccess) -> Result<Self, InvalidWord> {
-        let UncheckedMountAccess {
-            fs_type,
-            mount_flags,
-            volume_mount_group,
-        } = words;
-        Self::parse(fs_type, mount_flags, volume_mount_group)
     }
 }
 

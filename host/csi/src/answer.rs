@@ -71,8 +71,14 @@ fn condition(condition: VolumeCondition) -> wire::VolumeCondition {
     wire::VolumeCondition { abnormal, message }
 }
 
-fn node_ids(nodes: Vec<NodeId>) -> Vec<String> {
-    nodes.into_iter().map(NodeId::into_string).collect()
+/// The fields that the statuses of a listed and of a single volume share.
+fn status(status: VolumeStatus) -> (Vec<String>, Option<wire::VolumeCondition>) {
+    let VolumeStatus {
+        published_nodes,
+        condition: health,
+    } = status;
+    let nodes = published_nodes.into_iter().map(NodeId::into_string);
+    (nodes.collect(), health.map(condition))
 }
 
 fn capability(capability: VolumeCapability) -> wire::VolumeCapability {
@@ -178,20 +184,13 @@ pub(crate) fn volumes(page: Page<VolumeEntry>, tokens: &PageTokens) -> wire::Lis
         entries,
         next_token,
     } = page;
-    let entry = |entry: VolumeEntry| {
-        let VolumeEntry {
-            volume: listed,
-            status,
-        } = entry;
-        let VolumeStatus {
-            published_nodes,
-            condition: health,
-        } = status;
+    let entry = |VolumeEntry { volume, status }| {
+        let (published_node_ids, volume_condition) = self::status(status);
         Entry {
-            volume: Some(volume(listed)),
+            volume: Some(self::volume(volume)),
             status: Some(WireStatus {
-                published_node_ids: node_ids(published_nodes),
-                volume_condition: health.map(condition),
+                published_node_ids,
+                volume_condition,
             }),
         }
     };
@@ -208,19 +207,13 @@ fn sealed(token: Option<String>, tokens: &PageTokens) -> String {
 
 pub(crate) fn looked_up(entry: VolumeEntry) -> wire::ControllerGetVolumeResponse {
     use wire::controller_get_volume_response::VolumeStatus as WireStatus;
-    let VolumeEntry {
-        volume: found,
-        status,
-    } = entry;
-    let VolumeStatus {
-        published_nodes,
-        condition: health,
-    } = status;
+    let VolumeEntry { volume, status } = entry;
+    let (published_node_ids, volume_condition) = self::status(status);
     wire::ControllerGetVolumeResponse {
-        volume: Some(volume(found)),
+        volume: Some(self::volume(volume)),
         status: Some(WireStatus {
-            published_node_ids: node_ids(published_nodes),
-            volume_condition: health.map(condition),
+            published_node_ids,
+            volume_condition,
         }),
     }
 }

@@ -77,9 +77,15 @@ impl NamedCall {
     /// Makes the call, as a client without a deadline would.
     pub async fn make(self, driver: Arc<Driver>) -> NamedAnswer {
         let mut responses = Vec::new();
-        match self.answers(driver, &mut responses).await {
-            Ok(()) => NamedAnswer::new(Code::Ok, String::new(), responses),
-            Err(status) => NamedAnswer::new(status.code(), status.message().to_owned(), responses),
+        let (code, message) = match self.answers(driver, &mut responses).await {
+            Ok(()) => (Code::Ok, String::new()),
+            Err(status) => (status.code(), status.message().to_owned()),
+        };
+        NamedAnswer {
+            code: code as i32,
+            code_name: code_name(code),
+            message,
+            responses,
         }
     }
 
@@ -96,17 +102,6 @@ impl NamedCall {
             responses.push(to_json(&answer)?);
         }
         Ok(())
-    }
-}
-
-impl NamedAnswer {
-    fn new(code: Code, message: String, responses: Vec<Value>) -> Self {
-        Self {
-            code: code as i32,
-            code_name: code_name(code),
-            message,
-            responses,
-        }
     }
 }
 

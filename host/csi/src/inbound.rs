@@ -9,7 +9,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::Status;
@@ -39,11 +39,8 @@ pub(crate) struct Budget {
     connection: Arc<Semaphore>,
 }
 
-/// The share of one request; released when dropped.
-struct Share {
-    budget: Budget,
-    bytes: u32,
-}
+/// The memory of one request; released when dropped.
+type Share = Vec<OwnedSemaphorePermit>;
 
 impl Default for Budget {
     /// The budget of a socket without connections.
@@ -63,51 +60,37 @@ impl Budget {
             ..Self::default()
         }
     }
-}
 
-impl Share {
     /// Takes from the connection's budget first: a connection above its limit takes nothing from the others.
-    fn grow(&mut self, bytes: usize) -> Result<(), Status> {
+    fn take(&self, bytes: usize) -> Result<[OwnedSemaphorePermit; 2], Status> {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let full = |whose| {
-            Status::unavailable(format!(
-                "the requests of this {whose} hold all the memory that they may; retry"
-            ))
+        let take = |budget: &Arc<Semaphore>, whose| {
+            let taken = Arc::clone(budget).try_acquire_many_owned(bytes);
+            taken.map_err(|_| {
+                Status::unavailable(format!(
+                    "the requests of this {whose} hold all the memory that they may; retry"
+                ))
+            })
         };
-        let Budget { socket, connection } = &self.budget;
-        let of_connection = connection
-            .try_acquire_many(bytes)
-            .map_err(|_| full("connection"))?;
-        let of_socket = socket.try_acquire_many(bytes).map_err(|_| full("socket"))?;
-        of_connection.forget();
-        of_socket.forget();
-        self.bytes += bytes;
-        Ok(())
-    }
-
-    /// The whole body; of one that is too large, only enough bytes to detect that.
-    async fn whole(&mut self, mut body: Body) -> Result<Bytes, Status> {
-        let mut whole = Vec::new();
-        while let Some(frame) = body.frame().await {
-            let Ok(data) = frame?.into_data() else {
-                continue;
-            };
-            self.grow(data.len())?;
-            whole.extend_from_slice(&data);
-            if whole.len() > MESSAGE_BYTES + PREFIX_BYTES {
-                break;
-            }
-        }
-        Ok(whole.into())
+        let of_connection = take(&self.connection, "connection")?;
+        Ok([of_connection, take(&self.socket, "socket")?])
     }
 }
 
-impl Drop for Share {
-    fn drop(&mut self) {
-        let bytes = self.bytes as usize;
-        self.budget.connection.add_permits(bytes);
-        self.budget.socket.add_permits(bytes);
+/// The whole body; of one that is too large, only enough bytes to detect that.
+async fn whole(budget: &Budget, share: &mut Share, mut body: Body) -> Result<Bytes, Status> {
+    let mut whole = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else {
+            continue;
+        };
+        share.extend(budget.take(data.len())?);
+        whole.extend_from_slice(&data);
+        if whole.len() > MESSAGE_BYTES + PREFIX_BYTES {
+            break;
+        }
     }
+    Ok(whole.into())
 }
 
 /// Serves a request once it is complete. It is in flight until the last byte of its answer is sent.
@@ -121,13 +104,11 @@ where
 {
     request.extensions_mut().insert(Arrival(Instant::now()));
     let (parts, body) = request.into_parts();
-    let mut share = Share {
-        budget: parts.extensions.get().cloned().unwrap_or_default(),
-        bytes: 0,
-    };
+    let budget: Budget = parts.extensions.get().cloned().unwrap_or_default();
+    let mut share = Share::new();
     let arrived = async {
-        share.grow(REQUEST_BYTES + bytes_of(&parts.headers))?;
-        share.whole(body).await
+        share.extend(budget.take(REQUEST_BYTES + bytes_of(&parts.headers))?);
+        whole(&budget, &mut share, body).await
     };
     let arrived = timeout(ARRIVING, arrived).await.unwrap_or_else(|_| {
         let seconds = ARRIVING.as_secs();

@@ -20,36 +20,26 @@ pub(crate) use snapshots::*;
 
 use crate::error::Error;
 use crate::wire::csi::v1 as wire;
+use std::sync::Arc;
 use wasmount_core::attributes::{Attributes, is_added_by_kubernetes};
 use wasmount_core::blame::RequestWords;
-use wasmount_core::call::Origin;
+use wasmount_core::call::{Incoming, Origin};
 use wasmount_core::names::{RequestedName, VolumeId};
-use wasmount_core::secrets::Secrets;
+use wasmount_core::volume::VolumeCapability;
 
 /// A valid request.
 #[derive(Debug)]
 pub(crate) struct Parsed<T> {
-    /// The subject, for the span.
-    pub(crate) subject: Subject,
-    /// The objects for which the orchestrator makes the call, if it names them.
-    pub(crate) origin: Origin,
-    /// The strings of the request's author.
-    pub(crate) words: RequestWords,
-    /// Moved out of the request, so that no other value holds them.
-    pub(crate) secrets: Secrets,
+    /// What the driver gets to know beside its arguments; the request id is added later.
+    pub(crate) incoming: Incoming,
+    /// The kind of the subject: a field of the span.
+    pub(crate) kind: &'static str,
     /// The driver's arguments.
     pub(crate) arguments: T,
 }
 
-/// The subject of a call, in the client's spelling: an id, or the name of the object to create.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Subject {
-    /// All volumes, or the driver itself.
-    Driver,
-    Volume(String),
-    Snapshot(String),
-    Group(String),
-}
+/// The subject of a call: its kind, and in the client's spelling its id, or the name of the object to create. None: all volumes, or the driver itself.
+type Subject = Option<(&'static str, String)>;
 
 /// The result of every parser.
 pub(crate) type Result<T> = std::result::Result<Parsed<T>, Error>;
@@ -60,42 +50,50 @@ impl<T> Parsed<T> {
         secrets: impl IntoIterator<Item = (String, String)>,
         arguments: T,
     ) -> Self {
-        let words = subject
-            .word()
-            .map(|word| RequestWords::default().with(word));
-        Self {
+        let (kind, subject) = subject.unzip();
+        let incoming = Incoming {
+            secrets: Arc::new(secrets.into_iter().collect()),
             subject,
-            origin: Origin::default(),
-            words: words.unwrap_or_default(),
-            secrets: secrets.into_iter().collect(),
+            ..Incoming::default()
+        };
+        Self {
+            incoming,
+            kind: kind.unwrap_or_default(),
             arguments,
         }
+        .saying(RequestWords::default())
     }
 
-    /// Sets the origin.
-    fn made_for(self, origin: Origin) -> Self {
-        Self { origin, ..self }
+    /// Sets the objects for which the orchestrator makes the call.
+    fn made_for(mut self, origin: Origin) -> Self {
+        self.incoming.origin = origin;
+        self
     }
 
-    /// Adds the author's strings beside the subject.
-    fn saying(self, add: impl FnOnce(RequestWords, &T) -> RequestWords) -> Self {
-        let words = add(self.words, &self.arguments);
-        Self { words, ..self }
+    /// Sets the strings of the request's author, and adds the subject.
+    fn saying(mut self, words: RequestWords) -> Self {
+        let subject = self.incoming.subject.iter().map(String::as_str);
+        self.incoming.words = subject.fold(words, RequestWords::with);
+        self
     }
 }
 
-impl Subject {
-    /// The client's string.
-    pub(crate) fn word(&self) -> Option<&str> {
-        match self {
-            Self::Driver => None,
-            Self::Volume(word) | Self::Snapshot(word) | Self::Group(word) => Some(word),
-        }
-    }
+/// The strings of a request's author in these maps and capabilities.
+fn author_words<'c>(
+    maps: &[&Attributes],
+    capabilities: impl IntoIterator<Item = &'c VolumeCapability>,
+) -> RequestWords {
+    let maps = maps.iter().copied();
+    let words = maps.fold(RequestWords::default(), RequestWords::with_map);
+    words.with_capabilities(capabilities)
+}
+
+fn subject(kind: &'static str, word: &str) -> Subject {
+    Some((kind, word.to_owned()))
 }
 
 fn volume(id: &VolumeId) -> Subject {
-    Subject::Volume(id.as_str().to_owned())
+    subject("volume", id.as_str())
 }
 
 /// The objects that a request names beside its arguments; `name` is that of the object to create.
@@ -111,7 +109,7 @@ fn origin(name: Option<&RequestedName>, words: &Attributes) -> Origin {
 
 /// A request without fields. A later CSI may add some.
 pub(crate) fn nothing() -> Result<()> {
-    Ok(Parsed::new(Subject::Driver, [], ()))
+    Ok(Parsed::new(None, [], ()))
 }
 
 pub(crate) fn probe(wire::ProbeRequest {}: wire::ProbeRequest) -> Result<()> {

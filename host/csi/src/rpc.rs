@@ -5,7 +5,7 @@
 
 use crate::error::Error;
 use crate::measure::{CallMetrics, Measured};
-use crate::parse::{self, Parsed, Subject};
+use crate::parse::{self, Parsed};
 use crate::status::status;
 use std::future::Future;
 use std::hash::BuildHasher;
@@ -16,8 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response, Status};
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
-use wasmount_core::call::Incoming;
-use wasmount_core::call::Origin;
+use wasmount_core::call::{Incoming, Origin};
 use wasmount_core::driver::Driver;
 use wasmount_core::rpc::Rpc;
 
@@ -128,28 +127,22 @@ impl RpcHandler {
         let parsed = parse(request.into_inner());
         if let Err(error) = served {
             let nobody = Origin::default();
-            let origin = parsed.as_ref().map_or(&nobody, |parsed| &parsed.origin);
+            let origin = parsed
+                .as_ref()
+                .map_or(&nobody, |parsed| &parsed.incoming.origin);
             self.driver.note(call.rpc, &error, origin);
             return Err(call.refused(&error.into()));
         }
         let Parsed {
-            subject,
-            origin,
-            words,
-            secrets,
+            mut incoming,
+            kind,
             arguments,
         } = parsed.map_err(|error| call.refused(&error))?;
-        call.name(&subject);
-        Ok((
-            Incoming {
-                request_id: call.request_id.clone(),
-                secrets: Arc::new(secrets),
-                origin,
-                subject: subject.word().map(str::to_owned),
-                words,
-            },
-            arguments,
-        ))
+        if let Some(subject) = &incoming.subject {
+            call.span.record(kind, subject.as_str());
+        }
+        incoming.request_id.clone_from(&call.request_id);
+        Ok((incoming, arguments))
     }
 }
 
@@ -177,16 +170,6 @@ impl IncomingCall {
         let status = status(error);
         self.measured.answered(status.code());
         status
-    }
-
-    fn name(&self, subject: &Subject) {
-        let (field, word) = match subject {
-            Subject::Driver => return,
-            Subject::Volume(word) => ("volume", word),
-            Subject::Snapshot(word) => ("snapshot", word),
-            Subject::Group(word) => ("group", word),
-        };
-        self.span.record(field, word.as_str());
     }
 }
 

@@ -71,6 +71,23 @@ pub(crate) async fn route(
             .await
         };
     }
+    // The same for lists. The tokens of an answer are bound to what its list is limited to.
+    macro_rules! list {
+        ($method:ident, $answer:expr, |$tokens:ident, $args:pat_param| $bound:expr) => {
+            call.unary(
+                |request| parse::$method(request, &tokens),
+                |driver, incoming, args| {
+                    let $tokens = tokens.clone();
+                    async move {
+                        let $args = &args;
+                        let tokens = $bound;
+                        Ok($answer(driver.$method(incoming, args).await?, &tokens))
+                    }
+                },
+            )
+            .await
+        };
+    }
     // The same for RPCs that are answered from memory.
     macro_rules! known {
         ($request:ident, $answer:expr) => {
@@ -119,28 +136,12 @@ pub(crate) async fn route(
             )
             .await
         }
-        Rpc::ListVolumes => {
-            call.unary(
-                move |request| parse::list_volumes(request, &tokens),
-                move |driver, incoming, args| async move {
-                    let tokens = PageTokens::of(driver.name(), rpc);
-                    let page = driver.list_volumes(incoming, args).await?;
-                    Ok(answer::volumes(page, &tokens))
-                },
-            )
-            .await
-        }
-        Rpc::ControllerListVolumeHealth => {
-            call.unary(
-                move |request| parse::controller_list_volume_health(request, &tokens),
-                move |driver, incoming, args| async move {
-                    let tokens = PageTokens::of(driver.name(), rpc);
-                    let page = driver.controller_list_volume_health(incoming, args).await?;
-                    Ok(answer::unhealthy_volumes(page, &tokens))
-                },
-            )
-            .await
-        }
+        Rpc::ListVolumes => list!(list_volumes, answer::volumes, |tokens, _| tokens),
+        Rpc::ControllerListVolumeHealth => list!(
+            controller_list_volume_health,
+            answer::unhealthy_volumes,
+            |tokens, _| tokens
+        ),
         Rpc::ControllerGetVolumeHealth => unary!(controller_get_volume_health(id), |health| {
             wire::ControllerGetVolumeHealthResponse {
                 volume_health: Some(answer::volume_health(health)),
@@ -160,18 +161,9 @@ pub(crate) async fn route(
         Rpc::DeleteSnapshot => unary!(delete_snapshot(id), |()| {
             wire::DeleteSnapshotResponse {}
         }),
-        Rpc::ListSnapshots => {
-            call.unary(
-                move |request| parse::list_snapshots(request, &tokens),
-                move |driver, incoming, args| async move {
-                    let tokens =
-                        PageTokens::of(driver.name(), rpc).of_source(args.source_volume.as_ref());
-                    let page = driver.list_snapshots(incoming, args).await?;
-                    Ok(answer::snapshots(page, &tokens))
-                },
-            )
-            .await
-        }
+        Rpc::ListSnapshots => list!(list_snapshots, answer::snapshots, |tokens, args| {
+            tokens.of_source(args.source_volume.as_ref())
+        }),
         Rpc::GetSnapshot => unary!(get_snapshot(id), |snapshot| {
             wire::GetSnapshotResponse {
                 snapshot: Some(answer::snapshot(snapshot)),

@@ -25,7 +25,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use wasmount_core::document::Grants;
-use wasmount_core::driver::{Driver, Retired};
+use wasmount_core::driver::{Driver, RunningCalls};
 use wasmount_core::mounter::Mounter;
 use wasmount_core::state::StateStore;
 use wasmount_core::status::Draining;
@@ -98,7 +98,7 @@ struct Shared {
     status: watch::Sender<ReconcilerStatus>,
     history: watch::Sender<History>,
     refusals: watch::Sender<Vec<PastRefusal>>,
-    draining: Mutex<Vec<(u64, Retired)>>,
+    draining: Mutex<Vec<(u64, RunningCalls)>>,
     events: broadcast::Sender<Arc<VersionEvent>>,
 }
 
@@ -259,10 +259,10 @@ impl Shared {
     /// Old versions that still have calls; drops the others.
     fn draining(&self) -> Vec<Draining> {
         let mut draining = self.draining.lock().unwrap_or_else(PoisonError::into_inner);
-        draining.retain(|(_, version)| version.calls_in_flight() > 0);
-        let versions = draining.iter().map(|(number, version)| Draining {
+        draining.retain(|(_, calls)| calls.count() > 0);
+        let versions = draining.iter().map(|(number, calls)| Draining {
             number: *number,
-            calls: version.calls_in_flight() as u64,
+            calls: calls.count() as u64,
         });
         versions.collect()
     }

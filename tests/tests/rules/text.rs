@@ -319,6 +319,8 @@ fn every_key_of_a_document_is_explained() {
         .filter_map(|line| line.strip_prefix("    pub "))
         .filter_map(|line| line.split_once(':'))
         .map(|(field, _)| field)
+        // A function has spaces before its first colon.
+        .filter(|field| !field.contains(' '))
         .collect();
     // An empty list must not pass for a whole page.
     assert!(fields.contains(&"host_call_bytes"), "{fields:?}");

@@ -17,7 +17,7 @@ impl Error {
     /// The code that the client receives.
     pub fn code(&self) -> Code {
         match self {
-            Error::Invalid(_) | Error::NotOffered { .. } => Code::InvalidArgument,
+            Error::NotOffered { .. } => Code::InvalidArgument,
             Error::Backend(error) => error.code(),
             Error::Mount(error) | Error::Plan { source: error, .. } => error.code(),
             Error::State(error) => error.code(),

@@ -7,7 +7,7 @@ use super::{
     Grants, InvalidDocument, KeyPath, Limits, SecretSource, StorageBackend, VersionPolicy, amounts,
     csi_driver, raw,
 };
-use crate::capabilities::Hidden;
+use crate::capabilities::{Hidden, UnknownCapability};
 use crate::names::DriverName;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -103,12 +103,7 @@ fn name(key: &KeyPath, name: &str) -> Checked<()> {
 }
 
 fn named_driver(key: &KeyPath, name: String) -> Checked<DriverName> {
-    DriverName::parse(name).map_err(|invalid| {
-        // The error's own message begins with its field's name, which the key already contains.
-        let message = invalid.to_string();
-        let reason = message.strip_prefix("driverName ").unwrap_or(&message);
-        key.invalid(reason)
-    })
+    DriverName::parse(name).map_err(|invalid| key.invalid(invalid.problem))
 }
 
 fn limited(key: &KeyPath, limits: raw::Limits) -> Checked<Limits> {
@@ -159,16 +154,11 @@ fn limited(key: &KeyPath, limits: raw::Limits) -> Checked<Limits> {
 }
 
 fn hidden(key: &KeyPath, names: &[String]) -> Checked<Hidden> {
-    for (index, name) in names.iter().enumerate() {
-        // One name at a time, so that the error names its list element.
-        Hidden::parse([name]).map_err(|unknown| {
-            key.index(index).invalid(format!(
-                "unknown capability; did you mean `{}`?",
-                unknown.nearest
-            ))
-        })?;
-    }
-    Hidden::parse(names).map_err(|unknown| key.invalid(unknown.to_string()))
+    Hidden::parse(names).map_err(|UnknownCapability { name, nearest }| {
+        let index = names.iter().position(|each| *each == name);
+        key.index(index.unwrap_or_default())
+            .invalid(format!("unknown capability; did you mean `{nearest}`?"))
+    })
 }
 
 fn time_limit(key: &KeyPath, text: &str) -> Checked<Duration> {

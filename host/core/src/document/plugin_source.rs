@@ -147,32 +147,23 @@ impl Reference {
             None => (rest, None),
             Some((repository, tag)) => (repository, Some(tag.to_owned())),
         };
-        if !is_registry(registry) {
-            return Err(InvalidReference(
-                "has no registry before its first `/`: a host name with a dot or a port, or `localhost`",
-            ));
-        }
-        if !is_repository(repository) {
-            return Err(InvalidReference(
-                "has a repository that is not lower-case words of letters, digits, `.`, `_` and `-`, with `/` between",
-            ));
-        }
-        if tag.as_deref().is_some_and(|tag| !is_tag(tag)) {
-            return Err(InvalidReference(
-                "has a tag that is not 1 to 128 letters, digits, `.`, `_` and `-`",
-            ));
-        }
-        if tag.is_none() && digest.is_none() {
-            return Err(InvalidReference(
-                "names neither a tag nor a digest; write `:tag` or `@sha256:..` after it",
-            ));
-        }
-        Ok(Self {
-            registry: registry.to_owned(),
-            repository: repository.to_owned(),
-            tag,
-            digest,
-        })
+        let problem = if !is_registry(registry) {
+            "has no registry before its first `/`: a host name with a dot or a port, or `localhost`"
+        } else if !is_repository(repository) {
+            "has a repository that is not lower-case words of letters, digits, `.`, `_` and `-`, with `/` between"
+        } else if tag.as_deref().is_some_and(|tag| !is_tag(tag)) {
+            "has a tag that is not 1 to 128 letters, digits, `.`, `_` and `-`"
+        } else if tag.is_none() && digest.is_none() {
+            "names neither a tag nor a digest; write `:tag` or `@sha256:..` after it"
+        } else {
+            return Ok(Self {
+                registry: registry.to_owned(),
+                repository: repository.to_owned(),
+                tag,
+                digest,
+            });
+        };
+        Err(InvalidReference(problem))
     }
 
     /// Host, with its port if one is named.

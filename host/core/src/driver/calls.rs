@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// The running calls of one version.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Calls(Arc<watch::Sender<Running>>);
+pub struct RunningCalls(Arc<watch::Sender<Running>>);
 
 /// A call that runs in a plugin now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct RunningCall {
 
 /// A call is counted during the lifetime of its ticket.
 pub(super) struct Ticket {
-    calls: Calls,
+    calls: RunningCalls,
     number: u64,
 }
 
@@ -32,7 +32,7 @@ struct Running {
     calls: BTreeMap<u64, (Rpc, Instant)>,
 }
 
-impl Calls {
+impl RunningCalls {
     pub(super) fn begin(&self, rpc: Rpc) -> Ticket {
         let mut number = 0;
         self.0.send_modify(|running| {
@@ -46,12 +46,13 @@ impl Calls {
         }
     }
 
-    pub(super) fn count(&self) -> usize {
+    /// Their number.
+    pub fn count(&self) -> usize {
         self.0.borrow().calls.len()
     }
 
     /// Returns when the last running call has ended.
-    pub(super) async fn ended(&self) {
+    pub async fn ended(&self) {
         let mut running = self.0.subscribe();
         // The sender lives in `self`, so the wait cannot fail.
         let _ = running.wait_for(|running| running.calls.is_empty()).await;

@@ -223,9 +223,7 @@ impl Work {
 
     /// "A plugin that returns this field MUST also set the VOLUME_ACCESSIBILITY_CONSTRAINTS plugin capability" (CSI, `accessible_topology`).
     fn places_volumes(&self) -> bool {
-        let placed = PluginCapability::VolumeAccessibilityConstraints;
-        self.plugin()
-            .is_some_and(|plugin| plugin.capabilities.plugin.contains(&placed))
+        self.is(PluginCapability::VolumeAccessibilityConstraints)
     }
 
     /// Adapts listed volumes to the advertised capabilities: no published nodes without the feature, a condition with VOLUME_CONDITION, a topology
@@ -236,21 +234,20 @@ impl Work {
             && self
                 .plugin()
                 .is_some_and(|plugin| plugin.backend.offer().claims(Feature::PublishedNodes));
-        if !lists_nodes {
-            for entry in &mut *entries {
+        let shows_condition =
+            profile.has_conditions() && !hidden.hides(ControllerCapability::VolumeCondition.name());
+        for entry in &mut *entries {
+            if !lists_nodes {
                 entry.status.published_nodes.clear();
             }
-        }
-        if !self.places_volumes() {
-            for entry in &mut *entries {
+            if !self.places_volumes() {
                 entry.volume.accessible_topology.clear();
             }
-        }
-        if !profile.has_conditions() || hidden.hides(ControllerCapability::VolumeCondition.name()) {
-            for entry in entries {
+            if !shows_condition {
                 entry.status.condition = None;
             }
-        } else if self.offers(ControllerCapability::VolumeCondition) {
+        }
+        if shows_condition && self.offers(ControllerCapability::VolumeCondition) {
             self.fill_conditions(entries, until).await;
         }
     }
@@ -263,8 +260,6 @@ pub(super) fn of_volume(id: &VolumeId) -> Subject<'_> {
     }
 }
 
-pub(super) fn not_offered(what: &str) -> Error {
-    Error::NotOffered {
-        what: what.to_owned(),
-    }
+pub(super) fn not_offered(what: &'static str) -> Error {
+    Error::NotOffered { what }
 }

@@ -1,13 +1,13 @@
 //! The health calls of CSI 1.13: health conditions of a volume, seen from the controller and from the node, and of the storage that a node uses.
 //!
-//! `said` asks the backend, `listing` walks the volumes, `storage` checks pools. The volume conditions of CSI 1.12 are derived from the same
+//! `answers` asks the backend, `listing` walks the volumes, `storage` checks pools. The volume conditions of CSI 1.12 are derived from the same
 //! findings.
 
+mod answers;
 mod listing;
-mod said;
 mod storage;
 
-pub(super) use said::Said;
+pub(super) use answers::HealthAnswers;
 
 use super::work::Work;
 use super::{
@@ -42,7 +42,7 @@ impl Driver {
     ) -> Result<VolumeHealth, Error> {
         let rpc = Rpc::ControllerGetVolumeHealth;
         self.read(rpc, incoming, |work| async move {
-            let findings = work.health_said(&id, in_time()).await?;
+            let findings = work.backend_health(&id, in_time()).await?;
             Ok(VolumeHealth { id, findings })
         })
         .await
@@ -80,7 +80,7 @@ impl Driver {
             };
             let (here, backend) = tokio::join!(
                 work.driver.mounter.health(query),
-                work.health_said_on_node(&id, in_time())
+                work.backend_health_on_node(&id, in_time())
             );
             let backend = backend.unwrap_or_else(|error| {
                 // The host's own view must not fail because of the backend.
@@ -113,7 +113,7 @@ impl Driver {
 impl Work {
     /// The backend's findings on this node; absent if it has none here: without a plugin or the export, or when it answers that its view is the
     /// controller's.
-    async fn health_said_on_node(
+    async fn backend_health_on_node(
         &self,
         id: &VolumeId,
         until: Instant,
@@ -122,7 +122,7 @@ impl Work {
         if !self.plugin().is_some_and(offers) {
             return Ok(None);
         }
-        match self.health_said(id, until).await {
+        match self.backend_health(id, until).await {
             Ok(findings) => Ok(Some(findings)),
             Err(error)
                 if matches!(error.code(), Code::FailedPrecondition | Code::Unimplemented) =>
@@ -159,8 +159,9 @@ impl Work {
             }
         };
         let backend = async {
-            let said = self.health_said_on_node(id, until).await;
-            said.map(Option::unwrap_or_default)
+            let findings = self.backend_health_on_node(id, until).await;
+            findings
+                .map(Option::unwrap_or_default)
                 .map_err(|error| error.to_string())
         };
         let (here, backend) = tokio::join!(here, backend);
@@ -171,8 +172,8 @@ impl Work {
         if Instant::now() >= until && self.driver.health.known(&self.view(id)).is_none() {
             return Err("there was no time to ask".to_owned());
         }
-        let said = self.health_said(id, until).await;
-        said.map_err(|error| error.to_string())
+        let findings = self.backend_health(id, until).await;
+        findings.map_err(|error| error.to_string())
     }
 }
 
@@ -183,17 +184,17 @@ pub(super) fn in_time() -> Instant {
 
 /// A finding counts even if the other view is unknown. A volume is not abnormal because no view could be obtained.
 fn of_views(views: impl IntoIterator<Item = View>) -> VolumeCondition {
-    let (mut found, mut not_told) = (Vec::new(), Vec::new());
+    let (mut found, mut unknown) = (Vec::new(), Vec::new());
     for view in views {
         match view {
             Ok(findings) => found.extend(findings),
-            Err(reason) => not_told.push(reason),
+            Err(reason) => unknown.push(reason),
         }
     }
-    if found.is_empty() && !not_told.is_empty() {
+    if found.is_empty() && !unknown.is_empty() {
         return VolumeCondition {
             abnormal: false,
-            message: format!("the condition is not known: {}", not_told.join("; ")),
+            message: format!("the condition is not known: {}", unknown.join("; ")),
         };
     }
     condition(&merged(found))

@@ -61,14 +61,13 @@ impl Driver {
     /// Enters standby: another host serves the driver. Only identity and capabilities are answered, and Probe returns not ready, on which the
     /// sidecars wait without a limit (csi-lib-utils, `ProbeForever`).
     pub fn stand_by(&self) {
-        self.standing_by.store(true, Ordering::SeqCst);
+        self.work_while(|| false);
     }
 
     /// Serves while `term` returns true. Each call evaluates it: when a suspended process resumes, calls are waiting, and the process does not know
     /// yet that its turn is over.
     pub fn work_while(&self, term: impl Fn() -> bool + Send + Sync + 'static) {
         self.term.store(Some(Arc::new(Box::new(term))));
-        self.standing_by.store(false, Ordering::SeqCst);
     }
 
     /// Whether this process serves the driver.
@@ -77,8 +76,7 @@ impl Driver {
     }
 
     pub(super) fn stands_by(&self) -> bool {
-        let is_over = || self.term.load().as_ref().is_some_and(|lasts| !lasts());
-        self.standing_by.load(Ordering::SeqCst) || is_over()
+        self.term.load().as_ref().is_some_and(|lasts| !lasts())
     }
 
     /// Rejects new changes, lets running ones end within `grace`, then cancels all calls. Returns how many changes had not ended by then: the next

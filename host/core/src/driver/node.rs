@@ -1,12 +1,11 @@
 //! CSI's Node service: the backend plans a volume, the mounter does the rest. Only the first stage, and the publish of a volume without a stage step,
 //! call the plugin; everything else is answered from kernel and journal, so that a missing plugin never delays a pod.
 
-use super::controller::of_volume;
+use super::controller::{not_offered, of_volume};
 use super::work::Work;
 use super::{
     Driver, NodeExpandRequest, NodePublishRequest, NodeStageRequest, NodeStats, NodeStatsRequest,
 };
-use crate::backend::{NodePublish, NodeStage};
 use crate::call::Incoming;
 use crate::capabilities::NodeCapability;
 use crate::claims::{Subject, claims};
@@ -29,36 +28,26 @@ impl Driver {
         request: NodeStageRequest,
     ) -> Result<(), Error> {
         let rpc = Rpc::NodeStageVolume;
-        let claims = claims(rpc, of_volume(&request.id));
+        let claims = claims(rpc, of_volume(&request.volume.id));
         self.run(rpc, incoming, claims, |work| async move {
             let NodeStageRequest {
-                id,
+                volume,
                 staging_path,
-                capability,
-                publish_context,
-                volume_context,
             } = request;
-            let key = work.driver.key(id.clone());
             let query = StagedQuery {
-                key: key.clone(),
-                staging_path: staging_path.clone(),
-                capability: capability.clone(),
+                key: work.driver.key(volume.id.clone()),
+                staging_path,
+                capability: volume.capability.clone(),
             };
-            match work.driver.mounter.staged(query).await? {
+            match work.driver.mounter.staged(query.clone()).await? {
                 Staged::AsWanted => return Ok(()),
                 Staged::No => {}
             }
-            let args = NodeStage {
-                id,
-                capability: capability.clone(),
-                publish_context,
-                volume_context,
-            };
-            let plan = work.backend()?.node_stage(&work.call, args).await?;
+            let plan = work.backend()?.node_stage(&work.call, volume).await?;
             let stage = StageVolume {
-                key,
-                staging_path,
-                capability,
+                key: query.key,
+                staging_path: query.staging_path,
+                capability: query.capability,
                 secret_options: plan.secret_options(&work.call.secrets),
                 plan,
             };
@@ -99,7 +88,7 @@ impl Driver {
         let rpc = Rpc::NodePublishVolume;
         let subject = Subject {
             target: Some(&request.target_path),
-            ..of_volume(&request.id)
+            ..of_volume(&request.volume.id)
         };
         self.run(rpc, incoming, claims(rpc, subject), |work| async move {
             let (staging_path, plan) = match work.staging_path(&request)? {
@@ -112,11 +101,11 @@ impl Driver {
                 .unwrap_or_default();
             let is_planned = plan.is_some();
             let publish = PublishVolume {
-                key: work.driver.key(request.id),
+                key: work.driver.key(request.volume.id),
                 staging_path,
                 target_path: request.target_path,
-                capability: request.capability,
-                readonly: request.readonly,
+                capability: request.volume.capability,
+                readonly: request.volume.readonly,
                 plan,
                 secret_options,
             };
@@ -242,7 +231,7 @@ impl Work {
         let stages =
             self.plugin().is_none() || self.node_offers(NodeCapability::StageUnstageVolume);
         match &request.staging_path {
-            _ if request.ephemeral || !stages => Ok(None),
+            _ if request.volume.ephemeral || !stages => Ok(None),
             Some(path) => Ok(Some(path.clone())),
             // Without a plugin it is unknown whether a plan would suffice.
             None => self.backend().and_then(|_| {
@@ -259,25 +248,16 @@ impl Work {
     fn require_pod_info(&self, request: &NodePublishRequest) -> Result<(), Error> {
         let name = self.driver.name();
         let pod_info = self.policy().pod_info;
-        pod_info.require(name, &request.volume_context, &self.call.secrets)
+        pod_info.require(name, &request.volume.volume_context, &self.call.secrets)
     }
 
     async fn publish_plan(&self, request: &NodePublishRequest) -> Result<Plan, Error> {
         let backend = self.backend()?;
         if !backend.offer().has(Service::NodePublish) {
-            return Err(Error::NotOffered {
-                what: "publishing a volume that is not staged".to_owned(),
-            });
+            return Err(not_offered("publishing a volume that is not staged"));
         }
         self.require_pod_info(request)?;
-        let args = NodePublish {
-            id: request.id.clone(),
-            capability: request.capability.clone(),
-            readonly: request.readonly,
-            ephemeral: request.ephemeral,
-            publish_context: request.publish_context.clone(),
-            volume_context: request.volume_context.clone(),
-        };
-        Ok(backend.node_publish(&self.call, args).await?)
+        let volume = request.volume.clone();
+        Ok(backend.node_publish(&self.call, volume).await?)
     }
 }

@@ -62,9 +62,7 @@ impl Driver {
         incoming: Incoming,
     ) -> Result<NodeInfo, Error> {
         self.read(Rpc::NodeGetInfo, incoming, |work| async move {
-            let Some(plugin) = work.plugin() else {
-                return Err(work.driver.no_plugin());
-            };
+            let plugin = work.needed_plugin()?;
             let turn = plugin.node.asking.lock().await;
             let said = work.ask_and_remember(plugin).await?;
             drop(turn);
@@ -192,9 +190,7 @@ impl Driver {
 
 impl Work {
     async fn said_of_node(&self) -> Result<NodeDescription, Error> {
-        let Some(plugin) = self.plugin() else {
-            return Err(self.driver.no_plugin());
-        };
+        let plugin = self.needed_plugin()?;
         if let Some(said) = plugin.node.said.load_full() {
             return Ok(said.as_ref().clone());
         }

@@ -1,6 +1,6 @@
 //! The plugin in use, as a call sees it: its backend, the data derived from it, and the counters of its version.
 
-use super::calls::{Calls, Ticket};
+use super::calls::{RunningCalls, Ticket};
 use super::{Driver, ServingPolicy, VersionFault};
 use crate::backend::{Backend, NodeDescription};
 use crate::capabilities::{Capabilities, serves};
@@ -21,7 +21,7 @@ pub(super) struct Plugin {
     /// Its description of the node.
     pub(super) node: NodeInfoCache,
     /// The calls that run in it.
-    pub(super) calls: Calls,
+    pub(super) calls: RunningCalls,
     /// How many of them ended without a fault of the plugin.
     pub(super) answered: AtomicU64,
     /// The subjects of these calls.
@@ -38,15 +38,10 @@ enum About {
 }
 
 /// A plugin for one call, which counts as running in it during the lifetime of this value.
+#[derive(Default)]
 pub(super) struct Entered {
     pub(super) plugin: Option<Arc<Plugin>>,
     pub(super) ticket: Option<Ticket>,
-}
-
-/// A version that was replaced.
-#[derive(Debug, Clone)]
-pub struct Retired {
-    pub(super) calls: Calls,
 }
 
 /// A plugin's description of the node.
@@ -55,18 +50,6 @@ pub(super) struct NodeInfoCache {
     pub(super) said: ArcSwapOption<NodeDescription>,
     /// One query at a time: an older answer must not overwrite a newer one.
     pub(super) asking: tokio::sync::Mutex<()>,
-}
-
-impl Retired {
-    /// Calls that still run in it.
-    pub fn calls_in_flight(&self) -> usize {
-        self.calls.count()
-    }
-
-    /// Returns when the last of them has ended.
-    pub async fn ended(&self) {
-        self.calls.ended().await;
-    }
 }
 
 impl Plugin {
@@ -80,7 +63,7 @@ impl Plugin {
             policy,
             capabilities,
             node: NodeInfoCache::default(),
-            calls: Calls::default(),
+            calls: RunningCalls::default(),
             answered: AtomicU64::new(0),
             answered_about: Mutex::default(),
         }

@@ -2,7 +2,6 @@
 //! no new work.
 
 use super::Driver;
-use super::calls::RunningCall;
 use crate::error::Error;
 use crate::rpc::Rpc;
 use std::sync::Arc;
@@ -54,23 +53,6 @@ impl Holds {
     }
 }
 
-impl Held {
-    /// Returns when no call runs in any version of the plugin.
-    pub async fn drained(&self) {
-        self.driver.idle().await;
-    }
-
-    /// The number of these calls.
-    pub fn calls_in_flight(&self) -> usize {
-        self.driver.calls_in_flight()
-    }
-
-    /// These calls, the longest first.
-    pub fn running_calls(&self) -> Vec<RunningCall> {
-        self.driver.running_calls()
-    }
-}
-
 impl Drop for Held {
     fn drop(&mut self) {
         self.driver.holds.held.send_modify(|holders| *holders -= 1);
@@ -96,8 +78,8 @@ impl Driver {
 
     /// Returns when each version that may have calls had a moment without any.
     pub async fn idle(&self) {
-        for version in self.all_versions() {
-            version.ended().await;
+        for calls in self.all_calls() {
+            calls.ended().await;
         }
     }
 

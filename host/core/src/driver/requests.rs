@@ -7,11 +7,12 @@
 )]
 
 use crate::attributes::Attributes;
+use crate::backend::{NodePublish, NodeStage};
 use crate::health::Health;
 use crate::mounter::VolumeStats;
 use crate::names::{DriverName, NodeId, NodePath, SnapshotId, VolumeId};
 use crate::topology::Topology;
-use crate::volume::{CapacityRange, PageRequest, VolumeCapability, VolumeCondition};
+use crate::volume::{CapacityRange, PageRequest, VolumeCondition};
 
 /// CSI GetPluginInfo.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,25 +86,18 @@ pub struct StorageHealth {
 /// CSI NodeStageVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeStageRequest {
-    pub id: VolumeId,
+    /// What the backend sees.
+    pub volume: NodeStage,
     pub staging_path: NodePath,
-    pub capability: VolumeCapability,
-    pub publish_context: Attributes,
-    pub volume_context: Attributes,
 }
 
 /// CSI NodePublishVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodePublishRequest {
-    pub id: VolumeId,
+    /// What the backend sees. An inline volume is never staged.
+    pub volume: NodePublish,
     pub staging_path: Option<NodePath>,
     pub target_path: NodePath,
-    pub capability: VolumeCapability,
-    pub readonly: bool,
-    /// An inline volume of a pod: never staged.
-    pub ephemeral: bool,
-    pub publish_context: Attributes,
-    pub volume_context: Attributes,
 }
 
 /// CSI NodeGetVolumeStats.

@@ -238,9 +238,7 @@ impl Work {
 
     /// Whether clients receive a topology of snapshots.
     fn places_snapshots(&self) -> bool {
-        let placed = PluginCapability::SnapshotAccessibilityConstraints;
-        self.plugin()
-            .is_some_and(|plugin| plugin.capabilities.plugin.contains(&placed))
+        self.is(PluginCapability::SnapshotAccessibilityConstraints)
     }
 
     /// "A plugin that returns this field MUST also set the SNAPSHOT_ACCESSIBILITY_CONSTRAINTS plugin capability."

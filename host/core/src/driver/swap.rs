@@ -1,7 +1,7 @@
 //! The swap of versions. A call keeps the plugin with which it started, and a replaced version is dropped when its last call has ended.
 
-use super::calls::RunningCall;
-use super::plugin::{Entered, Plugin, Retired};
+use super::calls::{RunningCall, RunningCalls};
+use super::plugin::{Entered, Plugin};
 use super::{Driver, ServingPolicy};
 use crate::backend::Backend;
 use crate::capabilities::{Capabilities, Hidden};
@@ -15,8 +15,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 impl Driver {
-    /// Directs new calls to this backend; running ones keep theirs. Returns the replaced version.
-    pub fn activate(&self, backend: Arc<dyn Backend>, policy: ServingPolicy) -> Option<Retired> {
+    /// Directs new calls to this backend; running ones keep theirs. Returns the calls of the replaced version.
+    pub fn activate(
+        &self,
+        backend: Arc<dyn Backend>,
+        policy: ServingPolicy,
+    ) -> Option<RunningCalls> {
         let capabilities = Capabilities::derive(
             backend.offer(),
             self.config.role,
@@ -29,10 +33,8 @@ impl Driver {
         let replaced = self.plugin.swap(Some(Arc::clone(&plugin)));
         // Pairs with the fence in `enter`: a call whose count was not visible here sees the swap.
         fence(Ordering::SeqCst);
-        retired.retain(|version| version.calls_in_flight() > 0);
-        let old = replaced.as_ref().map(|old| Retired {
-            calls: old.calls.clone(),
-        });
+        retired.retain(|calls| calls.count() > 0);
+        let old = replaced.as_ref().map(|old| old.calls.clone());
         retired.extend(old.clone());
         let grown = |old: Arc<Plugin>| !plugin.capabilities.is_within(&old.capabilities);
         if replaced.is_some_and(grown) {
@@ -57,19 +59,13 @@ impl Driver {
 
     /// Calls that run in a plugin now, in any version.
     pub fn calls_in_flight(&self) -> usize {
-        let retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
-        let old: usize = retired.iter().map(Retired::calls_in_flight).sum();
-        let plugin = self.plugin.load();
-        old + plugin.as_ref().map_or(0, |plugin| plugin.calls.count())
+        self.all_calls().iter().map(RunningCalls::count).sum()
     }
 
     /// Those calls, the longest first.
     pub fn running_calls(&self) -> Vec<RunningCall> {
-        let versions = self.all_versions();
-        let mut running: Vec<RunningCall> = versions
-            .iter()
-            .flat_map(|version| version.calls.running())
-            .collect();
+        let versions = self.all_calls();
+        let mut running: Vec<_> = versions.iter().flat_map(RunningCalls::running).collect();
         running.sort_by_key(|call| std::cmp::Reverse(call.since));
         running
     }
@@ -97,14 +93,12 @@ impl Driver {
         read(policy.unwrap_or(&self.config.policy))
     }
 
-    /// Every version that may have calls.
-    pub(super) fn all_versions(&self) -> Vec<Retired> {
+    /// The calls of every version that may have some.
+    pub(super) fn all_calls(&self) -> Vec<RunningCalls> {
         let retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = retired.clone();
         let plugin = self.plugin.load();
-        all.extend(plugin.as_ref().map(|plugin| Retired {
-            calls: plugin.calls.clone(),
-        }));
+        all.extend(plugin.as_ref().map(|plugin| plugin.calls.clone()));
         all
     }
 
@@ -112,10 +106,7 @@ impl Driver {
     pub(super) async fn enter(&self, rpc: Rpc, until: Instant) -> Result<Entered, Error> {
         loop {
             let Some(plugin) = self.plugin_for(rpc)? else {
-                return Ok(Entered {
-                    plugin: None,
-                    ticket: None,
-                });
+                return Ok(Entered::default());
             };
             if !asks_plugin(rpc, plugin.backend.offer()) {
                 return Ok(Entered {

@@ -8,7 +8,7 @@ use super::{Driver, ServingPolicy};
 use crate::backend::{Backend, BackendError};
 use crate::blame::{Asked, Blame, Owner};
 use crate::call::{Call, Incoming};
-use crate::capabilities::ControllerCapability;
+use crate::capabilities::{ControllerCapability, PluginCapability};
 use crate::claims::{Claim, changes};
 use crate::error::Error;
 use crate::mounter::MountError;
@@ -161,10 +161,17 @@ impl Work {
 
     /// The backend of this call.
     pub(super) fn backend(&self) -> Result<&dyn Backend, Error> {
-        match self.plugin() {
-            Some(plugin) => Ok(plugin.backend.as_ref()),
-            None => Err(self.driver.no_plugin()),
-        }
+        Ok(self.needed_plugin()?.backend.as_ref())
+    }
+
+    pub(super) fn needed_plugin(&self) -> Result<&Plugin, Error> {
+        self.plugin().ok_or_else(|| self.driver.no_plugin())
+    }
+
+    /// Whether the plugin has a capability, and it is not hidden.
+    pub(super) fn is(&self, capability: PluginCapability) -> bool {
+        self.plugin()
+            .is_some_and(|plugin| plugin.capabilities.plugin.contains(&capability))
     }
 
     /// Whether the controller offers a capability, and it is not hidden.

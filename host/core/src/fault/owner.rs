@@ -11,10 +11,9 @@ impl Error {
     pub fn owner(&self, asked: Asked<'_>) -> Owner {
         match self {
             // The client broke a rule of CSI, or requested an object or a feature that does not exist.
-            Error::Invalid(_)
-            | Error::NotServed { .. }
-            | Error::NotOffered { .. }
-            | Error::Precondition(_) => Owner::Request,
+            Error::NotServed { .. } | Error::NotOffered { .. } | Error::Precondition(_) => {
+                Owner::Request
+            }
             // The cause of the failure is responsible, not the earlier change.
             Error::AfterEffect { source } => source.owner(asked),
             Error::Backend(error) => error.owner(asked),

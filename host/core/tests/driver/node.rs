@@ -66,10 +66,8 @@ async fn a_volume_without_a_stage_step_is_published_by_its_plan() {
         staging_path: None,
         ..publish("v", "/t")
     };
-    let ephemeral = NodePublishRequest {
-        ephemeral: true,
-        ..request.clone()
-    };
+    let mut ephemeral = request.clone();
+    ephemeral.volume.ephemeral = true;
     for (bench, request) in [(staged_elsewhere, request), (inline, ephemeral)] {
         let published = bench.driver.node_publish_volume(incoming(), request);
         published.await.unwrap();
@@ -82,10 +80,8 @@ async fn a_volume_without_a_stage_step_is_published_by_its_plan() {
 #[tokio::test]
 async fn inline_volumes_need_a_backend_that_can_create_them() {
     let bench = bench(&[Service::NodeStage], &[]);
-    let request = NodePublishRequest {
-        ephemeral: true,
-        ..publish("v", "/t")
-    };
+    let mut request = publish("v", "/t");
+    request.volume.ephemeral = true;
     let refused = bench.driver.node_publish_volume(incoming(), request).await;
     assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
 }

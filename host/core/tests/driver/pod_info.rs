@@ -30,12 +30,11 @@ fn wanting(pod_info: PodInfo, services: &[Service]) -> Bench {
 /// A publish without a stage. `ephemeral`: the value in the volume context, if any.
 fn unstaged(ephemeral: Option<&str>) -> NodePublishRequest {
     let said = ephemeral.map(|it| (EPHEMERAL, it));
-    NodePublishRequest {
-        staging_path: None,
-        ephemeral: ephemeral == Some("true"),
-        volume_context: attributes(said.as_slice()),
-        ..publish("v", "/t")
-    }
+    let mut request = publish("v", "/t");
+    request.staging_path = None;
+    request.volume.ephemeral = ephemeral == Some("true");
+    request.volume.volume_context = attributes(said.as_slice());
+    request
 }
 
 fn with_tokens() -> Incoming {

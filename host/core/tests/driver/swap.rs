@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use wasmount_core::code::Code;
-use wasmount_core::driver::{Driver, Retired, Role, ServingPolicy};
+use wasmount_core::driver::{Driver, Role, RunningCalls, ServingPolicy};
 use wasmount_core::error::Error;
 use wasmount_core::fault::FaultKind;
 use wasmount_core::rpc::Rpc;
@@ -33,7 +33,7 @@ fn whole() -> Arc<FakeBackend> {
     offering(Service::ALL)
 }
 
-fn swapped(bench: &Bench, backend: &Arc<FakeBackend>) -> Retired {
+fn swapped(bench: &Bench, backend: &Arc<FakeBackend>) -> RunningCalls {
     let retired = bench.driver.activate(backend.clone(), bench.policy.clone());
     retired.unwrap()
 }
@@ -58,7 +58,7 @@ async fn a_call_ends_on_the_version_that_it_began_with() {
     let (mut calls, gate) = begun(&bench).await;
     let new = whole();
     let retired = swapped(&bench, &new);
-    assert_eq!(retired.calls_in_flight(), 1);
+    assert_eq!(retired.count(), 1);
     deleted(&bench.driver, "new").await.unwrap();
     assert_eq!(new.script.calls(), ["delete_volume new"]);
     assert_eq!(bench.driver.calls_in_flight(), 1);
@@ -160,11 +160,11 @@ async fn held_calls_begin_on_the_version_activated_meanwhile() {
     let held = bench.driver.hold();
     let driver = bench.driver.clone();
     let waiting = tokio::spawn(async move { deleted(&driver, "held").await });
-    let drained = timeout(Duration::from_millis(50), held.drained()).await;
+    let drained = timeout(Duration::from_millis(50), bench.driver.idle()).await;
     assert!(drained.is_err(), "a call still asks the plugin");
     gate.add_permits(1);
     running.join_next().await.unwrap().unwrap().unwrap();
-    timeout(SOON, held.drained()).await.unwrap();
+    timeout(SOON, bench.driver.idle()).await.unwrap();
     assert!(!waiting.is_finished());
     let new = whole();
     swapped(&bench, &new);

@@ -7,7 +7,7 @@ use crate::state::FakeState;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasmount_core::attributes::Attributes;
-use wasmount_core::backend::{CreateSnapshot, CreateVolume};
+use wasmount_core::backend::{CreateSnapshot, CreateVolume, NodePublish, NodeStage};
 use wasmount_core::call::Incoming;
 use wasmount_core::driver::{
     Driver, DriverConfig, Hidden, NodePublishRequest, NodeStageRequest, NodeStatsRequest, Profile,
@@ -197,24 +197,28 @@ pub(crate) fn create_snapshot(name: &str, source: &str) -> CreateSnapshot {
 
 pub(crate) fn stage(id: &str) -> NodeStageRequest {
     NodeStageRequest {
-        id: volume_id(id),
+        volume: NodeStage {
+            id: volume_id(id),
+            capability: capability(),
+            publish_context: Attributes::default(),
+            volume_context: Attributes::default(),
+        },
         staging_path: path("/staging"),
-        capability: capability(),
-        publish_context: Attributes::default(),
-        volume_context: Attributes::default(),
     }
 }
 
 pub(crate) fn publish(id: &str, target: &str) -> NodePublishRequest {
     NodePublishRequest {
-        id: volume_id(id),
+        volume: NodePublish {
+            id: volume_id(id),
+            capability: capability(),
+            readonly: false,
+            ephemeral: false,
+            publish_context: Attributes::default(),
+            volume_context: Attributes::default(),
+        },
         staging_path: Some(path("/staging")),
         target_path: path(target),
-        capability: capability(),
-        readonly: false,
-        ephemeral: false,
-        publish_context: Attributes::default(),
-        volume_context: Attributes::default(),
     }
 }
 

@@ -4,7 +4,7 @@ use super::words::{
     any_capabilities, attributes, capabilities, capability, capacity, content_source, optional,
     page, required, required_capacity, topology, topology_requirement,
 };
-use super::{Parsed, Result, Subject, origin, volume};
+use super::{Parsed, Result, author_words, origin, subject, volume};
 use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;
 use wasmount_core::attributes::Attributes;
@@ -29,16 +29,18 @@ pub(crate) fn create_volume(request: wire::CreateVolumeRequest) -> Result<Create
     let capabilities = capabilities(volume_capabilities)?;
     let capacity = capacity(capacity_range)?;
     let parameters = attributes("parameters", parameters)?;
+    let mutable_parameters = attributes("mutable_parameters", mutable_parameters)?;
     let origin = origin(Some(&name), &parameters);
+    let words = author_words(&[&parameters, &mutable_parameters], &capabilities);
     Ok(Parsed::new(
-        Subject::Volume(name.as_str().to_owned()),
+        subject("volume", name.as_str()),
         secrets,
         CreateVolume {
             name,
             capabilities,
             capacity,
             parameters,
-            mutable_parameters: attributes("mutable_parameters", mutable_parameters)?,
+            mutable_parameters,
             content_source: volume_content_source.map(content_source).transpose()?,
             accessibility: accessibility_requirements
                 .map(topology_requirement)
@@ -46,12 +48,7 @@ pub(crate) fn create_volume(request: wire::CreateVolumeRequest) -> Result<Create
         },
     )
     .made_for(origin)
-    .saying(|words, it| {
-        words
-            .with_map(&it.parameters)
-            .with_map(&it.mutable_parameters)
-            .with_capabilities(&it.capabilities)
-    }))
+    .saying(words))
 }
 
 pub(crate) fn delete_volume(request: wire::DeleteVolumeRequest) -> Result<VolumeId> {
@@ -74,22 +71,21 @@ pub(crate) fn controller_publish_volume(
     let id = VolumeId::parse("volume_id", volume_id)?;
     let node = NodeId::parse("node_id", node_id)?;
     let wanted = required("volume_capability", volume_capability)?;
+    let capability = capability("volume_capability", wanted)?;
+    let context = attributes("volume_context", volume_context)?;
+    let words = author_words(&[&context], [&capability]);
     Ok(Parsed::new(
         volume(&id),
         secrets,
         ControllerPublish {
             id,
             node,
-            capability: capability("volume_capability", wanted)?,
+            capability,
             readonly,
-            context: attributes("volume_context", volume_context)?,
+            context,
         },
     )
-    .saying(|words, it| {
-        words
-            .with_map(&it.context)
-            .with_capabilities([&it.capability])
-    }))
+    .saying(words))
 }
 
 pub(crate) fn controller_unpublish_volume(
@@ -118,24 +114,22 @@ pub(crate) fn validate_volume_capabilities(
     } = request;
     let id = VolumeId::parse("volume_id", volume_id)?;
     let capabilities = capabilities(volume_capabilities)?;
+    let context = attributes("volume_context", volume_context)?;
+    let parameters = attributes("parameters", parameters)?;
+    let mutable_parameters = attributes("mutable_parameters", mutable_parameters)?;
+    let words = author_words(&[&context, &parameters, &mutable_parameters], &capabilities);
     Ok(Parsed::new(
         volume(&id),
         secrets,
         ValidateVolume {
             id,
             capabilities,
-            context: attributes("volume_context", volume_context)?,
-            parameters: attributes("parameters", parameters)?,
-            mutable_parameters: attributes("mutable_parameters", mutable_parameters)?,
+            context,
+            parameters,
+            mutable_parameters,
         },
     )
-    .saying(|words, it| {
-        words
-            .with_map(&it.context)
-            .with_map(&it.parameters)
-            .with_map(&it.mutable_parameters)
-            .with_capabilities(&it.capabilities)
-    }))
+    .saying(words))
 }
 
 pub(crate) fn list_volumes(
@@ -147,7 +141,7 @@ pub(crate) fn list_volumes(
         starting_token,
     } = request;
     Ok(Parsed::new(
-        Subject::Driver,
+        None,
         [],
         page(max_entries, starting_token, tokens)?,
     ))
@@ -164,13 +158,8 @@ pub(crate) fn get_capacity(request: wire::GetCapacityRequest) -> Result<GetCapac
         parameters: attributes("parameters", parameters)?,
         accessible_topology: accessible_topology.map(topology).transpose()?,
     };
-    Ok(
-        Parsed::new(Subject::Driver, [], arguments).saying(|words, it| {
-            words
-                .with_map(&it.parameters)
-                .with_capabilities(&it.capabilities)
-        }),
-    )
+    let words = author_words(&[&arguments.parameters], &arguments.capabilities);
+    Ok(Parsed::new(None, [], arguments).saying(words))
 }
 
 pub(crate) fn controller_expand_volume(
@@ -187,6 +176,7 @@ pub(crate) fn controller_expand_volume(
     let capability = volume_capability
         .map(|wanted| capability("volume_capability", wanted))
         .transpose()?;
+    let words = author_words(&[], &capability);
     Ok(Parsed::new(
         volume(&id),
         secrets,
@@ -196,7 +186,7 @@ pub(crate) fn controller_expand_volume(
             capability,
         },
     )
-    .saying(|words, it| words.with_capabilities(&it.capability)))
+    .saying(words))
 }
 
 pub(crate) fn controller_get_volume(request: wire::ControllerGetVolumeRequest) -> Result<VolumeId> {
@@ -216,6 +206,6 @@ pub(crate) fn controller_modify_volume(
     let id = VolumeId::parse("volume_id", volume_id)?;
     // May be empty: the backend decides whether that requests any change.
     let mutable = attributes("mutable_parameters", mutable_parameters)?;
-    Ok(Parsed::new(volume(&id), secrets, (id, mutable))
-        .saying(|words, (_, mutable)| words.with_map(mutable)))
+    let words = author_words(&[&mutable], None);
+    Ok(Parsed::new(volume(&id), secrets, (id, mutable)).saying(words))
 }

@@ -1,7 +1,7 @@
 //! Requests of the GroupController service.
 
 use super::words::attributes;
-use super::{Parsed, Result, Subject};
+use super::{Parsed, Result, author_words, subject};
 use crate::wire::csi::v1 as wire;
 use wasmount_core::backend::CreateGroup;
 use wasmount_core::blame::RequestWords;
@@ -22,15 +22,17 @@ pub(crate) fn create_volume_group_snapshot(
     let what = "source_volume_ids";
     let name = RequestedName::parse("name", name)?;
     if source_volume_ids.is_empty() {
-        return Err(InvalidWord::Empty { what }.into());
+        return Err(InvalidWord::empty(what).into());
     }
     let source_volumes = source_volume_ids
         .into_iter()
         .map(|id| VolumeId::parse(what, id))
-        .collect::<std::result::Result<_, _>>()?;
+        .collect::<std::result::Result<Vec<_>, _>>()?;
     let parameters = attributes("parameters", parameters)?;
+    let sources = source_volumes.iter().map(VolumeId::as_str);
+    let words = sources.fold(author_words(&[&parameters], None), RequestWords::with);
     Ok(Parsed::new(
-        Subject::Group(name.as_str().to_owned()),
+        subject("group", name.as_str()),
         secrets,
         CreateGroup {
             name,
@@ -38,10 +40,7 @@ pub(crate) fn create_volume_group_snapshot(
             parameters,
         },
     )
-    .saying(|words, it| {
-        let sources = it.source_volumes.iter().map(VolumeId::as_str);
-        sources.fold(words.with_map(&it.parameters), RequestWords::with)
-    }))
+    .saying(words))
 }
 
 pub(crate) fn delete_volume_group_snapshot(
@@ -78,7 +77,7 @@ fn group_and_members(
         .map(|id| SnapshotId::parse("snapshot_ids", id))
         .collect::<std::result::Result<_, _>>()?;
     Ok(Parsed::new(
-        Subject::Group(id.as_str().to_owned()),
+        subject("group", id.as_str()),
         secrets,
         (id, members),
     ))

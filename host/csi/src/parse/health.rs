@@ -1,7 +1,7 @@
 //! Requests about health, of the Controller and the Node service.
 
 use super::words::{count, optional};
-use super::{Parsed, Result, Subject, volume};
+use super::{Parsed, Result, volume};
 use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;
 use wasmount_core::driver::{HealthPosition, ListVolumeHealthRequest, NodeHealthRequest};
@@ -31,7 +31,7 @@ pub(crate) fn controller_list_volume_health(
         tokens.open_position(&starting_token)?
     };
     Ok(Parsed::new(
-        Subject::Driver,
+        None,
         secrets,
         ListVolumeHealthRequest { max_entries, from },
     ))
@@ -60,5 +60,5 @@ pub(crate) fn node_get_volume_health(
 
 pub(crate) fn node_get_storage_health(request: wire::NodeGetStorageHealthRequest) -> Result<()> {
     let wire::NodeGetStorageHealthRequest { secrets } = request;
-    Ok(Parsed::new(Subject::Driver, secrets, ()))
+    Ok(Parsed::new(None, secrets, ()))
 }

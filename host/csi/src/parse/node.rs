@@ -2,8 +2,9 @@
 //! relative path and expects NOT_FOUND).
 
 use super::words::{attributes, capability, capacity, optional, required};
-use super::{Parsed, Result, origin, volume};
+use super::{Parsed, Result, author_words, origin, volume};
 use crate::wire::csi::v1 as wire;
+use wasmount_core::backend::{NodePublish, NodeStage};
 use wasmount_core::driver::{
     EPHEMERAL, NodeExpandRequest, NodePublishRequest, NodeStageRequest, NodeStatsRequest,
     SERVICE_ACCOUNT_TOKENS,
@@ -22,23 +23,23 @@ pub(crate) fn node_stage_volume(request: wire::NodeStageVolumeRequest) -> Result
     let id = VolumeId::parse("volume_id", volume_id)?;
     let staging_path = NodePath::parse("staging_target_path", staging_target_path)?;
     let wanted = required("volume_capability", volume_capability)?;
+    let stage = NodeStage {
+        id,
+        capability: capability("volume_capability", wanted)?,
+        publish_context: attributes("publish_context", publish_context)?,
+        volume_context: attributes("volume_context", volume_context)?,
+    };
+    // Not the publish context: the plugin's own controller created it.
+    let words = author_words(&[&stage.volume_context], [&stage.capability]);
     Ok(Parsed::new(
-        volume(&id),
+        volume(&stage.id),
         secrets,
         NodeStageRequest {
-            id,
+            volume: stage,
             staging_path,
-            capability: capability("volume_capability", wanted)?,
-            publish_context: attributes("publish_context", publish_context)?,
-            volume_context: attributes("volume_context", volume_context)?,
         },
     )
-    // Not the publish context: the plugin's own controller created it.
-    .saying(|words, it| {
-        words
-            .with_map(&it.volume_context)
-            .with_capabilities([&it.capability])
-    }))
+    .saying(words))
 }
 
 pub(crate) fn node_unstage_volume(
@@ -89,26 +90,26 @@ pub(crate) fn node_publish_volume(
         .into());
     }
     let origin = origin(None, &volume_context);
+    let publish = NodePublish {
+        id,
+        capability: capability("volume_capability", wanted)?,
+        readonly,
+        ephemeral: volume_context.get(EPHEMERAL) == Some("true"),
+        publish_context: attributes("publish_context", publish_context)?,
+        volume_context,
+    };
+    let words = author_words(&[&publish.volume_context], [&publish.capability]);
     Ok(Parsed::new(
-        volume(&id),
+        volume(&publish.id),
         secrets,
         NodePublishRequest {
-            id,
+            volume: publish,
             staging_path,
             target_path,
-            capability: capability("volume_capability", wanted)?,
-            readonly,
-            ephemeral: volume_context.get(EPHEMERAL) == Some("true"),
-            publish_context: attributes("publish_context", publish_context)?,
-            volume_context,
         },
     )
     .made_for(origin)
-    .saying(|words, it| {
-        words
-            .with_map(&it.volume_context)
-            .with_capabilities([&it.capability])
-    }))
+    .saying(words))
 }
 
 pub(crate) fn node_unpublish_volume(

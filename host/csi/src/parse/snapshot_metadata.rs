@@ -1,7 +1,7 @@
 //! Requests of the SnapshotMetadata service.
 
 use super::words::count;
-use super::{Parsed, Result, Subject};
+use super::{Parsed, Result, subject};
 use crate::error::Error;
 use crate::wire::csi::v1 as wire;
 use wasmount_core::names::SnapshotId;
@@ -75,7 +75,7 @@ fn wanted(
         base: _,
         target: snapshot,
     }) = &of;
-    let subject = Subject::Snapshot(snapshot.as_str().to_owned());
+    let subject = subject("snapshot", snapshot.as_str());
     let starting_offset = u64::try_from(starting_offset).map_err(|_| Error::NegativeOffset)?;
     let max_results = count("max_results", max_results)?;
     Ok(Parsed::new(

@@ -1,7 +1,7 @@
 //! Requests of the Controller service about snapshots.
 
 use super::words::{attributes, optional, page, topology_requirement};
-use super::{Parsed, Result, Subject, origin};
+use super::{Parsed, Result, Subject, author_words, origin, subject};
 use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;
 use wasmount_core::backend::CreateSnapshot;
@@ -23,8 +23,9 @@ pub(crate) fn create_snapshot(request: wire::CreateSnapshotRequest) -> Result<Cr
         .map(topology_requirement)
         .transpose()?;
     let origin = origin(Some(&name), &parameters);
+    let words = author_words(&[&parameters], None).with(source_volume.as_str());
     Ok(Parsed::new(
-        Subject::Snapshot(name.as_str().to_owned()),
+        subject("snapshot", name.as_str()),
         secrets,
         CreateSnapshot {
             source_volume,
@@ -34,11 +35,7 @@ pub(crate) fn create_snapshot(request: wire::CreateSnapshotRequest) -> Result<Cr
         },
     )
     .made_for(origin)
-    .saying(|words, it| {
-        words
-            .with(it.source_volume.as_str())
-            .with_map(&it.parameters)
-    }))
+    .saying(words))
 }
 
 pub(crate) fn delete_snapshot(request: wire::DeleteSnapshotRequest) -> Result<SnapshotId> {
@@ -68,7 +65,7 @@ pub(crate) fn list_snapshots(
     let tokens = tokens.clone().of_source(source_volume.as_ref());
     let page = page(max_entries, starting_token, &tokens)?;
     Ok(Parsed::new(
-        id.as_ref().map_or(Subject::Driver, snapshot),
+        id.as_ref().and_then(snapshot),
         secrets,
         ListSnapshotsRequest {
             snapshot: id,
@@ -88,5 +85,5 @@ pub(crate) fn get_snapshot(request: wire::GetSnapshotRequest) -> Result<Snapshot
 }
 
 fn snapshot(id: &SnapshotId) -> Subject {
-    Subject::Snapshot(id.as_str().to_owned())
+    subject("snapshot", id.as_str())
 }

@@ -9,7 +9,7 @@ use wasmount_core::names::{InvalidWord, SnapshotId, VolumeId};
 use wasmount_core::topology::{Topology, TopologyRequirement};
 use wasmount_core::volume::{
     AccessMode, AccessType, CapacityRange, ContentSource, MountAccess, PageRequest,
-    VolumeCapability,
+    UncheckedMountAccess, VolumeCapability,
 };
 use wire::volume_capability::access_mode::Mode;
 use wire::volume_capability::{AccessType as WireAccessType, BlockVolume, MountVolume};
@@ -19,7 +19,7 @@ type Checked<T> = Result<T, InvalidWord>;
 
 /// The field is required.
 pub(super) fn required<T>(what: &'static str, field: Option<T>) -> Checked<T> {
-    field.ok_or(InvalidWord::Empty { what })
+    field.ok_or(InvalidWord::empty(what))
 }
 
 /// Absent when empty, as proto3 has it.
@@ -54,7 +54,7 @@ pub(super) fn capabilities(
 ) -> Checked<Vec<VolumeCapability>> {
     let what = "volume_capabilities";
     if capabilities.is_empty() {
-        return Err(InvalidWord::Empty { what });
+        return Err(InvalidWord::empty(what));
     }
     any_capabilities(capabilities)
 }
@@ -101,7 +101,11 @@ fn mount_access(mount: MountVolume) -> Checked<MountAccess> {
         volume_mount_group,
     } = mount;
     let said = |word: String| Some(word).filter(|word| !word.is_empty());
-    MountAccess::parse(said(fs_type), mount_flags, said(volume_mount_group))
+    MountAccess::try_from(UncheckedMountAccess {
+        fs_type: said(fs_type),
+        mount_flags,
+        volume_mount_group: said(volume_mount_group),
+    })
 }
 
 fn access_mode(what: &'static str, mode: i32) -> Checked<AccessMode> {

@@ -193,10 +193,10 @@ impl Attempt {
         };
         let driver = &self.parts.driver;
         let held = driver.hold();
-        if timeout(patience, held.drained()).await.is_ok() {
+        if timeout(patience, driver.idle()).await.is_ok() {
             return Ok(Some(held));
         }
-        let calls = held.running_calls();
+        let calls = driver.running_calls();
         if step.is_some() {
             let reason = still_running(&calls, self.drain);
             return Err(Refusal::Migration(reason));

@@ -125,7 +125,7 @@ fn device_grant(key: &KeyPath, device: raw::Device) -> Checked<DeviceGrant> {
             Some(start) => fact.check_start(start),
             None => fact.check_value(&value),
         };
-        checked.map_err(|fault| key.invalid(fault.to_string()))?;
+        checked.map_err(|fault| key.invalid(fault))?;
         Ok((fact, value))
     })?;
     let tells_apart =

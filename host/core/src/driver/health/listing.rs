@@ -20,7 +20,7 @@ const VOLUMES_AT_A_TIME: u32 = 256;
 
 /// The results so far.
 #[derive(Default)]
-struct Learnt {
+struct Walk {
     unhealthy: Vec<VolumeHealth>,
     /// An estimate of the answer's size.
     bytes: usize,
@@ -42,7 +42,7 @@ impl Work {
         } = request;
         let most = max_entries.map_or(usize::MAX, |most| most as usize);
         let backend = self.backend()?;
-        let mut learnt = Learnt::default();
+        let mut walk = Walk::default();
         let mut progress = Progress::default();
         // Starts with the first volume, so that each call advances by at least one.
         let mut until = None;
@@ -56,28 +56,28 @@ impl Work {
             progress.read(self, "list-volumes", &page)?;
             let until = *until.get_or_insert_with(in_time);
             for id in behind(page.entries, from.after.as_ref()) {
-                if learnt.is_enough(most, until) {
-                    return learnt.told(Some(from));
+                if walk.is_enough(most, until) {
+                    return walk.answer(Some(from));
                 }
-                let said = self.health_said(&id, until).await;
+                let health = self.backend_health(&id, until).await;
                 from.after = Some(id.clone());
-                learnt.add(id, said);
+                walk.add(id, health);
             }
             let Some(next) = page.next_token else {
-                return learnt.told(None);
+                return walk.answer(None);
             };
             from = HealthPosition {
                 page: Some(next),
                 after: None,
             };
-            if learnt.is_enough(most, until) {
-                return learnt.told(Some(from));
+            if walk.is_enough(most, until) {
+                return walk.answer(Some(from));
             }
         }
     }
 }
 
-impl Learnt {
+impl Walk {
     /// Whether the answer is complete. Never before the first result.
     fn is_enough(&self, most: usize, until: Instant) -> bool {
         let begun = self.known > 0 || self.unknown.is_some();
@@ -85,8 +85,8 @@ impl Learnt {
         begun && (is_full || Instant::now() >= until)
     }
 
-    fn add(&mut self, id: VolumeId, said: Result<Vec<Health>, Error>) {
-        match said {
+    fn add(&mut self, id: VolumeId, health: Result<Vec<Health>, Error>) {
+        match health {
             Ok(findings) => {
                 self.known += 1;
                 if !findings.is_empty() {
@@ -104,7 +104,7 @@ impl Learnt {
         }
     }
 
-    fn told(self, next: Option<HealthPosition>) -> Result<VolumeHealthPage, Error> {
+    fn answer(self, next: Option<HealthPosition>) -> Result<VolumeHealthPage, Error> {
         match self.unknown {
             Some((error, _)) if self.known == 0 => return Err(error),
             Some((error, volumes)) => {

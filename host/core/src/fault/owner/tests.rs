@@ -5,7 +5,6 @@ use crate::attributes::Attributes;
 use crate::backend::PluginLabel;
 use crate::blame::{Blame, RequestWords};
 use crate::code::Code;
-use crate::names::InvalidWord;
 use crate::rpc::Rpc;
 use crate::secrets::Secrets;
 use crate::state::StateError;
@@ -100,7 +99,6 @@ fn what_the_plugin_does_not_decide_is_not_its_own() {
     let (path, rpc) = (what, Rpc::NodeStageVolume);
     let driver = what;
     let table: Vec<(Error, Owner)> = vec![
-        (InvalidWord::Empty { what: "name" }.into(), Owner::Request),
         (
             BackendError::Answered {
                 code: Code::Internal,
@@ -186,7 +184,7 @@ fn what_the_plugin_does_not_decide_is_not_its_own() {
         (Error::SnapshotNotReady { id: what() }, Owner::Storage),
         (Error::StillUnderWay { rpc }, Owner::Storage),
         (Error::NotServed { rpc, reason: "r" }, Owner::Request),
-        (Error::NotOffered { what: what() }, Owner::Request),
+        (Error::NotOffered { what: "a" }, Owner::Request),
         (Error::Precondition(reason()), Owner::Request),
         (
             Error::NoPlugin {
@@ -209,13 +207,13 @@ fn what_the_plugin_does_not_decide_is_not_its_own() {
 
 #[test]
 fn a_refused_word_that_the_request_says_is_the_requests() {
-    let access = MountAccess::parse(
-        Some("no/type".to_owned()),
-        vec!["suid".to_owned()],
-        Some("wheel".to_owned()),
-    );
+    let access = MountAccess {
+        fs_type: Some("no/type".to_owned()),
+        mount_flags: vec!["suid".to_owned()],
+        volume_mount_group: Some("wheel".to_owned()),
+    };
     let capability = VolumeCapability {
-        access_type: AccessType::Mount(access.unwrap()),
+        access_type: AccessType::Mount(access),
         access_mode: AccessMode::SingleNodeWriter,
     };
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());

@@ -1,7 +1,7 @@
 //! Requests about volumes.
 
 use super::*;
-use crate::parse::{self, Subject};
+use crate::parse;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::volume::{
     AccessMode as CoreMode, AccessType as CoreType, ContentSource, MountAccess, VolumeCapability,
@@ -40,8 +40,9 @@ fn a_whole_request_becomes_the_cores_words() {
         mutable_parameters: map(&[("iops", "7")]),
     })
     .unwrap();
-    assert_eq!(parsed.subject, Subject::Volume("pvc-1".to_owned()));
-    assert_eq!(parsed.secrets.get("password"), Some("hunter2"));
+    assert_eq!(parsed.kind, "volume");
+    assert_eq!(parsed.incoming.subject.as_deref(), Some("pvc-1"));
+    assert_eq!(parsed.incoming.secrets.get("password"), Some("hunter2"));
     let volume = parsed.arguments;
     assert_eq!(volume.name.as_str(), "pvc-1");
     assert_eq!(

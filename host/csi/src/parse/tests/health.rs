@@ -72,5 +72,5 @@ fn the_secrets_of_a_request_about_storage_are_taken() {
         secrets: map(&[("key", "value")]),
     };
     let parsed = parse::node_get_storage_health(request).unwrap();
-    assert_eq!(parsed.secrets.get("key"), Some("value"));
+    assert_eq!(parsed.incoming.secrets.get("key"), Some("value"));
 }

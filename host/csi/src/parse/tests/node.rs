@@ -120,11 +120,12 @@ fn service_account_tokens_are_moved_to_the_secrets() {
         ..publish()
     })
     .unwrap();
-    assert_eq!(parsed.secrets.get(TOKENS), Some("token"));
-    assert_eq!(parsed.arguments.volume_context.get(TOKENS), None);
+    assert_eq!(parsed.incoming.secrets.get(TOKENS), Some("token"));
+    assert_eq!(parsed.arguments.volume.volume_context.get(TOKENS), None);
     assert_eq!(
         parsed
             .arguments
+            .volume
             .volume_context
             .get("csi.storage.k8s.io/pod.name"),
         Some("p")
@@ -140,8 +141,8 @@ fn tokens_that_came_as_secrets_are_not_replaced_by_the_context() {
         ..publish()
     };
     let parsed = parse::node_publish_volume(request).unwrap();
-    assert_eq!(parsed.secrets.get(TOKENS), Some("real"));
-    assert!(parsed.arguments.volume_context.is_empty());
+    assert_eq!(parsed.incoming.secrets.get(TOKENS), Some("real"));
+    assert!(parsed.arguments.volume.volume_context.is_empty());
 }
 
 #[test]
@@ -160,7 +161,7 @@ fn a_volume_is_ephemeral_only_when_kubelet_says_true() {
             ..publish()
         };
         assert_eq!(
-            taken(parse::node_publish_volume(request)).ephemeral,
+            taken(parse::node_publish_volume(request)).volume.ephemeral,
             expected,
             "{value:?}"
         );

@@ -15,8 +15,8 @@ use tokio::time::{Instant, timeout_at};
 
 /// How long an answer is cached. 30 s: kubelet and health-monitor ask once a minute.
 const ANSWER_KEPT: Duration = Duration::from_secs(30);
-/// Most bytes of all cached answers. 4 MiB: a thousand volumes with a finding of ordinary length take a few hundred kB. Above the limit the expired
-/// answers are dropped, and if that is not enough all of them: they are requested again.
+/// Most bytes of all cached answers. 4 MiB: a thousand volumes with a finding of ordinary length take a few hundred kB. Above the limit all
+/// answers are dropped: they are requested again.
 const ANSWERS_BYTES: usize = 4 << 20;
 
 /// One answer, including errors: a backend that hangs or traps is not asked again at once.
@@ -24,38 +24,29 @@ type Answer = Result<Vec<Health>, BackendError>;
 
 /// The last answer about each volume, in each service.
 #[derive(Default)]
-pub(in crate::driver) struct Said(Mutex<Kept>);
+pub(in crate::driver) struct HealthAnswers(Mutex<Cache>);
 
 /// A volume as one service sees it: a backend's findings on the node, where it has no records, differ from those as a controller.
 type View = (&'static str, VolumeId);
 
 #[derive(Default)]
-struct Kept {
+struct Cache {
     /// Each answer with its time.
     answers: HashMap<View, (Instant, Answer)>,
     /// An estimate of the size of all answers.
     bytes: usize,
 }
 
-impl Kept {
+impl Cache {
     fn forget(&mut self, view: &View) {
         if let Some((_, answer)) = self.answers.remove(view) {
             self.bytes -= bytes_of(view, &answer);
         }
     }
-
-    fn sweep(&mut self) {
-        let Self { answers, bytes } = self;
-        answers.retain(|_, (since, _)| since.elapsed() < ANSWER_KEPT);
-        *bytes = answers
-            .iter()
-            .map(|(view, (_, answer))| bytes_of(view, answer))
-            .sum();
-    }
 }
 
 fn bytes_of((_, id): &View, answer: &Answer) -> usize {
-    let said = match answer {
+    let content = match answer {
         Ok(findings) => findings
             .iter()
             .map(|finding| {
@@ -69,13 +60,13 @@ fn bytes_of((_, id): &View, answer: &Answer) -> usize {
             .sum(),
         Err(error) => error.to_string().len(),
     };
-    size_of::<(View, (Instant, Answer))>() + id.as_str().len() + said
+    size_of::<(View, (Instant, Answer))>() + id.as_str().len() + content
 }
 
-impl Said {
+impl HealthAnswers {
     /// The cached answer, if it has not expired.
     pub(super) fn known(&self, view: &View) -> Option<Answer> {
-        self.kept()
+        self.cache()
             .answers
             .get(view)
             .filter(|(since, _)| since.elapsed() < ANSWER_KEPT)
@@ -83,33 +74,30 @@ impl Said {
     }
 
     fn keep(&self, view: View, answer: Answer) {
-        let mut kept = self.kept();
-        kept.forget(&view);
+        let mut cache = self.cache();
+        cache.forget(&view);
         let bytes = bytes_of(&view, &answer);
-        if kept.bytes + bytes > ANSWERS_BYTES {
-            kept.sweep();
+        if cache.bytes + bytes > ANSWERS_BYTES {
+            *cache = Cache::default();
         }
-        if kept.bytes + bytes > ANSWERS_BYTES {
-            *kept = Kept::default();
-        }
-        kept.bytes += bytes;
-        kept.answers.insert(view, (Instant::now(), answer));
+        cache.bytes += bytes;
+        cache.answers.insert(view, (Instant::now(), answer));
     }
 
     /// Drops the answers about a deleted volume.
     pub(in crate::driver) fn forget(&self, id: &VolumeId) {
-        let mut kept = self.kept();
+        let mut cache = self.cache();
         for rpc in [Rpc::ControllerGetVolumeHealth, Rpc::NodeGetVolumeHealth] {
-            kept.forget(&(rpc.service(), id.clone()));
+            cache.forget(&(rpc.service(), id.clone()));
         }
     }
 
     /// Drops all answers, since another backend gives them from now on.
     pub(in crate::driver) fn forget_all(&self) {
-        *self.kept() = Kept::default();
+        *self.cache() = Cache::default();
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn cache(&self) -> MutexGuard<'_, Cache> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -121,7 +109,7 @@ impl Work {
     }
 
     /// The backend's answer, current or cached.
-    pub(super) async fn health_said(
+    pub(super) async fn backend_health(
         &self,
         id: &VolumeId,
         until: Instant,
@@ -170,28 +158,28 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn kept_answers_have_a_bound_in_bytes() {
-        let said = Said::default();
+        let answers = HealthAnswers::default();
         for number in 0..100 {
-            said.keep(view(number), of_bytes(1 << 17));
-            assert!(said.known(&view(number)).is_some(), "{number}");
-            assert!(said.kept().bytes <= ANSWERS_BYTES, "{number}");
+            answers.keep(view(number), of_bytes(1 << 17));
+            assert!(answers.known(&view(number)).is_some(), "{number}");
+            assert!(answers.cache().bytes <= ANSWERS_BYTES, "{number}");
         }
         // The new answer about the same volume replaces the old one.
         for _ in 0..100 {
-            said.keep(view(0), of_bytes(1000));
+            answers.keep(view(0), of_bytes(1000));
         }
         for number in 0..100 {
-            said.kept().forget(&view(number));
+            answers.cache().forget(&view(number));
         }
-        assert_eq!(said.kept().bytes, 0);
+        assert_eq!(answers.cache().bytes, 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn answers_of_ordinary_length_are_all_kept() {
-        let said = Said::default();
+        let answers = HealthAnswers::default();
         for number in 0..5000 {
-            said.keep(view(number), of_bytes(200));
+            answers.keep(view(number), of_bytes(200));
         }
-        assert!((0..5000).all(|number| said.known(&view(number)).is_some()));
+        assert!((0..5000).all(|number| answers.known(&view(number)).is_some()));
     }
 }
