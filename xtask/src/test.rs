@@ -1,6 +1,7 @@
 //! `cargo xtask test`: all set-up, then every check and test of both workspaces. It stops at the first step that fails, but runs all tests of
 //! the step `tests`. The last line has only the totals.
 
+mod failures;
 mod programs;
 mod schedule;
 mod slowest;
@@ -10,12 +11,14 @@ use crate::command;
 use crate::failure::Failure;
 use crate::image::root_filesystem;
 use crate::packages;
+use crate::place;
 use crate::plugins;
 use crate::python;
 use crate::say::{self, Tone};
 use crate::toolchain;
 use crate::tools;
 use crate::workspace::Workspace;
+use failures::failures;
 use schedule::{Job, Report, Settings};
 use slowest::Times;
 use std::ffi::OsString;
@@ -34,6 +37,9 @@ const NEED_ROOT_OR_GO: [&str; 4] = [
 
 /// Concurrent test programs. Their tests wait for the host, the API server or the disk most of the time.
 const LANES: usize = 3;
+
+/// Prefix of the directories of API servers that the tests of a program share.
+pub const SHARED_CONTROL_PLANE: &str = "wasmount-control-plane-";
 
 /// Options of `cargo xtask test`.
 #[derive(Debug, clap::Args)]
@@ -55,6 +61,7 @@ struct Run<'a> {
     options: &'a TestOptions,
     totals: Totals,
     times: Times,
+    failures: Vec<String>,
 }
 
 /// Runs all steps; returns false if anything failed, which was printed.
@@ -64,6 +71,7 @@ pub fn run(workspace: &Workspace, options: &TestOptions) -> bool {
         options,
         totals: Totals::default(),
         times: Times::default(),
+        failures: Vec::new(),
     };
     let outcome = run.all();
     if let Err(failure) = &outcome {
@@ -71,6 +79,9 @@ pub fn run(workspace: &Workspace, options: &TestOptions) -> bool {
     }
     for line in run.times.lines() {
         say::line(&say::paint(Tone::Quiet, &line));
+    }
+    for failure in &run.failures {
+        say::line(&say::paint(Tone::Bad, failure));
     }
     say::line(&run.totals.to_string());
     outcome.is_ok()
@@ -159,11 +170,14 @@ impl Run<'_> {
             self.times.program(&report);
             self.show(&report);
             if !report.passed {
+                self.failures.extend(failures(&report.output));
                 failed.push(report.name);
             }
         };
         schedule::run(together, LANES, &settings, &mut report)?;
         schedule::run(alone, 1, &settings, &mut report)?;
+        // Servers that all tests of a program share live as long as its process, and cannot remove their own directory.
+        place::sweep(SHARED_CONTROL_PLANE);
         if failed.is_empty() {
             return Ok(());
         }

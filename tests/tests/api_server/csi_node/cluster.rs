@@ -15,10 +15,8 @@ use wasmount_tests::control_plane::ControlPlane;
 use xtask::cluster::access::User;
 use xtask::cluster::programs::Programs;
 use xtask::place::{self, Place};
+use xtask::test::SHARED_CONTROL_PLANE;
 use xtask::workspace::Workspace;
-
-/// Its directory; a later run takes away what a killed one left.
-const PREFIX: &str = "wasmount-csi-node-";
 
 /// Until what must come has come. Generous: other tests share the machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -35,9 +33,9 @@ pub(crate) struct Cluster {
 
 /// One that a test may stop.
 pub(crate) async fn own_control_plane() -> (Place, ControlPlane) {
-    place::sweep(PREFIX);
+    place::sweep(SHARED_CONTROL_PLANE);
     let programs = Programs::build(&Workspace::locate().unwrap()).unwrap();
-    let place = Place::create(PREFIX).unwrap();
+    let place = Place::create(SHARED_CONTROL_PLANE).unwrap();
     let plane = ControlPlane::start(&programs, place.root()).await.unwrap();
     (place, plane)
 }

@@ -13,12 +13,11 @@ use wasmount_tests::control_plane::ControlPlane;
 use xtask::cluster::access::User;
 use xtask::cluster::programs::Programs;
 use xtask::place::{self, Place};
+use xtask::test::SHARED_CONTROL_PLANE;
 use xtask::workspace::Workspace;
 
 /// With the value `true` on an object: its deletion waits for no volume.
 pub(crate) const FORCED: &str = "wasmount.io/force-delete";
-/// Their directories; a later run takes away what a killed one left.
-const PREFIX: &str = "wasmount-storage-backends-";
 /// Longest wait for what happens by itself: a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Between two looks.
@@ -48,7 +47,7 @@ impl Scene {
     /// One of its own, for tests that stop it.
     pub(crate) async fn start() -> Self {
         let programs = Programs::build(&workspace()).unwrap();
-        let place = Place::create(PREFIX).unwrap();
+        let place = Place::create(SHARED_CONTROL_PLANE).unwrap();
         let plane = ControlPlane::start(&programs, place.root()).await.unwrap();
         let base = Base {
             plane,
@@ -77,7 +76,7 @@ impl Scene {
     pub(crate) async fn shared() -> Self {
         static SHARED: OnceCell<Arc<Base>> = OnceCell::const_new();
         let base = SHARED.get_or_init(|| async {
-            place::sweep(PREFIX);
+            place::sweep(SHARED_CONTROL_PLANE);
             Scene::start().await.base
         });
         Self::of(base.await.clone()).await

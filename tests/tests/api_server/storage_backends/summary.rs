@@ -283,7 +283,10 @@ async fn a_host_without_the_api_server_knows_what_it_saw_last() {
     let first = StorageBackends::open(path.clone());
     let task = follow(&first);
     let mut wanted = first.wanted();
-    wanted.wait_for(|all| all.contains_key("kept")).await.unwrap();
+    wanted
+        .wait_for(|all| all.contains_key("kept"))
+        .await
+        .unwrap();
     soon("the file", async || path.exists().then_some(())).await;
     task.abort();
     scene.plane.stop_api().unwrap();
