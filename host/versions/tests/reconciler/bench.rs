@@ -1,24 +1,22 @@
 //! A reconciler of one backend, in its own directory.
 
+use crate::engine::engine;
 use crate::memory::Memory;
 use crate::sources::TestSources;
-use async_trait::async_trait;
 use serde_json::{Value, json};
-use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::timeout;
 use wasmount_core::backend::CreateVolume;
 use wasmount_core::call::Incoming;
 use wasmount_core::capabilities::Profile;
-use wasmount_core::document::{Grants, Limits, StorageBackend, raw};
+use wasmount_core::document::{Grants, StorageBackend, raw};
 use wasmount_core::driver::{Driver, DriverConfig, Role, ServingPolicy};
 use wasmount_core::error::Error;
 use wasmount_core::names::{DriverName, NodeId, VolumeId};
-use wasmount_engine::{Compile, Engine, EngineError, EngineOptions, InProcess, Target};
 use wasmount_versions::{
     Desired, DesiredFrom, Migrates, Outcome, ReconcilerParts, ReconcilerStatus, Refusal,
     RollbackRequest, VersionReconciler, VersionRecord, VersionState,
@@ -28,41 +26,6 @@ use wasmount_versions::{
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// A password that no file may hold.
 pub(crate) const PASSWORD: &str = "tr0ub4dor-and-3";
-
-/// A compiler that remembers its results: the engine removes compiled code with its last backend, and the next test has the same components.
-#[derive(Debug, Default)]
-struct Remembering {
-    code: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
-}
-
-#[async_trait]
-impl Compile for Remembering {
-    async fn compile(&self, target: Target, wasm: &[u8]) -> Result<Vec<u8>, EngineError> {
-        let known = self.code.lock().unwrap().get(wasm).cloned();
-        if let Some(code) = known {
-            return Ok(code);
-        }
-        let code = InProcess.compile(target, wasm).await?;
-        let mut all = self.code.lock().unwrap();
-        all.insert(wasm.to_owned(), code.clone());
-        Ok(code)
-    }
-}
-
-/// One engine for all tests, and so one target of its compiler.
-pub(crate) fn engine() -> &'static Arc<Engine> {
-    static ENGINE: OnceLock<(Arc<Engine>, tempfile::TempDir)> = OnceLock::new();
-    let make = || {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = Some(folder.path().join("cache"));
-        let options = EngineOptions {
-            compiler: Arc::new(Remembering::default()),
-            ..EngineOptions::for_backends(cache, [&Limits::default()])
-        };
-        (Engine::new(options).unwrap(), folder)
-    };
-    &ENGINE.get_or_init(make).0
-}
 
 /// A build of a plugin with a mark at its end that every engine ignores: a custom section with a name of one letter.
 pub(crate) fn build(plugin: &str, mark: u8) -> Vec<u8> {

@@ -14,6 +14,7 @@ mod back;
 mod bench;
 mod converge;
 mod elected;
+mod engine;
 mod faults;
 #[allow(dead_code, reason = "this crate asks less of it than others do")]
 #[path = "../../../engine/tests/guest/memory.rs"]

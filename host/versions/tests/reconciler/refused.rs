@@ -1,6 +1,7 @@
 //! Rejected candidates, as they are remembered.
 
 use crate::bench::*;
+use crate::engine::engine;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::fs;
