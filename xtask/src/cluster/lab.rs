@@ -8,6 +8,7 @@ use crate::files;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -106,8 +107,10 @@ impl Lab {
         for group in self.control_groups() {
             remove_group(&group)?;
         }
-        fs::remove_dir_all(&self.root)
-            .map_err(Failure::cannot(format!("remove {}", self.root.display())))
+        match fs::remove_dir_all(&self.root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(Failure::cannot(format!("remove {}", self.root.display()))),
+        }
     }
 
     /// Creates its control groups, in every hierarchy that kubelet uses.
@@ -199,6 +202,8 @@ fn remove_group(group: &Path) -> Result<(), Failure> {
     let start = Instant::now();
     loop {
         match fs::remove_dir(group) {
+            // Another process removes the same leftovers, or two hierarchies are one.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(_) if start.elapsed() < BUSY => thread::sleep(AGAIN),
             removed => {
                 return removed.map_err(Failure::cannot(format!("remove {}", group.display())));
