@@ -50,12 +50,12 @@ impl CapacityArgs {
     }
 }
 
-fn requisite(wanted: Option<&TopologyRequirement>) -> &[Topology] {
-    wanted.map_or(&[], |wanted| &wanted.requisite)
+fn requisite(requested: Option<&TopologyRequirement>) -> &[Topology] {
+    requested.map_or(&[], |requested| &requested.requisite)
 }
 
 fn must_include(requisite: &[Topology], places: &[Topology]) -> Result<(), Error> {
-    let is_here = |wanted| places.iter().any(|place| place.is_within(wanted));
+    let is_here = |requested| places.iter().any(|place| place.is_within(requested));
     if places.is_empty() || requisite.is_empty() || requisite.iter().any(is_here) {
         return Ok(());
     }
@@ -73,12 +73,12 @@ mod tests {
         Topology::of("zone", name)
     }
 
-    fn check(places_wanted: &[Topology], places: &[Topology]) -> Result<(), Code> {
-        let wanted = TopologyRequirement {
-            requisite: places_wanted.to_vec(),
+    fn check(requested_places: &[Topology], places: &[Topology]) -> Result<(), Code> {
+        let requested = TopologyRequirement {
+            requisite: requested_places.to_vec(),
             preferred: Vec::new(),
         };
-        must_include(requisite(Some(&wanted)), places).map_err(|error| error.code)
+        must_include(requisite(Some(&requested)), places).map_err(|error| error.code)
     }
 
     #[test]

@@ -90,8 +90,8 @@ impl CapacityRange {
     /// `out-of-range` when the limit is below the result.
     pub fn choose(&self, minimum: u64, default: u64) -> Result<u64, Error> {
         let limit = self.limit_bytes.unwrap_or(u64::MAX);
-        let wanted = self.required_bytes.unwrap_or(default.min(limit));
-        self.within_limit(wanted.max(minimum))
+        let requested = self.required_bytes.unwrap_or(default.min(limit));
+        self.within_limit(requested.max(minimum))
     }
 
     /// The size in bytes of a new volume. As a copy of `source` bytes, it is at least that large. Otherwise the result of [`CapacityRange::choose`].

@@ -262,7 +262,7 @@ impl Host {
         if let Some(mounting) = &mut self.mounting {
             mounting.kill_9()?;
         }
-        self.place.take().map_or(Ok(Vec::new()), Place::take_away)
+        self.place.take().map_or(Ok(Vec::new()), Place::remove)
     }
 }
 
@@ -280,7 +280,7 @@ impl Drop for Host {
         };
         // If the cache cannot be read, a later host compiles again: slower, but with the same result.
         let _ = compiled::keep(&self.options.data);
-        let left = place.take_away();
+        let left = place.remove();
         if thread::panicking() {
             say_log(&log);
             return;

@@ -17,7 +17,7 @@ use wasmount_csi::wire::csi::v1::{GetPluginCapabilitiesRequest, ProbeRequest};
 const READY: Duration = Duration::from_secs(60);
 
 /// Between two requests.
-const ASK_AGAIN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// One client for each service, over one connection.
 #[derive(Debug, Clone)]
@@ -57,7 +57,7 @@ impl Clients {
     pub async fn ready(&mut self) -> Result<(), Failure> {
         let start = Instant::now();
         loop {
-            let answer = match self.ask().await {
+            let answer = match self.probe().await {
                 Ok(true) => return Ok(()),
                 Ok(false) => "not ready".to_owned(),
                 Err(status) => format!("{:?}: {}", status.code(), status.message()),
@@ -68,11 +68,11 @@ impl Clients {
                     READY.as_secs()
                 )));
             }
-            sleep(ASK_AGAIN).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
-    async fn ask(&mut self) -> Result<bool, Status> {
+    async fn probe(&mut self) -> Result<bool, Status> {
         let probe = self.identity.probe(ProbeRequest {}).await?;
         let capabilities = GetPluginCapabilitiesRequest {};
         self.identity.get_plugin_capabilities(capabilities).await?;

@@ -29,17 +29,17 @@ use tokio::time::{Instant, sleep};
 const READY: Duration = Duration::from_secs(180);
 
 /// Between two polls.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Addresses that are tried before giving up: of sixteen million one is free.
 const ATTEMPTS: usize = 16;
 
 /// Polls until the check succeeds; returns the last failure after the timeout.
-async fn wait(ask: impl AsyncFn() -> Result<(), Failure>) -> Result<(), Failure> {
+async fn wait(check: impl AsyncFn() -> Result<(), Failure>) -> Result<(), Failure> {
     let start = Instant::now();
     loop {
-        match ask().await {
-            Err(_) if start.elapsed() < READY => sleep(LOOK).await,
+        match check().await {
+            Err(_) if start.elapsed() < READY => sleep(POLL_INTERVAL).await,
             outcome => return outcome,
         }
     }

@@ -38,7 +38,7 @@ pub fn try_read(command: &mut Command) -> Result<Output, Failure> {
 fn describe(command: &Command) -> String {
     std::iter::once(command.get_program())
         .chain(command.get_args())
-        .map(|word| word.to_string_lossy())
+        .map(|argument| argument.to_string_lossy())
         .collect::<Vec<_>>()
         .join(" ")
 }

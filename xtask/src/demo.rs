@@ -103,7 +103,7 @@ fn serve_and_play(workspace: &Workspace, options: &DemoOptions) -> Result<(), Fa
     // Closes our connection, for which the driver would wait. Signals are still handled here: a second Ctrl-C does not disturb the end.
     drop(runtime);
     let ended = served.terminate();
-    let left = place.take_away()?;
+    let left = place.remove()?;
     if !left.is_empty() {
         say::line(&format!("unmounted at the end: {}", left.len()));
     }
@@ -123,10 +123,10 @@ async fn play(place: &Place, socket: &Path, interrupt: &mut Interrupt) -> Result
     interrupt.or(clients.ready()).await??;
     let driver = socket.parent().and_then(Path::file_name);
     let mut journey = Journey::new(clients, &place.kubelet(), driver.unwrap_or_default());
-    let asked = interrupt.or(journey.ask()).await?;
+    let queried = interrupt.or(journey.query()).await?;
     // The GetCapacity call has set up the pool: everything created from here on belongs to a volume.
     let before = inventory(&place.data())?;
-    let used = match asked {
+    let used = match queried {
         Ok(()) => interrupt.or(Box::pin(journey.set_up_and_use())).await,
         Err(stopped) => Ok(Err(stopped)),
     };
@@ -142,7 +142,7 @@ async fn play(place: &Place, socket: &Path, interrupt: &mut Interrupt) -> Result
             .cloned()
             .collect(),
     };
-    Ok(findings.say())
+    Ok(findings.print())
 }
 
 fn keep(place: &Place, socket: &Path) {

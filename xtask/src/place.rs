@@ -83,14 +83,14 @@ impl Place {
     }
 
     /// Unmounts all mounts in it and removes it; returns what was mounted.
-    pub fn take_away(self) -> Result<Vec<PathBuf>, Failure> {
+    pub fn remove(self) -> Result<Vec<PathBuf>, Failure> {
         remove(&self.root)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Does nothing after `take_away`.
+        // Does nothing after `remove`.
         let _ = remove(&self.root);
     }
 }

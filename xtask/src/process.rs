@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const END: Duration = Duration::from_secs(30);
 
 /// Between two polls.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Lines of the log that an error shows.
 const TAIL: usize = 20;
@@ -88,7 +88,7 @@ impl Process {
                     END.as_secs()
                 )));
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const START: Duration = Duration::from_secs(60);
 
 /// Between two polls of a socket.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The command line of `wasmount serve`.
 #[derive(Debug, Clone)]
@@ -115,7 +115,7 @@ impl Served {
                 let how = format!("has no socket after {} s", START.as_secs());
                 return Err(self.process.failed(how));
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 

@@ -234,11 +234,11 @@ pub(crate) fn hexadecimal(digest: &[u8]) -> String {
 }
 
 /// Fails if Go is missing or older than this; `why` says what needs it.
-pub fn check_go(wanted: (u32, u32), why: &str) -> Result<(), Failure> {
-    let (major, minor) = wanted;
+pub fn check_go(required: (u32, u32), why: &str) -> Result<(), Failure> {
+    let (major, minor) = required;
     let printed = command::read(Command::new("go").args(["env", "GOVERSION"])).ok();
     match printed.as_deref().and_then(version) {
-        Some(version) if version >= wanted => Ok(()),
+        Some(version) if version >= required => Ok(()),
         _ => Err(Failure::missing(
             format!("Go {major}.{minor} or later"),
             format!(

@@ -1,7 +1,7 @@
 //! Snapshots as copies in a pool, and groups of them, with their records: all snapshot RPCs of CSI for backends whose volumes are in pools.
 //!
 //! A copy may outlast the call that began it. So the record of a snapshot is written first, and marked later when its copy was seen to be complete;
-//! if a copy is lost because the host ended, the next call that asks begins it again.
+//! if a copy is lost because the host ended, the next call that requests it begins it again.
 
 use super::Content;
 use crate::error::{Code, Error};

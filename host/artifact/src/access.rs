@@ -91,11 +91,11 @@ pub(crate) enum Retry {
     Never,
     /// A retry can succeed.
     Soon,
-    /// A retry can succeed, but not before this time: the registry asked for it (RFC 9110, "Retry-After").
+    /// A retry can succeed, but not before this time: the registry requested it (RFC 9110, "Retry-After").
     After(Duration),
 }
 
-/// The longest pause that a registry may ask for. A longer one ends the attempts, so that the administrator sees the error.
+/// The longest pause that a registry may request. A longer one ends the attempts, so that the administrator sees the error.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 impl Default for TransferLimits {
@@ -123,7 +123,7 @@ impl TransferLimits {
         let pause = match retry {
             Retry::Never => return None,
             Retry::Soon => own.min(LONGEST_PAUSE),
-            Retry::After(wanted) => wanted.max(own),
+            Retry::After(requested) => requested.max(own),
         };
         (pause <= LONGEST_PAUSE && pause < left).then_some(pause)
     }

@@ -20,7 +20,7 @@ pub(crate) const BLOB_BYTES: u64 = 64 << 10;
 /// Largest manifest of a referrer, in bytes: one of a Sigstore bundle has less than two kilobytes. The manifest at cosign's tag may be as large as
 /// any manifest: it holds all signatures that were ever made, with their certificates, and there is only one.
 pub(crate) const REFERRER_BYTES: u64 = 64 << 10;
-/// Most referrers that are read, and most blobs that are requested for all of them. A release has a handful; the rest is room for broken data, which
+/// Most referrers that are read, and most blobs that are requested for all of them. A release has a handful; the rest is spare for broken data, which
 /// does not displace valid signatures until there is more of it than anyone would leave there.
 const REFERRERS: usize = 256;
 const BLOBS_IN_ALL: usize = 1024;
@@ -215,9 +215,9 @@ impl Search<'_> {
             if requested >= BLOBS {
                 break;
             }
-            let is_wanted = self.extent == Extent::All || is_signature(&layer.media_type);
-            requested += usize::from(is_wanted);
-            attachment.layers.push(match is_wanted {
+            let is_needed = self.extent == Extent::All || is_signature(&layer.media_type);
+            requested += usize::from(is_needed);
+            attachment.layers.push(match is_needed {
                 true => self.blob(&place, layer, "a signature").await,
                 false => None,
             });

@@ -65,8 +65,11 @@ pub fn login(
 impl Config {
     fn login(self, found: &str, reference: &Reference) -> Result<Option<Login>, String> {
         let registry = reference.registry();
-        let wanted = format!("{registry}/{}", reference.repository());
-        let entries = self.auths.iter().filter(|(key, _)| covers(key, &wanted));
+        let repository = format!("{registry}/{}", reference.repository());
+        let entries = self
+            .auths
+            .iter()
+            .filter(|(key, _)| covers(key, &repository));
         // The entry of a repository before that of its registry (containers-auth.json(5)).
         let best = entries.max_by_key(|(key, _)| place(key).len());
         if let Some((key, entry)) = best {
@@ -88,7 +91,7 @@ impl Config {
             }
         }
         let mut helpers = self.helpers.into_iter();
-        let helper = helpers.find(|(key, _)| covers(key, &wanted));
+        let helper = helpers.find(|(key, _)| covers(key, &repository));
         let helper = helper.map(|(_, helper)| helper);
         match helper.or_else(|| self.store.filter(|_| best.is_some())) {
             None => Ok(None),
@@ -134,15 +137,15 @@ fn place(key: &str) -> &str {
 }
 
 /// Whether an entry applies to this `host/repository`.
-fn covers(key: &str, wanted: &str) -> bool {
+fn covers(key: &str, repository: &str) -> bool {
     let place = match place(key) {
         hub if hub == DOCKER_HUB_ENTRY || hub.starts_with("index.docker.io/") => DOCKER_HUB,
         other => other,
     };
-    wanted
+    repository
         .strip_prefix(place)
         .is_some_and(|rest| !place.is_empty() && rest.starts_with('/'))
-        || wanted == place
+        || repository == place
 }
 
 #[cfg(test)]

@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn an_error_in_short_names_the_fault() {
         let what = || "a signature".to_owned();
-        for (error, words) in [
+        for (error, text) in [
             (
                 RegistryError::NotFound {
                     what: what(),
@@ -206,7 +206,7 @@ mod tests {
                 "is larger than 65536 bytes, the most that is read",
             ),
         ] {
-            assert_eq!(error.in_short(), words);
+            assert_eq!(error.in_short(), text);
         }
     }
 }

@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FetchRequest {
     /// The component.
-    pub wanted: Wanted,
+    pub wanted: ComponentSource,
     /// The digest of the component itself, `sha256:..`, if it is known in advance.
     pub digest: Option<String>,
     /// The required signers.
@@ -27,7 +27,7 @@ pub struct FetchRequest {
 
 /// The source of a component.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Wanted {
+pub enum ComponentSource {
     /// An artifact in a registry.
     Artifact {
         /// Its name.
@@ -118,18 +118,18 @@ impl Fetched {
 pub async fn fetch(request: FetchRequest) -> Result<Fetched, FetchError> {
     let (digest, signers) = (request.digest.as_deref(), &request.signers);
     match request.wanted {
-        Wanted::Artifact { reference, access } => {
+        ComponentSource::Artifact { reference, access } => {
             let registry = Registry::connect(&reference, *access, Arc::new(silent))?;
             artifact(&registry, digest, signers).await
         }
-        Wanted::File { wasm, beside } => check_file(wasm, &beside, digest, signers),
+        ComponentSource::File { wasm, beside } => check_file(wasm, &beside, digest, signers),
     }
 }
 
 /// Finds the signers of the artifact with this name, and what is signed by digest; the component is not fetched.
 pub async fn signers(registry: &Registry, keys: &SignerKeys) -> Result<Signed, FetchError> {
     let found = Resolved::find(registry).await?;
-    // A user who asks wants to know about each key.
+    // A user who runs this command needs the result of each key.
     signed(registry, &found, keys, Extent::All).await
 }
 
@@ -184,11 +184,11 @@ pub fn gathered_beside(beside: &Beside) -> Gathered {
     gathered
 }
 
-fn same(what: &str, wanted: Option<&str>, got: &Digest) -> Result<(), FetchError> {
-    match wanted {
-        Some(wanted) if wanted != got.as_str() => Err(FetchError::AnotherComponent {
+fn same(what: &str, expected: Option<&str>, got: &Digest) -> Result<(), FetchError> {
+    match expected {
+        Some(expected) if expected != got.as_str() => Err(FetchError::AnotherComponent {
             what: what.to_owned(),
-            wanted: wanted.to_owned(),
+            wanted: expected.to_owned(),
             got: got.to_string(),
         }),
         _ => Ok(()),
@@ -236,7 +236,7 @@ mod tests {
         let password = Zeroizing::new("hunter2".to_owned());
         let login = Login::new("ann".to_owned(), password, "f".to_owned());
         let request = FetchRequest {
-            wanted: Wanted::Artifact {
+            wanted: ComponentSource::Artifact {
                 reference: Reference::parse("a.b/c:1").unwrap(),
                 access: Box::new(Access {
                     credentials: Credentials::Login(login),
@@ -249,7 +249,7 @@ mod tests {
         };
         let bytes = request.encode().unwrap();
         let arrived = FetchRequest::decode(&bytes).unwrap();
-        let Wanted::Artifact { reference, access } = arrived.wanted else {
+        let ComponentSource::Artifact { reference, access } = arrived.wanted else {
             panic!("a file");
         };
         assert_eq!(reference.to_string(), "oci://a.b/c:1");
@@ -272,7 +272,7 @@ mod tests {
             bundle: None,
         };
         let request = FetchRequest {
-            wanted: Wanted::File {
+            wanted: ComponentSource::File {
                 wasm: b"\0asm".to_vec(),
                 beside: beside.clone(),
             },
@@ -280,7 +280,7 @@ mod tests {
             signers: SignerKeys::default(),
         };
         let arrived = FetchRequest::decode(&request.encode().unwrap()).unwrap();
-        let Wanted::File { wasm, beside: same } = arrived.wanted else {
+        let ComponentSource::File { wasm, beside: same } = arrived.wanted else {
             panic!("an artifact");
         };
         assert_eq!((wasm.as_slice(), same), (&b"\0asm"[..], beside));

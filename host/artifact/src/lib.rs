@@ -29,8 +29,8 @@ pub use digest::Digest;
 pub use docker_config::{DockerConfigError, login};
 pub use error::{FetchError, RegistryError};
 pub use fetch::{
-    BadMessage, Beside, FetchRequest, Fetched, Signed, Wanted, check_file, fetch, gathered_beside,
-    signers,
+    BadMessage, Beside, ComponentSource, FetchRequest, Fetched, Signed, check_file, fetch,
+    gathered_beside, signers,
 };
 pub use judged::{Judged, judged};
 pub use manifest::{Annotations, ComponentFacts, Descriptor, Document, Index, Manifest, Platform};

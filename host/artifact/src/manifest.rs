@@ -108,22 +108,26 @@ struct Shape {
 }
 
 impl Document {
-    /// Parses a document. `said` is the media type of the response; where the document has a `mediaType` too, both must agree, and the document must
-    /// be a manifest or an index, not both: bytes that are an artifact to one reader and an index to another have one digest for both
+    /// Parses a document. `content_type` is the media type of the response; where the document has a `mediaType` too, both must agree, and the
+    /// document must be a manifest or an index, not both: bytes that are an artifact to one reader and an index to another have one digest for both
     /// (CVE-2021-41190).
-    pub fn parse(bytes: &[u8], said: Option<&str>) -> Result<Self, String> {
+    pub fn parse(bytes: &[u8], content_type: Option<&str>) -> Result<Self, String> {
         // The library's messages quote untrusted text.
         let json = |error: serde_json::Error| shorten(&error.to_string(), REASON_CHARACTERS);
         let shape: Shape = serde_json::from_slice(bytes).map_err(json)?;
         let named = shape.media_type.as_deref();
-        let said = said.map(plain).filter(|it| is_index(it) || is_manifest(it));
-        if let (Some(said), Some(named)) = (said, named)
-            && said != named
+        let content_type = content_type
+            .map(plain)
+            .filter(|it| is_index(it) || is_manifest(it));
+        if let (Some(content_type), Some(named)) = (content_type, named)
+            && content_type != named
         {
             let named = shorten(named, QUOTED_CHARACTERS);
-            return Err(format!("it came as `{said}` and calls itself `{named}`"));
+            return Err(format!(
+                "it came as `{content_type}` and calls itself `{named}`"
+            ));
         }
-        let is_list = match said.or(named) {
+        let is_list = match content_type.or(named) {
             Some(kind) if is_index(kind) => true,
             Some(kind) if is_manifest(kind) => false,
             Some(other) => {

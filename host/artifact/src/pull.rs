@@ -44,7 +44,7 @@ impl Resolved {
         let not_wasm = |reason: String| {
             RegistryError::Other(format!("{reference} is not a Wasm artifact: {reason}"))
         };
-        let first = registry.manifest(reference.wanted()).await?;
+        let first = registry.manifest(reference.digest_or_tag()).await?;
         let (raw, list) = match &first.document {
             Document::Manifest(_) => (first, None),
             Document::Index(index) => {

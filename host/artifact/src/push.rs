@@ -60,9 +60,9 @@ impl Bundle {
                     .await?;
             }
         }
-        let wanted = registry.reference().wanted();
+        let reference = registry.reference().digest_or_tag();
         let manifest_digest = registry
-            .push_manifest(wanted, &raw.media_type, raw.bytes)
+            .push_manifest(reference, &raw.media_type, raw.bytes)
             .await?;
         Ok(Pushed {
             reference: registry.reference().pinned(manifest_digest.to_string()),

@@ -102,22 +102,22 @@ impl Registry {
     }
 
     /// Fetches the manifest or index of this tag or digest.
-    pub async fn manifest(&self, wanted: &str) -> Result<RawManifest, RegistryError> {
-        self.manifest_of_at_most(wanted, MANIFEST_BYTES).await
+    pub async fn manifest(&self, reference: &str) -> Result<RawManifest, RegistryError> {
+        self.manifest_of_at_most(reference, MANIFEST_BYTES).await
     }
 
     /// Fetches the manifest or index of this tag or digest, of at most `most` bytes.
     pub(crate) async fn manifest_of_at_most(
         &self,
-        wanted: &str,
+        reference: &str,
         most: u64,
     ) -> Result<RawManifest, RegistryError> {
-        let what = &format!("the manifest `{wanted}` of {}", self.reference);
+        let what = &format!("the manifest `{reference}` of {}", self.reference);
         let call = Call {
             accept: Some(ACCEPTED),
-            ..Call::get(self.manifest_url(wanted, what)?, what)
+            ..Call::get(self.manifest_url(reference, what)?, what)
         };
-        let wanted = Digest::parse(wanted).ok();
+        let expected = Digest::parse(reference).ok();
         self.retried(what, async || {
             let response = self.send(&call).await?;
             let content_type = header(response.headers(), &CONTENT_TYPE).map(str::to_owned);
@@ -126,12 +126,12 @@ impl Registry {
             let bytes = self.read(response, what, Bound::AtMost(most)).await?;
             let digest = Digest::of(&bytes);
             // A tag is resolved once; the digest that the registry itself states must match the bytes.
-            if let Some(wanted) = wanted.clone().or(promised)
-                && wanted != digest
+            if let Some(expected) = expected.clone().or(promised)
+                && expected != digest
             {
                 return Err(Failed::from(RegistryError::WrongDigest {
                     what: what.clone(),
-                    wanted: wanted.to_string(),
+                    wanted: expected.to_string(),
                     got: digest.to_string(),
                 }));
             }
@@ -148,8 +148,11 @@ impl Registry {
     }
 
     /// Fetches a manifest or index; `None` if there is none.
-    pub async fn find_manifest(&self, wanted: &str) -> Result<Option<RawManifest>, RegistryError> {
-        match self.manifest(wanted).await {
+    pub async fn find_manifest(
+        &self,
+        reference: &str,
+    ) -> Result<Option<RawManifest>, RegistryError> {
+        match self.manifest(reference).await {
             Err(RegistryError::NotFound { .. }) => Ok(None),
             found => found.map(Some),
         }
@@ -215,8 +218,8 @@ impl Registry {
         })
     }
 
-    fn manifest_url(&self, wanted: &str, what: &str) -> Result<Url, RegistryError> {
-        self.url(&format!("manifests/{wanted}"), what)
+    fn manifest_url(&self, reference: &str, what: &str) -> Result<Url, RegistryError> {
+        self.url(&format!("manifests/{reference}"), what)
     }
 
     /// A URL below the repository.

@@ -52,7 +52,9 @@ pub enum SignError {
 
 /// Signs what the registry's artifact name resolves to: a manifest, or an index. It is signed once, however often this is called.
 pub async fn sign(registry: &Registry, key: &PrivateKey) -> Result<SignedArtifact, SignError> {
-    let subject = registry.manifest(registry.reference().wanted()).await?;
+    let subject = registry
+        .manifest(registry.reference().digest_or_tag())
+        .await?;
     let tag = cosign_tag(&subject.digest);
     let reference = registry.reference().pinned(subject.digest.to_string());
     let signature = registry.reference().tagged(tag.clone());
@@ -116,13 +118,13 @@ impl Registry {
         for attempt in 0..=ATTEMPTS {
             let begun = Instant::now();
             let there = self.signatures_at(&tag, &what).await?;
-            let held = there.as_ref().map(|it| it.layers.as_slice());
-            let held = held.unwrap_or_default();
-            let lacking: Vec<_> = layers.iter().filter(|it| !held.contains(it)).collect();
+            let present = there.as_ref().map(|it| it.layers.as_slice());
+            let present = present.unwrap_or_default();
+            let lacking: Vec<_> = layers.iter().filter(|it| !present.contains(it)).collect();
             if lacking.is_empty() && there.is_some() {
                 return Ok(());
             }
-            if held.len() + lacking.len() > BLOBS {
+            if present.len() + lacking.len() > BLOBS {
                 return Err(RegistryError::Other(format!(
                     "{what}: there would be more than {BLOBS}, and more are read by nobody; delete that tag, and try again"
                 )));

@@ -38,18 +38,18 @@ pub enum KeyError {
     #[error("is not PEM: {0}")]
     NotPem(&'static str),
     /// PEM of something else.
-    #[error("holds `{label}`, not {wanted}")]
+    #[error("holds `{label}`, not {expected}")]
     AnotherKind {
         /// The label of the PEM block.
         label: String,
         /// What is expected, and how to create it.
-        wanted: &'static str,
+        expected: &'static str,
     },
     /// A key of another algorithm.
-    #[error("is a key of another kind than {wanted}; make one with `cosign generate-key-pair`")]
+    #[error("is a key of another kind than {expected}; make one with `cosign generate-key-pair`")]
     AnotherAlgorithm {
         /// The supported kinds.
-        wanted: &'static str,
+        expected: &'static str,
     },
     /// The encrypted form is not one that cosign writes.
     #[error("is encrypted in a way that is not cosign's: {0}; is the file whole?")]
@@ -154,7 +154,7 @@ mod tests {
         let whole = pem_of("KEY", b"12345");
         let twice = format!("{whole}{whole}");
         let cut = whole.split_once("-----END").unwrap().0.to_owned();
-        for (text, said) in [
+        for (text, message) in [
             ("ssh-ed25519 AAAA", "is the file whole?"),
             ("-----BEGIN KEY", "is the file whole?"),
             (cut.as_str(), "is the file whole?"),
@@ -163,7 +163,7 @@ mod tests {
             (&twice, "more than one block"),
         ] {
             let error = pem_block(text).unwrap_err().to_string();
-            assert!(error.contains(said), "{text}: {error}");
+            assert!(error.contains(message), "{text}: {error}");
         }
     }
 }

@@ -57,7 +57,7 @@ pub(crate) fn unusable(reason: &dyn Display) -> RegistryError {
 mod tests {
     use super::*;
 
-    fn said(pem: &[u8]) -> String {
+    fn message(pem: &[u8]) -> String {
         client(&[], Some(pem)).unwrap_err().to_string()
     }
 
@@ -69,12 +69,12 @@ mod tests {
 
     #[test]
     fn what_is_no_certificate_is_refused() {
-        assert!(said(b"").contains("there is no certificate"));
+        assert!(message(b"").contains("there is no certificate"));
         let key = b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n";
-        assert!(said(key).contains("there is no certificate"));
+        assert!(message(key).contains("there is no certificate"));
         let garbage = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        assert!(said(garbage).contains("name a file of certificates"));
+        assert!(message(garbage).contains("name a file of certificates"));
         let torn = b"-----BEGIN CERTIFICATE-----\nAAAA\n";
-        assert!(said(torn).contains("name a file of certificates"));
+        assert!(message(torn).contains("name a file of certificates"));
     }
 }

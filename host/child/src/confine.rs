@@ -26,7 +26,7 @@ const NICE: i32 = 3;
 const TAKE_FIRST: &str = "1000";
 /// Address space beyond the memory that the child may write to, in bytes: program, libraries, and what the allocator reserves and does not use. It
 /// bounds what `RLIMIT_DATA` does not count: shared memory.
-const ADDRESS_ROOM_BYTES: u64 = 2 << 30;
+const ADDRESS_SPACE_EXTRA_BYTES: u64 = 2 << 30;
 /// Descriptors of a child that may open files or connections: those, and the descriptors of a runtime.
 const DESCRIPTORS: u64 = 64;
 /// Standard input, output and error: the only descriptors of a child that may open nothing. The limit bounds descriptor numbers, not open files: a
@@ -59,23 +59,23 @@ pub fn serve<E: Display>(bounds: &Bounds, work: impl FnOnce(Vec<u8>) -> Result<V
     }
     let mut input = Vec::new();
     if let Err(source) = io::stdin().lock().read_to_end(&mut input) {
-        end(UNCONFINED, &ChildError::Unheard { source });
+        end(UNCONFINED, &ChildError::Unreadable { source });
     }
     match work(input) {
         Ok(answer) => {
             let mut stdout = io::stdout().lock();
             match stdout.write_all(&answer).and_then(|()| stdout.flush()) {
                 Ok(()) => process::exit(0),
-                Err(source) => end(UNCONFINED, &ChildError::Unheard { source }),
+                Err(source) => end(UNCONFINED, &ChildError::Unreadable { source }),
             }
         }
         Err(refusal) => end(REFUSED, &refusal),
     }
 }
 
-fn end(status: i32, words: &dyn Display) -> ! {
-    // If the parent does not read the message, the exit status still says it.
-    let _ = writeln!(io::stderr(), "{words}");
+fn end(status: i32, message: &dyn Display) -> ! {
+    // If the parent does not read the message, the exit status still reports the failure.
+    let _ = writeln!(io::stderr(), "{message}");
     process::exit(status)
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn give_up_rights(bounds: &Bounds) -> Result<(), ChildError> {
 /// The bounds as resource limits of the kernel, except descriptors: soft and hard limit.
 fn limits(bounds: &Bounds) -> [(Resource, u64, u64); 6] {
     let memory = bounds.memory_bytes;
-    let address_space = memory.saturating_add(ADDRESS_ROOM_BYTES);
+    let address_space = memory.saturating_add(ADDRESS_SPACE_EXTRA_BYTES);
     let cpu = bounds.cpu.as_secs().max(1);
     [
         (Resource::Data, memory, memory),
@@ -153,7 +153,8 @@ fn die_with(parent: Option<Pid>) -> Result<(), ChildError> {
 /// Sets a limit, never above the current hard limit: only root could raise it.
 fn limit(resource: Resource, soft: u64, hard: u64) -> Result<(), ChildError> {
     let now = getrlimit(resource);
-    let least = |wanted: u64, now: Option<u64>| Some(now.map_or(wanted, |now| now.min(wanted)));
+    let least =
+        |requested: u64, now: Option<u64>| Some(now.map_or(requested, |now| now.min(requested)));
     let new = Rlimit {
         current: least(soft, now.maximum),
         maximum: least(hard, now.maximum),

@@ -21,10 +21,10 @@ pub enum ChildError {
         source: io::Error,
     },
     /// The child started, and did no work since it could not give up its rights.
-    #[error("the process could not be confined, so nothing was done: {words}")]
+    #[error("the process could not be confined, so nothing was done: {message}")]
     Unconfined {
         /// The child's message.
-        words: String,
+        message: String,
     },
     /// A step of confining failed; reported by the child.
     #[error("{step}: {source}")]
@@ -35,10 +35,10 @@ pub enum ChildError {
         source: io::Error,
     },
     /// The work rejected its input.
-    #[error("{words}")]
+    #[error("{message}")]
     Refused {
         /// The child's message.
-        words: String,
+        message: String,
     },
     /// The work needs more memory than its limit.
     #[error("it takes more than {} MiB of memory", .limit_bytes / MEBIBYTE)]
@@ -65,12 +65,12 @@ pub enum ChildError {
         limit_bytes: u64,
     },
     /// The child crashed.
-    #[error("the process broke down ({how}): {words}")]
+    #[error("the process broke down ({how}): {message}")]
     Crashed {
         /// Signal or status.
         how: String,
         /// The end of its standard error.
-        words: String,
+        message: String,
     },
     /// Killed from outside: by an administrator, or by the kernel when memory ran out.
     #[error(
@@ -79,7 +79,7 @@ pub enum ChildError {
     Killed,
     /// Its answer could not be read.
     #[error("the process could not be heard: {source}")]
-    Unheard {
+    Unreadable {
         /// The error of the system.
         source: io::Error,
     },
@@ -94,7 +94,7 @@ impl ChildError {
             | Self::Confine { .. }
             | Self::Time { .. }
             | Self::Killed
-            | Self::Unheard { .. } => true,
+            | Self::Unreadable { .. } => true,
             Self::Refused { .. }
             | Self::Memory { .. }
             | Self::Cpu { .. }
@@ -111,7 +111,7 @@ pub(crate) const UNCONFINED: i32 = 70;
 
 /// The message of Rust's runtime before it aborts because memory ran out.
 const OUT_OF_MEMORY: &str = "memory allocation of ";
-/// The message of the system where a library asked for memory and passed the error on (`ENOMEM`).
+/// The message of the system where a library requested memory and passed the error on (`ENOMEM`).
 const NO_MEMORY: &str = "Cannot allocate memory";
 /// Replaces the message of a child that printed none.
 const SILENCE: &str = "it said nothing";
@@ -121,7 +121,7 @@ pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     pub(crate) answer: Vec<u8>,
     /// The end of its standard error.
-    pub(crate) words: String,
+    pub(crate) message: String,
 }
 
 impl Ended {
@@ -130,29 +130,29 @@ impl Ended {
         let Self {
             status,
             answer,
-            words,
+            message,
         } = self;
         if status.success() {
             return Ok(answer);
         }
         let signal = status.signal().and_then(Signal::from_named_raw);
-        if words.contains(OUT_OF_MEMORY) || words.contains(NO_MEMORY) {
+        if message.contains(OUT_OF_MEMORY) || message.contains(NO_MEMORY) {
             return Err(ChildError::Memory {
                 limit_bytes: bounds.memory_bytes,
             });
         }
         Err(match (status.code(), signal) {
-            (Some(REFUSED), _) => ChildError::Refused { words },
-            (Some(UNCONFINED), _) => ChildError::Unconfined { words },
+            (Some(REFUSED), _) => ChildError::Refused { message },
+            (Some(UNCONFINED), _) => ChildError::Unconfined { message },
             (_, Some(Signal::XCPU)) => ChildError::Cpu {
                 limit_seconds: bounds.cpu.as_secs(),
             },
             (_, Some(Signal::KILL)) => ChildError::Killed,
             _ => ChildError::Crashed {
                 how: status.to_string(),
-                words: match words.as_str() {
+                message: match message.as_str() {
                     "" => SILENCE.to_owned(),
-                    _ => words,
+                    _ => message,
                 },
             },
         })
@@ -177,11 +177,11 @@ mod tests {
         }
     }
 
-    fn judged(raw: i32, words: &str) -> Result<Vec<u8>, String> {
+    fn judged(raw: i32, message: &str) -> Result<Vec<u8>, String> {
         let ended = Ended {
             status: ExitStatus::from_raw(raw),
             answer: b"answer".to_vec(),
-            words: words.to_owned(),
+            message: message.to_owned(),
         };
         ended.judge(&bounds()).map_err(|error| error.to_string())
     }
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn each_end_is_told_apart() {
-        for (raw, words, expected) in [
+        for (raw, message, expected) in [
             (exit(1), "no such thing", "no such thing"),
             (
                 exit(70),
@@ -230,7 +230,7 @@ mod tests {
                 "the process broke down (exit status: 101): panicked at x",
             ),
         ] {
-            assert_eq!(judged(raw, words).unwrap_err(), expected, "{raw}");
+            assert_eq!(judged(raw, message).unwrap_err(), expected, "{raw}");
         }
     }
 
@@ -240,7 +240,7 @@ mod tests {
             let ended = Ended {
                 status: ExitStatus::from_raw(raw),
                 answer: Vec::new(),
-                words: String::new(),
+                message: String::new(),
             };
             ended.judge(&bounds()).unwrap_err()
         };

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! run ─▶ thread: fork, die with the parent, three descriptors, exec ─▶ serve: confine, read, work, answer
-//!  └───── feed, read within bounds, kill at the deadline, tell how it ended ◀───────────────────────┘
+//!  └───── feed, read within bounds, kill at the deadline, report how it ended ◀─────────────────────┘
 //! ```
 #![forbid(unsafe_code)]
 

@@ -30,12 +30,12 @@ const THREAD_VARIABLES: [&str; 3] = [
     "MALLOC_ARENA_MAX",
 ];
 /// How much of a child's standard error is kept, in bytes: the end of it.
-const WORDS_BYTES: usize = 4 << 10;
+const MESSAGE_BYTES: usize = 4 << 10;
 /// The prefix of this program's messages.
 const OWN_NAME: &str = "wasmount: ";
 
-/// Whether the log already says what this kernel lacks.
-static SAID: Once = Once::new();
+/// Whether the log already contains the warnings about features that this kernel lacks.
+static WARNED: Once = Once::new();
 
 /// A request to the thread that starts children.
 struct Order {
@@ -63,9 +63,9 @@ impl Running {
     async fn ended(&self) -> Result<(), ChildError> {
         let process = self.number().ok_or(Errno::SRCH);
         let process = process.and_then(|number| pidfd_open(number, PidfdFlags::NONBLOCK));
-        let process = process.map_err(|errno| unheard(errno.into()))?;
-        let process = AsyncFd::new(process).map_err(unheard)?;
-        process.readable().await.map_err(unheard)?.retain_ready();
+        let process = process.map_err(|errno| unreadable(errno.into()))?;
+        let process = AsyncFd::new(process).map_err(unreadable)?;
+        process.readable().await.map_err(unreadable)?.retain_ready();
         self.kill();
         Ok(())
     }
@@ -92,12 +92,12 @@ impl Drop for Running {
 
 /// Runs a child to its end and returns its answer. If the future is dropped before, the child is killed.
 pub async fn run(task: &Task, input: Vec<u8>) -> Result<Vec<u8>, ChildError> {
-    SAID.call_once(say_what_is_lacking);
+    WARNED.call_once(warn_of_missing_features);
     run_program(Path::new(OURSELVES), task, input).await
 }
 
 /// Logs what the kernel lacks, for an administrator who can run another kernel; once, since it is the same for all children.
-fn say_what_is_lacking() {
+fn warn_of_missing_features() {
     if !system_calls::are_held_here() {
         tracing::warn!(
             "this kernel has no filters of system calls (seccomp): a compiler that is taken over opens what its user may; \
@@ -129,25 +129,25 @@ pub(crate) async fn run_program(
         return Err(start(io::Error::other("a stream is missing")));
     };
     let bounds = &task.bounds;
-    let heard = async {
-        let (_, answer, words, ()) = tokio::try_join!(
+    let outcome = async {
+        let (_, answer, message, ()) = tokio::try_join!(
             feed(stdin, &input),
-            hear(stdout, bounds.output_bytes),
-            listen(stderr),
+            read_answer(stdout, bounds.output_bytes),
+            read_stderr(stderr),
             running.ended()
         )?;
-        Ok::<_, ChildError>((answer, words))
+        Ok::<_, ChildError>((answer, message))
     };
-    let heard = timeout(bounds.wall, heard).await;
+    let outcome = timeout(bounds.wall, outcome).await;
     running.kill();
-    let status = running.child.wait().await.map_err(unheard)?;
-    let (answer, words) = heard.unwrap_or(Err(ChildError::Time {
+    let status = running.child.wait().await.map_err(unreadable)?;
+    let (answer, message) = outcome.unwrap_or(Err(ChildError::Time {
         limit_seconds: bounds.wall.as_secs(),
     }))?;
     let ended = Ended {
         status,
         answer,
-        words,
+        message,
     };
     ended.judge(bounds)
 }
@@ -212,11 +212,11 @@ async fn feed(mut stdin: ChildStdin, input: &[u8]) -> Result<(), ChildError> {
     Ok(())
 }
 
-async fn hear(stdout: ChildStdout, limit_bytes: u64) -> Result<Vec<u8>, ChildError> {
+async fn read_answer(stdout: ChildStdout, limit_bytes: u64) -> Result<Vec<u8>, ChildError> {
     let mut answer = Vec::new();
     // One byte more than allowed, to see that there is more.
     let mut read = stdout.take(limit_bytes.saturating_add(1));
-    let length = read.read_to_end(&mut answer).await.map_err(unheard)?;
+    let length = read.read_to_end(&mut answer).await.map_err(unreadable)?;
     if u64::try_from(length).unwrap_or(u64::MAX) > limit_bytes {
         return Err(ChildError::TooMuch { limit_bytes });
     }
@@ -224,22 +224,22 @@ async fn hear(stdout: ChildStdout, limit_bytes: u64) -> Result<Vec<u8>, ChildErr
 }
 
 /// Reads standard error and keeps its end.
-async fn listen(mut stderr: ChildStderr) -> Result<String, ChildError> {
-    let mut words = Vec::new();
+async fn read_stderr(mut stderr: ChildStderr) -> Result<String, ChildError> {
+    let mut message = Vec::new();
     loop {
-        let read = stderr.read_buf(&mut words).await.map_err(unheard)?;
-        let surplus = words.len().saturating_sub(WORDS_BYTES);
-        words.drain(..surplus);
+        let read = stderr.read_buf(&mut message).await.map_err(unreadable)?;
+        let surplus = message.len().saturating_sub(MESSAGE_BYTES);
+        message.drain(..surplus);
         if read == 0 {
-            let words = String::from_utf8_lossy(&words);
-            let words = words.trim();
-            return Ok(words.strip_prefix(OWN_NAME).unwrap_or(words).to_owned());
+            let message = String::from_utf8_lossy(&message);
+            let message = message.trim();
+            return Ok(message.strip_prefix(OWN_NAME).unwrap_or(message).to_owned());
         }
     }
 }
 
-fn unheard(source: io::Error) -> ChildError {
-    ChildError::Unheard { source }
+fn unreadable(source: io::Error) -> ChildError {
+    ChildError::Unreadable { source }
 }
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ impl Client {
         let answered = timeout(limit, self.answer(request)).await;
         let (status, bytes) = answered.map_err(|_| ControlError::TooSlow {
             path: self.socket.clone(),
-            patience: limit,
+            timeout: limit,
         })??;
         if status.is_success() {
             return serde_json::from_slice(&bytes).map_err(|error| self.broken(error));

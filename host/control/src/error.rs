@@ -44,18 +44,18 @@ pub enum ControlError {
         reason: String,
     },
     /// The answer did not arrive in time.
-    #[error("the host at {} has not answered for {} s; what was asked may still be done", .path.display(), .patience.as_secs())]
+    #[error("the host at {} has not answered for {} s; what was asked may still be done", .path.display(), .timeout.as_secs())]
     TooSlow {
         /// The socket.
         path: PathBuf,
         /// The time limit.
-        patience: Duration,
+        timeout: Duration,
     },
     /// No driver has such a name.
-    #[error("`{word}` cannot be a driver's name, which has letters, digits, `-` and `.` only")]
+    #[error("`{name}` cannot be a driver's name, which has letters, digits, `-` and `.` only")]
     NoDriver {
         /// The name that was given.
-        word: String,
+        name: String,
     },
     /// The host rejected the request.
     #[error(transparent)]

@@ -25,7 +25,7 @@ pub const DELETE: &str = "/v1/drivers/{driver}/delete";
 /// One of these paths for one driver. A string that is no driver's name is not put into a path.
 pub(crate) fn of(path: &str, driver: &str) -> Result<String, ControlError> {
     let name = DriverName::parse(driver).map_err(|_| ControlError::NoDriver {
-        word: driver.to_owned(),
+        name: driver.to_owned(),
     })?;
     Ok(path.replace("{driver}", name.as_str()))
 }
@@ -42,11 +42,11 @@ mod tests {
 
     #[test]
     fn what_would_lead_elsewhere_is_no_driver() {
-        for word in ["a.b", "A-1"] {
-            assert!(of(SWAP, word).is_ok(), "{word}");
+        for name in ["a.b", "A-1"] {
+            assert!(of(SWAP, name).is_ok(), "{name}");
         }
-        for word in ["", "a/b", "a b", "a?b", "a#b", "é", &"a".repeat(64)] {
-            assert!(of(SWAP, word).is_err(), "{word}");
+        for name in ["", "a/b", "a b", "a?b", "a#b", "é", &"a".repeat(64)] {
+            assert!(of(SWAP, name).is_err(), "{name}");
         }
     }
 }

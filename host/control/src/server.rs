@@ -40,7 +40,7 @@ pub struct ServerLimits {
     /// Connections at a time; further ones wait.
     pub connections: usize,
     /// Time to send a request, headers and body.
-    pub asking: Duration,
+    pub sending: Duration,
     /// Time to read the answer.
     pub reading: Duration,
 }
@@ -50,7 +50,7 @@ impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             connections: 64,
-            asking: Duration::from_secs(5),
+            sending: Duration::from_secs(5),
             reading: Duration::from_secs(10),
         }
     }
@@ -68,7 +68,7 @@ pub async fn serve(listener: OwnedFd, routes: Router, limits: ServerLimits) -> i
         while connections.try_join_next().is_some() {}
         let stream = accepted(&listener).await;
         let routes = match stream.peer_cred() {
-            Ok(peer) if may_ask(peer.uid(), own) => routes.clone(),
+            Ok(peer) if may_connect(peer.uid(), own) => routes.clone(),
             peer => refusing(peer.map(|peer| peer.uid()).ok()),
         };
         connections.spawn(async move {
@@ -89,7 +89,7 @@ async fn accepted(listener: &UnixListener) -> UnixStream {
 }
 
 /// The mode of the socket file keeps other users out; this check also covers a process that inherited or received a descriptor.
-fn may_ask(uid: u32, own: u32) -> bool {
+fn may_connect(uid: u32, own: u32) -> bool {
     uid == ROOT || uid == own
 }
 
@@ -134,7 +134,7 @@ async fn converse(stream: UnixStream, routes: Router, limits: ServerLimits) {
     let service = service_fn(move |request| {
         let (routes, notify) = (routes.clone(), Arc::clone(&notify));
         async move {
-            let answer = match whole(request, limits.asking).await {
+            let answer = match whole(request, limits.sending).await {
                 Ok(request) => routes.call(request).await,
                 Err(refusal) => Ok(refusal.into_response()),
             };
@@ -145,7 +145,7 @@ async fn converse(stream: UnixStream, routes: Router, limits: ServerLimits) {
     let connection = http1::Builder::new()
         .keep_alive(false)
         .timer(TokioTimer::new())
-        .header_read_timeout(limits.asking)
+        .header_read_timeout(limits.sending)
         .serve_connection(TokioIo::new(stream), service);
     tokio::select! {
         // The result is ignored: no client is left to report it to.

@@ -1,6 +1,6 @@
 //! A string map of CSI: parameters and contexts.
 
-use crate::names::{InvalidWord, check_length};
+use crate::names::{InvalidField, check_length};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -25,18 +25,18 @@ impl Attributes {
     pub fn from_pairs(
         what: &'static str,
         pairs: impl IntoIterator<Item = (String, String)>,
-    ) -> Result<Self, InvalidWord> {
+    ) -> Result<Self, InvalidField> {
         let mut map = BTreeMap::new();
         for (key, value) in pairs {
             if map.insert(key, value).is_some() {
-                return Err(InvalidWord::rule(what, "has a key twice"));
+                return Err(InvalidField::rule(what, "has a key twice"));
             }
         }
         Ok(Self(map))
     }
 
     /// Rejects a map above `limit` bytes; the limit of the specification is [`MAP_BYTES`].
-    pub fn within(self, what: &'static str, limit: usize) -> Result<Self, InvalidWord> {
+    pub fn within(self, what: &'static str, limit: usize) -> Result<Self, InvalidField> {
         check_length(what, self.bytes(), limit)?;
         Ok(self)
     }
@@ -108,7 +108,7 @@ mod tests {
     fn a_key_that_stands_twice_is_refused() {
         assert_eq!(
             Attributes::from_pairs("context", [pair("a", "1"), pair("a", "1")]),
-            Err(InvalidWord::rule("context", "has a key twice"))
+            Err(InvalidField::rule("context", "has a key twice"))
         );
     }
 

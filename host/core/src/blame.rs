@@ -39,51 +39,55 @@ pub enum Blame {
     /// This owner is responsible, whatever the request contains.
     Of(Owner),
     /// A string is not valid: the request is responsible if it contains the string too.
-    Word(RefusedWord),
+    Word(RefusedString),
     /// The size exceeds this many bytes: the request is responsible if it is nearly as large.
     Size(usize),
 }
 
 /// A rejected string of a plugin. `Debug` does not show it: it may be a mount flag, or contain a secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RefusedWord(Zeroizing<String>);
+pub struct RefusedString(Zeroizing<String>);
 
 /// The strings that the author of a request wrote, in any field.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct RequestWords(Vec<String>);
+pub struct RequestStrings(Vec<String>);
 
 /// The full content of a request, with which a rejected string is compared.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct RequestContent<'a> {
     /// Its strings.
-    pub words: &'a RequestWords,
+    pub strings: &'a RequestStrings,
     /// Its secrets.
     pub secrets: &'a Secrets,
 }
 
 impl Blame {
     /// This string is not valid.
-    pub fn word(word: impl Into<String>) -> Self {
-        Self::Word(RefusedWord(Zeroizing::new(word.into())))
+    pub fn word(string: impl Into<String>) -> Self {
+        Self::Word(RefusedString(Zeroizing::new(string.into())))
     }
 
     /// Who is responsible, given the request.
-    pub fn owner(&self, asked: Asked<'_>) -> Owner {
+    pub fn owner(&self, request: RequestContent<'_>) -> Owner {
         match self {
             Blame::Of(owner) => *owner,
-            Blame::Word(RefusedWord(word)) if asked.words.say(word) => Owner::Request,
-            Blame::Word(RefusedWord(word)) if holds(asked.secrets, word) => Owner::Secret,
+            Blame::Word(RefusedString(string)) if request.strings.overlap_with(string) => {
+                Owner::Request
+            }
+            Blame::Word(RefusedString(string)) if holds(request.secrets, string) => Owner::Secret,
             Blame::Word(_) => Owner::Plugin,
-            Blame::Size(limit) if asked.bytes().saturating_mul(GROWTH) >= *limit => Owner::Request,
+            Blame::Size(limit) if request.bytes().saturating_mul(GROWTH) >= *limit => {
+                Owner::Request
+            }
             Blame::Size(_) => Owner::Plugin,
         }
     }
 }
 
-impl RequestWords {
+impl RequestStrings {
     /// Adds a string, such as the requested name or a volume id.
-    pub fn with(mut self, word: &str) -> Self {
-        self.0.push(word.to_owned());
+    pub fn with(mut self, string: &str) -> Self {
+        self.0.push(string.to_owned());
         self
     }
 
@@ -114,43 +118,43 @@ impl RequestWords {
     }
 
     /// Whether a string is built from these strings, or is a part of one.
-    fn say(&self, word: &str) -> bool {
-        self.0.iter().any(|said| overlaps(said, word))
+    fn overlap_with(&self, string: &str) -> bool {
+        self.0.iter().any(|known| overlaps(known, string))
     }
 }
 
-impl Asked<'_> {
+impl RequestContent<'_> {
     fn bytes(&self) -> usize {
-        let words = self.words.0.iter().map(String::len);
+        let strings = self.strings.0.iter().map(String::len);
         let secrets = self.secrets.values().map(str::len);
-        words.chain(secrets).sum()
+        strings.chain(secrets).sum()
     }
 }
 
 /// Whether one contains the other. Only an empty string contains an empty string.
-fn overlaps(said: &str, word: &str) -> bool {
-    match (said.is_empty(), word.is_empty()) {
-        (false, false) => word.contains(said) || said.contains(word),
-        (said, word) => said && word,
+fn overlaps(known: &str, string: &str) -> bool {
+    match (known.is_empty(), string.is_empty()) {
+        (false, false) => string.contains(known) || known.contains(string),
+        (known, string) => known && string,
     }
 }
 
 /// Whether a string overlaps with a secret, or with a line or quoted part of a secret, as the redaction searches for them.
-fn holds(secrets: &Secrets, word: &str) -> bool {
+fn holds(secrets: &Secrets, string: &str) -> bool {
     let parts = |value: &'_ str| {
         let mut parts = value.split(['\n', '\r', '"']).map(str::trim);
-        overlaps(value, word) || parts.any(|part| !part.is_empty() && overlaps(part, word))
+        overlaps(value, string) || parts.any(|part| !part.is_empty() && overlaps(part, string))
     };
-    secrets.values().any(parts) || secrets.names().any(|name| overlaps(name, word))
+    secrets.values().any(parts) || secrets.names().any(|name| overlaps(name, string))
 }
 
-impl fmt::Debug for RefusedWord {
+impl fmt::Debug for RefusedString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "a word of {} bytes", self.0.len())
     }
 }
 
-impl fmt::Debug for RequestWords {
+impl fmt::Debug for RequestStrings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} words", self.0.len())
     }

@@ -1,7 +1,7 @@
 //! The data of one call beside its arguments: its name, its secrets, its time budget.
 
 use crate::attributes::Attributes;
-use crate::blame::RequestWords;
+use crate::blame::RequestStrings;
 use crate::rpc::Rpc;
 use crate::secrets::Secrets;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct Incoming {
     /// The subject of the call: an id, or the name of the object to create.
     pub subject: Option<String>,
     /// The strings of the request's author: never reported, only compared with rejected arguments.
-    pub words: RequestWords,
+    pub strings: RequestStrings,
 }
 
 /// The objects for which a call is made, by the strings that the orchestrator adds to the request.
@@ -32,7 +32,7 @@ pub struct Origin {
     /// The name of the object to create.
     pub name: Option<String>,
     /// Parameters, or the volume's context.
-    pub words: Attributes,
+    pub attributes: Attributes,
 }
 
 /// The data of a call that a backend receives.

@@ -219,9 +219,9 @@ fn controller_has(
         && !hidden.hides(ControllerCapability::PublishUnpublishVolume.name());
     let lists = offer.has(Service::VolumeListing)
         && !hidden.hides(ControllerCapability::ListVolumes.name());
-    let looks_up =
+    let has_lookup =
         offer.has(Service::VolumeLookup) && !hidden.hides(ControllerCapability::GetVolume.name());
-    let tells_health = profile.has_health()
+    let reports_health = profile.has_health()
         && offer.has(Service::VolumeHealth)
         && !hidden.hides(ControllerCapability::GetVolumeHealth.name());
     match capability {
@@ -244,15 +244,17 @@ fn controller_has(
             publishes && lists && offer.claims(Feature::PublishedNodes)
         }
         ControllerCapability::VolumeCondition => {
-            profile.has_conditions() && offer.has(Service::VolumeHealth) && (lists || looks_up)
+            profile.has_conditions() && offer.has(Service::VolumeHealth) && (lists || has_lookup)
         }
-        ControllerCapability::GetVolume => looks_up,
+        ControllerCapability::GetVolume => has_lookup,
         ControllerCapability::SingleNodeMultiWriter => offer.claims(Feature::SingleNodeMultiWriter),
         ControllerCapability::ModifyVolume => offer.has(Service::ControllerModify),
-        ControllerCapability::GetVolumeHealth => tells_health,
+        ControllerCapability::GetVolumeHealth => reports_health,
         // Derived from the backend's list of volumes, whether or not clients may read that list. "MUST also support the GET_VOLUME_HEALTH
         // capability".
-        ControllerCapability::ListVolumeHealth => tells_health && offer.has(Service::VolumeListing),
+        ControllerCapability::ListVolumeHealth => {
+            reports_health && offer.has(Service::VolumeListing)
+        }
     }
 }
 

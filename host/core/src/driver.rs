@@ -24,7 +24,7 @@ mod work;
 pub use crate::capabilities::{Hidden, Profile, Role};
 pub use calls::{RunningCall, RunningCalls};
 pub use faults::LastFault;
-pub use quiesce::{Held, Leaving};
+pub use quiesce::{Leaving, QuiesceGuard};
 pub use requests::{
     HealthPosition, ListSnapshotsRequest, ListVolumeHealthRequest, NodeExpandRequest,
     NodeHealthRequest, NodeInfo, NodePublishRequest, NodeStageRequest, NodeStats, NodeStatsRequest,
@@ -193,7 +193,7 @@ impl Driver {
     pub async fn probe(self: &Arc<Self>, _incoming: Incoming) -> Result<bool, Error> {
         self.serves(Rpc::Probe)?;
         let loaded = self.plugin.load().is_some() || self.fault.load().is_some();
-        Ok(loaded && !self.stands_by())
+        Ok(loaded && !self.is_standby())
     }
 
     /// Whether a call is served now, and if not, the reason: role, document, missing plugin, missing interface.

@@ -69,7 +69,7 @@ pub enum Error {
     #[error(
         "this host stands by, another one works for the driver (--leader-election): ask that one"
     )]
-    StandingBy,
+    Standby,
     /// New work is rejected.
     #[error("no new work is taken: {reason}")]
     NoNewWork {
@@ -78,7 +78,7 @@ pub enum Error {
     },
     /// Calls wait while the records of the backend are changed, and this one waited too long, or too many do.
     #[error("calls wait until the backend has another version: retry")]
-    Held,
+    Quiesced,
     /// The work outlived the client's deadline; it continues, and a retry finds it done.
     #[error("{rpc} is still under way")]
     StillUnderWay {

@@ -5,7 +5,7 @@
 
 mod owner;
 
-pub use crate::blame::{Asked, Blame, Owner, RefusedWord, RequestWords};
+pub use crate::blame::{Blame, Owner, RefusedString, RequestContent, RequestStrings};
 pub use crate::call::Origin;
 
 use crate::backend::{BackendError, PluginLabel};
@@ -61,7 +61,7 @@ impl PluginFault {
         rpc: Rpc,
         error: &Error,
         origin: &Origin,
-        asked: Asked<'_>,
+        request: RequestContent<'_>,
     ) -> Option<Self> {
         let (kind, plugin, limit) = match error {
             Error::Backend(error) => of_backend(error)?,
@@ -73,10 +73,10 @@ impl PluginFault {
                 (kind, Some(plugin.as_ref()), None)
             }
             Error::NoPlugin { .. } => (FaultKind::NotLoaded, None, None),
-            Error::AfterEffect { source } => return Self::of(driver, rpc, source, origin, asked),
+            Error::AfterEffect { source } => return Self::of(driver, rpc, source, origin, request),
             _ => return None,
         };
-        if kind.owner() == Owner::Plugin && error.owner(asked) != Owner::Plugin {
+        if kind.owner() == Owner::Plugin && error.owner(request) != Owner::Plugin {
             return None;
         }
         Some(Self {

@@ -57,7 +57,7 @@ pub fn merged(findings: impl IntoIterator<Item = Health>) -> Vec<Health> {
 }
 
 fn join(message: &mut String, more: &str) {
-    if more.is_empty() || message.split("; ").any(|said| said == more) {
+    if more.is_empty() || message.split("; ").any(|known| known == more) {
         return;
     }
     if !message.is_empty() {
@@ -68,7 +68,7 @@ fn join(message: &mut String, more: &str) {
 
 /// The condition for a client of CSI 1.12: abnormal if there is any finding.
 pub fn condition(findings: &[Health]) -> VolumeCondition {
-    let said = findings.iter().map(|finding| {
+    let messages = findings.iter().map(|finding| {
         if finding.message.is_empty() {
             finding.reason.clone()
         } else {
@@ -77,7 +77,7 @@ pub fn condition(findings: &[Health]) -> VolumeCondition {
     });
     VolumeCondition {
         abnormal: !findings.is_empty(),
-        message: said.collect::<Vec<_>>().join("; "),
+        message: messages.collect::<Vec<_>>().join("; "),
     }
 }
 
@@ -138,9 +138,9 @@ mod tests {
             finding(HealthStatus::Degraded, "Slow", "1 s a read"),
             finding(HealthStatus::Other(9), "Odd", ""),
         ];
-        let said = condition(&found);
+        let unhealthy = condition(&found);
         assert_eq!(
-            (said.abnormal, said.message.as_str()),
+            (unhealthy.abnormal, unhealthy.message.as_str()),
             (true, "Slow: 1 s a read; Odd")
         );
         let healthy = condition(&[]);

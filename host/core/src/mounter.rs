@@ -25,7 +25,7 @@ pub struct VolumeKey {
     pub volume: VolumeId,
 }
 
-/// Asks whether a volume is staged.
+/// Queries whether a volume is staged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StagedQuery {
     /// The volume.
@@ -97,7 +97,7 @@ pub struct UnpublishVolume {
     pub target_path: NodePath,
 }
 
-/// Asks for the statistics of a volume.
+/// Requests the statistics of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatVolume {
     /// The volume.
@@ -128,7 +128,7 @@ pub struct Usage {
     pub available: Option<u64>,
 }
 
-/// Asks for the health conditions of a volume on this node.
+/// Requests the health conditions of a volume on this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthQuery {
     /// The volume.

@@ -25,14 +25,14 @@ pub const DRIVER_NAME_BYTES: usize = 63;
 /// Why a string was rejected. The message never repeats the string: it may be 4 MiB long, or secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {problem}")]
-pub struct InvalidWord {
+pub struct InvalidField {
     /// The name of the field, as CSI spells it.
     what: &'static str,
     /// The problem, as the end of a sentence.
     pub problem: Cow<'static, str>,
 }
 
-impl InvalidWord {
+impl InvalidField {
     /// The string violates a rule, which is the end of a sentence.
     pub fn rule(what: &'static str, problem: impl Into<Cow<'static, str>>) -> Self {
         let problem = problem.into();
@@ -46,12 +46,12 @@ impl InvalidWord {
 }
 
 /// Checks the rules of every identifier: not empty, at most `limit` bytes, no NUL.
-pub fn check_identifier(what: &'static str, word: &str, limit: usize) -> Result<(), InvalidWord> {
-    if word.is_empty() {
-        return Err(InvalidWord::empty(what));
+pub fn check_identifier(what: &'static str, text: &str, limit: usize) -> Result<(), InvalidField> {
+    if text.is_empty() {
+        return Err(InvalidField::empty(what));
     }
-    check_length(what, word.len(), limit)?;
-    check_no_nul(what, word)
+    check_length(what, text.len(), limit)?;
+    check_no_nul(what, text)
 }
 
 /// Checks that a field has at most `limit` bytes.
@@ -59,34 +59,34 @@ pub(crate) fn check_length(
     what: &'static str,
     length: usize,
     limit: usize,
-) -> Result<(), InvalidWord> {
+) -> Result<(), InvalidField> {
     if length > limit {
         let problem = format!("is {length} bytes long, at most {limit} are allowed");
-        return Err(InvalidWord::rule(what, problem));
+        return Err(InvalidField::rule(what, problem));
     }
     Ok(())
 }
 
 /// Checks that a string is one for the kernel too.
-pub(crate) fn check_no_nul(what: &'static str, word: &str) -> Result<(), InvalidWord> {
-    if word.contains('\0') {
-        return Err(InvalidWord::rule(what, "contains a NUL byte"));
+pub(crate) fn check_no_nul(what: &'static str, text: &str) -> Result<(), InvalidField> {
+    if text.contains('\0') {
+        return Err(InvalidField::rule(what, "contains a NUL byte"));
     }
     Ok(())
 }
 
 /// No control character but tab, line feed and carriage return (CSI specification, `CreateVolumeRequest.name`).
-fn without_banned_characters(what: &'static str, name: &str) -> Result<(), InvalidWord> {
+fn without_banned_characters(what: &'static str, name: &str) -> Result<(), InvalidField> {
     let is_banned = |c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r');
     if name.contains(is_banned) {
-        return Err(InvalidWord::rule(what, "contains a control character"));
+        return Err(InvalidField::rule(what, "contains a control character"));
     }
     Ok(())
 }
 
 /// A checked string: every source, including deserialisation, uses its `parse`.
 macro_rules! checked_string {
-    ($(#[$doc:meta])* $name:ident, $word:ident => $parse:expr) => {
+    ($(#[$doc:meta])* $name:ident, $text:ident => $parse:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -105,15 +105,15 @@ macro_rules! checked_string {
         }
 
         impl TryFrom<String> for $name {
-            type Error = InvalidWord;
-            fn try_from($word: String) -> Result<Self, InvalidWord> {
+            type Error = InvalidField;
+            fn try_from($text: String) -> Result<Self, InvalidField> {
                 $parse
             }
         }
 
         impl From<$name> for String {
-            fn from(word: $name) -> String {
-                word.0
+            fn from(text: $name) -> String {
+                text.0
             }
         }
 
@@ -133,15 +133,15 @@ macro_rules! checked_string {
 
 macro_rules! identifier {
     ($(#[$doc:meta])* $name:ident, $limit:expr $(, $rule:ident)?) => {
-        checked_string!($(#[$doc])* $name, word => Self::parse(stringify!($name), word));
+        checked_string!($(#[$doc])* $name, text => Self::parse(stringify!($name), text));
 
         impl $name {
             /// Takes the string unchanged; `what` names the field in the error.
-            pub fn parse(what: &'static str, word: impl Into<String>) -> Result<Self, InvalidWord> {
-                let word = word.into();
-                check_identifier(what, &word, $limit)?;
-                $($rule(what, &word)?;)?
-                Ok(Self(word))
+            pub fn parse(what: &'static str, text: impl Into<String>) -> Result<Self, InvalidField> {
+                let text = text.into();
+                check_identifier(what, &text, $limit)?;
+                $($rule(what, &text)?;)?
+                Ok(Self(text))
             }
         }
     };
@@ -179,7 +179,7 @@ checked_string!(
 
 impl NodePath {
     /// Takes a client's path; `what` names the field in the error.
-    pub fn parse(what: &'static str, path: impl Into<String>) -> Result<Self, InvalidWord> {
+    pub fn parse(what: &'static str, path: impl Into<String>) -> Result<Self, InvalidField> {
         let path = path.into();
         check_identifier(what, &path, PATH_BYTES)?;
         Ok(Self(shortest_spelling(path)))
@@ -200,20 +200,20 @@ checked_string!(
 impl DriverName {
     /// Letters, digits, `-` and `.`, beginning and ending with a letter or digit (CSI specification, `GetPluginInfoResponse.name`). That it
     /// can also be a file name follows from the rule: there is no `/`, and `.` cannot begin it.
-    pub fn parse(name: impl Into<String>) -> Result<Self, InvalidWord> {
+    pub fn parse(name: impl Into<String>) -> Result<Self, InvalidField> {
         let name = name.into();
         let what = "driverName";
         check_identifier(what, &name, DRIVER_NAME_BYTES)?;
         let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
         if !name.chars().all(allowed) {
-            return Err(InvalidWord::rule(
+            return Err(InvalidField::rule(
                 what,
                 "contains something else than letters, digits, `-` and `.`",
             ));
         }
         let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
         if !end(name.chars().next()) || !end(name.chars().last()) {
-            return Err(InvalidWord::rule(
+            return Err(InvalidField::rule(
                 what,
                 "begins or ends with something else than a letter or digit",
             ));

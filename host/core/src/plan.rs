@@ -3,7 +3,7 @@
 //! It contains no secret value: secret options name a secret, and the contents of `files` appear neither in `Debug` nor in the journal.
 
 use crate::attributes::MAP_BYTES;
-use crate::names::{InvalidWord, check_length, check_no_nul};
+use crate::names::{InvalidField, check_length, check_no_nul};
 use crate::secrets::{SecretOptions, Secrets};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::fmt;
 /// Most bytes of all strings of a plan without the contents of files: the journal stores them, and the kernel accepts one page of mount options.
 pub const PLAN_BYTES: usize = 32 << 10;
 /// Most strings of a plan in lists.
-pub const PLAN_WORDS: usize = 256;
+pub const PLAN_STRINGS: usize = 256;
 /// Most bytes of all contents of `files`: the limit of a Kubernetes Secret.
 pub const FILE_BYTES: usize = 1 << 20;
 
@@ -87,30 +87,35 @@ struct UncheckedPlan {
 }
 
 impl TryFrom<UncheckedPlan> for Plan {
-    type Error = InvalidWord;
+    type Error = InvalidField;
 
     /// Enforces the limits of recording: a client of the mounter must not fill its journal.
-    fn try_from(plan: UncheckedPlan) -> Result<Self, InvalidWord> {
+    fn try_from(plan: UncheckedPlan) -> Result<Self, InvalidField> {
         let UncheckedPlan {
             source,
             default_fs_type,
             mount_options,
             notes,
         } = plan;
-        let notes_words = notes.iter().flat_map(|(key, value)| [key, value]);
-        let mut words = source.words();
-        words.extend(default_fs_type.as_deref());
-        words.extend(mount_options.iter().chain(notes_words).map(String::as_str));
-        let bytes = words.iter().map(|word| word.len());
+        let notes_strings = notes.iter().flat_map(|(key, value)| [key, value]);
+        let mut strings = source.strings();
+        strings.extend(default_fs_type.as_deref());
+        strings.extend(
+            mount_options
+                .iter()
+                .chain(notes_strings)
+                .map(String::as_str),
+        );
+        let bytes = strings.iter().map(|string| string.len());
         check_length("plan", bytes.sum(), PLAN_BYTES)?;
         check_length("files of a plan", source.file_bytes(), FILE_BYTES)?;
         let notes_bytes = notes.iter().map(|(key, value)| key.len() + value.len());
         check_length("notes of a plan", notes_bytes.sum(), MAP_BYTES)?;
-        if words.len() > PLAN_WORDS {
-            return Err(InvalidWord::rule("plan", "has more than 256 words"));
+        if strings.len() > PLAN_STRINGS {
+            return Err(InvalidField::rule("plan", "has more than 256 words"));
         }
-        let mut words = words.into_iter();
-        words.try_for_each(|word| check_no_nul("plan", word))?;
+        let mut strings = strings.into_iter();
+        strings.try_for_each(|string| check_no_nul("plan", string))?;
         Ok(Self {
             source,
             default_fs_type,
@@ -147,7 +152,7 @@ impl Source {
     }
 
     /// All strings except the contents of files, which may be secrets and are not journaled.
-    pub fn words(&self) -> Vec<&str> {
+    pub fn strings(&self) -> Vec<&str> {
         fn pairs(pairs: &[(String, String)]) -> impl Iterator<Item = &str> {
             pairs
                 .iter()
@@ -258,7 +263,7 @@ mod tests {
             plan(tree("a\0b")),
             plan(tree(&"p".repeat(PLAN_BYTES))),
             plan(files(FILE_BYTES + 1)),
-            with(|plan| plan.mount_options = vec![String::new(); PLAN_WORDS]),
+            with(|plan| plan.mount_options = vec![String::new(); PLAN_STRINGS]),
             with(|plan| plan.default_fs_type = Some("ext4\0".to_owned())),
             with(|plan| drop(plan.notes.insert("n".to_owned(), "n".repeat(MAP_BYTES)))),
         ] {

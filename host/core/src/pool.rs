@@ -159,7 +159,7 @@ impl PoolCall {
     }
 
     /// All names and paths of the call.
-    pub fn words(&self) -> Vec<&str> {
+    pub fn strings(&self) -> Vec<&str> {
         let (pool, paths) = self.pool_and_paths();
         let after = match self {
             PoolCall::List { after, .. } => after.as_deref(),
@@ -240,36 +240,36 @@ mod tests {
 
     #[test]
     fn the_words_of_a_call_are_all_its_names_and_paths() {
-        let word = |word: &str| word.to_owned();
-        let copies = vec![(word("a"), word("b")), (word("c"), word("d"))];
-        for (call, words) in [
+        let string = |string: &str| string.to_owned();
+        let copies = vec![(string("a"), string("b")), (string("c"), string("d"))];
+        for (call, strings) in [
             (PoolCall::Names, &[][..]),
             (
                 PoolCall::List {
-                    pool: word("pool"),
-                    path: word("path"),
-                    after: Some(word("after")),
+                    pool: string("pool"),
+                    path: string("path"),
+                    after: Some(string("after")),
                     limit: 1,
                 },
                 &["pool", "path", "after"],
             ),
             (
                 PoolCall::Rename {
-                    pool: word("pool"),
-                    source: word("source"),
-                    target: word("target"),
+                    pool: string("pool"),
+                    source: string("source"),
+                    target: string("target"),
                 },
                 &["pool", "source", "target"],
             ),
             (
                 PoolCall::CloneImages {
-                    pool: word("pool"),
+                    pool: string("pool"),
                     copies,
                 },
                 &["pool", "a", "b", "c", "d"],
             ),
         ] {
-            assert_eq!(call.words(), words);
+            assert_eq!(call.strings(), strings);
         }
     }
 }

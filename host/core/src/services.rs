@@ -42,7 +42,7 @@ named! {
 
 named! {
     /// A trait that no export can show, from `plugin-info.features`.
-    pub enum Feature, word {
+    pub enum Feature, name {
         /// CreateVolume takes another volume as its source.
         CloneVolume = "clone-volume",
         /// ControllerPublishVolume honours `readonly`.
@@ -66,8 +66,8 @@ named! {
 
 impl Feature {
     /// The feature of a name.
-    pub fn of_word(word: &str) -> Option<Feature> {
-        Self::ALL.iter().copied().find(|it| it.word() == word)
+    pub fn from_name(name: &str) -> Option<Feature> {
+        Self::ALL.iter().copied().find(|it| it.name() == name)
     }
 }
 

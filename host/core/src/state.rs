@@ -7,7 +7,7 @@ use async_trait::async_trait;
 pub const STATE_KEY_BYTES: usize = 1024;
 /// Largest value of a backend, in bytes. A record, not a data set: one guest call may carry 4 MiB at most.
 pub const STATE_VALUE_BYTES: usize = 1 << 20;
-/// Most entries of one scan answer; a host may give fewer than asked.
+/// Most entries of one scan answer; a host may give fewer than requested.
 pub const STATE_SCAN_ENTRIES: u32 = 1000;
 
 /// Size of a record besides its key and value, in bytes: its revision, and its share of the store's pages.

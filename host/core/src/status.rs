@@ -46,7 +46,7 @@ pub struct Draining {
 }
 
 impl Phase {
-    /// Whether an administrator should look at it.
+    /// Whether an administrator should check it.
     pub fn is_trouble(self) -> bool {
         match self {
             Self::RolledBack
@@ -79,11 +79,11 @@ pub mod camel_case {
 
     /// Deserialises it.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Phase, D::Error> {
-        let mut word = String::deserialize(from)?;
-        if let Some(first) = word.get_mut(..1) {
+        let mut text = String::deserialize(from)?;
+        if let Some(first) = text.get_mut(..1) {
             first.make_ascii_uppercase();
         }
-        Phase::deserialize(word.into_deserializer())
+        Phase::deserialize(text.into_deserializer())
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_phase_of_another_build_is_unknown_and_not_an_error() {
-        let read = |word: &str| serde_json::from_value::<Phase>(word.into()).unwrap();
+        let read = |text: &str| serde_json::from_value::<Phase>(text.into()).unwrap();
         assert_eq!(read("RolledBack"), Phase::RolledBack);
         assert_eq!(read("Dancing"), Phase::Unknown);
     }
@@ -107,13 +107,13 @@ mod tests {
 
     #[test]
     fn the_admin_socket_has_it_in_camel_case() {
-        for (phase, word) in [
+        for (phase, text) in [
             (Phase::RolledBack, "rolledBack"),
             (Phase::Serving, "serving"),
         ] {
             let written = camel_case::serialize(&phase, serde_json::value::Serializer);
-            assert_eq!(written.unwrap(), word);
-            let read = camel_case::deserialize(serde_json::Value::from(word));
+            assert_eq!(written.unwrap(), text);
+            let read = camel_case::deserialize(serde_json::Value::from(text));
             assert_eq!(read.unwrap(), phase);
         }
         let read = camel_case::deserialize(serde_json::Value::from("dancing"));

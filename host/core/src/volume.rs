@@ -3,7 +3,7 @@
 //! The types are plain data: their content was checked when they were constructed, in `csi` for requests and in `engine` for a plugin's answers.
 
 use crate::attributes::Attributes;
-use crate::names::{InvalidWord, NodeId, SnapshotId, VolumeId, check_length, check_no_nul};
+use crate::names::{InvalidField, NodeId, SnapshotId, VolumeId, check_length, check_no_nul};
 use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -17,11 +17,11 @@ pub struct CapacityRange {
 
 impl CapacityRange {
     /// Both bounds in bytes.
-    pub fn new(required: Option<u64>, limit: Option<u64>) -> Result<Self, InvalidWord> {
+    pub fn new(required: Option<u64>, limit: Option<u64>) -> Result<Self, InvalidField> {
         let what = "capacity_range";
         match (required, limit) {
             (Some(required), Some(limit)) if required > limit => {
-                Err(InvalidWord::rule(what, "requires more than its limit"))
+                Err(InvalidField::rule(what, "requires more than its limit"))
             }
             _ => Ok(Self { required, limit }),
         }
@@ -93,10 +93,10 @@ pub struct UncheckedMountAccess {
 }
 
 impl TryFrom<UncheckedMountAccess> for MountAccess {
-    type Error = InvalidWord;
+    type Error = InvalidField;
 
     /// Rejects values that no mount could use. The mounter decides which values are allowed.
-    fn try_from(access: UncheckedMountAccess) -> Result<Self, InvalidWord> {
+    fn try_from(access: UncheckedMountAccess) -> Result<Self, InvalidField> {
         let UncheckedMountAccess {
             fs_type,
             mount_flags,
@@ -112,12 +112,12 @@ impl TryFrom<UncheckedMountAccess> for MountAccess {
         ];
         let named = named
             .into_iter()
-            .filter_map(|(what, word)| Some((what, word.as_ref()?)));
-        for (what, word) in named.clone() {
-            check_length(what, word.len(), STRING_BYTES)?;
+            .filter_map(|(what, text)| Some((what, text.as_ref()?)));
+        for (what, text) in named.clone() {
+            check_length(what, text.len(), STRING_BYTES)?;
         }
-        for (what, word) in flags.chain(named) {
-            check_no_nul(what, word)?;
+        for (what, text) in flags.chain(named) {
+            check_no_nul(what, text)?;
         }
         Ok(Self {
             fs_type,
@@ -266,10 +266,10 @@ mod tests {
     #[test]
     fn no_mount_access_that_was_not_parsed_can_be_read() {
         let read = |flag: &str, fs_type: &str| {
-            let words = serde_json::json!({
+            let fields = serde_json::json!({
                 "fs_type": fs_type, "mount_flags": [flag], "volume_mount_group": null
             });
-            serde_json::from_value::<MountAccess>(words).is_ok()
+            serde_json::from_value::<MountAccess>(fields).is_ok()
         };
         assert!(read("noatime", "ext4"));
         assert!(read(&"f".repeat(MOUNT_FLAGS_BYTES), "ext4"));

@@ -151,7 +151,7 @@ fn timestamp(nanoseconds: u64) -> prost_types::Timestamp {
 
 /// A confirmation repeats the request (CSI specification, `ValidateVolumeCapabilitiesResponse.Confirmed`).
 pub(crate) fn validation(
-    asked: ValidateVolume,
+    request: ValidateVolume,
     validation: Validation,
 ) -> wire::ValidateVolumeCapabilitiesResponse {
     let ValidateVolume {
@@ -160,7 +160,7 @@ pub(crate) fn validation(
         capabilities,
         parameters,
         mutable_parameters,
-    } = asked;
+    } = request;
     match validation {
         Validation::Unsupported(message) => wire::ValidateVolumeCapabilitiesResponse {
             confirmed: None,
@@ -205,7 +205,7 @@ fn sealed(token: Option<String>, tokens: &PageTokens) -> String {
     token.map(|token| tokens.seal(&token)).unwrap_or_default()
 }
 
-pub(crate) fn looked_up(entry: VolumeEntry) -> wire::ControllerGetVolumeResponse {
+pub(crate) fn found_volume(entry: VolumeEntry) -> wire::ControllerGetVolumeResponse {
     use wire::controller_get_volume_response::VolumeStatus as WireStatus;
     let VolumeEntry { volume, status } = entry;
     let (published_node_ids, volume_condition) = self::status(status);

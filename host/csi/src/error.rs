@@ -1,7 +1,7 @@
 //! Why a call was not served: an error in the request, or an error of the driver. No variant contains a value of the request.
 
 use wasmount_core::code::Code;
-use wasmount_core::names::InvalidWord;
+use wasmount_core::names::InvalidField;
 use wasmount_core::rpc::Rpc;
 
 /// A call that was not served.
@@ -9,7 +9,7 @@ use wasmount_core::rpc::Rpc;
 pub(crate) enum Error {
     /// A field is missing or malformed.
     #[error(transparent)]
-    Invalid(#[from] InvalidWord),
+    Invalid(#[from] InvalidField),
     /// The specification defines a separate code for this field.
     #[error("starting_offset is negative: begin at 0, or where the last extent that arrived ended")]
     NegativeOffset,

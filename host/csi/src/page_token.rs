@@ -47,9 +47,9 @@ impl PageTokens {
         self.bound_to(source.map_or("", VolumeId::as_str))
     }
 
-    fn bound_to(mut self, word: &str) -> Self {
-        self.0.update(word.len().to_le_bytes());
-        self.0.update(word);
+    fn bound_to(mut self, text: &str) -> Self {
+        self.0.update(text.len().to_le_bytes());
+        self.0.update(text);
         self
     }
 
@@ -95,10 +95,10 @@ impl PageTokens {
     pub(crate) fn open_position(&self, token: &str) -> Result<HealthPosition, Error> {
         let content = self.open(token)?;
         let (page, after) = content.split_once(MARK).ok_or(Error::UnknownToken)?;
-        let said = |word: &str| Some(word.to_owned()).filter(|word| !word.is_empty());
-        let after = said(after).map(|id| VolumeId::parse("starting_token", id));
+        let non_empty = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let after = non_empty(after).map(|id| VolumeId::parse("starting_token", id));
         Ok(HealthPosition {
-            page: said(page),
+            page: non_empty(page),
             after: after.transpose()?,
         })
     }
@@ -113,8 +113,8 @@ mod tests {
         PageTokens::of(&DriverName::parse(driver).unwrap(), rpc)
     }
 
-    fn id(word: &str) -> VolumeId {
-        VolumeId::parse("volume_id", word).unwrap()
+    fn id(text: &str) -> VolumeId {
+        VolumeId::parse("volume_id", text).unwrap()
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::wire::csi::v1 as wire;
 use std::sync::Arc;
 use wasmount_core::attributes::{Attributes, is_added_by_kubernetes};
-use wasmount_core::blame::RequestWords;
+use wasmount_core::blame::RequestStrings;
 use wasmount_core::call::{Incoming, Origin};
 use wasmount_core::names::{RequestedName, VolumeId};
 use wasmount_core::volume::VolumeCapability;
@@ -61,7 +61,7 @@ impl<T> Parsed<T> {
             kind: kind.unwrap_or_default(),
             arguments,
         }
-        .saying(RequestWords::default())
+        .with_author_strings(RequestStrings::default())
     }
 
     /// Sets the objects for which the orchestrator makes the call.
@@ -71,25 +71,25 @@ impl<T> Parsed<T> {
     }
 
     /// Sets the strings of the request's author, and adds the subject.
-    fn saying(mut self, words: RequestWords) -> Self {
+    fn with_author_strings(mut self, strings: RequestStrings) -> Self {
         let subject = self.incoming.subject.iter().map(String::as_str);
-        self.incoming.words = subject.fold(words, RequestWords::with);
+        self.incoming.strings = subject.fold(strings, RequestStrings::with);
         self
     }
 }
 
 /// The strings of a request's author in these maps and capabilities.
-fn author_words<'c>(
+fn author_strings<'c>(
     maps: &[&Attributes],
     capabilities: impl IntoIterator<Item = &'c VolumeCapability>,
-) -> RequestWords {
+) -> RequestStrings {
     let maps = maps.iter().copied();
-    let words = maps.fold(RequestWords::default(), RequestWords::with_map);
-    words.with_capabilities(capabilities)
+    let strings = maps.fold(RequestStrings::default(), RequestStrings::with_map);
+    strings.with_capabilities(capabilities)
 }
 
-fn subject(kind: &'static str, word: &str) -> Subject {
-    Some((kind, word.to_owned()))
+fn subject(kind: &'static str, text: &str) -> Subject {
+    Some((kind, text.to_owned()))
 }
 
 fn volume(id: &VolumeId) -> Subject {
@@ -97,11 +97,13 @@ fn volume(id: &VolumeId) -> Subject {
 }
 
 /// The objects that a request names beside its arguments; `name` is that of the object to create.
-fn origin(name: Option<&RequestedName>, words: &Attributes) -> Origin {
-    let said = words.iter().filter(|(key, _)| is_added_by_kubernetes(key));
+fn origin(name: Option<&RequestedName>, attributes: &Attributes) -> Origin {
+    let added = attributes
+        .iter()
+        .filter(|(key, _)| is_added_by_kubernetes(key));
     Origin {
         name: name.map(|name| name.as_str().to_owned()),
-        words: said
+        attributes: added
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect(),
     }

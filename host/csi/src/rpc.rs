@@ -1,6 +1,6 @@
 //! The handler of every RPC: its span, its request id, the client's deadline; parse, work, status.
 //!
-//! It never looks at a body, and does not keep work alive: `core::driver` runs a call in its own task, so that the work continues when the client
+//! It never inspects a body, and does not keep work alive: `core::driver` runs a call in its own task, so that the work continues when the client
 //! disconnects or its deadline passes.
 
 use crate::error::Error;
@@ -126,10 +126,10 @@ impl RpcHandler {
         let served = self.driver.serves(call.rpc);
         let parsed = parse(request.into_inner());
         if let Err(error) = served {
-            let nobody = Origin::default();
+            let no_origin = Origin::default();
             let origin = parsed
                 .as_ref()
-                .map_or(&nobody, |parsed| &parsed.incoming.origin);
+                .map_or(&no_origin, |parsed| &parsed.incoming.origin);
             self.driver.note(call.rpc, &error, origin);
             return Err(call.refused(&error.into()));
         }

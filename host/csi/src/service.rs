@@ -3,7 +3,7 @@
 use crate::answer;
 use crate::inbound::MESSAGE_BYTES;
 use crate::page_token::PageTokens;
-use crate::parse::{self, WantedExtents};
+use crate::parse::{self, ExtentsRequest};
 use crate::rpc::RpcHandler;
 use crate::stream;
 use crate::wire::csi::v1 as wire;
@@ -129,9 +129,10 @@ pub(crate) async fn route(
         Rpc::ValidateVolumeCapabilities => {
             call.unary(
                 parse::validate_volume_capabilities,
-                |driver, incoming, asked| async move {
-                    let validation = driver.validate_volume_capabilities(incoming, asked.clone());
-                    Ok(answer::validation(asked, validation.await?))
+                |driver, incoming, arguments| async move {
+                    let validation =
+                        driver.validate_volume_capabilities(incoming, arguments.clone());
+                    Ok(answer::validation(arguments, validation.await?))
                 },
             )
             .await
@@ -170,7 +171,7 @@ pub(crate) async fn route(
             }
         }),
         Rpc::ControllerExpandVolume => unary!(controller_expand_volume(args), answer::expanded),
-        Rpc::ControllerGetVolume => unary!(controller_get_volume(id), answer::looked_up),
+        Rpc::ControllerGetVolume => unary!(controller_get_volume(id), answer::found_volume),
         Rpc::ControllerModifyVolume => unary!(controller_modify_volume(id, mutable), |()| {
             wire::ControllerModifyVolumeResponse {}
         }),
@@ -249,7 +250,7 @@ impl Undecoded {
     /// Serves a call with a stream of answers.
     async fn stream<W, A>(
         self,
-        parse: impl Fn(W) -> parse::Result<WantedExtents>,
+        parse: impl Fn(W) -> parse::Result<ExtentsRequest>,
         answer: fn(MetadataPage) -> A,
     ) -> HttpResponse
     where

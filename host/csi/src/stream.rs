@@ -4,7 +4,7 @@
 //! after the client has disconnected.
 
 use crate::error::Error;
-use crate::parse::{self, ExtentsOf, WantedExtents};
+use crate::parse::{self, ExtentsOf, ExtentsRequest};
 use crate::rpc::RpcHandler;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -16,7 +16,7 @@ use wasmount_core::driver::Driver;
 use wasmount_core::rpc::Rpc;
 use wasmount_core::snapshot::MetadataPage;
 
-/// Extents that the backend is asked for at a time, and the most of one answer, whatever the client allows ("always free to send less"). At 22 bytes
+/// Extents that one call of the backend returns, and the most of one answer, whatever the client allows ("always free to send less"). At 22 bytes
 /// each on the wire that is 220 kB, well under the 4 MiB limit of a Go client. A client with a lower limit receives a page in several messages: a
 /// call of the backend for each would take more time than everything else.
 const EXTENTS_OF_A_PAGE: u32 = 10_000;
@@ -31,16 +31,16 @@ pub(crate) fn answers<W, A: Send + 'static>(
     handler: &RpcHandler,
     rpc: Rpc,
     request: Request<W>,
-    parse: impl FnOnce(W) -> parse::Result<WantedExtents>,
+    parse: impl FnOnce(W) -> parse::Result<ExtentsRequest>,
     answer: fn(MetadataPage) -> A,
 ) -> Result<Response<Answers<A>>, Status> {
     let call = handler.call(rpc, &request);
     let span = call.span.clone();
-    let (incoming, wanted) = span.in_scope(|| handler.open(&call, request, parse))?;
+    let (incoming, extents) = span.in_scope(|| handler.open(&call, request, parse))?;
     let (answers, stream) = mpsc::channel(ANSWERS_AHEAD);
     let driver = Arc::clone(handler.driver());
     let work = async move {
-        let all = call.in_time(send_all(&driver, incoming, wanted, &answers, answer));
+        let all = call.in_time(send_all(&driver, incoming, extents, &answers, answer));
         let sent = tokio::select! {
             biased;
             () = answers.closed() => return tracing::debug!("client disconnected"),
@@ -58,24 +58,24 @@ pub(crate) fn answers<W, A: Send + 'static>(
     Ok(Response::new(ReceiverStream::new(stream)))
 }
 
-/// Sends page after page, each as soon as the channel has room for its first message.
+/// Sends page after page, each as soon as the channel has space for its first message.
 async fn send_all<A>(
     driver: &Arc<Driver>,
     incoming: Incoming,
-    wanted: WantedExtents,
+    extents: ExtentsRequest,
     answers: &mpsc::Sender<Result<A, Status>>,
     answer: fn(MetadataPage) -> A,
 ) -> Result<(), Error> {
-    let WantedExtents {
+    let ExtentsRequest {
         of,
         starting_offset,
         max_results,
-    } = wanted;
+    } = extents;
     let most = max_results
         .unwrap_or(EXTENTS_OF_A_PAGE)
         .min(EXTENTS_OF_A_PAGE);
     let mut offset = starting_offset;
-    while let Ok(room) = answers.reserve().await {
+    while let Ok(permit) = answers.reserve().await {
         let (incoming, max) = (incoming.clone(), EXTENTS_OF_A_PAGE);
         let page = match of.clone() {
             ExtentsOf::Allocated(id) => {
@@ -88,16 +88,16 @@ async fn send_all<A>(
             }
         };
         let next = page.next_offset;
-        let mut room = Some(room);
+        let mut permit = Some(permit);
         for portion in portions(&page, most) {
-            let room = match room.take() {
-                Some(room) => room,
+            let permit = match permit.take() {
+                Some(permit) => permit,
                 None => match answers.reserve().await {
-                    Ok(room) => room,
+                    Ok(permit) => permit,
                     Err(_) => return Ok(()),
                 },
             };
-            room.send(Ok(answer(portion)));
+            permit.send(Ok(answer(portion)));
         }
         match next {
             None => return Ok(()),

@@ -15,7 +15,7 @@ use wasmount_core::attributes::{Attributes, MAP_BYTES};
 use wasmount_core::backend::NodeDescription;
 use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::names::{
-    DriverName, GroupSnapshotId, INCOMING_IDENTIFIER_BYTES, InvalidWord, NodeId,
+    DriverName, GroupSnapshotId, INCOMING_IDENTIFIER_BYTES, InvalidField, NodeId,
     PLUGIN_IDENTIFIER_BYTES, SnapshotId, VolumeId, check_identifier,
 };
 use wasmount_core::topology::Topology;
@@ -55,14 +55,14 @@ impl Invalid {
     }
 
     /// The request is responsible if it contains the string.
-    fn of_word(self, word: &str) -> Self {
-        let blame = Blame::word(word);
+    fn of_string(self, text: &str) -> Self {
+        let blame = Blame::word(text);
         Self { blame, ..self }
     }
 }
 
-impl From<InvalidWord> for Invalid {
-    fn from(error: InvalidWord) -> Self {
+impl From<InvalidField> for Invalid {
+    fn from(error: InvalidField) -> Self {
         Self::of_plugin(error.to_string())
     }
 }
@@ -167,10 +167,10 @@ impl Checker {
     ) -> Result<Attributes, Invalid> {
         for (key, value) in &pairs {
             check_identifier("a key", key, MAP_BYTES)
-                .map_err(|error| within(what, &error).of_word(key))?;
+                .map_err(|error| within(what, &error).of_string(key))?;
             if value.contains('\0') {
                 let invalid = Invalid::of_plugin(format!("{what} contains a NUL byte"));
-                return Err(invalid.of_word(value));
+                return Err(invalid.of_string(value));
             }
             self.without_secret(what, key)?;
             self.without_secret(what, value)?;
@@ -205,7 +205,7 @@ impl Checker {
         }
         for (key, value) in segments.iter() {
             check_topology_segment(key, value)
-                .map_err(|invalid| invalid.of_word(&format!("{key}={value}")))?;
+                .map_err(|invalid| invalid.of_string(&format!("{key}={value}")))?;
         }
         Ok(Topology { segments })
     }
@@ -224,10 +224,10 @@ impl Checker {
         &self,
         entries: Vec<G>,
         next_token: Option<String>,
-        asked: &PageRequest,
+        requested: &PageRequest,
         check: impl Fn(&Self, G) -> Result<T, Invalid>,
     ) -> Result<Page<T>, Invalid> {
-        page_length(entries.len(), asked.max_entries)?;
+        page_length(entries.len(), requested.max_entries)?;
         let entries = entries.into_iter().map(|entry| check(self, entry));
         Ok(Page {
             entries: entries.collect::<Result<_, _>>()?,
@@ -235,27 +235,28 @@ impl Checker {
         })
     }
 
-    fn identifier(&self, what: &'static str, word: &str) -> Result<(), Invalid> {
+    fn identifier(&self, what: &'static str, text: &str) -> Result<(), Invalid> {
         let limit = if self.long_ids {
             INCOMING_IDENTIFIER_BYTES
         } else {
             PLUGIN_IDENTIFIER_BYTES
         };
-        check_identifier(what, word, limit).map_err(|error| Invalid::from(error).of_word(word))?;
-        if word.split(['/', '\\']).any(|segment| segment == "..") {
+        check_identifier(what, text, limit)
+            .map_err(|error| Invalid::from(error).of_string(text))?;
+        if text.split(['/', '\\']).any(|segment| segment == "..") {
             let reason = format!(
                 "{what} has `..` between slashes; whoever makes a path of it would leave its directory"
             );
-            return Err(Invalid::of_plugin(reason).of_word(word));
+            return Err(Invalid::of_plugin(reason).of_string(text));
         }
-        self.without_secret(what, word)
+        self.without_secret(what, text)
     }
 
-    fn without_secret(&self, what: &str, word: &str) -> Result<(), Invalid> {
-        if self.redactor.finds_secret_in(word) {
+    fn without_secret(&self, what: &str, text: &str) -> Result<(), Invalid> {
+        if self.redactor.finds_secret_in(text) {
             let reason =
                 format!("{what} holds the value of a secret; clients store it in the clear");
-            return Err(Invalid::of_plugin(reason).of_word(word));
+            return Err(Invalid::of_plugin(reason).of_string(text));
         }
         Ok(())
     }
@@ -270,8 +271,8 @@ pub(crate) fn bytes(what: &str, bytes: u64) -> Result<u64, Invalid> {
 }
 
 /// A value that must equal the requested one.
-pub(crate) fn same<T: PartialEq>(what: &str, answered: &T, asked: &T) -> Result<(), Invalid> {
-    if answered != asked {
+pub(crate) fn same<T: PartialEq>(what: &str, answered: &T, requested: &T) -> Result<(), Invalid> {
+    if answered != requested {
         return Err(Invalid::of_plugin(format!(
             "{what} is not the one that was asked for"
         )));
@@ -291,7 +292,7 @@ pub(crate) fn page_length(entries: usize, max_entries: Option<u32>) -> Result<()
     }
 }
 
-fn within(what: &str, error: &InvalidWord) -> Invalid {
+fn within(what: &str, error: &InvalidField) -> Invalid {
     Invalid::of_plugin(format!("{what}: {error}"))
 }
 
@@ -302,9 +303,10 @@ fn check_topology_segment(key: &str, value: &str) -> Result<(), Invalid> {
         None => (None, key),
     };
     let prefix_is_valid = prefix.is_none_or(|prefix| {
-        prefix.len() <= LABEL_PREFIX_BYTES && prefix.split('.').all(|label| is_word(label, "-"))
+        prefix.len() <= LABEL_PREFIX_BYTES
+            && prefix.split('.').all(|label| is_label_part(label, "-"))
     });
-    if !prefix_is_valid || !is_word(name, "-_.") || !is_word(value, "-_.") {
+    if !prefix_is_valid || !is_label_part(name, "-_.") || !is_label_part(value, "-_.") {
         return Err(Invalid::of_plugin(
             "a topology segment is no valid label: keys are `[prefix/]name`, names and values have at most 63 letters, digits, `-`, `_` and `.`",
         ));
@@ -313,9 +315,9 @@ fn check_topology_segment(key: &str, value: &str) -> Result<(), Invalid> {
 }
 
 /// Letters, digits and some marks, with a letter or digit at both ends.
-fn is_word(word: &str, marks: &str) -> bool {
+fn is_label_part(text: &str, marks: &str) -> bool {
     let plain = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = word.as_bytes();
+    let bytes = text.as_bytes();
     let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || marks.as_bytes().contains(byte);
     bytes.len() <= LABEL_BYTES
         && plain(bytes.first())

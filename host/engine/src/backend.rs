@@ -127,14 +127,14 @@ impl Backend for WasmBackend {
     }
 
     async fn list_volumes(&self, call: &Call, page: PageRequest) -> Result<Page<VolumeEntry>> {
-        let asked = page.clone();
-        call_guest!(self, call, LIST_VOLUMES => volume_listing.call_list_volumes(&asked.convert()))?
+        let request = page.clone();
+        call_guest!(self, call, LIST_VOLUMES => volume_listing.call_list_volumes(&request.convert()))?
             .check(|checker, answer| checker.volumes(answer, &page))
     }
 
     async fn get_volume(&self, call: &Call, id: VolumeId) -> Result<VolumeEntry> {
         call_guest!(self, call, GET_VOLUME => volume_lookup.call_get_volume(&id.to_string()))?
-            .check(|checker, entry| checker.looked_up(entry, &id))
+            .check(|checker, entry| checker.found_volume(entry, &id))
     }
 
     async fn get_capacity(&self, call: &Call, args: GetCapacity) -> Result<Available> {

@@ -142,8 +142,11 @@ impl Cache {
 
     /// Removes the compiled code of all other components, code of another engine, and code without a pointer, if older than an hour. Returns the number
     /// of removed files. No `put` may run meanwhile.
-    pub(crate) fn retain(&self, wanted: &HashSet<Checksum>) -> io::Result<usize> {
-        let keep: HashSet<PathBuf> = wanted.iter().flat_map(|wasm| self.files_of(wasm)).collect();
+    pub(crate) fn retain(&self, components: &HashSet<Checksum>) -> io::Result<usize> {
+        let keep: HashSet<PathBuf> = components
+            .iter()
+            .flat_map(|wasm| self.files_of(wasm))
+            .collect();
         let mut removed = 0;
         for entry in fs::read_dir(&self.directory)? {
             let path = entry?.path();

@@ -4,7 +4,7 @@
 //! The host executes the resulting machine code, so it must come from this same program and be passed only to the host: see `cache` and
 //! `wasmount_sys::component`.
 
-use crate::error::{EngineError, words};
+use crate::error::{EngineError, describe};
 use crate::settings::{self, Target};
 use async_trait::async_trait;
 use std::fmt;
@@ -34,7 +34,7 @@ impl Compile for InProcess {
 pub fn compile(target: Target, wasm: &[u8]) -> Result<Vec<u8>, EngineError> {
     settings::compiler(target)?
         .precompile_component(wasm)
-        .map_err(|error| EngineError::Compile(words(&error)))
+        .map_err(|error| EngineError::Compile(describe(&error)))
 }
 
 #[cfg(test)]

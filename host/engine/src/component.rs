@@ -2,7 +2,7 @@
 
 use crate::backend::WasmBackend;
 use crate::engine::Engine;
-use crate::error::{EngineError, words};
+use crate::error::{EngineError, describe};
 use crate::exports::Exports;
 use crate::function::{CHECK_SETTINGS, GET_PLUGIN_INFO, PROBE};
 use crate::gate::Gate;
@@ -93,12 +93,12 @@ impl LoadedComponent {
         parts: BackendParts,
         call: &Call,
     ) -> Result<Candidate, EngineError> {
-        self.check_room_for(&parts)?;
+        self.check_slot_size(&parts)?;
         let Linked { pre, exports } = self.resident.linked(self.wasi, |resident| {
             let linker = self.engine.linkers.with(self.wasi);
             let pre = linker
                 .instantiate_pre(&resident.component)
-                .map_err(|error| EngineError::Link(words(&error)))?;
+                .map_err(|error| EngineError::Link(describe(&error)))?;
             let exports = Exports::find(&pre, &resident.exports)?;
             Ok(Linked { pre, exports })
         })?;
@@ -127,12 +127,12 @@ impl LoadedComponent {
     }
 
     /// The slots of the pool have one size, fixed at the start of the host.
-    fn check_room_for(&self, parts: &BackendParts) -> Result<(), EngineError> {
+    fn check_slot_size(&self, parts: &BackendParts) -> Result<(), EngineError> {
         let Some(slot) = self.engine.slot else {
             return Ok(());
         };
         let count = |count| u64::try_from(count).unwrap_or(u64::MAX);
-        for (key, wanted, most) in [
+        for (key, requested, most) in [
             (
                 "memory",
                 parts.limits.memory_bytes,
@@ -144,8 +144,12 @@ impl LoadedComponent {
                 count(slot.table_elements),
             ),
         ] {
-            if wanted > most {
-                return Err(EngineError::LimitTooHigh { key, wanted, most });
+            if requested > most {
+                return Err(EngineError::LimitTooHigh {
+                    key,
+                    requested,
+                    most,
+                });
             }
         }
         Ok(())
@@ -163,20 +167,20 @@ impl Candidate {
         &self.program.label
     }
 
-    /// Asks `get-plugin-info`.
+    /// Calls `get-plugin-info`.
     pub async fn plugin_info(&self, call: &Call) -> Result<PluginInfo, BackendError> {
         // The only export that cannot return an error.
         call_guest!(self, call, GET_PLUGIN_INFO => identity.call_get_plugin_info(), Ok)?
             .check(|checker, info| checker.plugin_info(info))
     }
 
-    /// Asks `check-settings`; warnings for the administrator.
+    /// Calls `check-settings`; returns warnings for the administrator.
     pub async fn check_settings(&self, call: &Call) -> Result<Vec<String>, BackendError> {
         call_guest!(self, call, CHECK_SETTINGS => identity.call_check_settings())?
             .check(|checker, warnings| Ok(checker.warnings(&warnings)))
     }
 
-    /// Asks `probe`.
+    /// Calls `probe`.
     pub async fn probe(&self, call: &Call) -> Result<bool, BackendError> {
         call_guest!(self, call, PROBE => identity.call_probe())?.check(|_, ready| Ok(ready))
     }

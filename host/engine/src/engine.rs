@@ -33,7 +33,7 @@ pub struct EngineOptions {
     pub cache_directory: Option<PathBuf>,
     /// The compiler.
     pub compiler: Arc<dyn Compile>,
-    /// Instances of all backends at a time for which the pool must have room.
+    /// Instances of all backends at a time for which the pool must have space.
     pub instances: u32,
     /// Largest `limits.memory` of a backend, in bytes.
     pub memory_bytes: u64,
@@ -97,7 +97,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts the engine and its ticker, with room for far more than the options require if the address space allows. Without a usable cache
+    /// Starts the engine and its ticker, with space for far more than the options require if the address space allows. Without a usable cache
     /// directory it logs a warning and continues.
     pub fn new(options: EngineOptions) -> Result<Arc<Self>, EngineError> {
         let (wasmtime, slot) = settings::engine([options.roomy(), options.least()])?;
@@ -120,19 +120,19 @@ impl Engine {
         }))
     }
 
-    /// Calls `tell` with the usage of each call into a guest, on the call's own thread. Can be set once: false, without a change, if it was set
-    /// before.
-    pub fn tell_usage(&self, tell: impl Fn(Usage) + Send + Sync + 'static) -> bool {
-        self.usage.set(Box::new(tell)).is_ok()
+    /// Calls `observer` with the usage of each call into a guest, on the call's own thread. Can be set once: false, without a change, if it was
+    /// set before.
+    pub fn set_usage_observer(&self, observer: impl Fn(Usage) + Send + Sync + 'static) -> bool {
+        self.usage.set(Box::new(observer)).is_ok()
     }
 
     /// Sets the digests to which a backend may return without compiling. Earlier ones that no backend retains any more are removed from memory and
     /// from disk. A serving version is in use and not affected. No digests: the backend is gone.
     pub async fn retain_compiled(&self, owner: &DriverName, digests: &[String]) {
         let keys = digests.iter().filter_map(|digest| key_of_digest(digest));
-        let unwanted = self.loader.residents.retain(owner, keys.collect());
-        if !unwanted.is_empty() {
-            self.loader.forget(unwanted).await;
+        let unused = self.loader.residents.retain(owner, keys.collect());
+        if !unused.is_empty() {
+            self.loader.forget(unused).await;
         }
     }
 

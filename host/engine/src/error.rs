@@ -38,13 +38,13 @@ pub enum EngineError {
     },
     /// Its limits exceed those with which the host was started.
     #[error(
-        "limits.{key} is {wanted}, this host was started with room for {most}; lower it, or restart the host"
+        "limits.{key} is {requested}, this host was started with room for {most}; lower it, or restart the host"
     )]
     LimitTooHigh {
         /// The limit.
         key: &'static str,
         /// The value in the document.
-        wanted: u64,
+        requested: u64,
         /// The value of the host.
         most: u64,
     },
@@ -57,6 +57,6 @@ pub enum EngineError {
 }
 
 /// The engine's message about a component, in one line of bounded length.
-pub(crate) fn words(error: &wasmtime::Error) -> String {
+pub(crate) fn describe(error: &wasmtime::Error) -> String {
     shortened(printable(&format!("{error:#}")), TEXT_BYTES)
 }

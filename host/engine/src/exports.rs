@@ -4,7 +4,7 @@
 //! looks like a missing interface. So every exported interface must load, or the component is rejected.
 
 use crate::bindings::exported;
-use crate::error::{EngineError, words};
+use crate::error::{EngineError, describe};
 use crate::invocation::Invocation;
 use crate::linker::{CONTRACT_LINE, CONTRACT_PACKAGE, is_of_line};
 use wasmount_core::services::Service;
@@ -99,7 +99,7 @@ fn is_exported(names: &[String], interface: &str) -> bool {
 fn shape(interface: &'static str, error: &wasmtime::Error) -> EngineError {
     EngineError::Shape {
         interface,
-        reason: words(error),
+        reason: describe(error),
     }
 }
 

@@ -14,9 +14,9 @@ use wasmtime::{PoolConcurrencyLimitError, Trap};
 use wasmtime_wasi::I32Exit;
 
 /// wasmtime 48's message for a host call that carries more than `Store::set_hostcall_fuel`; the error has no public type. A test checks it.
-const FUEL_WORDS: &str = "fuel allocated for hostcalls has been exhausted";
+const FUEL_TEXT: &str = "fuel allocated for hostcalls has been exhausted";
 /// The message for `Store::set_max_component_handles`.
-const HANDLE_WORDS: &str = "store handle limit exceeded";
+const HANDLE_TEXT: &str = "store handle limit exceeded";
 
 /// A function of a plugin that is called, as errors name it.
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ impl Callee<'_> {
     pub(crate) fn failed(
         self,
         error: &wasmtime::Error,
-        last_words: Option<String>,
+        last_output: Option<String>,
         redactor: &Redactor,
     ) -> BackendError {
         let limits = &self.program.parts.limits;
@@ -49,12 +49,12 @@ impl Callee<'_> {
         if let Some(failed) = error.downcast_ref::<std::io::Error>() {
             return self.host_failed(Code::Unavailable, failed.to_string());
         }
-        let says = |words: &str| error.chain().any(|cause| cause.to_string().contains(words));
+        let mentions = |text: &str| error.chain().any(|cause| cause.to_string().contains(text));
         if let Some(OverLimit(limit)) = error.downcast_ref() {
             self.over_limit(limit.clone())
-        } else if says(FUEL_WORDS) {
+        } else if mentions(FUEL_TEXT) {
             self.over_limit(format!("limits.hostCallBytes ({})", limits.host_call_bytes))
-        } else if says(HANDLE_WORDS)
+        } else if mentions(HANDLE_TEXT)
             || matches!(error.downcast_ref(), Some(ResourceTableError::Full))
         {
             self.over_limit(format!("limits.handles ({})", limits.handles))
@@ -62,7 +62,7 @@ impl Callee<'_> {
             BackendError::Trapped {
                 plugin: self.program.label.clone(),
                 function: self.function.name,
-                reason: redactor.text(&reason(error, last_words)),
+                reason: redactor.text(&reason(error, last_output)),
             }
         }
     }
@@ -113,7 +113,7 @@ impl Callee<'_> {
 }
 
 /// A panic's message helps more than the trap's, so it comes first.
-fn reason(error: &wasmtime::Error, last_words: Option<String>) -> String {
+fn reason(error: &wasmtime::Error, last_output: Option<String>) -> String {
     let end = if let Some(trap) = error.downcast_ref::<Trap>() {
         trap.to_string()
     } else if let Some(I32Exit(status)) = error.downcast_ref::<I32Exit>() {
@@ -121,8 +121,8 @@ fn reason(error: &wasmtime::Error, last_words: Option<String>) -> String {
     } else {
         error.root_cause().to_string()
     };
-    match last_words {
-        Some(words) => format!("{words} ({end})"),
+    match last_output {
+        Some(output) => format!("{output} ({end})"),
         None => end,
     }
 }

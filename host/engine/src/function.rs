@@ -52,9 +52,9 @@ impl Function {
     }
 }
 
-pub(crate) const GET_PLUGIN_INFO: Function = asked_at_admission("get-plugin-info");
-pub(crate) const PROBE: Function = asked_at_admission("probe");
-pub(crate) const CHECK_SETTINGS: Function = asked_at_admission("check-settings");
+pub(crate) const GET_PLUGIN_INFO: Function = called_at_admission("get-plugin-info");
+pub(crate) const PROBE: Function = called_at_admission("probe");
+pub(crate) const CHECK_SETTINGS: Function = called_at_admission("check-settings");
 
 pub(crate) const CREATE_VOLUME: Function = Function::ordinary("controller", "create-volume");
 pub(crate) const DELETE_VOLUME: Function = Function::reserved("controller", "delete-volume");
@@ -94,7 +94,7 @@ pub(crate) const PLAN_MIGRATION: Function = migrating("plan-migration");
 pub(crate) const MIGRATE: Function = migrating("migrate-records");
 
 /// A candidate may be rejected, and another version may serve meanwhile, on this host or another.
-const fn asked_at_admission(name: &'static str) -> Function {
+const fn called_at_admission(name: &'static str) -> Function {
     Function::reserved("identity", name).with(Access::ReadOnly)
 }
 

@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How long a call waits for a place: several times the duration of the slowest burst that was measured, and less than the shortest deadline of the
 /// sidecars (10 s).
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// One in this many places is reserved, and the same part of the memory.
 pub(crate) const RESERVED_ONE_IN: usize = 4;
 
@@ -30,7 +30,7 @@ pub(crate) enum Share {
 #[derive(Debug)]
 pub(crate) struct Gate {
     limit: usize,
-    patience: Duration,
+    timeout: Duration,
     all: Arc<Semaphore>,
     ordinary: Arc<Semaphore>,
 }
@@ -51,10 +51,10 @@ pub(crate) struct Full {
 impl Gate {
     /// A gate with `limit` places; with one place there is nothing to reserve.
     pub(crate) fn new(limit: usize) -> Self {
-        Self::with_patience(limit, PATIENCE)
+        Self::with_timeout(limit, TIMEOUT)
     }
 
-    fn with_patience(limit: usize, patience: Duration) -> Self {
+    fn with_timeout(limit: usize, timeout: Duration) -> Self {
         let limit = limit.clamp(1, Semaphore::MAX_PERMITS);
         let reserved = if limit == 1 {
             0
@@ -63,7 +63,7 @@ impl Gate {
         };
         Self {
             limit,
-            patience,
+            timeout,
             all: Arc::new(Semaphore::new(limit)),
             ordinary: Arc::new(Semaphore::new(limit - reserved)),
         }
@@ -82,7 +82,7 @@ impl Gate {
                 _any: any,
             })
         };
-        let entered = tokio::time::timeout(self.patience, places).await;
+        let entered = tokio::time::timeout(self.timeout, places).await;
         let limit = self.limit;
         entered.ok().flatten().ok_or(Full { limit })
     }
@@ -92,7 +92,7 @@ impl Gate {
 mod tests {
     use super::*;
 
-    const IMPATIENT: Duration = Duration::from_millis(1);
+    const SHORT_TIMEOUT: Duration = Duration::from_millis(1);
 
     async fn enter(gate: &Gate, share: Share, times: usize) -> Vec<Place> {
         let mut places = Vec::new();
@@ -104,7 +104,7 @@ mod tests {
 
     #[tokio::test]
     async fn creations_leave_the_reserved_share_free() {
-        let gate = Gate::with_patience(8, IMPATIENT);
+        let gate = Gate::with_timeout(8, SHORT_TIMEOUT);
         let creations = enter(&gate, Share::Ordinary, 6).await;
         assert_eq!(
             gate.enter(Share::Ordinary).await.unwrap_err(),
@@ -117,7 +117,7 @@ mod tests {
 
     #[tokio::test]
     async fn node_calls_may_use_every_place() {
-        let gate = Gate::with_patience(8, IMPATIENT);
+        let gate = Gate::with_timeout(8, SHORT_TIMEOUT);
         let places = enter(&gate, Share::Reserved, 8).await;
         assert!(gate.enter(Share::Ordinary).await.is_err());
         drop(places);
@@ -126,7 +126,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_gate_of_one_admits_calls_in_turn() {
-        let gate = Gate::with_patience(1, IMPATIENT);
+        let gate = Gate::with_timeout(1, SHORT_TIMEOUT);
         let place = gate.enter(Share::Ordinary).await.unwrap();
         assert!(gate.enter(Share::Reserved).await.is_err());
         drop(place);

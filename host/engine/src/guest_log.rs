@@ -20,7 +20,7 @@ const LINES_PER_SECOND: u32 = 200;
 /// The window of the rate.
 const RATE_WINDOW: Duration = Duration::from_secs(1);
 /// Last lines of standard error that are kept to explain a trap: a panic of Rust has its location on one line and its message on the next.
-const LAST_WORDS: usize = 2;
+const LAST_LINES: usize = 2;
 /// The end of Rust's panic message: how to show more of it, which is impossible for a guest.
 const BACKTRACE_NOTE: &str = "note: run with `RUST_BACKTRACE=1`";
 
@@ -60,7 +60,7 @@ struct Spoken {
     stdout: Vec<u8>,
     stderr: Vec<u8>,
     /// As written: they are only needed if the call fails.
-    last_words: VecDeque<String>,
+    last_lines: VecDeque<String>,
 }
 
 impl LogRate {
@@ -143,9 +143,9 @@ impl GuestLog {
             let rest = rest.trim_end_matches(char::REPLACEMENT_CHARACTER);
             self.line(stream, rest);
         }
-        let words = std::mem::take(&mut self.spoken().last_words);
-        let words = words.iter().map(|line| self.redactor.beginning(line));
-        Some(words.collect::<Vec<_>>().join(" ")).filter(|words| !words.is_empty())
+        let lines = std::mem::take(&mut self.spoken().last_lines);
+        let lines = lines.iter().map(|line| self.redactor.beginning(line));
+        Some(lines.collect::<Vec<_>>().join(" ")).filter(|lines| !lines.is_empty())
     }
 
     /// The guest may have been stopped, or its budget spent, within a secret; and a panic starts a new line wherever the previous one ended.
@@ -163,9 +163,9 @@ impl GuestLog {
         }
         if stream == Stream::Stderr && !line.starts_with(BACKTRACE_NOTE) {
             let mut spoken = self.spoken();
-            spoken.last_words.push_back(line);
-            if spoken.last_words.len() > LAST_WORDS {
-                spoken.last_words.pop_front();
+            spoken.last_lines.push_back(line);
+            if spoken.last_lines.len() > LAST_LINES {
+                spoken.last_lines.pop_front();
             }
         }
     }

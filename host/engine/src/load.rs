@@ -144,9 +144,9 @@ impl Loader {
     }
 
     /// Removes all other components from the cache.
-    pub(crate) async fn retain(self: &Arc<Self>, wanted: HashSet<Checksum>) {
+    pub(crate) async fn retain(self: &Arc<Self>, keep: HashSet<Checksum>) {
         let retained = self.blocking(move |loader| {
-            match loader.cache.as_ref().map(|cache| cache.retain(&wanted)) {
+            match loader.cache.as_ref().map(|cache| cache.retain(&keep)) {
                 None | Some(Ok(0)) => {}
                 Some(Ok(files)) => {
                     tracing::info!(files, "removed compiled components that no backend claims any more");

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use wasmount_core::attributes::MAP_BYTES;
 use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::code::Code;
-use wasmount_core::plan::{FILE_BYTES, PLAN_BYTES, PLAN_WORDS, Plan, Source};
+use wasmount_core::plan::{FILE_BYTES, PLAN_BYTES, PLAN_STRINGS, Plan, Source};
 
 /// The plan of one call so far.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Recorder {
     mount_options: Vec<String>,
     notes: BTreeMap<String, String>,
     bytes: usize,
-    words: usize,
+    strings: usize,
     refused: Option<StepRefusal>,
 }
 
@@ -44,7 +44,7 @@ impl Recorder {
             mount_options: Vec::new(),
             notes: BTreeMap::new(),
             bytes: 0,
-            words: 0,
+            strings: 0,
             refused: None,
         }
     }
@@ -52,7 +52,7 @@ impl Recorder {
     /// Records the source of the volume.
     pub(crate) fn source(&mut self, source: Source) -> Result<(), HostError> {
         let step = source.step();
-        self.check(step, &source.words())?;
+        self.check(step, &source.strings())?;
         if source.file_bytes() > FILE_BYTES {
             let blame = Blame::Size(FILE_BYTES);
             return Err(self.refuse(step, "its files hold more than 1 MiB", blame));
@@ -74,8 +74,8 @@ impl Recorder {
 
     /// Records options in addition to those of the request.
     pub(crate) fn mount_options(&mut self, options: Vec<String>) -> Result<(), HostError> {
-        let words: Vec<&str> = options.iter().map(String::as_str).collect();
-        self.check("mount-options", &words)?;
+        let strings: Vec<&str> = options.iter().map(String::as_str).collect();
+        self.check("mount-options", &strings)?;
         self.mount_options.extend(options);
         Ok(())
     }
@@ -121,32 +121,32 @@ impl Recorder {
         })
     }
 
-    fn check(&mut self, step: &'static str, words: &[&str]) -> Result<(), HostError> {
+    fn check(&mut self, step: &'static str, strings: &[&str]) -> Result<(), HostError> {
         if !self.open {
             let reason = "a plan is recorded in node-stage and node-publish only";
             self.refuse(step, reason, Blame::Of(Owner::Plugin));
             return Err(HostError::new(Code::FailedPrecondition, reason));
         }
-        self.words = self.words.saturating_add(words.len());
-        let bytes = words.iter().map(|word| word.len()).sum();
+        self.strings = self.strings.saturating_add(strings.len());
+        let bytes = strings.iter().map(|string| string.len()).sum();
         self.bytes = self.bytes.saturating_add(bytes);
-        if self.words > PLAN_WORDS || self.bytes > PLAN_BYTES {
+        if self.strings > PLAN_STRINGS || self.bytes > PLAN_BYTES {
             // Each byte of a request adds at most one string.
-            let limit = if self.words > PLAN_WORDS {
-                PLAN_WORDS
+            let limit = if self.strings > PLAN_STRINGS {
+                PLAN_STRINGS
             } else {
                 PLAN_BYTES
             };
             let reason = "the plan is larger than 256 words or 32 KiB";
             return Err(self.refuse(step, reason, Blame::Size(limit)));
         }
-        if let Some(word) = words.iter().find(|word| word.contains('\0')) {
-            return Err(self.refuse(step, "a word contains a NUL byte", Blame::word(*word)));
+        if let Some(string) = strings.iter().find(|string| string.contains('\0')) {
+            return Err(self.refuse(step, "a word contains a NUL byte", Blame::word(*string)));
         }
-        let is_secret = |word: &&&str| self.redactor.finds_secret_in(word);
-        if let Some(word) = words.iter().find(is_secret) {
+        let is_secret = |string: &&&str| self.redactor.finds_secret_in(string);
+        if let Some(string) = strings.iter().find(is_secret) {
             let reason = "a word holds the value of a secret; give its name in `secret-options` instead, the plan is journaled";
-            return Err(self.refuse(step, reason, Blame::word(*word)));
+            return Err(self.refuse(step, reason, Blame::word(*string)));
         }
         Ok(())
     }

@@ -65,8 +65,8 @@ impl Redactor {
     }
 
     /// Whether a string contains the value of a secret.
-    pub(crate) fn finds_secret_in(&self, word: impl AsRef<[u8]>) -> bool {
-        self.0.patterns().are_in_word(word.as_ref())
+    pub(crate) fn finds_secret_in(&self, text: impl AsRef<[u8]>) -> bool {
+        self.0.patterns().are_in(text.as_ref())
     }
 
     /// Truncated before the search, and again after the replacements.
@@ -75,8 +75,8 @@ impl Redactor {
         if !patterns.are_complete && !text.is_empty() {
             return WITHHELD.to_owned();
         }
-        let looked_at = beginning(text, SEARCHED_BYTES);
-        let printed = printable(looked_at);
+        let searched = beginning(text, SEARCHED_BYTES);
+        let printed = printable(searched);
         let found = if is_cut {
             patterns.find_with_begun(&printed)
         } else {
@@ -90,7 +90,7 @@ impl Redactor {
             end = range.end;
         }
         out.push_str(printed.get(end..).unwrap_or_default());
-        if looked_at.len() < text.len() {
+        if searched.len() < text.len() {
             out.push('…');
         }
         shortened(out, TEXT_BYTES)

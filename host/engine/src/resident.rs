@@ -37,14 +37,14 @@ pub(crate) struct Residents {
 
 struct Tables<T> {
     loaded: HashMap<Checksum, T>,
-    wanted: HashMap<DriverName, HashSet<Checksum>>,
+    retained: HashMap<DriverName, HashSet<Checksum>>,
 }
 
 impl<T> Default for Tables<T> {
     fn default() -> Self {
         Self {
             loaded: HashMap::new(),
-            wanted: HashMap::new(),
+            retained: HashMap::new(),
         }
     }
 }
@@ -116,18 +116,23 @@ impl<T> Tables<T> {
         is_idle: impl Fn(&T) -> bool,
     ) -> Vec<Checksum> {
         let before = if keys.is_empty() {
-            self.wanted.remove(owner)
+            self.retained.remove(owner)
         } else {
-            self.wanted.insert(owner.clone(), keys)
+            self.retained.insert(owner.clone(), keys)
         };
-        let mut unwanted: HashSet<Checksum> = before.into_iter().flatten().collect();
+        let mut unused: HashSet<Checksum> = before.into_iter().flatten().collect();
         let idle = self.loaded.iter().filter(|(_, loaded)| is_idle(loaded));
-        unwanted.extend(idle.map(|(key, _)| *key));
-        unwanted.retain(|key| !self.wanted.values().any(|wanted| wanted.contains(key)));
-        for key in &unwanted {
+        unused.extend(idle.map(|(key, _)| *key));
+        unused.retain(|key| {
+            !self
+                .retained
+                .values()
+                .any(|retained| retained.contains(key))
+        });
+        for key in &unused {
             self.loaded.remove(key);
         }
-        unwanted.into_iter().collect()
+        unused.into_iter().collect()
     }
 }
 
@@ -175,7 +180,7 @@ mod tests {
         assert_eq!(gone(&mut tables, "b", &[3]), [2]);
         assert_eq!(loaded(&tables), [3]);
         assert_eq!(gone(&mut tables, "b", &[]), [3]);
-        assert!(tables.wanted.is_empty() && tables.loaded.is_empty());
+        assert!(tables.retained.is_empty() && tables.loaded.is_empty());
     }
 
     #[test]

@@ -32,7 +32,7 @@ use wasmtime::component::Instance;
 /// How long a guest may continue after its call was cancelled: `call.is-cancelled` is useful only if the guest can react to it.
 const CANCEL_GRACE: Duration = Duration::from_millis(500);
 /// How long the last write may take to become durable, beyond the call's own time. A slower disk is considered broken.
-const SYNC_PATIENCE: Duration = Duration::from_secs(10);
+const SYNC_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a call into a guest was stopped.
 #[derive(Debug)]
@@ -76,12 +76,12 @@ pub(crate) struct Closed<'a, T> {
 /// Calls one export of a type with a `program`, and returns a [`Closed`] answer. It is a macro because each export's loader has its own type.
 /// `$result` makes a `Result` of what the export returns, unless it is one.
 macro_rules! call_guest {
-    ($asked:expr, $call:expr, $function:expr => $export:ident.$method:ident($($argument:expr),* $(,)?) $(, $result:expr)?) => {{
-        let Some(indices) = &$asked.program.exports.$export else {
+    ($backend:expr, $call:expr, $function:expr => $export:ident.$method:ident($($argument:expr),* $(,)?) $(, $result:expr)?) => {{
+        let Some(indices) = &$backend.program.exports.$export else {
             let interface = $function.interface;
             return Err(wasmount_core::backend::BackendError::NotOffered { interface });
         };
-        let mut session = $crate::session::Session::open(&$asked.program, $call, $function).await?;
+        let mut session = $crate::session::Session::open(&$backend.program, $call, $function).await?;
         let time = session.time();
         let outcome = match indices.load(&mut session.store, &session.instance) {
             Ok(export) => time.limit(export.$method(&mut session.store, $($argument),*)).await,
@@ -213,7 +213,7 @@ impl<'a> Session<'a> {
         outcome: Result<Result<T, types::Error>, Stop>,
     ) -> Result<Closed<'a, T>, BackendError> {
         let callee = self.callee;
-        let synced = tokio::time::timeout(SYNC_PATIENCE, self.store.data_mut().sync()).await;
+        let synced = tokio::time::timeout(SYNC_TIMEOUT, self.store.data_mut().sync()).await;
         self.time.report(callee, self.store.data());
         let answered = match outcome {
             Ok(answered) => answered,
@@ -246,7 +246,7 @@ impl<'a> Session<'a> {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(not_durable(callee, &error)),
             Err(_) => {
-                let seconds = SYNC_PATIENCE.as_secs();
+                let seconds = SYNC_TIMEOUT.as_secs();
                 let slow = format!("the disk did not take it within {seconds} s");
                 return Err(not_durable(callee, &slow));
             }
@@ -289,9 +289,9 @@ fn not_durable(callee: Callee<'_>, why: &impl Display) -> BackendError {
 }
 
 fn stopped(callee: Callee<'_>, time: &Time, stop: Stop, invocation: &Invocation) -> BackendError {
-    let last_words = invocation.log.close();
+    let last_output = invocation.log.close();
     match stop {
-        Stop::Failed(error) => callee.failed(&error, last_words, &invocation.redactor),
+        Stop::Failed(error) => callee.failed(&error, last_output, &invocation.redactor),
         Stop::OutOfTime if invocation.waits_for_storage => {
             let reason = "the storage did not answer within the time of the call; look at the node and the pool";
             callee.host_failed(Code::DeadlineExceeded, reason.to_owned())

@@ -65,17 +65,17 @@ impl fmt::Display for Target {
 impl FromStr for Target {
     type Err = EngineError;
 
-    fn from_str(word: &str) -> Result<Self, EngineError> {
+    fn from_str(text: &str) -> Result<Self, EngineError> {
         [Self::Pooled, Self::Unpooled]
             .into_iter()
-            .find(|target| target.to_string() == word)
-            .ok_or_else(|| EngineError::Start(format!("there is no engine of the kind `{word}`")))
+            .find(|target| target.to_string() == text)
+            .ok_or_else(|| EngineError::Start(format!("there is no engine of the kind `{text}`")))
     }
 }
 
 /// Creates an engine with a pool of the first of these sizes that the address space allows. Pooled slots reserve 4 GiB of address space each. If
-/// there is room for none (`RLIMIT_AS`, a 39-bit machine), each call allocates its own memory instead, which is slower but otherwise the same, and no
-/// size is returned.
+/// there is space for none (`RLIMIT_AS`, a 39-bit machine), each call allocates its own memory instead, which is slower but otherwise the same, and
+/// no size is returned.
 pub(crate) fn engine(
     sizes: impl IntoIterator<Item = PoolSize>,
 ) -> Result<(Engine, Option<PoolSize>), EngineError> {

@@ -22,7 +22,7 @@ pub(crate) struct Slices(Arc<Semaphore>);
 #[derive(Debug, Clone)]
 pub(crate) struct Turn {
     slices: Arc<Semaphore>,
-    held: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+    permit: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
 }
 
 impl Slices {
@@ -39,7 +39,7 @@ impl Slices {
     pub(crate) fn turn(&self) -> Turn {
         Turn {
             slices: Arc::clone(&self.0),
-            held: Arc::default(),
+            permit: Arc::default(),
         }
     }
 }
@@ -52,7 +52,7 @@ impl Turn {
             // The semaphore is never closed, so this never fails.
             let permit = turn.slices.acquire_owned().await.ok();
             tokio::time::sleep(BREATHER).await;
-            *turn.held.lock().unwrap_or_else(PoisonError::into_inner) = permit;
+            *turn.permit.lock().unwrap_or_else(PoisonError::into_inner) = permit;
         }
     }
 
@@ -61,7 +61,7 @@ impl Turn {
         let mut work = pin!(work);
         poll_fn(|context| {
             let polled = work.as_mut().poll(context);
-            let turn = self.held.lock();
+            let turn = self.permit.lock();
             drop(turn.unwrap_or_else(PoisonError::into_inner).take());
             polled
         })

@@ -21,8 +21,8 @@ pub fn csi_driver(
     capabilities: &Capabilities,
     document: &document::CsiDriver,
 ) -> Result<CSIDriver, KubernetesError> {
-    let tells_capacity = tells_capacity(capabilities);
-    if document.storage_capacity == Some(true) && !tells_capacity {
+    let reports_capacity = reports_capacity(capabilities);
+    if document.storage_capacity == Some(true) && !reports_capacity {
         return Err(KubernetesError::NoCapacity(name.clone()));
     }
     let period = document.node_allocatable_update_period_seconds;
@@ -54,7 +54,7 @@ pub fn csi_driver(
             // Kubernetes' default.
             volume_lifecycle_modes: Some(modes.unwrap_or_else(|| vec!["Persistent".to_owned()])),
             pod_info_on_mount: pod_info,
-            storage_capacity: Some(document.storage_capacity.unwrap_or(tells_capacity)),
+            storage_capacity: Some(document.storage_capacity.unwrap_or(reports_capacity)),
             token_requests: spec.token_requests.filter(|all| !all.is_empty()),
             ..spec
         },
@@ -63,12 +63,12 @@ pub fn csi_driver(
 
 /// Whether external-provisioner creates CSIStorageCapacity objects: one for each topology segment, so none without topology. With `storageCapacity`
 /// and no such object the scheduler finds no node for a pod that waits for its volume.
-pub(crate) fn tells_capacity(capabilities: &Capabilities) -> bool {
+pub(crate) fn reports_capacity(capabilities: &Capabilities) -> bool {
     let topology = PluginCapability::VolumeAccessibilityConstraints;
     let creates = ControllerCapability::CreateDeleteVolume;
-    let tells = ControllerCapability::GetCapacity;
+    let get_capacity = ControllerCapability::GetCapacity;
     capabilities.plugin.contains(&topology)
-        && [creates, tells]
+        && [creates, get_capacity]
             .iter()
             .all(|capability| capabilities.controller.contains(capability))
 }

@@ -269,10 +269,10 @@ impl Candidate {
         name: &str,
         observed: &mut Option<Observed>,
     ) -> Result<Verdict, KubernetesError> {
-        let there = ask("read", name, self.leases.get_opt(name)).await?;
+        let there = send("read", name, self.leases.get_opt(name)).await?;
         let verdict = there
             .as_ref()
-            .map(|lease| lease::look(lease, &self.me, Instant::now(), observed));
+            .map(|lease| lease::evaluate(lease, &self.me, Instant::now(), observed));
         if let Some(held @ Verdict::Held(_)) = verdict {
             return Ok(held);
         }
@@ -282,9 +282,9 @@ impl Candidate {
         // Rejected if another host was faster; the next read shows the holder.
         if exists {
             let replaced = self.leases.replace(name, &parameters, &taken);
-            ask("write", name, replaced).await?;
+            send("write", name, replaced).await?;
         } else {
-            ask("create", name, self.leases.create(&parameters, &taken)).await?;
+            send("create", name, self.leases.create(&parameters, &taken)).await?;
         }
         Ok(Verdict::Free)
     }
@@ -297,12 +297,12 @@ impl Candidate {
     }
 
     async fn release(&self, name: &str) -> Result<(), KubernetesError> {
-        let lease = ask("read", name, self.leases.get_opt(name)).await?;
+        let lease = send("read", name, self.leases.get_opt(name)).await?;
         let released = lease.and_then(|lease| lease::released(lease, &self.me, Timestamp::now()));
         if let Some(released) = released {
             let parameters = PostParams::default();
             let request = self.leases.replace(name, &parameters, &released);
-            ask("give back", name, request).await.map(drop)?;
+            send("give back", name, request).await.map(drop)?;
         }
         Ok(())
     }
@@ -326,12 +326,12 @@ impl Withdrawal {
     }
 
     /// Whether the lease is withdrawn.
-    pub fn is_asked(&self) -> bool {
+    pub fn is_withdrawn(&self) -> bool {
         self.withdrawn.is_cancelled()
     }
 
     /// Returns when it is.
-    pub async fn asked(&self) {
+    pub async fn withdrawn(&self) {
         self.withdrawn.cancelled().await;
     }
 }
@@ -359,7 +359,7 @@ async fn ended(renewals: &mut JoinSet<Option<KubernetesError>>) -> Option<Kubern
 }
 
 /// One request. Its time limit is the interval until the next one.
-async fn ask<T>(
+async fn send<T>(
     verb: &str,
     name: &str,
     request: impl Future<Output = Result<T, Error>>,

@@ -145,10 +145,10 @@ impl Events {
     fn recorder(&self, client: &Client, note: &str) -> Recorder {
         let now = Instant::now();
         let mut all = self.by_note.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|_, (_, said)| now.duration_since(*said) < COUNTED);
+        all.retain(|_, (_, written_at)| now.duration_since(*written_at) < COUNTED);
         let new = || Recorder::new(client.clone(), self.reporter.clone());
-        let (recorder, said) = all.entry(note.to_owned()).or_insert_with(|| (new(), now));
-        *said = now;
+        let (recorder, written_at) = all.entry(note.to_owned()).or_insert_with(|| (new(), now));
+        *written_at = now;
         recorder.clone()
     }
 }

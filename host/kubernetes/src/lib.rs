@@ -31,7 +31,7 @@ pub use election::{Election, Leadership, Term, Withdrawal};
 pub use error::KubernetesError;
 pub use events::{About, Events};
 pub use node_troubles::{NodeTroubles, TroubleKind, Troubles};
-pub use plugin_faults::tell_plugin_faults;
+pub use plugin_faults::report_plugin_faults;
 pub use registration::{PluginRegistration, Registrar, registration_socket, registry};
 pub use state::{KubernetesStore, RECORD_DEFINITION};
 pub use status::{Beginning, Gap, GapStart, ListingStatus, RegistrationStatus};

@@ -35,7 +35,7 @@ const SNAPSHOT: [&str; 2] = [
 ];
 
 /// Reports each fault of one driver, as long as the driver exists. A fault without a known object appears in the log and the metrics only.
-pub async fn tell_plugin_faults(events: Events, mut faults: Receiver<Arc<PluginFault>>) {
+pub async fn report_plugin_faults(events: Events, mut faults: Receiver<Arc<PluginFault>>) {
     let mut repeated = EventRateLimiter::new(Instant::now());
     loop {
         let fault = match faults.recv().await {
@@ -64,22 +64,22 @@ pub async fn tell_plugin_faults(events: Events, mut faults: Receiver<Arc<PluginF
 
 /// The object that the volume belongs to, if the request names one.
 fn about(origin: &Origin) -> Option<About> {
-    let words = &origin.words;
-    if let Some([namespace, name, uid]) = all(words, POD) {
+    let attributes = &origin.attributes;
+    if let Some([namespace, name, uid]) = all(attributes, POD) {
         return Some(About::object("v1", "Pod", Some(namespace), name, Some(uid)));
     }
-    let (api_version, kind, [namespace, name]) = match all(words, SNAPSHOT) {
+    let (api_version, kind, [namespace, name]) = match all(attributes, SNAPSHOT) {
         Some(names) => ("snapshot.storage.k8s.io/v1", "VolumeSnapshot", names),
-        None => ("v1", "PersistentVolumeClaim", all(words, CLAIM)?),
+        None => ("v1", "PersistentVolumeClaim", all(attributes, CLAIM)?),
     };
     let uid = origin.name.as_deref().and_then(uid_in);
     Some(About::object(api_version, kind, Some(namespace), name, uid))
 }
 
-fn all<const N: usize>(words: &Attributes, keys: [&str; N]) -> Option<[String; N]> {
+fn all<const N: usize>(attributes: &Attributes, keys: [&str; N]) -> Option<[String; N]> {
     let values: Vec<String> = keys
         .iter()
-        .filter_map(|key| words.get(key).map(str::to_owned))
+        .filter_map(|key| attributes.get(key).map(str::to_owned))
         .collect();
     values.try_into().ok()
 }

@@ -103,8 +103,8 @@ impl Registrar {
         self.status.subscribe()
     }
 
-    /// Makes kubelet ask again, which restores what CSINode lacks. kubelet does not know the driver for a moment. If the socket is not bound, it will
-    /// be, and nothing more is done.
+    /// Makes kubelet query it again, which restores what CSINode lacks. kubelet does not know the driver for a moment. If the socket is not bound, it
+    /// will be, and nothing more is done.
     pub fn renew(&self) {
         self.renewal.notify_one();
     }
@@ -164,7 +164,7 @@ impl Registrar {
         let _ = self.renewal.notified().now_or_never();
         loop {
             // First, for changes before the watch began.
-            match binding.file.standing() {
+            match binding.file.state() {
                 Ok(SocketState::Gone) => return RegistrationError::Removed,
                 Ok(SocketState::Anothers) => return RegistrationError::Replaced,
                 Ok(SocketState::Ours) => {}
@@ -176,12 +176,12 @@ impl Registrar {
             }
             tokio::select! {
                 message = binding.messages.recv() => match message {
-                    Some(Message::Asked) => self.is_asked(),
+                    Some(Message::InfoRequested) => self.info_requested(),
                     Some(Message::Registered) => {
                         taken_at.get_or_insert_with(Instant::now);
                         self.is_registered(since.take());
                     }
-                    Some(Message::Refused(words)) => return RegistrationError::Refused(words),
+                    Some(Message::Refused(reason)) => return RegistrationError::Refused(reason),
                     None => return RegistrationError::NotBound("its registration socket is not served any more".to_owned()),
                 },
                 () = directory.may_have_changed() => {}
@@ -202,7 +202,7 @@ impl Registrar {
         });
     }
 
-    fn is_asked(&self) {
+    fn info_requested(&self) {
         tracing::debug!(driver = %self.registration.driver, "kubelet requested plugin info");
         self.status.send_modify(|status| {
             if !status.registered && status.refusals == 0 && status.rebinds == 0 {

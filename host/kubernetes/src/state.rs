@@ -102,7 +102,7 @@ impl KubernetesStore {
     ) -> Result<Option<StateEntry>, KubernetesError> {
         let name = record::name(space, key);
         // Without a resource version the answer is etcd's newest.
-        let Some(record) = ask("get", &name, self.records.get(&name)).await? else {
+        let Some(record) = send("get", &name, self.records.get(&name)).await? else {
             return Ok(None);
         };
         let entry = record::entry(space, record)?;
@@ -120,7 +120,7 @@ impl KubernetesStore {
         spec: RecordSpec,
     ) -> Result<Option<u64>, KubernetesError> {
         let (parameters, object) = (create_as(FIELD_MANAGER), record::object(space, name, spec));
-        let created = ask("put", name, self.records.create(&parameters, &object)).await?;
+        let created = send("put", name, self.records.create(&parameters, &object)).await?;
         let revision = created.map(|object| record::revision(&object.metadata));
         revision.transpose()
     }
@@ -139,7 +139,7 @@ impl KubernetesStore {
         let patch = Patch::Merge(json!({ "metadata": metadata, "spec": spec }));
         let parameters = patch_as(FIELD_MANAGER);
         let request = self.records.patch_metadata(name, &parameters, &patch);
-        let patched = ask("put", name, request).await?;
+        let patched = send("put", name, request).await?;
         let revision = patched.map(|object| record::revision(&object.metadata));
         revision.transpose()
     }
@@ -211,7 +211,7 @@ impl KubernetesStore {
                 resource_version: Some(revision.to_string()),
                 uid: None,
             });
-            let deleted = ask("remove", &name, self.records.delete(&name, &parameters)).await?;
+            let deleted = send("remove", &name, self.records.delete(&name, &parameters)).await?;
             if deleted.is_some() {
                 self.learn(space, key, revision, None);
                 return Ok(Outcome::Done(revision));
@@ -279,7 +279,7 @@ impl StateStore for KubernetesStore {
 }
 
 /// Sends one request for a record; none: the record does not exist, or is not as expected.
-async fn ask<T>(
+async fn send<T>(
     verb: &str,
     name: &str,
     request: impl Future<Output = Result<T, Error>>,

@@ -2,7 +2,7 @@
 //! (`status`). Separate because a host can serve the same backends from files, without any of it.
 //!
 //! ```text
-//! API server ──▶ watch ──▶ wanted backends ──▶ (the host) ──▶ reports ──▶ report ──▶ StorageBackendNode, one a host
+//! API server ──▶ watch ──▶ desired backends ──▶ (the host) ──▶ reports ──▶ report ──▶ StorageBackendNode, one a host
 //!                  │ kept on disk                                                        │
 //!                  └────────────────────▶ summarise, by the elected host ◀───────────────┘──▶ StorageBackend.status, finalizer
 //! ```
@@ -20,14 +20,14 @@ mod summary;
 mod watch;
 
 pub use definition::{definitions, object_of};
-pub use object::{Leaving, WantedBackend};
+pub use object::{DesiredBackend, Leaving};
 pub use rate_limit::RateLimit;
-pub use report::{BackendReport, Reporter, RolledBackBy, tell_reports};
+pub use report::{BackendReport, Reporter, RolledBackBy, write_reports};
 pub use secret::{SecretName, SecretReader, SecretUnread, secrets_changed};
 pub(crate) use summarise::lease;
 pub use summarise::{Summarising, summarise};
 pub use wasmount_core::status::Phase;
-pub use watch::{StorageBackends, WantedBackends};
+pub use watch::{DesiredBackends, StorageBackends};
 
 use crate::request::resource_of;
 use kube::api::{ApiResource, Object};

@@ -5,7 +5,7 @@
 use crate::block::{BlockDevice, BlockRecord};
 use crate::failure::kernel;
 use crate::mountinfo;
-use crate::observe::{Identity, Seen, identity, look, mount_id};
+use crate::observe::{Identity, Seen, identity, inspect, mount_id};
 use crate::plan::filesystem::CheckedFilesystem;
 use crate::plan::options::MountFlags;
 use crate::roots::CheckedPath;
@@ -77,7 +77,7 @@ pub(crate) fn attach(
         .map_err(|errno| kernel("move_mount", path.text(), errno))?;
     verify(path, prepared.identity, flags)
         .and_then(|()| verify_source(prepared))
-        .inspect_err(|_| take_back(prepared, path))
+        .inspect_err(|_| roll_back(prepared, path))
 }
 
 /// The mount table shows a mount, and which part of its server it shows, only after it is attached.
@@ -93,7 +93,7 @@ fn verify_source(prepared: &PreparedMount) -> Result<(), MountError> {
 }
 
 /// Unmounts an attached mount by its descriptor, even if its mount point was moved.
-fn take_back(prepared: &PreparedMount, path: &CheckedPath) {
+fn roll_back(prepared: &PreparedMount, path: &CheckedPath) {
     let mount = format!("/proc/self/fd/{}", prepared.mount.as_raw_fd());
     // The unmount is lazy, because the descriptor itself keeps the mount busy. It has no other user: it existed for microseconds.
     match unmount(mount, UnmountFlags::DETACH) {
@@ -107,7 +107,7 @@ fn take_back(prepared: &PreparedMount, path: &CheckedPath) {
 /// Resolves the client's path again: it must lead to the attached mount, and the mount must have the intended flags.
 fn verify(path: &CheckedPath, identity: Identity, flags: MountFlags) -> Result<(), MountError> {
     let seen = match path.locate()? {
-        Some(location) => look(&location)?,
+        Some(location) => inspect(&location)?,
         None => Seen::Nothing,
     };
     let failed =

@@ -7,7 +7,7 @@ use crate::block::{BlockDevice, loop_device};
 use crate::format;
 use crate::fs_type::FsType;
 use crate::journal::{Entry, Shows};
-use crate::node::{Node, volume_words};
+use crate::node::{Node, describe_volume};
 use crate::observe::SeenMount;
 use crate::plan::{self, CheckedSource, Form};
 use crate::source::image;
@@ -42,7 +42,7 @@ impl Node {
         let required_bytes = request.required_bytes.filter(|_| request.grows_object);
         let size_bytes =
             growth(size_bytes, required_bytes, request.limit_bytes).map_err(|reason| {
-                let what = volume_words(&request.key);
+                let what = describe_volume(&request.key);
                 MountError::out_of_range(what, reason)
             })?;
         Ok(size_bytes.map(|size_bytes| PoolCall::ResizeImage {
@@ -84,7 +84,7 @@ impl Node {
         }
         match request.required_bytes {
             Some(required) if size_bytes < on_device(required) => Err(MountError::unusable(
-                volume_words(key),
+                describe_volume(key),
                 format!(
                     "its device has {size_bytes} bytes, and {required} are wanted: nobody has grown the storage (ControllerExpandVolume), or this node has not noticed; look at the capacity of its PersistentVolume"
                 ),
@@ -119,7 +119,7 @@ impl Node {
     ) -> Result<(Plan, CheckedSource), MountError> {
         // The mount of the stage, if there is one.
         let at = entry.paths().next();
-        let at = at.ok_or_else(|| MountError::not_found(volume_words(key)))?;
+        let at = at.ok_or_else(|| MountError::not_found(describe_volume(key)))?;
         let grants = self.grants_of(&key.driver);
         let checked = plan::check(at.plan, &at.capability.shape, false, &grants)?;
         Ok((at.plan.clone(), checked.source))

@@ -59,8 +59,8 @@ impl Formatting<'_> {
                 "it is read-only and writing is asked for; ask for a read-only volume, or make the storage writable",
             ));
         }
-        let content = content::look(device)?;
-        let is_unfinished = self.is_unfinished(device, requested.wanted, &content)?;
+        let content = content::probe(device)?;
+        let is_unfinished = self.is_unfinished(device, requested.fs_type, &content)?;
         let verdict = decide(device, &content, is_unfinished, requested, access)?;
         let (Verdict::Make(fs_type) | Verdict::Use(fs_type)) = verdict;
         let options = requested
@@ -139,16 +139,16 @@ impl Formatting<'_> {
     fn is_unfinished(
         &self,
         device: &BlockDevice,
-        wanted: FsType,
+        requested: FsType,
         content: &Content,
     ) -> Result<bool, MountError> {
         let Some(intent) = self.durable.intent(self.key) else {
             return Ok(false);
         };
-        if !intent.is_of(&self.intent(device, wanted, intent.uuid)?) {
+        if !intent.is_of(&self.intent(device, requested, intent.uuid)?) {
             return Ok(false);
         }
-        match (content, wanted) {
+        match (content, requested) {
             (Content::Blank, _) => Ok(true),
             // `mkfs.ext4` writes its superblock last, so there is no UUID to compare. A device of the node can be moved to another node; an image of
             // a pool belongs to this host.

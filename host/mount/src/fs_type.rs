@@ -17,10 +17,10 @@ pub(crate) enum FsType {
 /// The file system that a volume must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BlockFilesystem {
-    pub(crate) wanted: FsType,
+    pub(crate) fs_type: FsType,
     /// The request names the type. Otherwise it is a default, and an existing file system of another supported type is accepted.
     pub(crate) is_named: bool,
-    /// Options of the file system itself, as names and values, for each type that accepts those of plan and request. `wanted` is one of these types.
+    /// Options of the file system itself, as names and values, for each type that accepts those of plan and request. `fs_type` is one of these types.
     pub(crate) options: BTreeMap<FsType, Vec<(String, String)>>,
 }
 

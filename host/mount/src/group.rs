@@ -50,7 +50,7 @@ pub(crate) fn apply(root: &OwnedFd, group: u32, read_only: bool) -> Result<(), M
         return Ok(());
     }
     let top = Entry::of(root).map_err(|errno| failed(TOP, errno))?;
-    if top.is_as_wanted(group) {
+    if top.is_as_required(group) {
         return Ok(());
     }
     change_all(root, group)?;
@@ -67,7 +67,7 @@ fn change_all(root: &OwnedFd, group: u32) -> Result<(), MountError> {
             return Ok(false);
         };
         let found = Entry::of(&opened)?;
-        if !found.is_as_wanted(group) {
+        if !found.is_as_required(group) {
             found.give(&opened, group)?;
         }
         Ok(found.kind == FileType::Directory)
@@ -89,7 +89,7 @@ impl Entry {
     }
 
     /// The mode that the entry must have. A link has no mode of its own.
-    fn wanted_mode(&self) -> u16 {
+    fn required_mode(&self) -> u16 {
         match self.kind {
             FileType::Symlink => self.mode,
             FileType::Directory => self.mode | DIRECTORY_BITS,
@@ -97,8 +97,8 @@ impl Entry {
         }
     }
 
-    fn is_as_wanted(&self, group: u32) -> bool {
-        self.group == group && self.mode == self.wanted_mode()
+    fn is_as_required(&self, group: u32) -> bool {
+        self.group == group && self.mode == self.required_mode()
     }
 
     /// Sets group and mode. The mode is set last: a change of the group clears the set-user and set-group bits (chown(2)), and kubelet keeps them.
@@ -111,7 +111,7 @@ impl Entry {
         // fchmod(2) does not accept an `O_PATH` descriptor, and fchmodat2(2) requires Linux 6.6. This name leads to the open file itself and nowhere
         // else.
         let name = format!("/proc/self/fd/{}", opened.as_raw_fd());
-        let mode = Mode::from_raw_mode(self.wanted_mode().into());
+        let mode = Mode::from_raw_mode(self.required_mode().into());
         rustix::fs::chmodat(CWD, name, mode, AtFlags::empty())
     }
 }

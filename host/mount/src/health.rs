@@ -9,7 +9,7 @@ mod findings;
 use crate::block::BlockRecord;
 use crate::failure::shown;
 use crate::journal::{Entry, Progress, Shows};
-use crate::node::{Node, volume_words};
+use crate::node::{Node, describe_volume};
 use crate::plan::{self, CheckedSource};
 use crate::stats::{not_here, not_mounted, recorded_path};
 use crate::stats_cache::ANSWER_WITHIN;
@@ -78,7 +78,7 @@ pub(crate) async fn health(
     node: &Arc<Node>,
     query: HealthQuery,
 ) -> Result<Vec<Health>, MountError> {
-    let asked_at = Instant::now();
+    let queried_at = Instant::now();
     let key = &query.key;
     let target = match &query.publish_path {
         Some(path) => Some(recorded_path(node, key, path.as_str()).await?),
@@ -92,10 +92,10 @@ pub(crate) async fn health(
             let (node, place) = (node.clone(), place.clone());
             move || node.findings(&place)
         };
-        let what = format!("{} at {}", volume_words(key), shown(&place.path));
-        let answer = node.ask_storage(&key.driver, &place.path, question);
+        let what = format!("{} at {}", describe_volume(key), shown(&place.path));
+        let answer = node.query_storage(&key.driver, &place.path, question);
         let findings = answer.await?;
-        let is_over = findings.is_none() || asked_at.elapsed() >= ANSWER_WITHIN;
+        let is_over = findings.is_none() || queried_at.elapsed() >= ANSWER_WITHIN;
         let findings = findings.unwrap_or_else(|| vec![Finding::NotAnswering]);
         let findings = findings.into_iter().map(|it| it.health(&what));
         found.push((place, findings.collect::<Vec<_>>()));

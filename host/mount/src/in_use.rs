@@ -6,7 +6,7 @@
 
 use crate::block::{BlockDevice, DeviceNumber, loop_device};
 use crate::journal::{Entry, Progress, Shows};
-use crate::node::{Node, volume_words};
+use crate::node::{Node, describe_volume};
 use crate::pool::InUse;
 use std::sync::Arc;
 use wasmount_core::mounter::{MountError, VolumeKey};
@@ -85,7 +85,7 @@ impl Node {
             .iter()
             .find(|entry| entry.key != *key && self.has_on(entry, number));
         match other {
-            Some(other) => in_use(volume_words(&other.key)),
+            Some(other) => in_use(describe_volume(&other.key)),
             None => Ok(()),
         }
     }
@@ -104,10 +104,10 @@ impl Node {
 }
 
 /// The path of the tree or image in a pool that a plan names.
-fn path_in<'p>(wanted: &str, plan: &'p Plan) -> Option<&'p str> {
+fn path_in<'p>(pool_name: &str, plan: &'p Plan) -> Option<&'p str> {
     match &plan.source {
         Source::Directory { pool, path } | Source::Image { pool, path } => {
-            (pool == wanted).then_some(path)
+            (pool == pool_name).then_some(path)
         }
         Source::Device { .. }
         | Source::Filesystem { .. }

@@ -32,8 +32,8 @@ struct VolumeData {
     volume_handle: String,
 }
 
-/// Whether kubelet's record says that a path belongs to this volume. A missing or unreadable record does not.
-pub(crate) fn says(roots: &Roots, path: &str, key: &VolumeKey) -> bool {
+/// Whether kubelet's record confirms that a path belongs to this volume. A missing or unreadable record does not.
+pub(crate) fn confirms(roots: &Roots, path: &str, key: &VolumeKey) -> bool {
     recorded(roots, path).is_some_and(|data| data.is_of(key))
 }
 
@@ -141,19 +141,19 @@ mod tests {
             volume: VolumeId::parse("volume_id", volume).unwrap(),
         };
         let is_refused = |key: &VolumeKey| refuse_other(&roots, target, key).is_err();
-        assert!(!says(&roots, target, &key("a.test", "v")));
+        assert!(!confirms(&roots, target, &key("a.test", "v")));
         assert!(!is_refused(&key("a.test", "v")));
         let record = kubelet.path().join("pv/vol_data.json");
         let data = r#"{"driverName":"a.test","volumeHandle":"v","specVolID":"pv","nodeName":"n"}"#;
         std::fs::write(&record, data).unwrap();
-        assert!(says(&roots, target, &key("a.test", "v")));
-        assert!(!says(&roots, target, &key("a.test", "w")));
-        assert!(!says(&roots, target, &key("b.test", "v")));
+        assert!(confirms(&roots, target, &key("a.test", "v")));
+        assert!(!confirms(&roots, target, &key("a.test", "w")));
+        assert!(!confirms(&roots, target, &key("b.test", "v")));
         assert!(!is_refused(&key("a.test", "v")));
         assert!(is_refused(&key("a.test", "w")));
         assert!(is_refused(&key("b.test", "v")));
         std::fs::write(&record, &data[..20]).unwrap();
-        assert!(!says(&roots, target, &key("a.test", "v")));
+        assert!(!confirms(&roots, target, &key("a.test", "v")));
         assert!(!is_refused(&key("b.test", "v")));
     }
 }

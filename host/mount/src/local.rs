@@ -139,8 +139,8 @@ impl LocalMounter {
     async fn expand_volume(&self, request: ExpandVolume) -> Result<u64, MountError> {
         let driver = request.key.driver.clone();
         let set_up = self.node.budgets.of(&driver).set_up;
-        let (node, asked) = (self.node.clone(), request.clone());
-        let growth = set_up.run(move || node.image_growth(&asked)).await?;
+        let (node, requested) = (self.node.clone(), request.clone());
+        let growth = set_up.run(move || node.image_growth(&requested)).await?;
         if let Some(growth) = growth {
             self.call_pool(&driver, growth).await?;
         }

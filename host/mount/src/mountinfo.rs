@@ -104,16 +104,16 @@ pub(crate) fn parse(table: &[u8]) -> Vec<MountLine> {
 }
 
 fn parse_line(line: &[u8]) -> Option<MountLine> {
-    let mut words = line.split(|byte| *byte == b' ');
-    let mount_id = text(words.next()?)?.parse().ok()?;
-    let parent_id = text(words.next()?)?.parse().ok()?;
-    let device = text(words.next()?)?;
-    let root = path(words.next()?);
-    let mount_point = path(words.next()?);
-    let _options = words.next()?;
+    let mut fields = line.split(|byte| *byte == b' ');
+    let mount_id = text(fields.next()?)?.parse().ok()?;
+    let parent_id = text(fields.next()?)?.parse().ok()?;
+    let device = text(fields.next()?)?;
+    let root = path(fields.next()?);
+    let mount_point = path(fields.next()?);
+    let _options = fields.next()?;
     // Any number of optional fields, ended by a single hyphen.
-    let mut optional = words.by_ref().take_while(|word| *word != b"-");
-    let is_shared = optional.any(|word| word.starts_with(b"shared:"));
+    let mut optional = fields.by_ref().take_while(|field| *field != b"-");
+    let is_shared = optional.any(|field| field.starts_with(b"shared:"));
     optional.for_each(drop);
     Some(MountLine {
         mount_id,
@@ -122,9 +122,9 @@ fn parse_line(line: &[u8]) -> Option<MountLine> {
         root,
         mount_point,
         is_shared,
-        fs_type: text(words.next()?)?,
-        source: String::from_utf8_lossy(&unescape(words.next()?)).into_owned(),
-        super_options: String::from_utf8_lossy(words.next()?).into_owned(),
+        fs_type: text(fields.next()?)?,
+        source: String::from_utf8_lossy(&unescape(fields.next()?)).into_owned(),
+        super_options: String::from_utf8_lossy(fields.next()?).into_owned(),
     })
 }
 
@@ -142,18 +142,18 @@ pub(crate) fn number_of(path: &Path) -> Option<DeviceNumber> {
     DeviceNumber::of_node(&rustix::fs::stat(path).ok()?)
 }
 
-fn text(word: &[u8]) -> Option<String> {
-    std::str::from_utf8(word).ok().map(str::to_owned)
+fn text(field: &[u8]) -> Option<String> {
+    std::str::from_utf8(field).ok().map(str::to_owned)
 }
 
-fn path(word: &[u8]) -> PathBuf {
-    PathBuf::from(OsString::from_vec(unescape(word)))
+fn path(field: &[u8]) -> PathBuf {
+    PathBuf::from(OsString::from_vec(unescape(field)))
 }
 
 /// Space, tab, line break, backslash and `#` are written as a backslash and three octal digits.
-fn unescape(word: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(word.len());
-    let mut rest = word;
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(field.len());
+    let mut rest = field;
     while let Some((first, after)) = rest.split_first() {
         let escaped = after.split_first_chunk().filter(|_| *first == b'\\');
         let escaped = escaped.and_then(|(digits, behind)| Some((octal(digits)?, behind)));

@@ -8,7 +8,7 @@ use crate::failure::{kernel, shown};
 use crate::journal::{Entry, Journal};
 use crate::kubelet_path::Purpose;
 use crate::kubelet_record;
-use crate::observe::{Identity, Observation, Seen, SeenMount, look};
+use crate::observe::{Identity, Observation, Seen, SeenMount, inspect};
 use crate::roots::{CheckedPath, Location, Roots};
 use crate::stats_cache::StatsCache;
 use crate::threads::Budgets;
@@ -83,7 +83,8 @@ impl Node {
 
     /// Excludes other publishes of a volume while it is set up. Their clients try again.
     pub(crate) fn alone(&self, key: &VolumeKey) -> Result<Claim<'_, VolumeKey>, MountError> {
-        let other = || MountError::under_way(format!("another publish of {}", volume_words(key)));
+        let other =
+            || MountError::under_way(format!("another publish of {}", describe_volume(key)));
         self.preparing.claim(key.clone()).ok_or_else(other)
     }
 
@@ -96,7 +97,7 @@ impl Node {
         let Some(location) = path.locate()? else {
             return Ok(None);
         };
-        match look(&location)? {
+        match inspect(&location)? {
             Seen::Mounted(mount) if mount.identity == identity => Ok(Some(mount)),
             Seen::Corrupted(errno) => Err(kernel("look at the mount at", path.text(), errno)),
             _ => Ok(None),
@@ -131,7 +132,7 @@ impl Node {
             }
             // Storage that does not answer still belongs to its volume, but must not prevent the cleanup of its own path.
             if is_certain(self.mounted(path, identity).map(|mount| mount.is_some()))? {
-                return Err(MountError::in_use(path.text(), volume_words(&holder)));
+                return Err(MountError::in_use(path.text(), describe_volume(&holder)));
             }
         }
         Ok(())
@@ -151,21 +152,21 @@ impl Node {
 }
 
 /// Whether a check succeeded with yes. A failed check counts as no, unless the host lacked the resources to check at all.
-pub(crate) fn is_certain(looked: Result<bool, MountError>) -> Result<bool, MountError> {
-    match looked {
+pub(crate) fn is_certain(checked: Result<bool, MountError>) -> Result<bool, MountError> {
+    match checked {
         Err(error @ MountError::OutOfResources { .. }) => Err(error),
-        looked => Ok(looked.unwrap_or(false)),
+        checked => Ok(checked.unwrap_or(false)),
     }
 }
 
 /// A volume, as text for messages.
-pub(crate) fn volume_words(key: &VolumeKey) -> String {
+pub(crate) fn describe_volume(key: &VolumeKey) -> String {
     format!("volume {} of {}", shown(key.volume.as_str()), key.driver)
 }
 
 /// What exists at the path of a new mount. The client must first tear down a corrupted mount, because it may still be in use.
 pub(crate) fn place(location: &Location) -> Result<Place, MountError> {
-    match look(location)? {
+    match inspect(location)? {
         Seen::Nothing => Ok(Place::Missing),
         Seen::Mounted(mount) => Ok(Place::Taken(mount)),
         Seen::Plain(opened, observation) => match observation.kind {

@@ -127,7 +127,7 @@ pub(crate) fn mount_id(descriptor: impl AsFd) -> Result<u64, Errno> {
 }
 
 /// Observes a location. Storage is not accessed: a mount on storage that hangs must still be detected.
-pub(crate) fn look(location: &Location) -> Result<Seen, MountError> {
+pub(crate) fn inspect(location: &Location) -> Result<Seen, MountError> {
     let descriptor = match location.open() {
         Ok(descriptor) => descriptor,
         Err(Errno::NOENT) => return Ok(Seen::Nothing),

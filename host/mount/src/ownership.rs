@@ -9,7 +9,7 @@ use crate::block::{BlockRecord, DeviceNumber, node_device};
 use crate::failure::kernel;
 use crate::kubelet_record;
 use crate::mountinfo::{self, MountLine};
-use crate::node::{Node, volume_words};
+use crate::node::{Node, describe_volume};
 use crate::observe::mount_id;
 use crate::plan::filesystem::is_source_granted;
 use crate::roots::{CheckedPath, open_root, real_path};
@@ -64,7 +64,7 @@ impl Node {
             .iter()
             .filter(|line| line.mount_point == point)
             .collect();
-        if there.is_empty() || kubelet_record::says(&self.roots, path.text(), key) {
+        if there.is_empty() || kubelet_record::confirms(&self.roots, path.text(), key) {
             return Ok(());
         }
         let grants = self.grants_of(&key.driver);
@@ -130,7 +130,7 @@ impl Node {
         path: &CheckedPath,
     ) -> Result<Vec<BlockRecord>, MountError> {
         let is_recorded = self.journal.entry(key).targets.contains_key(path.text());
-        if is_recorded || !kubelet_record::says(&self.roots, path.text(), key) {
+        if is_recorded || !kubelet_record::confirms(&self.roots, path.text(), key) {
             return Ok(Vec::new());
         }
         let point = path.in_mount_table()?;
@@ -160,7 +160,7 @@ impl Node {
         match self.shown_elsewhere(key, path)?.first() {
             None => Ok(()),
             Some(point) => Err(MountError::in_use(
-                volume_words(key),
+                describe_volume(key),
                 format!(
                     "its mount at {}; call NodeUnpublishVolume first",
                     point.display()

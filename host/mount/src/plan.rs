@@ -96,12 +96,12 @@ pub(crate) fn check(
     grants: &Grants,
 ) -> Result<CheckedPlan, MountError> {
     let step = plan.source.step();
-    let wanted = wanted(capability)?;
-    let group = wanted.and_then(|access| access.volume_mount_group.as_deref());
+    let mount = mount_access(capability)?;
+    let group = mount.and_then(|access| access.volume_mount_group.as_deref());
     let file_system = || {
         let reason = format!("a volume of step `{step}` is a file system, not a block device");
         let block = || MountError::invalid("volume_capability", reason, Blame::Of(Owner::Request));
-        wanted.ok_or_else(block)
+        mount.ok_or_else(block)
     };
     let (source, flags) = match &plan.source {
         Source::Directory { pool, path } => {
@@ -118,13 +118,13 @@ pub(crate) fn check(
         }
         Source::Image { pool, path } => {
             let (place, granted) = pool_place(step, grants, pool, path)?;
-            let (form, flags) = form(plan, wanted, granted, grants)?;
+            let (form, flags) = form(plan, mount, granted, grants)?;
             (CheckedSource::Image(place, form), flags)
         }
         Source::Device { facts, wait_ms } => {
             let device = device::check(facts, *wait_ms, grants)?;
             let (device, (form, flags)) =
-                device.with_options(|granted| form(plan, wanted, granted, grants))?;
+                device.with_options(|granted| form(plan, mount, granted, grants))?;
             (CheckedSource::Device(device, form), flags)
         }
         Source::Filesystem {
@@ -195,7 +195,7 @@ impl fmt::Display for PoolPlace {
 }
 
 /// The file system that the client requests. `None`: a raw block device.
-fn wanted(capability: &VolumeCapability) -> Result<Option<&MountAccess>, MountError> {
+fn mount_access(capability: &VolumeCapability) -> Result<Option<&MountAccess>, MountError> {
     let unknown = |what: String| Err(MountError::unsupported(what, "this host does not know it"));
     if let AccessMode::Other(number) = capability.access_mode {
         return unknown(format!("access mode {number}"));
@@ -232,8 +232,8 @@ fn requested_options<'w>(
         let reason = format!("it {rule}");
         MountError::invalid("mount option `context`", reason, Blame::Of(Owner::Request))
     })?;
-    let asked = access.mount_flags.iter().filter(|flag| !is_label(flag));
-    let options = plan.mount_options.iter().chain(asked);
+    let flags = access.mount_flags.iter().filter(|flag| !is_label(flag));
+    let options = plan.mount_options.iter().chain(flags);
     Ok(RequestedOptions {
         options: options.map(String::as_str).collect(),
         label,
@@ -243,11 +243,11 @@ fn requested_options<'w>(
 /// The requested form of a block device: raw, or a file system with options.
 fn form(
     plan: &Plan,
-    wanted: Option<&MountAccess>,
+    mount: Option<&MountAccess>,
     granted: &[String],
     grants: &Grants,
 ) -> Result<(Form, MountFlags), MountError> {
-    let Some(access) = wanted else {
+    let Some(access) = mount else {
         // For a raw device, the plan's options for file systems have no meaning: a plugin need not know what the client requested. Only the read-only
         // option still counts.
         let is_read_only = plan.mount_options.iter().any(|option| option == "ro");
@@ -255,7 +255,7 @@ fn form(
     };
     let requested = requested_options(plan, access)?;
     let named = access.fs_type.as_deref();
-    let (wanted, is_named) = match named.or(plan.default_fs_type.as_deref()) {
+    let (fs_type, is_named) = match named.or(plan.default_fs_type.as_deref()) {
         Some(name) => (block_fs_type(name)?, named.is_some()),
         None => (DEFAULT_FS_TYPE, false),
     };
@@ -268,15 +268,15 @@ fn form(
         };
         allowed.check(&requested)
     };
-    let CheckedOptions { flags, own } = of_type(wanted)?;
+    let CheckedOptions { flags, own } = of_type(fs_type)?;
     // A device that already has another type keeps it, if the options are valid for that type as well.
-    let others = FsType::ALL.into_iter().filter(|it| *it != wanted);
+    let others = FsType::ALL.into_iter().filter(|it| *it != fs_type);
     let mut options: BTreeMap<_, _> = others
         .filter_map(|other| Some((other, of_type(other).ok()?.own)))
         .collect();
-    options.insert(wanted, own);
+    options.insert(fs_type, own);
     let filesystem = BlockFilesystem {
-        wanted,
+        fs_type,
         is_named,
         options,
     };

@@ -10,7 +10,7 @@ use crate::executor::{PreparedMount, attach, clone_mount, dress};
 use crate::failure::kernel;
 use crate::group;
 use crate::journal::{Progress, RecordedCapability, TargetRecord, recorded_plan};
-use crate::node::{Node, Place, place, refuse_content, volume_words};
+use crate::node::{Node, Place, describe_volume, place, refuse_content};
 use crate::observe::SeenMount;
 use crate::plan::{CheckedPlan, CheckedSource};
 use crate::roots::{CheckedPath, Location};
@@ -178,7 +178,7 @@ impl Node {
                 }
             }
             Origin::Stage(stage) => {
-                let what = volume_words(key);
+                let what = describe_volume(key);
                 let mount = clone_mount(&stage.root, &what)?;
                 dress(&mount, *flags, &what)?;
                 if let Some(group) = publish.plan.group {
@@ -227,7 +227,7 @@ impl Publish<'_> {
     }
 
     fn differs(&self, difference: &str) -> MountError {
-        let volume = volume_words(&self.request.key);
+        let volume = describe_volume(&self.request.key);
         MountError::already_exists(format!("{volume} at {}", self.path.text()), difference)
     }
 }

@@ -111,10 +111,10 @@ impl<R: Record> Records<R> {
     }
 
     /// The records that match.
-    pub(crate) fn entries(&self, is_wanted: impl Fn(&R) -> bool) -> Vec<R> {
+    pub(crate) fn entries(&self, is_match: impl Fn(&R) -> bool) -> Vec<R> {
         let records = locked(&self.records);
-        let wanted = records.values().filter(|record| is_wanted(record));
-        wanted.cloned().collect()
+        let matching = records.values().filter(|record| is_match(record));
+        matching.cloned().collect()
     }
 
     /// Changes the record of a volume: first on disk, then in memory. If `change` fails, nothing changes; if it changes nothing, nothing is written.

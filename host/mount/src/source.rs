@@ -16,7 +16,7 @@ use crate::fs_type::{BlockFilesystem, StorageAccess};
 use crate::group;
 use crate::journal::{Progress, recorded_plan};
 use crate::mountinfo::{self, MountLine};
-use crate::node::{Node, volume_words};
+use crate::node::{Node, describe_volume};
 use crate::observe::{Identity, SeenMount, identity, mount_id};
 use crate::plan::device::CheckedDevice;
 use crate::plan::filesystem::same;
@@ -107,7 +107,7 @@ impl Preparation<'_> {
             }
             let path = self.node.roots.check_text(path)?;
             if let Some(live) = self.node.mounted(&path, identity)? {
-                let what = volume_words(self.key);
+                let what = describe_volume(self.key);
                 let mount = clone_mount(&live.root, &what)?;
                 dress(&mount, plan.flags.exactly(), &what)?;
                 self.apply_group(plan, &mount)?;

@@ -9,7 +9,7 @@ use crate::block::{BlockDevice, BlockRecord, node_device};
 use crate::executor::{PreparedMount, attach};
 use crate::journal::{Progress, RecordedCapability, StageRecord, VolumePath, recorded_plan};
 use crate::kubelet_path::Purpose;
-use crate::node::{Node, Place, is_certain, place, refuse_content, volume_words};
+use crate::node::{Node, Place, describe_volume, is_certain, place, refuse_content};
 use crate::observe::{Identity, SeenMount};
 use crate::plan::{self, CheckedPlan, CheckedSource, Form};
 use crate::roots::CheckedPath;
@@ -103,11 +103,11 @@ impl Node {
     /// Targets may outlive the stage that they show: a new stage must have the same source.
     fn ensure_no_other_source(&self, stage: &Stage<'_>) -> Result<(), MountError> {
         let key = &stage.request.key;
-        let wanted = recorded_plan(&stage.request.plan).source;
+        let requested = recorded_plan(&stage.request.plan).source;
         for (path, identity, _, shown) in self.journal.entry(key).settled_mounts() {
-            if shown.source != wanted && is_certain(self.still_mounted(path, Some(identity)))? {
+            if shown.source != requested && is_certain(self.still_mounted(path, Some(identity)))? {
                 return Err(MountError::already_exists(
-                    volume_words(key),
+                    describe_volume(key),
                     format!("another source of its is published at {path}"),
                 ));
             }
@@ -214,7 +214,7 @@ impl Node {
         }
         if staged_at != *path {
             let difference = format!("it is staged at {}", stage.path);
-            return Err(MountError::already_exists(volume_words(key), difference));
+            return Err(MountError::already_exists(describe_volume(key), difference));
         }
         Ok(Some(stage.clone()))
     }
@@ -308,7 +308,7 @@ pub(crate) fn undone(
 /// The kernel makes a file system read-only when it finds an error in it.
 pub(crate) fn made_read_only(key: &VolumeKey, path: &str) -> MountError {
     MountError::unusable(
-        format!("{} at {path}", volume_words(key)),
+        format!("{} at {path}", describe_volume(key)),
         "its mount was made read-only, by the kernel because of an error or by a person; look at the kernel's log, then unpublish and unstage it",
     )
 }
@@ -316,16 +316,16 @@ pub(crate) fn made_read_only(key: &VolumeKey, path: &str) -> MountError {
 fn ensure_same_capability(
     key: &VolumeKey,
     found: &StageRecord,
-    wanted: &VolumeCapability,
+    requested: &VolumeCapability,
 ) -> Result<(), MountError> {
-    if found.capability == RecordedCapability::of(wanted) {
+    if found.capability == RecordedCapability::of(requested) {
         return Ok(());
     }
     Err(staged_differently(key, found, "with another capability"))
 }
 
 fn staged_differently(key: &VolumeKey, found: &StageRecord, how: &str) -> MountError {
-    let volume = format!("{} at {}", volume_words(key), found.path);
+    let volume = format!("{} at {}", describe_volume(key), found.path);
     MountError::already_exists(volume, format!("it is staged {how}"))
 }
 

@@ -6,10 +6,10 @@
 use crate::block::DeviceNumber;
 use crate::failure::{kernel, shown};
 use crate::journal::{Entry, Shows};
-use crate::node::{Node, volume_words};
+use crate::node::{Node, describe_volume};
 use crate::observe::SeenMount;
 use crate::records::Record as _;
-use crate::stats_cache::{ANSWER_WITHIN, Asking};
+use crate::stats_cache::{ANSWER_WITHIN, RunningQuery};
 use rustix::fs::{StatVfs, fstat, fstatvfs};
 use std::sync::Arc;
 use wasmount_core::mounter::{MountError, StatVolume, Usage, VolumeKey, VolumeStats};
@@ -46,7 +46,7 @@ impl Node {
 
     /// Runs a query of the storage at a path, with a deadline. `None`: the storage does not answer, or has not answered an earlier query, in which
     /// case another thread would only hang as well. It takes twice the deadline at most: once for a thread, once for the answer.
-    pub(crate) async fn ask_storage<T: Send + 'static>(
+    pub(crate) async fn query_storage<T: Send + 'static>(
         &self,
         driver: &DriverName,
         path: &str,
@@ -57,9 +57,9 @@ impl Node {
         }
         let turn = self.budgets.of(driver).stats_turn(ANSWER_WITHIN).await?;
         // Starts here, so that the path counts as hung exactly when its deadline has passed.
-        let asking = Asking::begin(&self.stats_cache, path);
-        turn.ask(ANSWER_WITHIN, move || {
-            let _asking = asking;
+        let query = RunningQuery::begin(&self.stats_cache, path);
+        turn.query(ANSWER_WITHIN, move || {
+            let _query = query;
             question()
         })
         .await
@@ -67,15 +67,20 @@ impl Node {
 
     /// Whether the storage of a mount is gone or does not answer. For a thread that may block.
     pub(crate) fn is_unanswered(&self, driver: &DriverName, path: &str, mount: SeenMount) -> bool {
-        let asked = self.ask_storage(driver, path, move || Ok(mount.is_corrupted()));
-        match tokio::runtime::Handle::current().block_on(asked) {
+        let check = self.query_storage(driver, path, move || Ok(mount.is_corrupted()));
+        match tokio::runtime::Handle::current().block_on(check) {
             Ok(answer) => answer.unwrap_or(true),
             // The storage could not be queried, so nothing is known: a mount that is in use must not be taken from its users for that.
             Err(_) => false,
         }
     }
 
-    fn ask(&self, key: &VolumeKey, path: &str, recorded: Shows) -> Result<VolumeStats, MountError> {
+    fn query_stats(
+        &self,
+        key: &VolumeKey,
+        path: &str,
+        recorded: Shows,
+    ) -> Result<VolumeStats, MountError> {
         let failed = |operation: &str, errno| kernel(operation, path, errno);
         let mounted = |identity| {
             let checked = self.roots.check_text(path)?;
@@ -107,18 +112,18 @@ pub(crate) async fn stats(
     let question = {
         let (node, path, key) = (node.clone(), path.clone(), key.clone());
         move || {
-            let stats = node.ask(&key, &path, recorded)?;
+            let stats = node.query_stats(&key, &path, recorded)?;
             // Stored here, so that a late answer is available to the next call.
             node.stats_cache.keep(path, stats);
             Ok(stats)
         }
     };
-    match node.ask_storage(&key.driver, &path, question).await {
+    match node.query_storage(&key.driver, &path, question).await {
         Ok(Some(stats)) => Ok(stats),
         Ok(None) | Err(MountError::OutOfThreads { .. }) => {
             node.stats_cache.kept(&path).ok_or_else(|| {
                 MountError::hung(
-                    format!("{} at {path}", volume_words(&key)),
+                    format!("{} at {path}", describe_volume(&key)),
                     unanswered_text(),
                 )
             })
@@ -140,7 +145,7 @@ pub(crate) async fn recorded_path(
         let (node, key, path) = (node.clone(), key.clone(), path.to_owned());
         move || Ok(node.recorded_path(&key, &path))
     };
-    let answer = node.ask_storage(&key.driver, path, question).await?;
+    let answer = node.query_storage(&key.driver, path, question).await?;
     Ok(answer.unwrap_or_else(|| path.to_owned()))
 }
 
@@ -198,7 +203,7 @@ fn whole(size_bytes: u64) -> VolumeStats {
 pub(crate) fn not_mounted(key: &VolumeKey, path: &str) -> MountError {
     MountError::not_found(format!(
         "a mount of {} at {}",
-        volume_words(key),
+        describe_volume(key),
         shown(path)
     ))
 }
@@ -206,7 +211,7 @@ pub(crate) fn not_mounted(key: &VolumeKey, path: &str) -> MountError {
 pub(crate) fn not_here(key: &VolumeKey) -> MountError {
     MountError::not_found(format!(
         "a stage or publish of {} on this node",
-        volume_words(key)
+        describe_volume(key)
     ))
 }
 

@@ -17,21 +17,21 @@ const KEPT_FOR: Duration = Duration::from_secs(300);
 pub(crate) struct StatsCache {
     kept: Mutex<HashMap<String, (Instant, VolumeStats)>>,
     /// The paths of the running queries, with their start times.
-    pub(crate) asked: Arc<Mutex<Vec<(String, Instant)>>>,
+    pub(crate) running: Arc<Mutex<Vec<(String, Instant)>>>,
 }
 
 /// A running query of a path, until it is dropped.
-pub(crate) struct Asking {
-    asked: Arc<Mutex<Vec<(String, Instant)>>>,
+pub(crate) struct RunningQuery {
+    running: Arc<Mutex<Vec<(String, Instant)>>>,
     pub(crate) query: (String, Instant),
 }
 
 impl StatsCache {
     /// Whether a query of the storage at a path has missed its deadline.
     pub(crate) fn is_hung(&self, path: &str) -> bool {
-        locked(&self.asked)
+        locked(&self.running)
             .iter()
-            .any(|(asked, since)| asked == path && since.elapsed() >= ANSWER_WITHIN)
+            .any(|(queried, since)| queried == path && since.elapsed() >= ANSWER_WITHIN)
     }
 
     /// Drops the last answer: the mount is gone.
@@ -51,22 +51,22 @@ impl StatsCache {
     }
 }
 
-impl Asking {
+impl RunningQuery {
     pub(crate) fn begin(cache: &StatsCache, path: &str) -> Self {
         let query = (path.to_owned(), Instant::now());
-        locked(&cache.asked).push(query.clone());
+        locked(&cache.running).push(query.clone());
         Self {
-            asked: cache.asked.clone(),
+            running: cache.running.clone(),
             query,
         }
     }
 }
 
-impl Drop for Asking {
+impl Drop for RunningQuery {
     fn drop(&mut self) {
-        let mut asked = locked(&self.asked);
-        if let Some(own) = asked.iter().position(|query| *query == self.query) {
-            asked.swap_remove(own);
+        let mut running = locked(&self.running);
+        if let Some(own) = running.iter().position(|query| *query == self.query) {
+            running.swap_remove(own);
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::failure::{exhausted, is_corrupted, kernel};
 use crate::journal::{Progress, VolumePath};
 use crate::kubelet_path::Purpose;
 use crate::mountinfo;
-use crate::node::{Node, is_certain, volume_words};
-use crate::observe::{Identity, Seen, look, observe};
+use crate::node::{Node, describe_volume, is_certain};
+use crate::observe::{Identity, Seen, inspect, observe};
 use crate::ownership::Kept;
 use crate::roots::{CheckedPath, Location};
 use rustix::fs::{AtFlags, FileType, unlinkat};
@@ -72,7 +72,7 @@ impl Node {
     pub(crate) fn unpublish(&self, request: &UnpublishVolume) -> Result<(), MountError> {
         let path = self.path_for(Purpose::Unpublish, &request.key, &request.target_path)?;
         if self.journal.entry(&request.key).is_staged_at(path.text()) {
-            let volume = volume_words(&request.key);
+            let volume = describe_volume(&request.key);
             return Err(MountError::in_use(
                 path.text(),
                 format!(
@@ -236,7 +236,7 @@ impl Node {
             // A target whose storage does not answer must not keep the other devices.
             if is_certain(self.still_mounted(path, target.identity))? {
                 return Err(MountError::in_use(
-                    volume_words(key),
+                    describe_volume(key),
                     format!("its publish at {path}; call NodeUnpublishVolume first"),
                 ));
             }
@@ -265,7 +265,7 @@ impl Node {
         for _ in 0..STACKED_MOUNTS {
             if let Which::Of(identity) = which {
                 // The descriptor must be closed before the unmount.
-                match look(&location) {
+                match inspect(&location) {
                     Ok(Seen::Mounted(mount)) if mount.identity == identity => {}
                     Ok(_) | Err(MountError::OutsideRoots { .. }) => return Ok(Some(location)),
                     Err(error) => return Err(error),
@@ -313,7 +313,7 @@ impl Node {
         if self.stats_cache.is_hung(&location.path) {
             return true;
         }
-        match look(location) {
+        match inspect(location) {
             Ok(Seen::Corrupted(_)) => true,
             Ok(Seen::Mounted(mount)) => self.is_unanswered(driver, &location.path, mount),
             _ => false,
@@ -359,7 +359,7 @@ fn detach(location: &Location, errno: Errno) -> Result<bool, MountError> {
 /// Removes a target that is not a mount, if it is what a publish creates: an empty directory or an empty file.
 fn remove_target(location: &Location) -> Result<(), MountError> {
     let in_use = |by| MountError::in_use(&location.path, by);
-    let (target, observation) = match look(location)? {
+    let (target, observation) = match inspect(location)? {
         Seen::Nothing => return Ok(()),
         Seen::Plain(target, observation) => (target, observation),
         Seen::Mounted(_) => return Err(in_use("a mount that this host cannot unmount")),

@@ -48,20 +48,20 @@ pub(crate) struct Lane {
     permits: Arc<Semaphore>,
     size: usize,
     /// What the administrator should check when all its threads are occupied.
-    look_for: &'static str,
+    hint: &'static str,
 }
 
 /// A reserved thread for one query of storage.
 pub(crate) struct Turn(OwnedSemaphorePermit);
 
 impl Lane {
-    fn new(driver: &DriverName, size: usize, look_for: &'static str) -> Self {
+    fn new(driver: &DriverName, size: usize, hint: &'static str) -> Self {
         let size = size.max(1);
         Self {
             driver: driver.clone(),
             permits: Arc::new(Semaphore::new(size)),
             size,
-            look_for,
+            hint,
         }
     }
 
@@ -82,7 +82,7 @@ impl Lane {
                     "all {} threads that the driver has for this have been taken for {} s; {}",
                     self.size,
                     wait.as_secs(),
-                    self.look_for
+                    self.hint
                 ),
             )),
         }
@@ -113,7 +113,7 @@ impl Budgets {
 
 impl Turn {
     /// Runs a job that queries storage, with a deadline. `None`: there was no answer; the thread becomes free when there is one.
-    pub(crate) async fn ask<T: Send + 'static>(
+    pub(crate) async fn query<T: Send + 'static>(
         self,
         wait: Duration,
         job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
@@ -234,16 +234,16 @@ mod tests {
             }));
         }
         tokio::task::yield_now().await;
-        let no_patience = Duration::from_millis(10);
+        let short_wait = Duration::from_millis(10);
         assert!(matches!(
-            hung.set_up.permit(no_patience).await,
+            hung.set_up.permit(short_wait).await,
             Err(MountError::OutOfThreads { .. })
         ));
         assert_eq!(healthy.set_up.run(|| Ok(7)).await, Ok(7));
         // Teardown, statistics, pools and copies have separate threads.
         assert_eq!(hung.tear_down.run(|| Ok(8)).await, Ok(8));
         let turn = hung.stats_turn(WAIT_FOR_THREAD).await.unwrap();
-        assert_eq!(turn.ask(WAIT_FOR_THREAD, || Ok(8)).await, Ok(Some(8)));
+        assert_eq!(turn.query(WAIT_FOR_THREAD, || Ok(8)).await, Ok(Some(8)));
         assert_eq!(hung.pool.run(|| Ok(8)).await, Ok(8));
         assert_eq!(hung.copies.run(|| Ok(8)).await, Ok(8));
         drop(release);
@@ -269,8 +269,8 @@ mod tests {
             }));
         }
         tokio::task::yield_now().await;
-        let no_patience = Duration::from_millis(10);
-        let refused = threads.copies.permit(no_patience).await;
+        let short_wait = Duration::from_millis(10);
+        let refused = threads.copies.permit(short_wait).await;
         assert!(refused.unwrap_err().to_string().contains("copies"));
         assert_eq!(threads.pool.run(|| Ok(7)).await, Ok(7));
         drop(release);
@@ -284,17 +284,17 @@ mod tests {
     async fn a_query_timeout_differs_from_a_missing_thread() {
         let threads = threads("a");
         let (release, wait) = std::sync::mpsc::channel::<()>();
-        let no_patience = Duration::from_millis(10);
-        let turn = threads.stats_turn(no_patience).await.unwrap();
-        assert_eq!(turn.ask(WAIT_FOR_THREAD, || Ok(1)).await, Ok(Some(1)));
-        let turn = threads.stats_turn(no_patience).await.unwrap();
-        let hung = turn.ask(no_patience, move || Ok(wait.recv().is_err()));
+        let short_wait = Duration::from_millis(10);
+        let turn = threads.stats_turn(short_wait).await.unwrap();
+        assert_eq!(turn.query(WAIT_FOR_THREAD, || Ok(1)).await, Ok(Some(1)));
+        let turn = threads.stats_turn(short_wait).await.unwrap();
+        let hung = turn.query(short_wait, move || Ok(wait.recv().is_err()));
         assert_eq!(hung.await, Ok(None));
-        let refused = threads.stats_turn(no_patience).await.map(drop);
+        let refused = threads.stats_turn(short_wait).await.map(drop);
         assert!(matches!(refused, Err(MountError::OutOfThreads { .. })));
         drop(release);
         let turn = threads.stats_turn(WAIT_FOR_THREAD).await.unwrap();
-        assert_eq!(turn.ask(WAIT_FOR_THREAD, || Ok(2)).await, Ok(Some(2)));
+        assert_eq!(turn.query(WAIT_FOR_THREAD, || Ok(2)).await, Ok(Some(2)));
     }
 
     #[tokio::test]

@@ -137,7 +137,7 @@ impl Channel {
         Ok(message)
     }
 
-    /// True if the other side is gone, or has sent data out of turn. It asks the kernel, which knows at once.
+    /// True if the other side is gone, or has sent data out of turn. It queries the kernel, which knows at once.
     pub(crate) fn is_over(&self) -> bool {
         !self.peek().is_err_and(|error| is_not_now(&error))
     }

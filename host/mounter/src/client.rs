@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::{MountError, Mounter, MounterRequest};
 
-/// Concurrent calls; further ones wait. 1024: ten drivers with hung storage leave room for others (each has some 90 threads at the mounter, and
+/// Concurrent calls; further ones wait. 1024: ten drivers with hung storage leave capacity for others (each has some 90 threads at the mounter, and
 /// further calls are rejected).
 const CALLS: usize = 1024;
 /// Idle connections that are kept for the next call. 32: as many concurrent calls as one driver's node work can have.

@@ -97,7 +97,7 @@ fn fits(path: &Path) -> Result<(), SocketError> {
     Ok(())
 }
 
-/// A temporary name beside the final one, for which clients do not look. It is not longer, so that it can be bound whenever the final one can:
+/// A temporary name beside the final one, which clients do not use. It is not longer, so that it can be bound whenever the final one can:
 /// `csi.sock` becomes `.csi.soc`.
 fn hidden_name(path: &Path) -> Result<PathBuf, SocketError> {
     let no_name = || SocketError::NoFileName {

@@ -32,7 +32,7 @@ pub enum SocketState {
 
 impl SocketFile {
     pub(crate) fn of(path: &Path) -> rustix::io::Result<Self> {
-        let Stat { st_dev, st_ino, .. } = look(path)?;
+        let Stat { st_dev, st_ino, .. } = lstat(path)?;
         Ok(Self {
             path: path.to_owned(),
             device: st_dev,
@@ -47,8 +47,8 @@ impl SocketFile {
 
     /// The file at its path now. The kernel does not reuse the inode of a socket that is still open (unix(7) binds to it), so equal inodes mean the
     /// same file.
-    pub fn standing(&self) -> std::io::Result<SocketState> {
-        match look(&self.path) {
+    pub fn state(&self) -> std::io::Result<SocketState> {
+        match lstat(&self.path) {
             Ok(stat) if (stat.st_dev, stat.st_ino) == (self.device, self.inode) => {
                 Ok(SocketState::Ours)
             }
@@ -61,23 +61,21 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let ours = self
-            .standing()
-            .is_ok_and(|standing| standing == SocketState::Ours);
+        let ours = self.state().is_ok_and(|state| state == SocketState::Ours);
         if ours && let Err(error) = unlink(&self.path) {
             tracing::warn!(socket = %self.path.display(), %error, "socket not removed");
         }
     }
 }
 
-fn look(path: &Path) -> rustix::io::Result<Stat> {
+fn lstat(path: &Path) -> rustix::io::Result<Stat> {
     statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
 }
 
 /// Removes the socket of a killed process, and nothing else; returns whether there was one. A live socket, and a file that is not a socket, is an
 /// error.
 pub fn remove_stale(path: &Path) -> Result<bool, SocketError> {
-    let stat = match look(path) {
+    let stat = match lstat(path) {
         Ok(stat) => stat,
         Err(Errno::NOENT) => return Ok(false),
         Err(error) => return Err(system("look at", path)(error)),

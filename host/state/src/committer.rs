@@ -106,7 +106,7 @@ impl Drop for Committer {
 
 fn run(shared: &Shared, waiting: &Receiver<Waiter>) {
     while let Ok(first) = waiting.recv() {
-        // A caller that asked before the batch is taken is served by it.
+        // A caller that requested a commit before the batch is taken is served by it.
         let waiters: Vec<Waiter> = std::iter::once(first).chain(waiting.try_iter()).collect();
         let result = shared.commit().map_err(Arc::new);
         for waiter in waiters {

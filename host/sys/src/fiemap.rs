@@ -43,17 +43,17 @@ struct Request {
 /// The first extents in a range of a file, in order, at most [`EXTENTS`]; the first and the last may extend beyond the range. Earlier writes have a
 /// location on the device afterwards. `EOPNOTSUPP`: the file system does not support the request.
 pub fn extents(file: impl AsFd, start: u64, length: u64) -> Result<Vec<Extent>> {
-    let request = ask(file, start, length, EXTENTS)?;
+    let request = query(file, start, length, EXTENTS)?;
     let known = request.extents.iter().take(request.mapped as usize);
     Ok(known.copied().collect())
 }
 
 /// Writes all dirty pages of a file to its device, without a flush of the device's own cache. `EOPNOTSUPP`: as above.
 pub fn write_out(file: impl AsFd) -> Result<()> {
-    ask(file, 0, 1, 0).map(|_| ())
+    query(file, 0, 1, 0).map(|_| ())
 }
 
-fn ask(file: impl AsFd, start: u64, length: u64, count: u32) -> Result<Request> {
+fn query(file: impl AsFd, start: u64, length: u64, count: u32) -> Result<Request> {
     let mut request = Request {
         range: [start, length],
         flags: FIEMAP_FLAG_SYNC,

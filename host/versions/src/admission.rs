@@ -166,8 +166,8 @@ pub(crate) async fn prove_loaded(
     warnings.extend(report.take(Step::Imports, imports, |unused| unused.join("; "))?);
 
     let time = proof.parts.limits.time;
-    let asked = call_at_admission(Rpc::GetPluginInfo, time);
-    let tried = try_load(&component, proof.parts, &asked).await;
+    let call = call_at_admission(Rpc::GetPluginInfo, time);
+    let tried = try_load(&component, proof.parts, &call).await;
     let (candidate, info) =
         report.take(Step::TrialLoad, tried, |(it, _)| it.label().to_string())?;
     let offered = offer(&candidate, &info).and_then(|offer| {
@@ -188,7 +188,7 @@ pub(crate) async fn prove_loaded(
     });
     let offered = report.take(Step::Services, offered, described)?;
 
-    let settings = match candidate.check_settings(&asked).await {
+    let settings = match candidate.check_settings(&call).await {
         Err(error) if admitted_before => Ok(vec![format!(
             "the plugin does not accept its settings any more: {error}"
         )]),
@@ -247,7 +247,7 @@ fn offer(candidate: &Candidate, info: &PluginInfo) -> Result<ServiceSet, Refusal
 
 fn described(offer: &ServiceSet) -> String {
     let services = offer.services().map(|service| service.interface());
-    let features = offer.features().map(|feature| feature.word());
+    let features = offer.features().map(|feature| feature.name());
     services.chain(features).collect::<Vec<_>>().join(", ")
 }
 
@@ -257,16 +257,16 @@ pub(crate) fn call_at_admission(rpc: Rpc, time: Duration) -> Call {
 }
 
 /// The features that this host acts on, or the first unknown one: accepting it would be a promise that the host does not keep.
-fn known_features(words: &[String]) -> Result<Vec<Feature>, String> {
-    let words = words.iter().filter(|word| !word.starts_with(EXPERIMENTAL));
-    words
-        .map(|word| Feature::of_word(word).ok_or_else(|| word.clone()))
+fn known_features(names: &[String]) -> Result<Vec<Feature>, String> {
+    let names = names.iter().filter(|name| !name.starts_with(EXPERIMENTAL));
+    names
+        .map(|name| Feature::from_name(name).ok_or_else(|| name.clone()))
         .collect()
 }
 
-fn nearest_feature(word: &str) -> Option<&'static str> {
-    let known = Feature::ALL.iter().map(|feature| feature.word());
-    let scored = known.map(|known| (strsim::jaro_winkler(known, word), known));
+fn nearest_feature(name: &str) -> Option<&'static str> {
+    let known = Feature::ALL.iter().map(|feature| feature.name());
+    let scored = known.map(|known| (strsim::jaro_winkler(known, name), known));
     let best = scored.max_by(|one, other| one.0.total_cmp(&other.0));
     best.filter(|(likeness, _)| *likeness >= ALIKE)
         .map(|(_, known)| known)
@@ -276,29 +276,29 @@ fn nearest_feature(word: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
-        words.map(str::to_owned).into()
+    fn strings<const N: usize>(strings: [&str; N]) -> Vec<String> {
+        strings.map(str::to_owned).into()
     }
 
     #[test]
     fn known_features_are_taken_and_experimental_ones_passed_over() {
         assert_eq!(
-            known_features(&words(["topology", "x-anything"])).unwrap(),
+            known_features(&strings(["topology", "x-anything"])).unwrap(),
             [Feature::Topology]
         );
     }
 
     #[test]
     fn an_unknown_feature_is_refused_with_the_nearest_known_one() {
-        for (word, nearest) in [
+        for (name, nearest) in [
             ("clone-volumes", Some("clone-volume")),
             ("Topology", Some("topology")),
             ("teleport", None),
         ] {
-            let unknown = known_features(&words(["topology", word])).unwrap_err();
+            let unknown = known_features(&strings(["topology", name])).unwrap_err();
             assert_eq!(
                 (unknown.as_str(), nearest_feature(&unknown)),
-                (word, nearest)
+                (name, nearest)
             );
         }
     }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use wasmount_core::document::{PluginPlace, StorageBackend};
 use wasmount_core::secrets::Secrets;
 
-/// A backend as an administrator wants it.
+/// The desired revision of a backend.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Desired {
     /// Its document.

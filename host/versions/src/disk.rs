@@ -8,7 +8,7 @@ use crate::plugin_file::digest_of;
 use crate::refusal::Refusal;
 use crate::refused::PastRefusals;
 use crate::secrets_mark::{KEY_BYTES, Key};
-use slots::{Held, Slots};
+use slots::{SlotContent, Slots};
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -85,16 +85,16 @@ impl Disk {
 
     /// A stored component. Bytes with another digest are rejected and removed.
     pub(crate) async fn component_of(&self, digest: &str) -> Result<Vec<u8>, Refusal> {
-        let wanted = digest.to_owned();
+        let expected = digest.to_owned();
         blocking(self.component(digest), move |path| {
             let wasm = fs::read(path).map_err(failed("read the kept component", path))?;
             let found = digest_of(&wasm);
-            if found == wanted {
+            if found == expected {
                 return Ok(wasm);
             }
             // Best effort: it is rejected whether or not the file is removed.
             let _ = fs::remove_file(path);
-            Err(Refusal::OtherDigest { wanted, found })
+            Err(Refusal::OtherDigest { expected, found })
         })
         .await
     }
@@ -218,9 +218,9 @@ fn open_blocking(directory: &Path, slots: &mut Slots) -> Result<History, Refusal
     }
     let read = slots.read();
     let reason = match read.map_err(failed("read the versions in", directory))? {
-        Held::Nothing => return Ok(History::default()),
-        Held::Damaged(reason) => reason,
-        Held::Text(text) => match serde_json::from_slice::<History>(&text) {
+        SlotContent::Nothing => return Ok(History::default()),
+        SlotContent::Damaged(reason) => reason,
+        SlotContent::Text(text) => match serde_json::from_slice::<History>(&text) {
             Ok(history) if history.is_readable() => return Ok(history),
             Ok(_) => format!("it is not of the form {FORMAT}, which this host writes"),
             Err(error) => error.to_string(),

@@ -79,7 +79,7 @@ pub(crate) struct NewVersion {
     pub(crate) offer: ServiceSet,
 }
 
-/// An artifact that was resolved before, so that the registry need not be asked again.
+/// An artifact that was resolved before, so that the registry need not be queried again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) digest: String,
@@ -188,12 +188,12 @@ impl History {
     pub(crate) fn kept_services(&self, profile: Profile) -> Option<Kept> {
         let current = self.current()?;
         let snapshot = current.kept.as_ref()?;
-        let words = |words: &[String], word: &str| words.iter().any(|it| it == word);
+        let has = |names: &[String], name: &str| names.iter().any(|it| it == name);
         let services = Service::ALL.iter().copied();
         let features = Feature::ALL.iter().copied();
         let offer = ServiceSet::new(
-            services.filter(|it| words(&snapshot.services, it.interface())),
-            features.filter(|it| words(&snapshot.features, it.word())),
+            services.filter(|it| has(&snapshot.services, it.interface())),
+            features.filter(|it| has(&snapshot.features, it.name())),
         );
         Some(Kept {
             plugin: current.record.plugin.clone(),
@@ -235,7 +235,7 @@ impl History {
             );
         }
         let services = version.offer.services().map(|it| it.interface().to_owned());
-        let features = version.offer.features().map(|it| it.word().to_owned());
+        let features = version.offer.features().map(|it| it.name().to_owned());
         self.entries.push(Arc::new(Entry {
             record: VersionRecord {
                 number,
@@ -302,7 +302,7 @@ impl History {
     }
 
     /// The version that an administrator rolls back to.
-    pub(crate) fn asked_back(&self, request: RollbackRequest) -> Result<u64, Refusal> {
+    pub(crate) fn requested_target(&self, request: RollbackRequest) -> Result<u64, Refusal> {
         match request.from {
             Some(expected) if self.current != Some(expected) => Err(Refusal::OtherServes {
                 expected,
@@ -313,10 +313,14 @@ impl History {
     }
 
     /// The version to roll back to: this one, or the last before the current one that was not rolled back; after faults, one that is proven.
-    pub(crate) fn target(&self, wanted: Option<u64>, must_be_proven: bool) -> Result<u64, Refusal> {
-        if let Some(number) = wanted {
+    pub(crate) fn target(
+        &self,
+        requested: Option<u64>,
+        must_be_proven: bool,
+    ) -> Result<u64, Refusal> {
+        if let Some(number) = requested {
             return match self.entry(number) {
-                _ if self.current == wanted => Err(Refusal::Serves { number }),
+                _ if self.current == requested => Err(Refusal::Serves { number }),
                 Some(entry) if entry.kept.is_some() => Ok(number),
                 _ => Err(Refusal::NotKept {
                     number,
@@ -327,10 +331,10 @@ impl History {
         let current = self.current.unwrap_or(self.next_number);
         let fits = |entry: &&Arc<Entry>| {
             let record = &entry.record;
-            let taken_back = matches!(record.state, VersionState::RolledBack { .. });
+            let rolled_back = matches!(record.state, VersionState::RolledBack { .. });
             record.number < current
                 && entry.kept.is_some()
-                && !taken_back
+                && !rolled_back
                 && (record.proven || !must_be_proven)
         };
         let last = self.entries.iter().rev().find(fits);
@@ -363,7 +367,7 @@ impl VersionRecord {
     }
 }
 
-/// `sha256:..` of what a document says besides the component.
+/// `sha256:..` of what a document contains besides the component.
 pub(crate) fn settings_digest(document: &StorageBackend) -> String {
     let StorageBackend {
         settings,

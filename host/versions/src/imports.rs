@@ -38,11 +38,11 @@ pub(crate) fn check_imports(imports: &[String], wasi: Wasi) -> Result<(), Refusa
     if unknown.is_empty() {
         return Ok(());
     }
-    let wants = |prefix: &str| unknown.iter().any(|name| name.starts_with(prefix));
+    let has_import = |prefix: &str| unknown.iter().any(|name| name.starts_with(prefix));
     let hint = if unknown.iter().all(|name| is_linked(name, Wasi::Full)) {
         "a plugin has neither files nor sockets: use `pool` and `state`; if only its language's runtime imports them, set spec.plugin.wasi to \
          `full` in the backend document: then they are there, and each use of them fails"
-    } else if wants("wasi:http/") {
+    } else if has_import("wasi:http/") {
         "this host does not offer the network yet"
     } else {
         "build it with the SDK of this host"

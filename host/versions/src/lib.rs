@@ -30,7 +30,7 @@ pub use desired::{Desired, DesiredFrom, Fetched, Origin, RollbackRequest, Source
 pub use plugin_file::{Component, PLUGIN_BYTES, check_kind};
 pub use reconciler::{Migrates, ReconcilerParts, SetGrants, SwapRequest, VersionReconciler};
 pub use record::{Drained, HeldBy, Hold, VersionRecord, VersionState};
-pub use refusal::{Patience, Refusal, RefusalKind};
+pub use refusal::{Refusal, RefusalKind, RetryPolicy};
 pub use refused::PastRefusal;
 pub use services::Kept;
 pub use status::{Outcome, ReconcilerStatus, RefusedVersion, VersionEvent};

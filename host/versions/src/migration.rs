@@ -98,14 +98,14 @@ impl Records {
             after = page.last().map(|entry| entry.key.clone());
             for entry in page {
                 if !fits(&waiting, &entry) {
-                    ask(backend, from_version, time, &waiting, &mut changes).await?;
+                    migrate_page(backend, from_version, time, &waiting, &mut changes).await?;
                     waiting.clear();
                 }
                 waiting.push(entry);
             }
             if is_last {
                 if !waiting.is_empty() {
-                    ask(backend, from_version, time, &waiting, &mut changes).await?;
+                    migrate_page(backend, from_version, time, &waiting, &mut changes).await?;
                 }
                 return Ok(changes);
             }
@@ -263,7 +263,7 @@ fn fits(waiting: &[StateEntry], entry: &StateEntry) -> bool {
         || (waiting.len() < MIGRATION_PAGE_ENTRIES && together <= MIGRATION_PAGE_BYTES)
 }
 
-async fn ask(
+async fn migrate_page(
     backend: &WasmBackend,
     from_version: &str,
     time: Duration,

@@ -35,10 +35,10 @@ impl Component {
     }
 
     /// Checks the digest against the document's; a document without a digest accepts any.
-    pub fn check_digest(&self, wanted: Option<&str>) -> Result<(), Refusal> {
-        match wanted {
-            Some(wanted) if wanted != self.digest => Err(Refusal::OtherDigest {
-                wanted: wanted.to_owned(),
+    pub fn check_digest(&self, expected: Option<&str>) -> Result<(), Refusal> {
+        match expected {
+            Some(expected) if expected != self.digest => Err(Refusal::OtherDigest {
+                expected: expected.to_owned(),
                 found: self.digest.clone(),
             }),
             _ => Ok(()),
@@ -86,8 +86,8 @@ mod tests {
         assert_eq!(component.wasm(), EMPTY_COMPONENT);
         check_kind(component.wasm()).unwrap();
         component.check_digest(None).unwrap();
-        let wanted = digest_of(EMPTY_COMPONENT);
-        component.check_digest(Some(&wanted)).unwrap();
+        let expected = digest_of(EMPTY_COMPONENT);
+        component.check_digest(Some(&expected)).unwrap();
     }
 
     #[test]
@@ -108,6 +108,6 @@ mod tests {
         let component = empty_component().await;
         let other = format!("sha256:{}", "0".repeat(64));
         let refusal = component.check_digest(Some(&other)).unwrap_err();
-        assert!(matches!(refusal, Refusal::OtherDigest { wanted, .. } if wanted == other));
+        assert!(matches!(refusal, Refusal::OtherDigest { expected, .. } if expected == other));
     }
 }

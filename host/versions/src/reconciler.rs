@@ -36,7 +36,7 @@ const COMMANDS: usize = 16;
 /// Events that a slow receiver may be behind. 64: receivers write logs and Kubernetes events.
 const EVENTS: usize = 64;
 
-/// Passes grants to the mounter; an error says why it failed.
+/// Passes grants to the mounter; an error states why it failed.
 pub type SetGrants = Arc<dyn Fn(Grants) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
 /// The dependencies of a reconciler.
@@ -140,40 +140,42 @@ impl VersionReconciler {
     }
 
     /// Something that the document refers to may have changed: component, signature, secret.
-    pub fn look_again(&self) {
+    pub fn check_again(&self) {
         self.shared.desired.send_modify(|_| {});
     }
 
     /// Swaps now, and returns the outcome. Ends any hold at another version.
     pub async fn swap(&self, request: SwapRequest) -> Result<Outcome, Refusal> {
-        self.ask(|reply| Command::Swap(Box::new(request), reply))
+        self.send_command(|reply| Command::Swap(Box::new(request), reply))
             .await
     }
 
     /// Rolls back, from disk. The backend is held at that version until a swap.
     pub async fn rollback(&self, request: RollbackRequest) -> Result<Outcome, Refusal> {
-        self.ask(|reply| Command::Rollback(request, reply)).await
+        self.send_command(|reply| Command::Rollback(request, reply))
+            .await
     }
 
     /// True: changes nothing without a command from now on, across restarts; a failing version is still rolled back. False: follows the document
     /// again.
     pub async fn set_paused(&self, paused: bool) -> Result<(), Refusal> {
-        self.ask(|reply| Command::Pause(paused, reply)).await
+        self.send_command(|reply| Command::Pause(paused, reply))
+            .await
     }
 
-    /// Rejects new work from now on, across restarts, until [`VersionReconciler::undrain`], and waits at most `patience` for running calls to end. Returns
-    /// how many still run. If that cannot be written to disk, work is accepted as before.
-    pub async fn drain(&self, reason: String, patience: Duration) -> Result<usize, Refusal> {
-        self.ask(|reply| Command::Drain(Some(reason), reply))
+    /// Rejects new work from now on, across restarts, until [`VersionReconciler::undrain`], and waits at most `grace_period` for running calls to
+    /// end. Returns how many still run. If that cannot be written to disk, work is accepted as before.
+    pub async fn drain(&self, reason: String, grace_period: Duration) -> Result<usize, Refusal> {
+        self.send_command(|reply| Command::Drain(Some(reason), reply))
             .await?;
         // Calls that still run then are reported.
-        let _ = timeout(patience, self.driver.idle()).await;
+        let _ = timeout(grace_period, self.driver.idle()).await;
         Ok(self.driver.calls_in_flight())
     }
 
     /// Accepts work again.
     pub async fn undrain(&self) -> Result<(), Refusal> {
-        self.ask(|reply| Command::Drain(None, reply)).await
+        self.send_command(|reply| Command::Drain(None, reply)).await
     }
 
     /// This process is about to act instead of another one: migrates the records for the version that serves here. Until it succeeds no call may be
@@ -182,7 +184,7 @@ impl VersionReconciler {
         &self,
         may: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<(), Refusal> {
-        self.ask(|reply| Command::TakeOver(Box::new(may), reply))
+        self.send_command(|reply| Command::TakeOver(Box::new(may), reply))
             .await
     }
 
@@ -191,7 +193,7 @@ impl VersionReconciler {
         let mut status = self.shared.status.borrow().clone();
         status.draining = self.shared.draining();
         // After the rest: it includes requests made before this call, whether or not the loop has seen them.
-        status.wanted = self.shared.desired.borrow().number;
+        status.desired = self.shared.desired.borrow().number;
         status
     }
 
@@ -233,7 +235,10 @@ impl VersionReconciler {
         disk::remove(self.directory.clone()).await
     }
 
-    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Refusal> {
+    async fn send_command<T>(
+        &self,
+        command: impl FnOnce(Reply<T>) -> Command,
+    ) -> Result<T, Refusal> {
         let (reply, replied) = oneshot::channel();
         if self.commands.send(command(reply)).await.is_err() {
             return Err(Refusal::Stopped);
@@ -267,7 +272,7 @@ impl Shared {
         versions.collect()
     }
 
-    fn tell(&self, event: VersionEvent) {
+    fn notify(&self, event: VersionEvent) {
         // It fails when there is no receiver.
         let _ = self.events.send(Arc::new(event));
     }

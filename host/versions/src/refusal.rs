@@ -35,11 +35,11 @@ pub enum Refusal {
     },
     /// Its digest is not the document's.
     #[error(
-        "the plugin has the digest {found}, the document wants {wanted}; fetch the right file, or correct plugin.digest"
+        "the plugin has the digest {found}, the document wants {expected}; fetch the right file, or correct plugin.digest"
     )]
     OtherDigest {
         /// The document's digest.
-        wanted: String,
+        expected: String,
         /// The file's digest.
         found: String,
     },
@@ -72,7 +72,7 @@ pub enum Refusal {
         /// What to do.
         hint: &'static str,
     },
-    /// It trapped or failed while it was asked for its identity.
+    /// It trapped or failed while its identity was queried.
     #[error("the plugin cannot say who it is: {0}; this is a fault of the plugin")]
     Identity(#[source] BackendError),
     /// A feature that this host does not know, or without the service that it belongs to.
@@ -241,13 +241,13 @@ named! {
 
 /// Whether trying again may succeed with nothing changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
+pub enum RetryPolicy {
     /// Yes: what is missing may appear.
-    AsLongAsItTakes,
+    Unlimited,
     /// A few times: it may have been an accident.
-    AFewTimes,
+    FewTimes,
     /// No: it would be rejected again.
-    None,
+    Never,
 }
 
 impl Refusal {
@@ -257,53 +257,53 @@ impl Refusal {
     }
 
     /// Whether trying again may succeed.
-    pub fn patience(&self) -> Patience {
+    pub fn retry_policy(&self) -> RetryPolicy {
         self.class().1
     }
 
     /// A file that is being written looks like one that is not a component, so a rejection of the bytes is never final; the same bytes are not tried
     /// twice.
-    fn class(&self) -> (RefusalKind, Patience) {
-        use Patience::{AFewTimes, AsLongAsItTakes};
+    fn class(&self) -> (RefusalKind, RetryPolicy) {
         use RefusalKind as Kind;
+        use RetryPolicy::{FewTimes, Unlimited};
         match self {
-            Refusal::Source { passes: false, .. } => (Kind::Source, Patience::None),
+            Refusal::Source { passes: false, .. } => (Kind::Source, RetryPolicy::Never),
             Refusal::Unreadable { .. } | Refusal::NotAFile { .. } | Refusal::Source { .. } => {
-                (Kind::Source, AsLongAsItTakes)
+                (Kind::Source, Unlimited)
             }
-            Refusal::Secret(_) => (Kind::Secret, AsLongAsItTakes),
-            Refusal::TooLarge { .. } => (Kind::Size, Patience::None),
-            Refusal::OtherDigest { .. } => (Kind::Digest, AsLongAsItTakes),
-            Refusal::Signature(_) => (Kind::Signature, AsLongAsItTakes),
-            Refusal::CoreModule | Refusal::NotWasm => (Kind::NotAComponent, AsLongAsItTakes),
+            Refusal::Secret(_) => (Kind::Secret, Unlimited),
+            Refusal::TooLarge { .. } => (Kind::Size, RetryPolicy::Never),
+            Refusal::OtherDigest { .. } => (Kind::Digest, Unlimited),
+            Refusal::Signature(_) => (Kind::Signature, Unlimited),
+            Refusal::CoreModule | Refusal::NotWasm => (Kind::NotAComponent, Unlimited),
             Refusal::Engine(error) => match error {
-                EngineError::Compile(_) => (Kind::Compile, Patience::None),
-                EngineError::Lost => (Kind::Compile, AFewTimes),
+                EngineError::Compile(_) => (Kind::Compile, RetryPolicy::Never),
+                EngineError::Lost => (Kind::Compile, FewTimes),
                 // All compile slots of the engine, or the memory of the machine, may have been in use.
-                EngineError::NotCompiled(_) => (Kind::Compile, AsLongAsItTakes),
-                EngineError::Instantiate(_) => (Kind::TrialLoad, AsLongAsItTakes),
-                EngineError::LimitTooHigh { .. } => (Kind::Limits, Patience::None),
-                _ => (Kind::TrialLoad, Patience::None),
+                EngineError::NotCompiled(_) => (Kind::Compile, Unlimited),
+                EngineError::Instantiate(_) => (Kind::TrialLoad, Unlimited),
+                EngineError::LimitTooHigh { .. } => (Kind::Limits, RetryPolicy::Never),
+                _ => (Kind::TrialLoad, RetryPolicy::Never),
             },
-            Refusal::OtherLine { .. } => (Kind::ApiLine, Patience::None),
-            Refusal::UnknownImports { .. } => (Kind::Imports, Patience::None),
-            Refusal::Identity(_) => (Kind::TrialLoad, Patience::None),
-            Refusal::Features(_) => (Kind::Features, Patience::None),
+            Refusal::OtherLine { .. } => (Kind::ApiLine, RetryPolicy::Never),
+            Refusal::UnknownImports { .. } => (Kind::Imports, RetryPolicy::Never),
+            Refusal::Identity(_) => (Kind::TrialLoad, RetryPolicy::Never),
+            Refusal::Features(_) => (Kind::Features, RetryPolicy::Never),
             Refusal::OtherPlugin { .. } | Refusal::ServicesRemoved { .. } => {
-                (Kind::Services, Patience::None)
+                (Kind::Services, RetryPolicy::Never)
             }
-            Refusal::Settings(_) => (Kind::Settings, Patience::None),
-            Refusal::Probe(_) => (Kind::Probe, AsLongAsItTakes),
-            Refusal::Migration(_) => (Kind::Migration, AFewTimes),
-            Refusal::NotElected => (Kind::Migration, AsLongAsItTakes),
-            Refusal::Grants(_) => (Kind::Grants, AsLongAsItTakes),
-            Refusal::Disk { .. } => (Kind::Disk, AsLongAsItTakes),
+            Refusal::Settings(_) => (Kind::Settings, RetryPolicy::Never),
+            Refusal::Probe(_) => (Kind::Probe, Unlimited),
+            Refusal::Migration(_) => (Kind::Migration, FewTimes),
+            Refusal::NotElected => (Kind::Migration, Unlimited),
+            Refusal::Grants(_) => (Kind::Grants, Unlimited),
+            Refusal::Disk { .. } => (Kind::Disk, Unlimited),
             Refusal::NotKept { .. }
             | Refusal::NothingToGoBackTo
             | Refusal::Serves { .. }
-            | Refusal::Written { .. } => (Kind::History, Patience::None),
-            Refusal::OtherServes { .. } | Refusal::Stopped => (Kind::Overtaken, Patience::None),
-            Refusal::Overtaken => (Kind::Overtaken, AsLongAsItTakes),
+            | Refusal::Written { .. } => (Kind::History, RetryPolicy::Never),
+            Refusal::OtherServes { .. } | Refusal::Stopped => (Kind::Overtaken, RetryPolicy::Never),
+            Refusal::Overtaken => (Kind::Overtaken, Unlimited),
         }
     }
 
@@ -330,8 +330,8 @@ fn to_do(error: &EngineError) -> &'static str {
 }
 
 fn list(numbers: &[u64]) -> String {
-    let words: Vec<String> = numbers.iter().map(u64::to_string).collect();
-    words.join(", ")
+    let texts: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    texts.join(", ")
 }
 
 #[cfg(test)]
@@ -341,44 +341,40 @@ mod tests {
 
     #[test]
     fn each_kind_has_a_word_of_its_own() {
-        let words: BTreeSet<_> = RefusalKind::ALL.iter().map(|kind| kind.as_str()).collect();
-        assert_eq!(words.len(), RefusalKind::ALL.len());
+        let names: BTreeSet<_> = RefusalKind::ALL.iter().map(|kind| kind.as_str()).collect();
+        assert_eq!(names.len(), RefusalKind::ALL.len());
     }
 
     #[test]
     fn what_may_come_is_waited_for_and_what_was_judged_is_not() {
-        for (refusal, kind, patience) in [
-            (
-                Refusal::NotWasm,
-                "not_a_component",
-                Patience::AsLongAsItTakes,
-            ),
-            (Refusal::TooLarge { limit: 1 }, "size", Patience::None),
+        for (refusal, kind, retry_policy) in [
+            (Refusal::NotWasm, "not_a_component", RetryPolicy::Unlimited),
+            (Refusal::TooLarge { limit: 1 }, "size", RetryPolicy::Never),
             (
                 Refusal::Engine(EngineError::Compile("x".to_owned())),
                 "compile",
-                Patience::None,
+                RetryPolicy::Never,
             ),
             (
                 Refusal::Engine(EngineError::NotCompiled("x".to_owned())),
                 "compile",
-                Patience::AsLongAsItTakes,
+                RetryPolicy::Unlimited,
             ),
             (
                 Refusal::Engine(EngineError::Lost),
                 "compile",
-                Patience::AFewTimes,
+                RetryPolicy::FewTimes,
             ),
             (
                 Refusal::Engine(EngineError::NoIdentity),
                 "trial_load",
-                Patience::None,
+                RetryPolicy::Never,
             ),
-            (Refusal::NothingToGoBackTo, "history", Patience::None),
+            (Refusal::NothingToGoBackTo, "history", RetryPolicy::Never),
         ] {
             assert_eq!(
-                (refusal.kind().as_str(), refusal.patience()),
-                (kind, patience)
+                (refusal.kind().as_str(), refusal.retry_policy()),
+                (kind, retry_policy)
             );
         }
     }

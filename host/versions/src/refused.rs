@@ -103,11 +103,11 @@ mod tests {
     #[test]
     fn the_same_is_counted_and_comes_first_again() {
         let all = noted(&[("a", 1), ("b", 2), ("a", 3)]);
-        let told: Vec<_> = all
+        let counts: Vec<_> = all
             .iter()
             .map(|it| (it.digest.as_deref().unwrap(), it.times))
             .collect();
-        assert_eq!(told, [("a", 2), ("b", 1)]);
+        assert_eq!(counts, [("a", 2), ("b", 1)]);
         let at = |second| UNIX_EPOCH + Duration::from_secs(second);
         assert_eq!((all[0].first, all[0].last), (at(1), at(3)));
         assert_eq!(all[0].reason, "it imports too much");

@@ -25,7 +25,7 @@ pub struct ReconcilerStatus {
     /// Why no new work is taken, and since when (`wasmount drain`).
     pub drained: Option<Drained>,
     /// How many revisions were desired, counted from the reconciler's start.
-    pub wanted: u64,
+    pub desired: u64,
     /// The last of those with a known outcome.
     pub settled: u64,
 }
@@ -39,7 +39,7 @@ pub struct RefusedVersion {
     pub digest: Option<String>,
     /// What kind of refusal.
     pub kind: RefusalKind,
-    /// A message that says what to do.
+    /// A message that states what to do.
     pub reason: String,
     /// When.
     pub at: SystemTime,

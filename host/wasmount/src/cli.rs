@@ -92,8 +92,8 @@ pub(crate) fn parse() -> Result<CommandLine, Fault> {
     let mut command = with_switches(CommandLine::command());
     let matches = command.try_get_matches_from_mut(env::args_os());
     let matches = matches.map_err(repeating_no_credentials)?;
-    let words = CommandLine::from_arg_matches(&matches);
-    Ok(words.map_err(|error| error.format(&mut command))?)
+    let command_line = CommandLine::from_arg_matches(&matches);
+    Ok(command_line.map_err(|error| error.format(&mut command))?)
 }
 
 /// The library repeats a value that it rejects; a user may have written a password into the name of an artifact.
@@ -116,8 +116,8 @@ fn with_switches(command: clap::Command) -> clap::Command {
 }
 
 /// Runs the command.
-pub(crate) fn run(words: CommandLine) -> Result<(), Fault> {
-    match words.command {
+pub(crate) fn run(command_line: CommandLine) -> Result<(), Fault> {
+    match command_line.command {
         Command::Serve(flags) => serve::run(*flags),
         Command::Mounter(flags) => mounter::run(*flags),
         Command::Manifests(flags) => manifests::run(*flags),
@@ -180,13 +180,15 @@ mod tests {
     ];
 
     /// All subcommands except for those that only the host starts.
-    fn for_people(words: &clap::Command) -> impl Iterator<Item = &clap::Command> {
-        words.get_subcommands().filter(|it| !it.is_hide_set())
+    fn for_people(command: &clap::Command) -> impl Iterator<Item = &clap::Command> {
+        command.get_subcommands().filter(|it| !it.is_hide_set())
     }
 
     /// Subcommand, flag and variable of every flag that has a variable.
-    fn flags(words: &clap::Command) -> impl Iterator<Item = (&clap::Command, &clap::Arg, String)> {
-        for_people(words).flat_map(|command| {
+    fn flags(
+        command: &clap::Command,
+    ) -> impl Iterator<Item = (&clap::Command, &clap::Arg, String)> {
+        for_people(command).flat_map(|command| {
             let flags = command.get_arguments();
             let named = flags.filter(|flag| flag.get_id() != "help" && !flag.is_positional());
             named.map(move |flag| {
@@ -225,8 +227,8 @@ mod tests {
                 .collect();
             assert!(!examples.is_empty(), "{name} has no example");
             for example in examples {
-                let words = example.split_whitespace();
-                CommandLine::try_parse_from(words)
+                let arguments = example.split_whitespace();
+                CommandLine::try_parse_from(arguments)
                     .unwrap_or_else(|error| panic!("{example}: {error}"));
             }
         }
@@ -236,22 +238,22 @@ mod tests {
     fn flags_can_be_set_by_environment_except_per_call_ones() {
         for (command, flag, variable) in flags(&CommandLine::command()) {
             let name = flag.get_long().unwrap_or_default();
-            let wanted = match (command.get_name(), name) {
+            let expected = match (command.get_name(), name) {
                 of if OF_ONE_CALL.contains(&of) => String::new(),
                 // The key of `sign` is private, that of `verify` public.
                 ("sign", "key") => "WASMOUNT_SIGNING_KEY".to_owned(),
                 ("verify", "key") => "WASMOUNT_VERIFY_KEY".to_owned(),
                 (_, name) => format!("WASMOUNT_{}", name.to_uppercase().replace('-', "_")),
             };
-            assert_eq!(variable, wanted, "{} --{name}", command.get_name());
+            assert_eq!(variable, expected, "{} --{name}", command.get_name());
         }
     }
 
     #[test]
     fn a_variable_means_the_same_to_every_subcommand() {
-        let words = CommandLine::command();
+        let command = CommandLine::command();
         let mut meanings = BTreeMap::new();
-        for (command, flag, variable) in flags(&words) {
+        for (command, flag, variable) in flags(&command) {
             let names = flag.get_value_names().map(<[_]>::to_vec);
             let meaning = (flag.get_value_parser().type_id(), names);
             let first = meanings

@@ -209,9 +209,9 @@ mod tests {
         add.authors = wasm_metadata::AddMetadataField::Set(wasm_metadata::Authors::new("Ann"));
         let facts = facts(&add.to_wasm(NESTED).unwrap()).unwrap();
         assert_eq!(facts.author.as_deref(), Some("Ann"));
-        let wanted = [(TITLE, "a title"), (VERSION, "1.2.3"), (AUTHORS, "Ann")];
-        let wanted = wanted.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        assert_eq!(facts.annotations, Annotations::from(wanted));
+        let expected = [(TITLE, "a title"), (VERSION, "1.2.3"), (AUTHORS, "Ann")];
+        let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        assert_eq!(facts.annotations, Annotations::from(expected));
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
             let refused = facts(&importing(names, name_bytes)).err();
             let refused = refused.map(|refused| refused.to_string());
             match (&refused, expected) {
-                (Some(refused), Some(words)) => assert!(refused.contains(words), "{refused}"),
+                (Some(refused), Some(text)) => assert!(refused.contains(text), "{refused}"),
                 (refused, expected) => assert_eq!(refused.as_deref(), expected),
             }
         }
@@ -290,13 +290,13 @@ mod tests {
 
     #[test]
     fn what_is_no_component_is_refused() {
-        let said = |wasm: &[u8]| facts(wasm).unwrap_err().to_string();
-        assert!(said(b"\0asm\x01\0\0\0").starts_with("it is a core module"));
+        let message = |wasm: &[u8]| facts(wasm).unwrap_err().to_string();
+        assert!(message(b"\0asm\x01\0\0\0").starts_with("it is a core module"));
         // Not the list of bytes that the library would print.
         for other in [&b""[..], b"\0as", b"#!/bin/sh"] {
             let expected = "it is not WebAssembly, which begins with the bytes `\\0asm`; name the file that the toolchain made";
-            assert_eq!(said(other), expected);
+            assert_eq!(message(other), expected);
         }
-        assert!(said(&NESTED[..20]).starts_with("it is not WebAssembly, or not whole"));
+        assert!(message(&NESTED[..20]).starts_with("it is not WebAssembly, or not whole"));
     }
 }

@@ -66,7 +66,7 @@ impl Fault {
     /// Prints the error on standard error (help and version on standard output) and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         // A closed standard error must not turn into another exit code.
-        let said = match self {
+        let written = match self {
             Self::Usage(error) => error.print(),
             Self::Found => Ok(()),
             other => writeln!(
@@ -75,9 +75,9 @@ impl Fault {
                 visible::lines(&other.to_string())
             ),
         };
-        drop(said);
+        drop(written);
         match self {
-            Self::Usage(asked) if !asked.use_stderr() => ExitCode::SUCCESS,
+            Self::Usage(error) if !error.use_stderr() => ExitCode::SUCCESS,
             Self::Usage(_)
             | Self::Flag { .. }
             | Self::Documents(_)

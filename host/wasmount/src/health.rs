@@ -32,11 +32,11 @@ pub(crate) enum HealthAddress {
 impl FromStr for HealthAddress {
     type Err = String;
 
-    fn from_str(word: &str) -> Result<Self, String> {
-        if word == "off" {
+    fn from_str(value: &str) -> Result<Self, String> {
+        if value == "off" {
             return Ok(Self::Off);
         }
-        word.parse().map(Self::At).map_err(|_| {
+        value.parse().map(Self::At).map_err(|_| {
             "must be an address and port such as `127.0.0.1:9809`, or `off`".to_owned()
         })
     }
@@ -97,7 +97,7 @@ async fn readyz(State(readiness): State<Arc<Readiness>>) -> (StatusCode, String)
     answer("no driver is configured", join_all(checks).await)
 }
 
-/// Whether one driver can do everything it is asked to do.
+/// Whether one driver can do everything that is requested of it.
 async fn readyz_of(
     State(readiness): State<Arc<Readiness>>,
     Path(driver): Path<String>,

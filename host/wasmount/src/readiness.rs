@@ -177,7 +177,7 @@ impl Report {
             .or_else(not_listed)
     }
 
-    /// Why a driver cannot do everything it is asked to do; none: it can.
+    /// Why a driver cannot do everything that is requested of it; none: it can.
     pub(crate) fn not_ready(&self, driver: &DriverReport) -> Option<String> {
         self.not_reached(driver)
             .or_else(|| driver.no_plugin.clone())
@@ -187,27 +187,27 @@ impl Report {
 
     /// The problems that an administrator of the node must correct.
     pub(crate) fn troubles(&self) -> Troubles {
-        let known = |words: &Option<String>| {
+        let known = |reason: &Option<String>| {
             let waits = [STARTING, LOADING, AWAITING_MOUNTER];
-            words
+            reason
                 .clone()
-                .filter(|words| !waits.contains(&words.as_str()))
+                .filter(|reason| !waits.contains(&reason.as_str()))
         };
         let mut troubles = Troubles::new();
-        if let Some(words) = known(&self.host) {
-            troubles.insert((TroubleKind::CannotMount, None), words);
+        if let Some(reason) = known(&self.host) {
+            troubles.insert((TroubleKind::CannotMount, None), reason);
         }
-        if let Some(words) = &self.lost_records {
-            troubles.insert((TroubleKind::StorageNotUsable, None), words.clone());
+        if let Some(reason) = &self.lost_records {
+            troubles.insert((TroubleKind::StorageNotUsable, None), reason.clone());
         }
         for (name, driver) in &self.drivers {
             let found = [
                 (TroubleKind::PluginNotLoaded, &driver.no_plugin),
                 (TroubleKind::StorageNotUsable, &driver.storage),
             ];
-            for (kind, words) in found {
-                if let Some(words) = known(words) {
-                    troubles.insert((kind, Some(name.clone())), words);
+            for (kind, reason) in found {
+                if let Some(reason) = known(reason) {
+                    troubles.insert((kind, Some(name.clone())), reason);
                 }
             }
         }

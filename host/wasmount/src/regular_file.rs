@@ -37,8 +37,8 @@ pub(crate) fn open(path: &Path) -> Result<File, Refused> {
 pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>, Refused> {
     let file = open(path)?;
     // The size is only a hint for the capacity: the file may grow meanwhile, and files of /proc report 0.
-    let room = file.metadata()?.len().min(most).saturating_add(1);
-    let mut bytes = Vec::with_capacity(usize::try_from(room).unwrap_or_default());
+    let capacity = file.metadata()?.len().min(most).saturating_add(1);
+    let mut bytes = Vec::with_capacity(usize::try_from(capacity).unwrap_or_default());
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(Refused::TooLarge { most });
@@ -58,7 +58,7 @@ pub(crate) fn read_if_there(path: &Path, most: u64) -> Result<Option<Vec<u8>>, R
 mod tests {
     use super::*;
 
-    fn said(path: &Path) -> String {
+    fn message(path: &Path) -> String {
         read(path, 4).unwrap_err().to_string()
     }
 
@@ -73,7 +73,7 @@ mod tests {
             assert_eq!(read(path, 4).unwrap(), b"1234");
         }
         std::fs::write(&file, "12345").unwrap();
-        assert_eq!(said(&file), "is larger than 4 bytes");
+        assert_eq!(message(&file), "is larger than 4 bytes");
     }
 
     #[test]
@@ -88,7 +88,7 @@ mod tests {
             Path::new("/dev/zero"),
             Path::new("/dev/tty"),
         ] {
-            let line = said(path);
+            let line = message(path);
             // Whether there is a terminal depends on the environment of this test.
             let no_terminal = line.starts_with("cannot be read: No such device");
             assert!(

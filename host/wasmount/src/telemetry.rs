@@ -2,7 +2,7 @@
 
 mod log_capture;
 
-pub(crate) use log_capture::{LogCapture, Said};
+pub(crate) use log_capture::{LogCapture, LogRecord};
 
 use clap::ValueEnum;
 use std::fmt;
@@ -41,13 +41,15 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 const LIKENESS: f64 = 0.7;
 
 /// Parses log levels such as `debug`, which is the host's own, or `info,wasmount_mount=debug,h2=trace`, which names other crates.
-pub(crate) fn levels(words: &str) -> Result<Targets, String> {
+pub(crate) fn levels(text: &str) -> Result<Targets, String> {
     let mut own = LevelFilter::INFO;
     let mut named = Vec::new();
-    for word in words.split(',').map(str::trim) {
-        match word.split_once('=') {
-            Some((target, word)) => named.push((target.trim().to_owned(), level(word.trim())?)),
-            None => own = level(word)?,
+    for level_text in text.split(',').map(str::trim) {
+        match level_text.split_once('=') {
+            Some((target, level_text)) => {
+                named.push((target.trim().to_owned(), level(level_text.trim())?))
+            }
+            None => own = level(level_text)?,
         }
     }
     let levels = Targets::new()
@@ -59,8 +61,8 @@ pub(crate) fn levels(words: &str) -> Result<Targets, String> {
 }
 
 /// Accepts only the six levels: tracing itself reads a misspelt level as the name of a module, and then logs nothing else.
-fn level(word: &str) -> Result<LevelFilter, String> {
-    let given = word.to_lowercase();
+fn level(level_text: &str) -> Result<LevelFilter, String> {
+    let given = level_text.to_lowercase();
     let known = LEVELS.contains(&given.as_str());
     if let Some(level) = given.parse().ok().filter(|_| known) {
         return Ok(level);
@@ -72,7 +74,7 @@ fn level(word: &str) -> Result<LevelFilter, String> {
         _ => String::new(),
     };
     Err(format!(
-        "`{word}` is no level; {meant}the levels are {}: such as `info` or `info,wasmount_mount=debug`",
+        "`{level_text}` is no level; {meant}the levels are {}: such as `info` or `info,wasmount_mount=debug`",
         LEVELS.join(", ")
     ))
 }
@@ -149,7 +151,7 @@ mod tests {
     #[test]
     fn a_bare_level_is_the_hosts_own_and_others_are_heard_by_name() {
         let (ours, theirs) = ("wasmount_mount::pool", "cranelift_codegen");
-        for (words, target, level, heard) in [
+        for (levels_text, target, level, heard) in [
             ("trace", ours, Level::TRACE, true),
             ("trace", "wasmount::guest", Level::TRACE, true),
             ("trace", theirs, Level::WARN, true),
@@ -169,14 +171,14 @@ mod tests {
                 false,
             ),
         ] {
-            let would = levels(words).unwrap().would_enable(target, &level);
-            assert_eq!(would, heard, "{words}: {target} {level}");
+            let would = levels(levels_text).unwrap().would_enable(target, &level);
+            assert_eq!(would, heard, "{levels_text}: {target} {level}");
         }
     }
 
     #[test]
     fn a_word_that_is_no_level_is_refused_with_the_nearest() {
-        for (words, part) in [
+        for (levels_text, part) in [
             ("debgu", "`debgu` is no level; did you mean `debug`?"),
             ("warning", "did you mean `warn`?"),
             ("info,h2=trce", "`trce` is no level; did you mean `trace`?"),
@@ -188,8 +190,8 @@ mod tests {
             ("", "`` is no level;"),
             ("3", "`3` is no level;"),
         ] {
-            let said = levels(words).unwrap_err();
-            assert!(said.contains(part), "{said}");
+            let message = levels(levels_text).unwrap_err();
+            assert!(message.contains(part), "{message}");
         }
     }
 }

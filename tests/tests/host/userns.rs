@@ -148,5 +148,5 @@ async fn a_whole_life_works_without_root_in_a_namespace() {
     drop(orchestrator);
     assert!(served.terminate().unwrap().success());
     // Nothing of it was ever mounted in our own namespace.
-    assert!(place.take_away().unwrap().is_empty());
+    assert!(place.remove().unwrap().is_empty());
 }

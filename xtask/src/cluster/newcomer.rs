@@ -34,7 +34,7 @@ pub fn up(workspace: &Workspace) -> Result<(), Failure> {
     let root = workspace.cluster();
     if let Some(cluster) = Cluster::find(workspace, &root)? {
         say::line("the cluster is up already");
-        say_what_next(&cluster, &example_file(&root));
+        print_next_steps(&cluster, &example_file(&root));
         return Ok(());
     }
     one_node::needs_root()?;
@@ -69,7 +69,7 @@ pub fn up(workspace: &Workspace) -> Result<(), Failure> {
         files::write(&example, EXAMPLE.replace("IMAGE", BUSYBOX_IMAGE))?;
         // Until here the cluster ended with this process: a partial cluster is of no use.
         cluster.let_stay()?;
-        say_what_next(&cluster, &example);
+        print_next_steps(&cluster, &example);
         Ok(())
     })
 }
@@ -82,7 +82,7 @@ pub fn down(workspace: &Workspace) -> Result<(), Failure> {
         return Ok(());
     }
     one_node::needs_root()?;
-    one_node::take_away(&root)?;
+    one_node::remove(&root)?;
     say::line("the cluster is gone");
     Ok(())
 }
@@ -154,7 +154,7 @@ fn example_file(root: &Path) -> PathBuf {
     root.join("example.yaml")
 }
 
-fn say_what_next(cluster: &Cluster, example: &Path) {
+fn print_next_steps(cluster: &Cluster, example: &Path) {
     let kubeconfig = cluster.kubeconfig(User::Admin);
     let programs = cluster.programs().directory();
     say::heading("\nWhat to type next");

@@ -111,7 +111,7 @@ impl Cluster {
     }
 
     fn order(&self, request: Request) -> Result<(), Failure> {
-        self.control.ask(&request).map(drop)
+        self.control.send(&request).map(drop)
     }
 
     /// Starts all parts of Kubernetes.
@@ -167,7 +167,7 @@ impl Cluster {
 
     /// The process id, inside, of a running part.
     pub fn id(&self, name: &str) -> Result<Option<u32>, Failure> {
-        self.control.ask(&Request::Id(name.to_owned()))
+        self.control.send(&Request::Id(name.to_owned()))
     }
 
     /// The supervisor's process id in our PID namespace.
@@ -275,10 +275,10 @@ impl Cluster {
 
     /// Ends the cluster and removes its leftovers.
     pub fn end(mut self) -> Result<(), Failure> {
-        self.take_away()
+        self.remove()
     }
 
-    fn take_away(&mut self) -> Result<(), Failure> {
+    fn remove(&mut self) -> Result<(), Failure> {
         self.owned = false;
         self.control.end(&self.lab)?;
         self.lab.clean()
@@ -309,7 +309,7 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         if self.owned {
             // The error cannot be reported in drop; the next start removes what is left now.
-            let _ = self.take_away();
+            let _ = self.remove();
         }
     }
 }
@@ -345,7 +345,7 @@ pub fn needs_root() -> Result<(), Failure> {
 }
 
 /// Ends the cluster in this directory, if one runs there, and removes its leftovers or those of a crashed one.
-pub fn take_away(root: &Path) -> Result<(), Failure> {
+pub fn remove(root: &Path) -> Result<(), Failure> {
     let lab = Lab::at(root)?;
     if lab.is_used() {
         Control::connect(&lab)?.end(&lab)?;

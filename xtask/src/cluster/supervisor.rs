@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Between two looks at the running processes, of which those that ended are restarted: long enough not to busy the machine, short enough to
+/// Between two checks of the running processes, of which those that ended are restarted: long enough not to busy the machine, short enough to
 /// wait for.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A process that runs in the cluster, and is restarted when it ends unexpectedly.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ pub(super) fn serve(lab: &Lab, listener: &UnixListener) -> Result<(), Failure> {
     let watched = Arc::clone(&entries);
     thread::spawn(move || {
         loop {
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
             watched.restart_ended();
         }
     });
@@ -119,8 +119,8 @@ impl Entries {
         for line in BufReader::new(connection).lines().map_while(Result::ok) {
             let reply = match serde_json::from_str(&line) {
                 Ok(Request::End) => std::process::exit(0),
-                Ok(Request::Own(wanted)) => {
-                    owned = wanted;
+                Ok(Request::Own(requested)) => {
+                    owned = requested;
                     Ok(None)
                 }
                 Ok(request) => self.carry_out(request),

@@ -21,7 +21,7 @@ pub(super) struct Findings {
 
 impl Findings {
     /// Prints the findings; returns how many are bad.
-    pub(super) fn say(&self) -> usize {
+    pub(super) fn print(&self) -> usize {
         let lines = self.lines();
         say::heading("findings");
         for line in &lines {

@@ -13,10 +13,10 @@ pub(super) struct Interrupt {
 
 impl Interrupt {
     pub(super) fn listen() -> Result<Self, Failure> {
-        let hear = |kind| signal(kind).map_err(Failure::cannot("listen for signals"));
+        let listen = |kind| signal(kind).map_err(Failure::cannot("listen for signals"));
         Ok(Self {
-            interrupt: hear(SignalKind::interrupt())?,
-            terminate: hear(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
         })
     }
 

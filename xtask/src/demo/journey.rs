@@ -108,7 +108,7 @@ impl Journey {
     }
 
     /// The calls of an orchestrator before it creates a volume.
-    pub(super) async fn ask(&mut self) -> Result<(), Stopped> {
+    pub(super) async fn query(&mut self) -> Result<(), Stopped> {
         let Clients {
             identity,
             controller,

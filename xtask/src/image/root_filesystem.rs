@@ -73,8 +73,8 @@ pub fn forget(workspace: &Workspace) -> Result<(), Failure> {
 /// The path of the archive, named by its inputs.
 fn path(workspace: &Workspace, sources: &[PathBuf]) -> Result<PathBuf, Failure> {
     let mut digest = Sha256::new();
-    for word in PACKAGES.iter().chain(&LEFT_OUT) {
-        digest.update(word);
+    for name in PACKAGES.iter().chain(&LEFT_OUT) {
+        digest.update(name);
         digest.update([0]);
     }
     for source in sources {

@@ -1,4 +1,4 @@
-//! Why tests failed, in a few lines each: whoever sees only the end of a long output needs no second run.
+//! Why tests failed, in a few lines each: a reader who sees only the end of a long output needs no second run.
 
 /// How many lines of a panic's message are shown: an `assert_eq!` has three.
 const MESSAGE_LINES: usize = 4;

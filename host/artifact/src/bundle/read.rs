@@ -75,22 +75,22 @@ struct Blobs(BTreeMap<Digest, Vec<u8>>);
 
 impl Blobs {
     /// The bytes of a blob of at most `most` bytes: an index can name one blob many times, and each is a copy.
-    fn get(&self, wanted: &Descriptor, most: u64) -> Result<Vec<u8>, BundleError> {
-        let missing = || BundleError::Missing(wanted.digest.to_string());
-        let bytes = self.0.get(&wanted.digest).ok_or_else(missing)?;
+    fn get(&self, descriptor: &Descriptor, most: u64) -> Result<Vec<u8>, BundleError> {
+        let missing = || BundleError::Missing(descriptor.digest.to_string());
+        let bytes = self.0.get(&descriptor.digest).ok_or_else(missing)?;
         if bytes.len() as u64 > most {
             let reason = format!(
                 "has {} bytes, and such a thing has {most} at most",
                 bytes.len()
             );
-            return Err(wrong(&wanted.digest, reason));
+            return Err(wrong(&descriptor.digest, reason));
         }
-        if bytes.len() as u64 == wanted.size {
+        if bytes.len() as u64 == descriptor.size {
             return Ok(bytes.clone());
         }
-        let (has, said) = (bytes.len(), wanted.size);
-        let reason = format!("has {has} bytes, not the {said} that are said");
-        Err(wrong(&wanted.digest, reason))
+        let (has, expected) = (bytes.len(), descriptor.size);
+        let reason = format!("has {has} bytes, not the {expected} that are said");
+        Err(wrong(&descriptor.digest, reason))
     }
 }
 

@@ -13,7 +13,7 @@ use tar::{Archive, Entry, EntryType};
 
 /// Most entries: a component and its signatures have some dozens.
 const ENTRIES: u64 = 512;
-/// Most bytes of everything together: the largest component, and room for its attachments.
+/// Most bytes of everything together: the largest component, and space for its attachments.
 const TOTAL_BYTES: u64 = COMPONENT_BYTES + (16 << 20);
 /// Characters of a name that are shown.
 const SHOWN_CHARACTERS: usize = 120;

@@ -192,7 +192,7 @@ fn files_of_other_tools_are_passed_over() {
 #[test]
 fn what_no_layout_has_is_refused_by_name() {
     let long = "x".repeat(90);
-    for (name, kind, size, said) in [
+    for (name, kind, size, message) in [
         (
             "../../etc/passwd",
             EntryType::Regular,
@@ -264,7 +264,7 @@ fn what_no_layout_has_is_refused_by_name() {
     ] {
         let bytes = archive(&good(), |tar| raw_entry(tar, name.as_bytes(), kind, size));
         let error = refused(&bytes);
-        assert!(error.contains(said), "{name}: {error}");
+        assert!(error.contains(message), "{name}: {error}");
     }
 }
 
@@ -305,10 +305,10 @@ fn what_is_no_tar_is_refused_without_its_bytes() {
             "it is a tar that is damaged, or not whole",
         ),
     ] {
-        let said = refused(bytes);
-        let wanted = format!("it is not a file of `wasmount save`: {reason}");
-        assert!(said.starts_with(&wanted), "{said:?}");
-        assert!(said.is_ascii(), "{said:?}");
+        let error = refused(bytes);
+        let expected = format!("it is not a file of `wasmount save`: {reason}");
+        assert!(error.starts_with(&expected), "{error:?}");
+        assert!(error.is_ascii(), "{error:?}");
     }
 }
 

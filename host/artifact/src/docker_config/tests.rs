@@ -23,7 +23,7 @@ fn the_nearest_entry_is_taken_however_it_is_written() {
         "https://c.d:5000/v2/": {"username": "eve", "password": "d"},
         "https://index.docker.io/v1/": {"auth": "ZXZlOmQ="}
     }}"#;
-    for (reference, wanted) in [
+    for (reference, expected) in [
         ("a.b/x:1", pair("ann", "a:b")),
         ("a.b/team/x:1", pair("bob", "c")),
         ("a.b/teamster:1", pair("ann", "a:b")),
@@ -33,7 +33,7 @@ fn the_nearest_entry_is_taken_however_it_is_written() {
         ("aa.b/x:1", None),
         ("a.bc/x:1", None),
     ] {
-        assert_eq!(user(config, reference).unwrap(), wanted, "{reference}");
+        assert_eq!(user(config, reference).unwrap(), expected, "{reference}");
     }
     assert_eq!(user("{}", "a.b/x:1").unwrap(), None);
 }
@@ -60,11 +60,11 @@ fn what_cannot_be_used_is_refused_without_showing_it() {
             "f: the password for a.b is held by the credential helper `ecr-login`",
         ),
     ] {
-        let said = user(config, "a.b/x:1").unwrap_err().to_string();
-        assert!(said.starts_with(begin), "{said}");
+        let error = user(config, "a.b/x:1").unwrap_err().to_string();
+        assert!(error.starts_with(begin), "{error}");
         assert!(
-            !said.contains("hunter2") && !said.contains("aHVu"),
-            "{said}"
+            !error.contains("hunter2") && !error.contains("aHVu"),
+            "{error}"
         );
     }
     let store = r#"{"auths": {"a.b": {}}, "credsStore": "desktop"}"#;

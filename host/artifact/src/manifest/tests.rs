@@ -26,8 +26,8 @@ fn index(architectures: &[Option<&str>]) -> Value {
     json!({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": manifests})
 }
 
-fn parse(value: &Value, said: Option<&str>) -> Result<Document, String> {
-    Document::parse(value.to_string().as_bytes(), said)
+fn parse(value: &Value, content_type: Option<&str>) -> Result<Document, String> {
+    Document::parse(value.to_string().as_bytes(), content_type)
 }
 
 fn component(layers: &[&str]) -> Result<String, String> {
@@ -58,7 +58,7 @@ fn the_layers_of_today_and_before_are_components() {
 #[test]
 fn what_is_no_component_is_named() {
     let image = "application/vnd.oci.image.layer.v1.tar+gzip";
-    for (layers, said) in [
+    for (layers, message) in [
         (vec![], "it has no layer"),
         (vec![image], "so it is a container image"),
         (vec!["text/plain"], "its layer is `text/plain`; push"),
@@ -66,7 +66,7 @@ fn what_is_no_component_is_named() {
         (vec![WASM_LAYER, image], "it has 2 layers"),
     ] {
         let error = component(&layers).unwrap_err();
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(message), "{error}");
     }
 }
 
@@ -76,7 +76,7 @@ fn a_list_is_chosen_from_by_the_architecture() {
     assert_eq!(chosen(&[Some("amd64"), Some("wasm")]), Ok(wasm.clone()));
     assert_eq!(chosen(&[None, Some("wasm")]), Ok(wasm));
     assert_eq!(chosen(&[None]), Ok(Digest::of(OCI_MANIFEST.as_bytes())));
-    for (architectures, said) in [
+    for (architectures, message) in [
         (vec![], "a list of 0 manifests"),
         (vec![Some("amd64")], "none of them for the architecture"),
         (
@@ -86,7 +86,7 @@ fn a_list_is_chosen_from_by_the_architecture() {
         (vec![None, None], "2 manifests that could be meant"),
     ] {
         let error = chosen(&architectures).unwrap_err();
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(message), "{error}");
     }
 }
 
@@ -96,7 +96,7 @@ fn bytes_are_one_thing_to_every_reader() {
     both["manifests"] = json!([]);
     let mut unnamed = both.clone();
     unnamed.as_object_mut().unwrap().remove("mediaType");
-    for (value, said, why) in [
+    for (value, content_type, why) in [
         (&both, None, "both layers and manifests"),
         (&unnamed, None, "both layers and manifests"),
         (&unnamed, Some(DOCKER_INDEX), "both layers and manifests"),
@@ -111,7 +111,7 @@ fn bytes_are_one_thing_to_every_reader() {
         (&json!([]), None, ""),
         (&json!({}), None, "missing field"),
     ] {
-        let error = parse(value, said).unwrap_err();
+        let error = parse(value, content_type).unwrap_err();
         assert!(error.contains(why), "{error}");
     }
     let charset = format!("{OCI_MANIFEST}; charset=utf-8");

@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_challenge_is_read_as_registries_write_it() {
-        for (headers, wanted) in [
+        for (headers, expected) in [
             (
                 vec![r#"Basic realm="Registry Realm""#],
                 Some(Challenge::Basic),
@@ -257,7 +257,7 @@ mod tests {
                 Some(Challenge::Basic),
             ),
         ] {
-            assert_eq!(Challenge::choose(headers.clone()), wanted, "{headers:?}");
+            assert_eq!(Challenge::choose(headers.clone()), expected, "{headers:?}");
         }
     }
 

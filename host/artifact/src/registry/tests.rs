@@ -86,7 +86,7 @@ async fn a_tag_becomes_a_digest_once_and_the_blob_is_what_it_names() {
     assert_eq!(pulled.manifest_digest, Digest::of(&manifest()));
     let pinned = format!("oci://{}/x@{}", server.host(), pulled.manifest_digest);
     assert_eq!(pulled.reference.to_string(), pinned);
-    assert_eq!(server.asked(TAG), 1);
+    assert_eq!(server.request_count(TAG), 1);
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn a_slow_registry_costs_the_time_that_was_allowed_and_no_more() {
     let server = Server::start(|_| Some(Reply::Silent)).await;
     let error = pulled(&server.host(), access()).await.unwrap_err();
     assert!(matches!(error, RegistryError::Slow { .. }), "{error}");
-    assert_eq!(server.asked(TAG), 3);
+    assert_eq!(server.request_count(TAG), 3);
     // A byte now and then is never silence: the whole transfer has a limit too.
     let server = Server::start(|_| Some(Reply::Dribble)).await;
     let mut hurried = access();
@@ -129,7 +129,7 @@ async fn bytes_of_another_digest_are_refused_and_not_asked_for_again() {
         matches!(error, RegistryError::WrongDigest { .. }),
         "{error}"
     );
-    assert_eq!(server.asked(&blob()), 1);
+    assert_eq!(server.request_count(&blob()), 1);
     let registry = connected(&server.host(), access());
     let other = Digest::of(b"other");
     let server_lies = registry.manifest(other.as_str()).await.unwrap_err();
@@ -143,8 +143,8 @@ async fn bytes_of_another_digest_are_refused_and_not_asked_for_again() {
 #[tokio::test]
 async fn a_digest_that_the_registry_says_itself_must_be_true() {
     let server = Server::start(|_| {
-        let said = Digest::of(b"other").to_string();
-        Some(Reply::ok(manifest()).with("docker-content-digest", &said))
+        let digest = Digest::of(b"other").to_string();
+        Some(Reply::ok(manifest()).with("docker-content-digest", &digest))
     })
     .await;
     let error = pulled(&server.host(), access()).await.unwrap_err();
@@ -168,7 +168,7 @@ async fn what_ends_early_is_tried_again_and_then_called_so() {
         matches!(error, RegistryError::Truncated { got: 3, .. }),
         "{error}"
     );
-    assert_eq!(server.asked(&blob()), 3);
+    assert_eq!(server.request_count(&blob()), 3);
     // Without a length, only the manifest states the size.
     let server = Server::start(|path| match path {
         TAG => Some(Reply::ok(manifest())),
@@ -187,8 +187,8 @@ async fn what_ends_early_is_tried_again_and_then_called_so() {
 #[tokio::test]
 async fn a_manifest_of_a_gigabyte_is_not_read() {
     // With an announced length, and without one.
-    let said = b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n".to_vec();
-    let server = Server::start(move |_| Some(Reply::Raw(said.clone()))).await;
+    let response = b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n".to_vec();
+    let server = Server::start(move |_| Some(Reply::Raw(response.clone()))).await;
     let error = pulled(&server.host(), access()).await.unwrap_err();
     assert!(
         matches!(
@@ -200,7 +200,7 @@ async fn a_manifest_of_a_gigabyte_is_not_read() {
         ),
         "{error}"
     );
-    assert_eq!(server.asked(TAG), 1);
+    assert_eq!(server.request_count(TAG), 1);
     let server = Server::start(|_| Some(Reply::Endless)).await;
     let error = pulled(&server.host(), access()).await.unwrap_err();
     assert!(matches!(error, RegistryError::TooLarge { .. }), "{error}");
@@ -219,18 +219,21 @@ async fn a_component_that_is_said_to_be_too_large_is_not_asked_for() {
     // Signatures, which would be requested before it, are not requested either.
     let found = Resolved::find(&connected(&server.host(), access())).await;
     let error = found.unwrap_err();
-    let said = error.to_string();
+    let message = error.to_string();
     assert!(
         matches!(error, RegistryError::TooLarge { most, .. } if most == 64 << 20),
-        "{said}"
+        "{message}"
     );
-    assert!(said.contains("the component of oci://"), "{said}");
-    assert_eq!((server.asked(TAG), server.asked(&blob())), (1, 0));
+    assert!(message.contains("the component of oci://"), "{message}");
+    assert_eq!(
+        (server.request_count(TAG), server.request_count(&blob())),
+        (1, 0)
+    );
     // The largest allowed size is requested; only the response shows that the blob is another.
     let server = start(COMPONENT_BYTES).await;
     let error = pulled(&server.host(), access()).await.unwrap_err();
     assert!(matches!(error, RegistryError::WrongSize { .. }), "{error}");
-    assert_eq!(server.asked(&blob()), 1);
+    assert_eq!(server.request_count(&blob()), 1);
 }
 
 #[tokio::test]
@@ -260,7 +263,7 @@ async fn redirects_are_followed_to_where_blobs_lie_and_not_in_circles() {
     let error = pulled(&server.host(), access()).await.unwrap_err();
     let text = error.to_string();
     assert!(text.contains("sent us on more than 5 times"), "{text}");
-    assert_eq!(server.asked(TAG), 6);
+    assert_eq!(server.request_count(TAG), 6);
     let server = Server::start(|_| Some(Reply::redirect("file:///etc/passwd"))).await;
     let error = pulled(&server.host(), access()).await.unwrap_err();
     let text = error.to_string();
@@ -287,8 +290,8 @@ async fn a_password_goes_to_the_registry_and_not_to_where_it_sends_us() {
 #[tokio::test]
 async fn a_token_is_fetched_where_the_registry_says() {
     let tokens = Server::start(|path| {
-        let wanted = "/t?service=s&scope=repository%3Ax%3Apull";
-        (path == wanted).then(|| Reply::ok(br#"{"token":"abc"}"#))
+        let expected = "/t?service=s&scope=repository%3Ax%3Apull";
+        (path == expected).then(|| Reply::ok(br#"{"token":"abc"}"#))
     })
     .await;
     let realm = format!(r#"Bearer realm="http://{}/t",service="s""#, tokens.host());
@@ -358,7 +361,7 @@ async fn what_is_not_there_is_asked_for_once() {
     let server = Server::start(|_| None).await;
     let error = pulled(&server.host(), access()).await.unwrap_err();
     assert!(matches!(error, RegistryError::NotFound { .. }), "{error}");
-    assert_eq!(server.asked(TAG), 1);
+    assert_eq!(server.request_count(TAG), 1);
     let registry = connected(&server.host(), access());
     assert_eq!(registry.find_manifest("1").await.unwrap(), None);
     assert_eq!(
@@ -373,11 +376,11 @@ async fn a_registry_without_tls_is_told_from_one_that_is_not_trusted() {
     let mut tls = access();
     tls.plain_http = false;
     let error = pulled(&host, tls).await.unwrap_err();
-    let said = error.to_string();
-    assert!(said.contains("is not trusted"), "{said}");
-    assert!(said.contains("`registry.plainHttp`"), "{said}");
+    let message = error.to_string();
+    assert!(message.contains("is not trusted"), "{message}");
+    assert!(message.contains("`registry.plainHttp`"), "{message}");
     assert!(
-        said.starts_with(&format!("the registry {host} is")),
-        "{said}"
+        message.starts_with(&format!("the registry {host} is")),
+        "{message}"
     );
 }

@@ -56,11 +56,11 @@ impl Registry {
     /// Pushes a manifest or an index under this tag or digest.
     pub async fn push_manifest(
         &self,
-        wanted: &str,
+        reference: &str,
         media_type: &str,
         bytes: Vec<u8>,
     ) -> Result<Digest, RegistryError> {
-        let put = self.put_manifest(wanted, media_type, bytes).await;
+        let put = self.put_manifest(reference, media_type, bytes).await;
         put.map(|(digest, _)| digest)
     }
 
@@ -91,15 +91,15 @@ impl Registry {
 
     async fn put_manifest(
         &self,
-        wanted: &str,
+        reference: &str,
         media_type: &str,
         bytes: Vec<u8>,
     ) -> Result<(Digest, HeaderMap), RegistryError> {
-        let what = &format!("the manifest `{wanted}` for {}", self.reference);
+        let what = &format!("the manifest `{reference}` for {}", self.reference);
         let digest = Digest::of(&bytes);
         let call = Call {
             content: Some((media_type, Bytes::from(bytes))),
-            ..Call::push(Method::PUT, self.manifest_url(wanted, what)?, what)
+            ..Call::push(Method::PUT, self.manifest_url(reference, what)?, what)
         };
         let response = self.retried(what, async || self.send(&call).await).await?;
         let headers = response.headers().clone();

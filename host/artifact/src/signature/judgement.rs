@@ -66,8 +66,9 @@ impl Remarks {
 
     /// Appends the remarks of another place.
     fn append(&mut self, others: &Self) {
-        let room = REMARKS.saturating_sub(self.first.len());
-        self.first.extend(others.first.iter().take(room).cloned());
+        let remaining = REMARKS.saturating_sub(self.first.len());
+        self.first
+            .extend(others.first.iter().take(remaining).cloned());
         self.count += others.count;
         self.left_out += others.left_out;
     }
@@ -143,7 +144,7 @@ impl<'a> Judgement<'a> {
         if found == 0 {
             return Err(SignatureError::Unsigned {
                 digest: digest(),
-                wanted: keys.wanted(),
+                wanted: keys.describe(),
             });
         }
         let any: Vec<_> = keys.any_of.iter().zip(&self.any).collect();
@@ -184,7 +185,7 @@ impl<'a> Judgement<'a> {
             return Err(SignatureError::ByNobodyNamed {
                 digest: digest(),
                 found,
-                wanted: keys.wanted(),
+                wanted: keys.describe(),
                 remarks,
             });
         }

@@ -143,7 +143,7 @@ impl SignerKeys {
     }
 
     /// The required signers, for messages.
-    pub(super) fn wanted(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let described = |keys: &[NamedKey]| keys.iter().map(NamedKey::described).collect();
         let any: Vec<String> = described(&self.any_of);
         let all: Vec<String> = described(&self.all_of);
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(keys, expected);
         let json = serde_json::to_string(&keys).unwrap();
         assert_eq!(serde_json::from_str::<SignerKeys>(&json).unwrap(), keys);
-        for (read, said) in [
+        for (read, message) in [
             (
                 Err("is missing".to_owned()),
                 "the public key /etc/keys/ann.pub: is missing",
@@ -214,7 +214,7 @@ mod tests {
             ),
         ] {
             let refused = SignerKeys::of(&signers, |_| read.clone()).unwrap_err();
-            assert_eq!(refused.to_string(), said);
+            assert_eq!(refused.to_string(), message);
         }
     }
 }

@@ -33,7 +33,7 @@ const NONCE_BYTES: usize = 24;
 /// The label of unencrypted PKCS #8.
 const PLAIN_LABEL: &str = "PRIVATE KEY";
 /// The supported kinds.
-const WANTED: &str = "ECDSA on P-256";
+const SUPPORTED: &str = "ECDSA on P-256";
 
 /// An ECDSA key on P-256. `Debug` shows its public half.
 pub struct PrivateKey(EcdsaKeyPair);
@@ -64,7 +64,9 @@ impl PrivateKey {
         let algorithm = &ECDSA_P256_SHA256_ASN1_SIGNING;
         EcdsaKeyPair::from_pkcs8(algorithm, pkcs8, &SystemRandom::new())
             .map(Self)
-            .map_err(|_| KeyError::AnotherAlgorithm { wanted: WANTED })
+            .map_err(|_| KeyError::AnotherAlgorithm {
+                expected: SUPPORTED,
+            })
     }
 }
 
@@ -83,11 +85,11 @@ impl PrivateKeyFile {
             PLAIN_LABEL => Ok(Self::Plain(PrivateKey::from_pkcs8(&content)?)),
             "EC PRIVATE KEY" => Err(KeyError::AnotherKind {
                 label,
-                wanted: "PKCS #8; `openssl pkcs8 -topk8 -nocrypt` makes it of this one",
+                expected: "PKCS #8; `openssl pkcs8 -topk8 -nocrypt` makes it of this one",
             }),
             _ => Err(KeyError::AnotherKind {
                 label,
-                wanted: "a private key of cosign or PKCS #8",
+                expected: "a private key of cosign or PKCS #8",
             }),
         }
     }
@@ -271,7 +273,7 @@ mod tests {
             panic!("not plain");
         };
         assert_eq!(read.verifying_key(), key.verifying_key());
-        for (text, said) in [
+        for (text, expected) in [
             (key.verifying_key().to_pem(), "holds `PUBLIC KEY`, not"),
             (
                 text.replace(PLAIN_LABEL, "EC PRIVATE KEY"),
@@ -287,7 +289,7 @@ mod tests {
             ),
         ] {
             let refused = PrivateKeyFile::from_pem(&text).unwrap_err().to_string();
-            assert!(refused.starts_with(said), "{refused}");
+            assert!(refused.starts_with(expected), "{refused}");
         }
     }
 

@@ -24,7 +24,7 @@ const ED25519_PREFIX: &[u8] = &[
 /// The PEM label of a public key.
 const LABEL: &str = "PUBLIC KEY";
 /// The supported kinds.
-const WANTED: &str = "ECDSA on P-256 and Ed25519";
+const SUPPORTED: &str = "ECDSA on P-256 and Ed25519";
 
 /// A key that verifies signatures.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -49,11 +49,11 @@ impl VerifyingKey {
             LABEL => Self::from_der(&content),
             private if private.ends_with("PRIVATE KEY") => Err(KeyError::AnotherKind {
                 label,
-                wanted: "a public key; a private one is never given to a host: name the file that was made beside it",
+                expected: "a public key; a private one is never given to a host: name the file that was made beside it",
             }),
             _ => Err(KeyError::AnotherKind {
                 label,
-                wanted: "a public key (`-----BEGIN PUBLIC KEY-----`)",
+                expected: "a public key (`-----BEGIN PUBLIC KEY-----`)",
             }),
         }
     }
@@ -74,7 +74,9 @@ impl VerifyingKey {
                 key: key.to_vec(),
             });
         }
-        Err(KeyError::AnotherAlgorithm { wanted: WANTED })
+        Err(KeyError::AnotherAlgorithm {
+            expected: SUPPORTED,
+        })
     }
 
     /// The key of a P-256 point.
@@ -178,7 +180,9 @@ mod tests {
         let p256 = [P256_PREFIX, &[UNCOMPRESSED; P256_POINT_BYTES]].concat();
         let mut compressed = p256.clone();
         compressed[P256_PREFIX.len()] = 2;
-        let other = KeyError::AnotherAlgorithm { wanted: WANTED };
+        let other = KeyError::AnotherAlgorithm {
+            expected: SUPPORTED,
+        };
         for der in [&p256[..p256.len() - 1], &compressed, b"", &[0x30, 0x82]] {
             assert_eq!(
                 VerifyingKey::from_pem(&pem(LABEL, der)).unwrap_err(),
@@ -186,7 +190,7 @@ mod tests {
                 "{der:?}"
             );
         }
-        for (label, said) in [
+        for (label, expected) in [
             (
                 "EC PRIVATE KEY",
                 "holds `EC PRIVATE KEY`, not a public key; a private one is never",
@@ -197,7 +201,7 @@ mod tests {
             ),
         ] {
             let refused = VerifyingKey::from_pem(&pem(label, &p256)).unwrap_err();
-            assert!(refused.to_string().starts_with(said), "{refused}");
+            assert!(refused.to_string().starts_with(expected), "{refused}");
         }
     }
 }

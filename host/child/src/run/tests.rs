@@ -55,7 +55,7 @@ async fn a_program_that_is_not_there_is_told() {
 async fn a_refusal_has_the_childs_own_words_without_its_name() {
     let answer = lines("echo wasmount: not today >&2; exit 1").await;
     assert!(
-        matches!(&answer, Err(ChildError::Refused { words }) if words == "not today"),
+        matches!(&answer, Err(ChildError::Refused { message }) if message == "not today"),
         "{answer:?}"
     );
 }
@@ -72,10 +72,10 @@ async fn of_many_words_the_last_are_kept() {
     let answer =
         lines("i=0; while [ $i -lt 3000 ]; do echo $i >&2; i=$((i+1)); done; exit 1").await;
     match answer {
-        Err(ChildError::Refused { words }) => {
+        Err(ChildError::Refused { message }) => {
             assert!(
-                words.ends_with("2999") && words.len() <= WORDS_BYTES,
-                "{words}"
+                message.ends_with("2999") && message.len() <= MESSAGE_BYTES,
+                "{message}"
             );
         }
         other => panic!("{other:?}"),

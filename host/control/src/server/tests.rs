@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 /// Short enough that a test can wait for it.
 const SHORT: ServerLimits = ServerLimits {
     connections: 2,
-    asking: Duration::from_millis(200),
+    sending: Duration::from_millis(200),
     reading: Duration::from_millis(200),
 };
 
@@ -59,8 +59,8 @@ fn routes() -> Router {
         .route(
             paths::SWAP,
             post(async |Path(driver): Path<String>, Json(swap): Json<Swap>| {
-                let words = format!("{driver} {}", swap.allow_service_change);
-                Refusal::new(RefusalKind::NotFound, words)
+                let request = format!("{driver} {}", swap.allow_service_change);
+                Refusal::new(RefusalKind::NotFound, request)
             }),
         )
 }
@@ -81,9 +81,9 @@ async fn a_question_is_answered_and_a_refusal_is_said_in_its_words() {
 }
 
 /// The answer to this raw request: the status line and the body.
-async fn answered(bench: &Bench, words: &str) -> (String, String) {
+async fn answered(bench: &Bench, request: &str) -> (String, String) {
     let mut stream = UnixStream::connect(bench.socket()).await.unwrap();
-    stream.write_all(words.as_bytes()).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -111,8 +111,8 @@ async fn what_is_not_understood_is_refused_as_all_else_is() {
         assert_eq!(head, "HTTP/1.1 400 Bad Request", "{request}");
         let refusal: Refusal = serde_json::from_str(&body).unwrap();
         assert_eq!(refusal.kind, RefusalKind::Malformed);
-        let wanted = format!("the host does not understand the request ({status}");
-        assert!(refusal.message.starts_with(&wanted), "{refusal}");
+        let expected_start = format!("the host does not understand the request ({status}");
+        assert!(refusal.message.starts_with(&expected_start), "{refusal}");
     }
 }
 
@@ -135,9 +135,9 @@ async fn silent_clients_do_not_block_others_for_long() {
     endless.write_all(head.as_bytes()).await.unwrap();
     // Both places are taken; the third connection waits until one is free.
     assert_eq!(bench.client().status().await.unwrap(), status());
-    let mut said = String::new();
-    endless.read_to_string(&mut said).await.unwrap();
-    assert!(said.starts_with("HTTP/1.1 400"), "{said}");
+    let mut response = String::new();
+    endless.read_to_string(&mut response).await.unwrap();
+    assert!(response.starts_with("HTTP/1.1 400"), "{response}");
     let mut nothing = String::new();
     silent
         .read_to_string(&mut nothing)
@@ -160,9 +160,9 @@ async fn a_request_that_is_too_large_is_refused() {
         .write_all(&vec![b' '; REQUEST_BYTES + 1])
         .await
         .unwrap_or_default();
-    let mut said = vec![0; 12];
-    client.read_exact(&mut said).await.unwrap();
-    assert_eq!(said, b"HTTP/1.1 400");
+    let mut response = vec![0; 12];
+    client.read_exact(&mut response).await.unwrap();
+    assert_eq!(response, b"HTTP/1.1 400");
 }
 
 #[tokio::test]
@@ -200,7 +200,7 @@ fn root_and_the_hosts_own_user_may_ask_and_nobody_else() {
         (8, 7, false),
         (7, 0, false),
     ] {
-        assert_eq!(may_ask(uid, own), may, "{uid} {own}");
+        assert_eq!(may_connect(uid, own), may, "{uid} {own}");
     }
 }
 

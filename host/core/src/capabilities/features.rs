@@ -59,7 +59,7 @@ pub fn check_features(offer: &ServiceSet) -> Result<(), FeatureWithoutExport> {
         .find_map(|feature| contradiction(offer, feature).map(|rule| (feature, rule)))
     {
         Some((feature, rule)) => Err(FeatureWithoutExport {
-            claim: feature.word(),
+            claim: feature.name(),
             rule,
         }),
         None => Ok(()),
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_feature_without_its_export_is_refused() {
         for feature in Feature::ALL {
-            assert_eq!(check(&[], &[*feature]), Err(feature.word()));
+            assert_eq!(check(&[], &[*feature]), Err(feature.name()));
         }
         use Service as S;
         let unlisted = [S::Controller, S::ControllerPublish];

@@ -17,7 +17,7 @@ pub(crate) enum ClaimKey {
     Snapshot(SnapshotId),
     /// A group of snapshots.
     Group(GroupSnapshotId),
-    /// A name that a client asked for.
+    /// A name that a client requested.
     Name(Kind, RequestedName),
     /// A target path.
     Target(NodePath),
@@ -77,18 +77,18 @@ impl Table {
         &mut self,
         set: impl IntoIterator<Item = Claim>,
     ) -> Result<Token, Conflict> {
-        let mut wanted = BTreeMap::new();
+        let mut requested = BTreeMap::new();
         for (key, mode) in set {
-            let strongest = wanted.entry(key).or_insert(mode);
+            let strongest = requested.entry(key).or_insert(mode);
             *strongest = mode.max(*strongest);
         }
-        for (key, mode) in &wanted {
+        for (key, mode) in &requested {
             match (self.0.get(key), mode) {
                 (None, _) | (Some(Holders::Sharing(_)), Mode::Shared) => {}
                 (Some(_), _) => return Err(Conflict { key: key.clone() }),
             }
         }
-        for (key, mode) in &wanted {
+        for (key, mode) in &requested {
             let holders = match (self.0.get(key), mode) {
                 (Some(Holders::Sharing(count)), Mode::Shared) => Holders::Sharing(count + 1),
                 (_, Mode::Shared) => Holders::Sharing(1),
@@ -96,7 +96,7 @@ impl Table {
             };
             self.0.insert(key.clone(), holders);
         }
-        Ok(Token(wanted))
+        Ok(Token(requested))
     }
 
     /// Releases a set.

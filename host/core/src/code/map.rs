@@ -25,9 +25,9 @@ impl Error {
             Error::NotServed { .. } => Code::Unimplemented,
             Error::NoPlugin { .. }
             | Error::ShuttingDown
-            | Error::StandingBy
+            | Error::Standby
             | Error::NoNewWork { .. }
-            | Error::Held => Code::Unavailable,
+            | Error::Quiesced => Code::Unavailable,
             Error::Precondition(_) => Code::FailedPrecondition,
             Error::StillUnderWay { .. } => Code::DeadlineExceeded,
             Error::Lost { .. } => Code::Internal,

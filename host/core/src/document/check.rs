@@ -271,12 +271,12 @@ fn version_policy(key: &KeyPath, versions: raw::Versions) -> Checked<VersionPoli
     Ok(policy)
 }
 
-fn duration(key: &KeyPath, text: &str, most: Duration, most_in_words: &str) -> Checked<Duration> {
+fn duration(key: &KeyPath, text: &str, most: Duration, most_text: &str) -> Checked<Duration> {
     amounts::duration(text)
         .filter(|time| !time.is_zero() && *time <= most)
         .ok_or_else(|| {
             key.invalid(format!(
-                "must be a duration such as `60s`, longer than nothing and at most {most_in_words}"
+                "must be a duration such as `60s`, longer than nothing and at most {most_text}"
             ))
         })
 }

@@ -187,7 +187,7 @@ impl Reference {
     }
 
     /// The reference for the registry: the digest if there is one, else the tag.
-    pub fn wanted(&self) -> &str {
+    pub fn digest_or_tag(&self) -> &str {
         self.digest().or(self.tag()).unwrap_or_default()
     }
 
@@ -291,13 +291,13 @@ fn is_registry(text: &str) -> bool {
 }
 
 fn is_repository(text: &str) -> bool {
-    let word = |word: &str| {
+    let segment = |segment: &str| {
         let inner =
             |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'_' | b'-');
         let end = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-        word.bytes().all(inner) && end(word.bytes().next()) && end(word.bytes().last())
+        segment.bytes().all(inner) && end(segment.bytes().next()) && end(segment.bytes().last())
     };
-    text.len() <= REPOSITORY_BYTES && text.split('/').all(word)
+    text.len() <= REPOSITORY_BYTES && text.split('/').all(segment)
 }
 
 fn is_tag(text: &str) -> bool {

@@ -134,13 +134,13 @@ impl Driver {
             // Starts with the first volume, and is the same for all pages.
             let until = OnceLock::new();
             let (work, until) = (work.as_ref(), &until);
-            let ask = |page| async move {
+            let query = |page| async move {
                 let mut page = work.backend()?.list_volumes(&work.call, page).await?;
                 let until = *until.get_or_init(in_time);
                 work.complete(&mut page.entries, until).await;
                 Ok(page)
             };
-            joined(work, "list-volumes", page, bytes_of_volume, ask).await
+            joined(work, "list-volumes", page, bytes_of_volume, query).await
         })
         .await
     }

@@ -3,7 +3,7 @@
 //! The sender waits for no listener: a slow listener misses the oldest faults, and the counts stay correct.
 
 use super::Driver;
-use crate::blame::{Asked, RequestWords};
+use crate::blame::{RequestContent, RequestStrings};
 use crate::call::Origin;
 use crate::error::Error;
 use crate::fault::{FaultKind, PluginFault};
@@ -21,7 +21,7 @@ const KEPT: usize = 64;
 pub(super) struct Faults {
     counts: Mutex<BTreeMap<FaultKind, u64>>,
     last: Mutex<Option<LastFault>>,
-    told: broadcast::Sender<Arc<PluginFault>>,
+    sender: broadcast::Sender<Arc<PluginFault>>,
 }
 
 /// The newest fault.
@@ -38,13 +38,13 @@ impl Default for Faults {
         Self {
             counts: Mutex::default(),
             last: Mutex::default(),
-            told: broadcast::Sender::new(KEPT),
+            sender: broadcast::Sender::new(KEPT),
         }
     }
 }
 
 impl Faults {
-    fn tell(&self, fault: PluginFault) {
+    fn record(&self, fault: PluginFault) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry(fault.kind).or_default() += 1;
         drop(counts);
@@ -54,14 +54,14 @@ impl Faults {
             fault: Arc::clone(&fault),
         });
         // Fails when there is no listener.
-        let _ = self.told.send(fault);
+        let _ = self.sender.send(fault);
     }
 }
 
 impl Driver {
     /// Subscribes to the plugin's faults from now on.
     pub fn faults(&self) -> broadcast::Receiver<Arc<PluginFault>> {
-        self.faults.told.subscribe()
+        self.faults.sender.subscribe()
     }
 
     /// The number of faults of each kind; kinds without faults are absent.
@@ -81,11 +81,11 @@ impl Driver {
 
     /// Counts and reports that a call was rejected for lack of a plugin. A plugin that is still being loaded is not a fault.
     pub fn note(&self, rpc: Rpc, error: &Error, origin: &Origin) {
-        let asked = Asked {
-            words: &RequestWords::default(),
+        let request = RequestContent {
+            strings: &RequestStrings::default(),
             secrets: &Secrets::default(),
         };
-        self.noted(rpc, error, origin, asked);
+        self.noted(rpc, error, origin, request);
     }
 
     /// Counts and reports the fault behind a failed call; returns its kind, if it is a fault.
@@ -94,14 +94,14 @@ impl Driver {
         rpc: Rpc,
         error: &Error,
         origin: &Origin,
-        asked: Asked<'_>,
+        request: RequestContent<'_>,
     ) -> Option<FaultKind> {
         if matches!(error, Error::NoPlugin { .. }) && self.fault.load().is_none() {
             return None;
         }
-        let fault = PluginFault::of(&self.config.name, rpc, error, origin, asked)?;
+        let fault = PluginFault::of(&self.config.name, rpc, error, origin, request)?;
         let kind = fault.kind;
-        self.faults.tell(fault);
+        self.faults.record(fault);
         Some(kind)
     }
 }

@@ -19,36 +19,36 @@ const HOOK_TIME: Duration = Duration::from_secs(30);
 
 /// Volumes whose hook was called and that are not unstaged yet.
 #[derive(Default)]
-pub(super) struct Hooks(Mutex<HashMap<VolumeId, Asked>>);
+pub(super) struct Hooks(Mutex<HashMap<VolumeId, HookUsage>>);
 
 /// The part of its limits that a volume's hook has used.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct HookUsage {
     calls: u32,
     since: Instant,
 }
 
-impl Asked {
+impl HookUsage {
     fn until(self) -> Instant {
         self.since + HOOK_TIME
     }
 
-    fn may_be_asked(self) -> bool {
+    fn may_call(self) -> bool {
         self.calls < HOOK_CALLS && Instant::now() < self.until()
     }
 }
 
 impl Hooks {
     /// Counts one more call, if the limits allow it.
-    fn ask(&self, id: &VolumeId) -> Option<Asked> {
+    fn count_call(&self, id: &VolumeId) -> Option<HookUsage> {
         let mut hooks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let asked = hooks.entry(id.clone()).or_insert_with(|| Asked {
+        let usage = hooks.entry(id.clone()).or_insert_with(|| HookUsage {
             calls: 0,
             since: Instant::now(),
         });
-        asked.may_be_asked().then(|| {
-            asked.calls += 1;
-            *asked
+        usage.may_call().then(|| {
+            usage.calls += 1;
+            *usage
         })
     }
 
@@ -68,16 +68,16 @@ impl Work {
         if !plugin.backend.offer().has(Service::NodeHooks) {
             return Ok(());
         }
-        let Some(asked) = self.driver.hooks.ask(id) else {
+        let Some(usage) = self.driver.hooks.count_call(id) else {
             tracing::warn!(volume = %id, "before-unstage is not asked again: unstaging goes on");
             return Ok(());
         };
         let notes = self.notes(id).await;
-        let call = self.limited(asked.until());
+        let call = self.limited(usage.until());
         let hook = plugin.backend.before_unstage(&call, id.clone(), notes);
         match timeout_at(call.deadline, hook).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) if may_yet_agree(&error) && asked.may_be_asked() => Err(error.into()),
+            Ok(Err(error)) if may_yet_agree(&error) && usage.may_call() => Err(error.into()),
             Ok(Err(error)) => {
                 tracing::warn!(volume = %id, %error, "before-unstage failed: unstaging goes on");
                 Ok(())

@@ -72,10 +72,10 @@ impl Driver {
 
     /// Whether this process serves the driver.
     pub fn works(&self) -> bool {
-        !self.stands_by()
+        !self.is_standby()
     }
 
-    pub(super) fn stands_by(&self) -> bool {
+    pub(super) fn is_standby(&self) -> bool {
         self.term.load().as_ref().is_some_and(|lasts| !lasts())
     }
 

@@ -152,18 +152,18 @@ impl Driver {
                 volume_path: request.volume_path,
                 staging_path: request.staging_path,
             };
-            let tells_condition = work.node_offers(NodeCapability::VolumeCondition);
+            let reports_condition = work.node_offers(NodeCapability::VolumeCondition);
             let usage = match work.driver.mounter.stats(stat.clone()).await {
                 Ok(usage) => Some(usage),
                 // kubelet reports a condition to the pod, but not an error. It accepts an answer without usage then.
                 Err(MountError::NotFound { .. })
-                    if tells_condition && work.was_published(stat).await =>
+                    if reports_condition && work.was_published(stat).await =>
                 {
                     None
                 }
                 Err(error) => return Err(error.into()),
             };
-            let condition = if tells_condition {
+            let condition = if reports_condition {
                 Some(work.node_condition(&request.id).await)
             } else {
                 None

@@ -1,7 +1,7 @@
 //! NodeGetInfo. Kubernetes keeps node id and topology in CSINode, where neither may change, and kubelet may ask before the plugin is loaded.
 //!
 //! The backend's first answer is kept in the host's keyspace and remains in force; only the volume limit follows the backend. Calls are answered from
-//! memory. For a newer limit the host asks the backend again, and subscribers of the answers receive it.
+//! memory. For a newer limit the host queries the backend again, and subscribers of the answers receive it.
 
 use super::plugin::Plugin;
 use super::service::{read_record, write_record};
@@ -24,7 +24,7 @@ use tokio::time::sleep;
 const KEY: &str = "node-info";
 /// Pause after the first failed query; doubled after each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest of these pauses. 30 s: an administrator who repairs a backend will wait that long. A newly loaded plugin is asked at once.
+/// The longest of these pauses. 30 s: an administrator who repairs a backend will wait that long. A newly loaded plugin is queried at once.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 impl Driver {
@@ -33,17 +33,17 @@ impl Driver {
     pub async fn node_get_info(self: &Arc<Self>, incoming: Incoming) -> Result<NodeInfo, Error> {
         self.read(Rpc::NodeGetInfo, incoming, |work| async move {
             let driver = &work.driver;
-            let kept = match work.said_of_node().await {
-                Ok(said) => said,
+            let kept = match work.node_description().await {
+                Ok(description) => description,
                 Err(error) => driver.kept_node().await?.ok_or(error)?,
             };
-            Ok(driver.tell_node_info(kept))
+            Ok(driver.report_node_info(kept))
         })
         .await
     }
 
     /// Sends the kept description to subscribers, unless they received a newer one. No plugin is called.
-    pub(super) async fn tell_kept_node(&self) -> Result<(), Error> {
+    pub(super) async fn report_kept_node(&self) -> Result<(), Error> {
         if let Some(kept) = self.kept_node().await? {
             let info = self.as_node_info(kept);
             self.node_info.send_if_modified(|last| {
@@ -55,18 +55,18 @@ impl Driver {
         Ok(())
     }
 
-    /// Asks the backend again for the volume limit, which NodeGetInfo returns from then on. Until it answers, and if it fails, the last limit remains
-    /// in force.
+    /// Queries the backend again for the volume limit, which NodeGetInfo returns from then on. Until it answers, and if it fails, the last limit
+    /// remains in force.
     pub async fn refresh_node_info(
         self: &Arc<Self>,
         incoming: Incoming,
     ) -> Result<NodeInfo, Error> {
         self.read(Rpc::NodeGetInfo, incoming, |work| async move {
             let plugin = work.needed_plugin()?;
-            let turn = plugin.node.asking.lock().await;
-            let said = work.ask_and_remember(plugin).await?;
+            let turn = plugin.node.query_lock.lock().await;
+            let description = work.query_and_cache(plugin).await?;
             drop(turn);
-            Ok(work.driver.tell_node_info(said))
+            Ok(work.driver.report_node_info(description))
         })
         .await
     }
@@ -77,7 +77,7 @@ impl Driver {
         let mut pause = FIRST_PAUSE;
         loop {
             let has_plugin = offers.borrow_and_update().is_some();
-            let next = match self.ask_of_node(has_plugin).await {
+            let next = match self.update_node_info(has_plugin).await {
                 Ok(()) => {
                     pause = FIRST_PAUSE;
                     period
@@ -106,8 +106,8 @@ impl Driver {
         }
     }
 
-    async fn ask_of_node(self: &Arc<Self>, has_plugin: bool) -> Result<(), Error> {
-        self.tell_kept_node().await?;
+    async fn update_node_info(self: &Arc<Self>, has_plugin: bool) -> Result<(), Error> {
+        self.report_kept_node().await?;
         if has_plugin {
             let incoming = Incoming {
                 request_id: "node-info".to_owned(),
@@ -123,7 +123,7 @@ impl Driver {
         self.node_info.subscribe()
     }
 
-    fn tell_node_info(&self, kept: NodeDescription) -> NodeInfo {
+    fn report_node_info(&self, kept: NodeDescription) -> NodeInfo {
         let info = self.as_node_info(kept);
         self.node_info.send_if_modified(|last| {
             let changes = last.as_ref() != Some(&info);
@@ -152,22 +152,22 @@ impl Driver {
     }
 
     /// Keeps a description durably; the first one wins, except for the volume limit.
-    async fn keep_node(&self, said: NodeDescription) -> Result<NodeDescription, Error> {
+    async fn keep_node(&self, description: NodeDescription) -> Result<NodeDescription, Error> {
         let space = self.own_keys();
         let (kept, expect) = match self.state.get(&space, KEY).await? {
-            None => (said, Expect::Absent),
+            None => (description, Expect::Absent),
             Some(entry) => {
                 let kept: NodeDescription = read_record(&entry.value)?;
-                if (&kept.id, &kept.topology) != (&said.id, &said.topology) {
+                if (&kept.id, &kept.topology) != (&description.id, &description.topology) {
                     tracing::warn!(
                         "node-info returned another id or topology: the first ones remain in force, since CSINode cannot change them"
                     );
                 }
-                if kept.max_volumes == said.max_volumes {
+                if kept.max_volumes == description.max_volumes {
                     return Ok(kept);
                 }
                 let kept = NodeDescription {
-                    max_volumes: said.max_volumes,
+                    max_volumes: description.max_volumes,
                     ..kept
                 };
                 (kept, Expect::Revision(entry.revision))
@@ -189,25 +189,25 @@ impl Driver {
 }
 
 impl Work {
-    async fn said_of_node(&self) -> Result<NodeDescription, Error> {
+    async fn node_description(&self) -> Result<NodeDescription, Error> {
         let plugin = self.needed_plugin()?;
-        if let Some(said) = plugin.node.said.load_full() {
-            return Ok(said.as_ref().clone());
+        if let Some(description) = plugin.node.description.load_full() {
+            return Ok(description.as_ref().clone());
         }
-        let _turn = plugin.node.asking.lock().await;
-        match plugin.node.said.load_full() {
-            Some(said) => Ok(said.as_ref().clone()),
-            None => self.ask_and_remember(plugin).await,
+        let _turn = plugin.node.query_lock.lock().await;
+        match plugin.node.description.load_full() {
+            Some(description) => Ok(description.as_ref().clone()),
+            None => self.query_and_cache(plugin).await,
         }
     }
 
-    async fn ask_and_remember(&self, plugin: &Plugin) -> Result<NodeDescription, Error> {
-        let kept = self.driver.keep_node(self.ask_node().await?).await?;
-        plugin.node.said.store(Some(Arc::new(kept.clone())));
+    async fn query_and_cache(&self, plugin: &Plugin) -> Result<NodeDescription, Error> {
+        let kept = self.driver.keep_node(self.query_node().await?).await?;
+        plugin.node.description.store(Some(Arc::new(kept.clone())));
         Ok(kept)
     }
 
-    async fn ask_node(&self) -> Result<NodeDescription, Error> {
+    async fn query_node(&self) -> Result<NodeDescription, Error> {
         let backend = self.backend()?;
         if !backend.offer().has(Service::NodeInfo) {
             return Ok(NodeDescription::default());

@@ -71,9 +71,9 @@ impl Progress {
 pub(super) async fn joined<T, F>(
     work: &Work,
     function: &'static str,
-    wanted: PageRequest,
+    request: PageRequest,
     bytes_of: fn(&T) -> usize,
-    mut ask: impl FnMut(PageRequest) -> F,
+    mut query: impl FnMut(PageRequest) -> F,
 ) -> Result<Page<T>, Error>
 where
     F: Future<Output = Result<Page<T>, Error>>,
@@ -87,19 +87,19 @@ where
     let mut entries = Vec::new();
     let mut bytes = 0;
     let mut progress = Progress::default();
-    let mut token = wanted.starting_token;
+    let mut token = request.starting_token;
     let mut at_a_time = ENTRIES_AT_A_TIME;
     loop {
-        let room = wanted
+        let remaining = request
             .max_entries
             .map(|most| most.saturating_sub(length(&entries)));
-        if room == Some(0) {
+        if remaining == Some(0) {
             return answer(entries, token);
         }
         progress.goes_on(work, function, token.as_ref())?;
         let page = loop {
-            let most = room.unwrap_or(at_a_time).min(at_a_time);
-            let page = ask(PageRequest {
+            let most = remaining.unwrap_or(at_a_time).min(at_a_time);
+            let page = query(PageRequest {
                 max_entries: Some(most),
                 starting_token: token.clone(),
             })
@@ -184,8 +184,8 @@ pub(super) fn bytes_of_snapshot(snapshot: &Snapshot) -> usize {
 }
 
 /// The approximate size of a string in an answer.
-pub(super) fn field(word: &str) -> usize {
-    FIELD_BYTES + word.len()
+pub(super) fn field(text: &str) -> usize {
+    FIELD_BYTES + text.len()
 }
 
 fn map(map: &Attributes) -> usize {

@@ -47,9 +47,9 @@ pub(super) struct Entered {
 /// A plugin's description of the node.
 #[derive(Default)]
 pub(super) struct NodeInfoCache {
-    pub(super) said: ArcSwapOption<NodeDescription>,
+    pub(super) description: ArcSwapOption<NodeDescription>,
     /// One query at a time: an older answer must not overwrite a newer one.
-    pub(super) asking: tokio::sync::Mutex<()>,
+    pub(super) query_lock: tokio::sync::Mutex<()>,
 }
 
 impl Plugin {
@@ -85,11 +85,11 @@ impl Plugin {
     }
 
     pub(super) fn has_failed(&self, rpc: Rpc, subject: Option<&str>, kind: FaultKind) {
-        if let Some(told) = &self.policy.faults {
+        if let Some(sender) = &self.policy.faults {
             let subject = number_of(rpc, subject);
             let about = self.answered_about().get(&rpc).copied();
             // Fails when there is no listener, or a slow one.
-            let _ = told.try_send(VersionFault {
+            let _ = sender.try_send(VersionFault {
                 at: Instant::now(),
                 rpc,
                 kind,
@@ -113,7 +113,7 @@ impl Entered {
     }
 
     /// Whether the call may use the plugin.
-    pub(super) fn asks(&self) -> bool {
+    pub(super) fn uses_plugin(&self) -> bool {
         self.ticket.is_some()
     }
 }

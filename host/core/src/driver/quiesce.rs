@@ -16,12 +16,12 @@ const LEAVING: &str = "the backend is being taken away";
 
 /// How many guards quiesce a driver, and how many calls wait for them.
 pub(super) struct Holds {
-    held: watch::Sender<usize>,
+    guards: watch::Sender<usize>,
     places: Semaphore,
 }
 
 /// Calls that use the plugin wait during the lifetime of this guard; calls that kernel and journal answer continue.
-pub struct Held {
+pub struct QuiesceGuard {
     driver: Arc<Driver>,
 }
 
@@ -33,29 +33,29 @@ pub struct Leaving {
 impl Default for Holds {
     fn default() -> Self {
         Self {
-            held: watch::Sender::default(),
+            guards: watch::Sender::default(),
             places: Semaphore::new(MOST_WAITING),
         }
     }
 }
 
 impl Holds {
-    pub(super) fn is_held(&self) -> bool {
-        *self.held.borrow() > 0
+    pub(super) fn is_quiesced(&self) -> bool {
+        *self.guards.borrow() > 0
     }
 
     /// Returns when no guard holds the calls.
     pub(super) async fn released(&self, until: Instant) -> Result<(), Error> {
-        let _place = self.places.try_acquire().map_err(|_| Error::Held)?;
-        let mut held = self.held.subscribe();
-        let released = timeout_at(until, held.wait_for(|holders| *holders == 0)).await;
-        released.map(drop).map_err(|_| Error::Held)
+        let _place = self.places.try_acquire().map_err(|_| Error::Quiesced)?;
+        let mut guards = self.guards.subscribe();
+        let released = timeout_at(until, guards.wait_for(|count| *count == 0)).await;
+        released.map(drop).map_err(|_| Error::Quiesced)
     }
 }
 
-impl Drop for Held {
+impl Drop for QuiesceGuard {
     fn drop(&mut self) {
-        self.driver.holds.held.send_modify(|holders| *holders -= 1);
+        self.driver.holds.guards.send_modify(|count| *count -= 1);
     }
 }
 
@@ -67,11 +67,11 @@ impl Drop for Leaving {
 
 impl Driver {
     /// Makes calls wait, each until its own deadline; running ones continue.
-    pub fn hold(self: &Arc<Self>) -> Held {
-        self.holds.held.send_modify(|holders| *holders += 1);
+    pub fn hold(self: &Arc<Self>) -> QuiesceGuard {
+        self.holds.guards.send_modify(|count| *count += 1);
         // Pairs with the fence of a call, which is counted first and then checks whether it may continue.
         fence(Ordering::SeqCst);
-        Held {
+        QuiesceGuard {
             driver: Arc::clone(self),
         }
     }

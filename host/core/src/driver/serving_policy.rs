@@ -146,8 +146,8 @@ mod tests {
             (&[Ephemeral], Some(false), &[""], true, true),
             (&[], None, &["vault"], false, true),
         ] {
-            let wanted = PodInfo::of(&driver(modes, pod_info, audiences));
-            assert_eq!(wanted, PodInfo { identity, tokens });
+            let info = PodInfo::of(&driver(modes, pod_info, audiences));
+            assert_eq!(info, PodInfo { identity, tokens });
         }
     }
 }

@@ -102,13 +102,13 @@ impl Driver {
                 Err(error) if error.code() == Code::NotFound => None,
                 Err(error) => return Err(error.into()),
             };
-            let asked = |snapshot: &Snapshot| {
+            let matches_source = |snapshot: &Snapshot| {
                 source_volume
                     .as_ref()
                     .is_none_or(|source| *source == snapshot.source_volume)
             };
             Ok(Page {
-                entries: found.into_iter().filter(asked).collect(),
+                entries: found.into_iter().filter(matches_source).collect(),
                 next_token: None,
             })
         })
@@ -222,7 +222,7 @@ impl Work {
         source_volume: Option<VolumeId>,
         page: PageRequest,
     ) -> Result<Page<Snapshot>, Error> {
-        let ask = |page| async {
+        let query = |page| async {
             let args = ListSnapshots {
                 source_volume: source_volume.clone(),
                 page,
@@ -233,7 +233,7 @@ impl Work {
             }
             Ok(page)
         };
-        joined(self, "list-snapshots", page, bytes_of_snapshot, ask).await
+        joined(self, "list-snapshots", page, bytes_of_snapshot, query).await
     }
 
     /// Whether clients receive a topology of snapshots.

@@ -108,7 +108,7 @@ impl Driver {
             let Some(plugin) = self.plugin_for(rpc)? else {
                 return Ok(Entered::default());
             };
-            if !asks_plugin(rpc, plugin.backend.offer()) {
+            if !uses_plugin(rpc, plugin.backend.offer()) {
                 return Ok(Entered {
                     plugin: Some(plugin),
                     ticket: None,
@@ -121,7 +121,7 @@ impl Driver {
             if !is_in_use {
                 continue;
             }
-            if !self.holds.is_held() {
+            if !self.holds.is_quiesced() {
                 return Ok(Entered {
                     plugin: Some(plugin),
                     ticket: Some(ticket),
@@ -134,7 +134,7 @@ impl Driver {
 }
 
 /// Whether a call may use the plugin; kernel and journal answer the others.
-fn asks_plugin(rpc: Rpc, offer: &ServiceSet) -> bool {
+fn uses_plugin(rpc: Rpc, offer: &ServiceSet) -> bool {
     match rpc {
         Rpc::NodeUnpublishVolume | Rpc::NodeExpandVolume => false,
         Rpc::NodeUnstageVolume => offer.has(Service::NodeHooks),

@@ -6,7 +6,7 @@
 use super::plugin::{Entered, Plugin};
 use super::{Driver, ServingPolicy};
 use crate::backend::{Backend, BackendError};
-use crate::blame::{Asked, Blame, Owner};
+use crate::blame::{Blame, Owner, RequestContent};
 use crate::call::{Call, Incoming};
 use crate::capabilities::{ControllerCapability, PluginCapability};
 use crate::claims::{Claim, changes};
@@ -63,8 +63,8 @@ impl Driver {
             return Err(Error::ShuttingDown);
         }
         // Reads are rejected too: this host does not know the changes of the serving host.
-        if self.stands_by() {
-            return Err(Error::StandingBy);
+        if self.is_standby() {
+            return Err(Error::Standby);
         }
         let claimed = self.claims.acquire(claims)?;
         let work = Arc::new(Work {
@@ -79,15 +79,15 @@ impl Driver {
         });
         let stop_reading = (!changes(rpc)).then(|| work.call.cancelled.clone().drop_guard());
         let body = body(Arc::clone(&work));
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let task = async move {
-            let _told = PanicLogGuard(rpc);
+            let _guard = PanicLogGuard(rpc);
             let answer = work.within_budget(body).await;
             let answer = answer.map_err(|error| match work.call.effect.is_set() {
                 true => error.after_effect(),
                 false => error,
             });
-            work.tell(&answer);
+            work.count_result(&answer);
             let jobs = work.call.jobs.clone();
             // The version may be dropped: no job uses it.
             drop(work);
@@ -96,14 +96,14 @@ impl Driver {
             // If all jobs have ended, the claims end before the answer: the retry must not conflict with them.
             let held = (!jobs.is_empty()).then_some(held);
             // A read is cancelled when its client disconnects: its result is not needed.
-            if let (Err(Err(error)), true) = (tell.send(answer), changes(rpc)) {
+            if let (Err(Err(error)), true) = (sender.send(answer), changes(rpc)) {
                 tracing::warn!(%error, "a call failed after its client had gone");
             }
             jobs.wait().await;
             drop(held);
         };
         tokio::spawn(task.instrument(tracing::Span::current()));
-        let answer = told.await;
+        let answer = receiver.await;
         drop(stop_reading);
         answer.unwrap_or(Err(Error::Lost { rpc }))
     }
@@ -135,16 +135,21 @@ impl Work {
     }
 
     /// Counts the result of the call, for the driver and for the version that it used.
-    fn tell<T>(&self, answer: &Result<T, Error>) {
+    fn count_result<T>(&self, answer: &Result<T, Error>) {
         let rpc = self.call.rpc;
         let Incoming {
             origin, subject, ..
         } = &self.incoming;
-        let noted = |error| self.driver.noted(rpc, error, origin, self.asked());
+        let noted = |error| {
+            self.driver
+                .noted(rpc, error, origin, self.request_content())
+        };
         match (self.plugin(), answer.as_ref().err().and_then(noted)) {
             (Some(plugin), Some(kind)) => plugin.has_failed(rpc, subject.as_deref(), kind),
-            // The end of a cancelled call says nothing about the plugin: its client had gone, or its time was up.
-            (Some(plugin), None) if self.entered.asks() && !self.call.cancelled.is_cancelled() => {
+            // The end of a cancelled call is no evidence about the plugin: its client had gone, or its time was up.
+            (Some(plugin), None)
+                if self.entered.uses_plugin() && !self.call.cancelled.is_cancelled() =>
+            {
                 plugin.has_answered(rpc, subject.as_deref());
             }
             _ => {}
@@ -152,9 +157,9 @@ impl Work {
     }
 
     /// The content of the request, to distinguish its faults from the plugin's.
-    fn asked(&self) -> Asked<'_> {
-        Asked {
-            words: &self.incoming.words,
+    fn request_content(&self) -> RequestContent<'_> {
+        RequestContent {
+            strings: &self.incoming.strings,
             secrets: &self.call.secrets,
         }
     }
@@ -220,7 +225,7 @@ impl Work {
     pub(super) fn of_plan(&self, error: MountError) -> Error {
         match (&error, self.plugin()) {
             (MountError::Invalid { .. } | MountError::NotGranted { .. }, Some(plugin))
-                if error.owner(self.asked()) == Owner::Plugin =>
+                if error.owner(self.request_content()) == Owner::Plugin =>
             {
                 Error::Plan {
                     plugin: Box::new(plugin.backend.label().clone()),

@@ -2,22 +2,22 @@
 
 use super::FaultKind;
 use crate::backend::BackendError;
-use crate::blame::{Asked, Owner};
+use crate::blame::{Owner, RequestContent};
 use crate::error::Error;
 use crate::mounter::MountError;
 
 impl Error {
     /// Who is responsible, given the request.
-    pub fn owner(&self, asked: Asked<'_>) -> Owner {
+    pub fn owner(&self, request: RequestContent<'_>) -> Owner {
         match self {
             // The client broke a rule of CSI, or requested an object or a feature that does not exist.
             Error::NotServed { .. } | Error::NotOffered { .. } | Error::Precondition(_) => {
                 Owner::Request
             }
             // The cause of the failure is responsible, not the earlier change.
-            Error::AfterEffect { source } => source.owner(asked),
-            Error::Backend(error) => error.owner(asked),
-            Error::Mount(error) | Error::Plan { source: error, .. } => error.owner(asked),
+            Error::AfterEffect { source } => source.owner(request),
+            Error::Backend(error) => error.owner(request),
+            Error::Mount(error) | Error::Plan { source: error, .. } => error.owner(request),
             // A full or failing disk.
             Error::State(_) => Owner::Storage,
             // Work continues, and the retry finds it done.
@@ -25,15 +25,17 @@ impl Error {
             | Error::SnapshotNotReady { .. }
             | Error::StillUnderWay { .. } => Owner::Storage,
             // The call was served by no version that could be responsible.
-            Error::NoPlugin { .. } | Error::NoNewWork { .. } | Error::Held => Owner::Administrator,
-            Error::ShuttingDown | Error::StandingBy | Error::Lost { .. } => Owner::Host,
+            Error::NoPlugin { .. } | Error::NoNewWork { .. } | Error::Quiesced => {
+                Owner::Administrator
+            }
+            Error::ShuttingDown | Error::Standby | Error::Lost { .. } => Owner::Host,
         }
     }
 }
 
 impl BackendError {
     /// Who is responsible, given the request.
-    pub fn owner(&self, asked: Asked<'_>) -> Owner {
+    pub fn owner(&self, request: RequestContent<'_>) -> Owner {
         match self {
             // A plugin must answer any request: if data makes it trap or exceed its memory, its code is at fault. The rollback decides that a single
             // request is not enough evidence, not this table.
@@ -41,7 +43,7 @@ impl BackendError {
             | BackendError::OverLimit { .. }
             | BackendError::OutOfTime { .. } => Owner::Plugin,
             BackendError::BadAnswer { blame, .. } | BackendError::Refused { blame, .. } => {
-                blame.owner(asked)
+                blame.owner(request)
             }
             // A plugin that returns an error has done its work.
             BackendError::Answered { .. } | BackendError::NotOffered { .. } => Owner::Request,
@@ -55,10 +57,10 @@ impl BackendError {
 
 impl MountError {
     /// Who is responsible, given the request.
-    pub fn owner(&self, asked: Asked<'_>) -> Owner {
+    pub fn owner(&self, request: RequestContent<'_>) -> Owner {
         match self {
             MountError::Invalid { blame, .. } | MountError::NotGranted { blame, .. } => {
-                blame.owner(asked)
+                blame.owner(request)
             }
             // The client is responsible for paths, their order and duplicate requests.
             MountError::OutsideRoots { .. }

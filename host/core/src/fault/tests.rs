@@ -26,10 +26,10 @@ fn kind(error: impl Into<Error>) -> Option<FaultKind> {
     fault.map(|fault| fault.kind)
 }
 
-fn nothing() -> Asked<'static> {
-    static NOTHING: LazyLock<(RequestWords, Secrets)> = LazyLock::new(Default::default);
-    let (words, secrets) = &*NOTHING;
-    Asked { words, secrets }
+fn nothing() -> RequestContent<'static> {
+    static NOTHING: LazyLock<(RequestStrings, Secrets)> = LazyLock::new(Default::default);
+    let (strings, secrets) = &*NOTHING;
+    RequestContent { strings, secrets }
 }
 
 fn plan(source: MountError) -> Error {
@@ -109,8 +109,8 @@ fn what_a_plugin_does_wrong_is_its_fault() {
         ),
     ];
     for (error, expected) in table {
-        let words = error.to_string();
-        assert_eq!(kind(error), Some(expected), "{words}");
+        let text = error.to_string();
+        assert_eq!(kind(error), Some(expected), "{text}");
     }
 }
 

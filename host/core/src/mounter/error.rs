@@ -162,7 +162,7 @@ impl MountError {
         Self::NoSpace(format!("no space for {what}: {reason}"))
     }
 
-    /// `what` is the owner of the budget; `reason` says since when, and what to do.
+    /// `what` is the owner of the budget; `reason` states since when, and what to do.
     pub fn out_of_threads(what: impl Display, reason: impl Display) -> Self {
         Self::OutOfThreads(format!("no thread is free for {what}: {reason}"))
     }
@@ -172,7 +172,7 @@ impl MountError {
         Self::OutOfResources(format!("{what} failed for want of resources: {reason}"))
     }
 
-    /// `reason` says since when, and what to do.
+    /// `reason` states since when, and what to do.
     pub fn hung(what: impl Display, reason: impl Display) -> Self {
         Self::Hung(format!("{what} is not answering: {reason}"))
     }

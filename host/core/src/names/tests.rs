@@ -63,7 +63,7 @@ fn a_path_that_may_lead_elsewhere_stays_as_it_is() {
 
 #[test]
 fn an_identifier_is_bounded_and_without_nul() {
-    let refused = |word: &str| VolumeId::parse("volume_id", word).unwrap_err().to_string();
+    let refused = |text: &str| VolumeId::parse("volume_id", text).unwrap_err().to_string();
     assert!(VolumeId::parse("volume_id", "v".repeat(1024)).is_ok());
     assert_eq!(
         refused(&"v".repeat(1025)),
@@ -75,7 +75,7 @@ fn an_identifier_is_bounded_and_without_nul() {
 
 #[test]
 fn a_name_has_the_length_and_characters_of_the_specification() {
-    let name = |word: &str| RequestedName::parse("name", word).is_ok();
+    let name = |text: &str| RequestedName::parse("name", text).is_ok();
     assert!(name(&"n".repeat(128)) && !name(&"n".repeat(129)));
     let banned = (0..=8)
         .chain([0xB, 0xC])

@@ -109,7 +109,7 @@ async fn a_standby_driver_identifies_itself_and_does_nothing() {
     assert_eq!(driver.plugin_info().name, *driver.name());
     let refused = driver.create_volume(incoming(), create("x")).await;
     let refused = refused.unwrap_err();
-    assert!(matches!(refused, Error::StandingBy), "{refused}");
+    assert!(matches!(refused, Error::Standby), "{refused}");
     assert_eq!(refused.code(), Code::Unavailable);
     assert_eq!(bench.backend.script.count("create_volume"), 0);
 
@@ -123,7 +123,7 @@ async fn a_standby_driver_identifies_itself_and_does_nothing() {
     lasts.store(false, Ordering::SeqCst);
     assert!(!driver.probe(incoming()).await.unwrap(), "it is not ready");
     let refused = driver.create_volume(incoming(), create("y")).await;
-    assert!(matches!(refused, Err(Error::StandingBy)));
+    assert!(matches!(refused, Err(Error::Standby)));
 }
 
 #[tokio::test]

@@ -194,7 +194,7 @@ async fn a_call_waits_for_its_own_time_at_most() {
     let _held = bench.driver.hold();
     let began = tokio::time::Instant::now();
     let refused = deleted(&bench.driver, "v").await.unwrap_err();
-    assert!(matches!(refused, Error::Held), "{refused}");
+    assert!(matches!(refused, Error::Quiesced), "{refused}");
     assert_eq!(refused.code(), Code::Unavailable);
     assert_eq!(began.elapsed(), BUDGET);
     assert_eq!(bench.backend.script.calls(), [""; 0]);
@@ -211,7 +211,7 @@ async fn no_more_than_a_thousand_calls_wait() {
     }
     for _ in 0..1100 - 1024 {
         let refused = waiting.join_next().await.unwrap().unwrap();
-        assert!(matches!(refused, Err(Error::Held)));
+        assert!(matches!(refused, Err(Error::Quiesced)));
     }
     drop(held);
     while let Some(answer) = waiting.join_next().await {

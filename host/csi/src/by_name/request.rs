@@ -32,12 +32,12 @@ pub enum RequestError {
         known: Vec<String>,
     },
     /// A field's value has the wrong type or format.
-    #[error("{field} must be {wanted}")]
+    #[error("{field} must be {expected}")]
     WrongValue {
         /// The path of the field.
         field: String,
         /// The expected value, as text.
-        wanted: String,
+        expected: String,
     },
     /// Each field is valid by itself.
     #[error("{message} is not right: two of its fields exclude one another")]
@@ -61,24 +61,21 @@ pub(super) fn rpc(name: &str) -> Result<Rpc, RequestError> {
 }
 
 /// Converts the JSON into the message. No JSON is an empty request.
-pub(super) fn message(
-    of: MessageDescriptor,
-    words: &Value,
-) -> Result<DynamicMessage, RequestError> {
+pub(super) fn message(of: MessageDescriptor, json: &Value) -> Result<DynamicMessage, RequestError> {
     let empty = Value::Object(Map::new());
-    let words = if words.is_null() { &empty } else { words };
+    let json = if json.is_null() { &empty } else { json };
     // The library's error message may quote the value.
     of.clone()
-        .deserialize(words)
-        .map_err(|_| refusal(&of, words, "the request"))
+        .deserialize(json)
+        .map_err(|_| refusal(&of, json, "the request"))
 }
 
 /// Finds the invalid field by trying each alone.
-fn refusal(of: &MessageDescriptor, words: &Value, place: &str) -> RequestError {
-    let Value::Object(fields) = words else {
+fn refusal(of: &MessageDescriptor, json: &Value, place: &str) -> RequestError {
+    let Value::Object(fields) = json else {
         return RequestError::WrongValue {
             field: place.to_owned(),
-            wanted: "a group of fields".to_owned(),
+            expected: "a group of fields".to_owned(),
         };
     };
     for (name, value) in fields {
@@ -123,12 +120,12 @@ fn wrong_field(field: &FieldDescriptor, value: &Value, place: &str) -> RequestEr
     }
     RequestError::WrongValue {
         field: place.to_owned(),
-        wanted: wanted(field),
+        expected: expected(field),
     }
 }
 
 /// The valid values of a field, as text.
-fn wanted(field: &FieldDescriptor) -> String {
+fn expected(field: &FieldDescriptor) -> String {
     let kind = field.kind();
     if field.is_map() {
         return "a group of names, each with a text in quotes".to_owned();
@@ -162,10 +159,10 @@ fn within(place: &str, name: &str) -> String {
     }
 }
 
-fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    let plain = |word: &str| word.to_lowercase().replace('_', "");
-    let word = plain(word);
-    let scored = known.map(|known| (strsim::jaro_winkler(&plain(known), &word), known));
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    let plain = |name: &str| name.to_lowercase().replace('_', "");
+    let name = plain(name);
+    let scored = known.map(|known| (strsim::jaro_winkler(&plain(known), &name), known));
     let best = scored.max_by(|one, other| one.0.total_cmp(&other.0));
     best.filter(|(likeness, _)| *likeness >= ALIKE)
         .map(|(_, known)| known.to_owned())

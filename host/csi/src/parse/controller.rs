@@ -4,7 +4,7 @@ use super::words::{
     any_capabilities, attributes, capabilities, capability, capacity, content_source, optional,
     page, required, required_capacity, topology, topology_requirement,
 };
-use super::{Parsed, Result, author_words, origin, subject, volume};
+use super::{Parsed, Result, author_strings, origin, subject, volume};
 use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;
 use wasmount_core::attributes::Attributes;
@@ -31,7 +31,7 @@ pub(crate) fn create_volume(request: wire::CreateVolumeRequest) -> Result<Create
     let parameters = attributes("parameters", parameters)?;
     let mutable_parameters = attributes("mutable_parameters", mutable_parameters)?;
     let origin = origin(Some(&name), &parameters);
-    let words = author_words(&[&parameters, &mutable_parameters], &capabilities);
+    let strings = author_strings(&[&parameters, &mutable_parameters], &capabilities);
     Ok(Parsed::new(
         subject("volume", name.as_str()),
         secrets,
@@ -48,7 +48,7 @@ pub(crate) fn create_volume(request: wire::CreateVolumeRequest) -> Result<Create
         },
     )
     .made_for(origin)
-    .saying(words))
+    .with_author_strings(strings))
 }
 
 pub(crate) fn delete_volume(request: wire::DeleteVolumeRequest) -> Result<VolumeId> {
@@ -70,10 +70,10 @@ pub(crate) fn controller_publish_volume(
     } = request;
     let id = VolumeId::parse("volume_id", volume_id)?;
     let node = NodeId::parse("node_id", node_id)?;
-    let wanted = required("volume_capability", volume_capability)?;
-    let capability = capability("volume_capability", wanted)?;
+    let requested = required("volume_capability", volume_capability)?;
+    let capability = capability("volume_capability", requested)?;
     let context = attributes("volume_context", volume_context)?;
-    let words = author_words(&[&context], [&capability]);
+    let strings = author_strings(&[&context], [&capability]);
     Ok(Parsed::new(
         volume(&id),
         secrets,
@@ -85,7 +85,7 @@ pub(crate) fn controller_publish_volume(
             context,
         },
     )
-    .saying(words))
+    .with_author_strings(strings))
 }
 
 pub(crate) fn controller_unpublish_volume(
@@ -97,7 +97,7 @@ pub(crate) fn controller_unpublish_volume(
         secrets,
     } = request;
     let id = VolumeId::parse("volume_id", volume_id)?;
-    let node = optional(node_id, |word| NodeId::parse("node_id", word))?;
+    let node = optional(node_id, |id| NodeId::parse("node_id", id))?;
     Ok(Parsed::new(volume(&id), secrets, (id, node)))
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn validate_volume_capabilities(
     let context = attributes("volume_context", volume_context)?;
     let parameters = attributes("parameters", parameters)?;
     let mutable_parameters = attributes("mutable_parameters", mutable_parameters)?;
-    let words = author_words(&[&context, &parameters, &mutable_parameters], &capabilities);
+    let strings = author_strings(&[&context, &parameters, &mutable_parameters], &capabilities);
     Ok(Parsed::new(
         volume(&id),
         secrets,
@@ -129,7 +129,7 @@ pub(crate) fn validate_volume_capabilities(
             mutable_parameters,
         },
     )
-    .saying(words))
+    .with_author_strings(strings))
 }
 
 pub(crate) fn list_volumes(
@@ -158,8 +158,8 @@ pub(crate) fn get_capacity(request: wire::GetCapacityRequest) -> Result<GetCapac
         parameters: attributes("parameters", parameters)?,
         accessible_topology: accessible_topology.map(topology).transpose()?,
     };
-    let words = author_words(&[&arguments.parameters], &arguments.capabilities);
-    Ok(Parsed::new(None, [], arguments).saying(words))
+    let strings = author_strings(&[&arguments.parameters], &arguments.capabilities);
+    Ok(Parsed::new(None, [], arguments).with_author_strings(strings))
 }
 
 pub(crate) fn controller_expand_volume(
@@ -174,9 +174,9 @@ pub(crate) fn controller_expand_volume(
     let id = VolumeId::parse("volume_id", volume_id)?;
     let capacity = required_capacity(capacity_range)?;
     let capability = volume_capability
-        .map(|wanted| capability("volume_capability", wanted))
+        .map(|requested| capability("volume_capability", requested))
         .transpose()?;
-    let words = author_words(&[], &capability);
+    let strings = author_strings(&[], &capability);
     Ok(Parsed::new(
         volume(&id),
         secrets,
@@ -186,7 +186,7 @@ pub(crate) fn controller_expand_volume(
             capability,
         },
     )
-    .saying(words))
+    .with_author_strings(strings))
 }
 
 pub(crate) fn controller_get_volume(request: wire::ControllerGetVolumeRequest) -> Result<VolumeId> {
@@ -206,6 +206,6 @@ pub(crate) fn controller_modify_volume(
     let id = VolumeId::parse("volume_id", volume_id)?;
     // May be empty: the backend decides whether that requests any change.
     let mutable = attributes("mutable_parameters", mutable_parameters)?;
-    let words = author_words(&[&mutable], None);
-    Ok(Parsed::new(volume(&id), secrets, (id, mutable)).saying(words))
+    let strings = author_strings(&[&mutable], None);
+    Ok(Parsed::new(volume(&id), secrets, (id, mutable)).with_author_strings(strings))
 }

@@ -1,11 +1,11 @@
 //! Requests of the GroupController service.
 
 use super::words::attributes;
-use super::{Parsed, Result, author_words, subject};
+use super::{Parsed, Result, author_strings, subject};
 use crate::wire::csi::v1 as wire;
 use wasmount_core::backend::CreateGroup;
-use wasmount_core::blame::RequestWords;
-use wasmount_core::names::{GroupSnapshotId, InvalidWord, RequestedName, SnapshotId, VolumeId};
+use wasmount_core::blame::RequestStrings;
+use wasmount_core::names::{GroupSnapshotId, InvalidField, RequestedName, SnapshotId, VolumeId};
 
 /// A group and those of its members that the client knows.
 pub(crate) type GroupAndMembers = (GroupSnapshotId, Vec<SnapshotId>);
@@ -22,7 +22,7 @@ pub(crate) fn create_volume_group_snapshot(
     let what = "source_volume_ids";
     let name = RequestedName::parse("name", name)?;
     if source_volume_ids.is_empty() {
-        return Err(InvalidWord::empty(what).into());
+        return Err(InvalidField::empty(what).into());
     }
     let source_volumes = source_volume_ids
         .into_iter()
@@ -30,7 +30,7 @@ pub(crate) fn create_volume_group_snapshot(
         .collect::<std::result::Result<Vec<_>, _>>()?;
     let parameters = attributes("parameters", parameters)?;
     let sources = source_volumes.iter().map(VolumeId::as_str);
-    let words = sources.fold(author_words(&[&parameters], None), RequestWords::with);
+    let strings = sources.fold(author_strings(&[&parameters], None), RequestStrings::with);
     Ok(Parsed::new(
         subject("group", name.as_str()),
         secrets,
@@ -40,7 +40,7 @@ pub(crate) fn create_volume_group_snapshot(
             parameters,
         },
     )
-    .saying(words))
+    .with_author_strings(strings))
 }
 
 pub(crate) fn delete_volume_group_snapshot(

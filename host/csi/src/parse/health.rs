@@ -46,7 +46,7 @@ pub(crate) fn node_get_volume_health(
         staging_target_path,
     } = request;
     let id = VolumeId::parse("volume_id", volume_id)?;
-    let path = |what, word| optional(word, |word| NodePath::parse(what, word));
+    let path = |what, path| optional(path, |path| NodePath::parse(what, path));
     Ok(Parsed::new(
         volume(&id),
         [],

@@ -2,14 +2,14 @@
 //! relative path and expects NOT_FOUND).
 
 use super::words::{attributes, capability, capacity, optional, required};
-use super::{Parsed, Result, author_words, origin, volume};
+use super::{Parsed, Result, author_strings, origin, volume};
 use crate::wire::csi::v1 as wire;
 use wasmount_core::backend::{NodePublish, NodeStage};
 use wasmount_core::driver::{
     EPHEMERAL, NodeExpandRequest, NodePublishRequest, NodeStageRequest, NodeStatsRequest,
     SERVICE_ACCOUNT_TOKENS,
 };
-use wasmount_core::names::{InvalidWord, NodePath, VolumeId};
+use wasmount_core::names::{InvalidField, NodePath, VolumeId};
 
 pub(crate) fn node_stage_volume(request: wire::NodeStageVolumeRequest) -> Result<NodeStageRequest> {
     let wire::NodeStageVolumeRequest {
@@ -22,15 +22,15 @@ pub(crate) fn node_stage_volume(request: wire::NodeStageVolumeRequest) -> Result
     } = request;
     let id = VolumeId::parse("volume_id", volume_id)?;
     let staging_path = NodePath::parse("staging_target_path", staging_target_path)?;
-    let wanted = required("volume_capability", volume_capability)?;
+    let requested = required("volume_capability", volume_capability)?;
     let stage = NodeStage {
         id,
-        capability: capability("volume_capability", wanted)?,
+        capability: capability("volume_capability", requested)?,
         publish_context: attributes("publish_context", publish_context)?,
         volume_context: attributes("volume_context", volume_context)?,
     };
     // Not the publish context: the plugin's own controller created it.
-    let words = author_words(&[&stage.volume_context], [&stage.capability]);
+    let strings = author_strings(&[&stage.volume_context], [&stage.capability]);
     Ok(Parsed::new(
         volume(&stage.id),
         secrets,
@@ -39,7 +39,7 @@ pub(crate) fn node_stage_volume(request: wire::NodeStageVolumeRequest) -> Result
             staging_path,
         },
     )
-    .saying(words))
+    .with_author_strings(strings))
 }
 
 pub(crate) fn node_unstage_volume(
@@ -69,7 +69,7 @@ pub(crate) fn node_publish_volume(
     } = request;
     let id = VolumeId::parse("volume_id", volume_id)?;
     let target_path = NodePath::parse("target_path", target_path)?;
-    let wanted = required("volume_capability", volume_capability)?;
+    let requested = required("volume_capability", volume_capability)?;
     if let Some(tokens) = volume_context.remove(SERVICE_ACCOUNT_TOKENS) {
         // If both are set, the context's value may come from the PersistentVolume's author, the secret from kubelet.
         secrets
@@ -83,7 +83,7 @@ pub(crate) fn node_publish_volume(
         .as_ref()
         .is_some_and(|staging| staging.overlaps(&target_path))
     {
-        return Err(InvalidWord::rule(
+        return Err(InvalidField::rule(
             "target_path",
             "and staging_target_path are the same, or one lies in the other",
         )
@@ -92,13 +92,13 @@ pub(crate) fn node_publish_volume(
     let origin = origin(None, &volume_context);
     let publish = NodePublish {
         id,
-        capability: capability("volume_capability", wanted)?,
+        capability: capability("volume_capability", requested)?,
         readonly,
         ephemeral: volume_context.get(EPHEMERAL) == Some("true"),
         publish_context: attributes("publish_context", publish_context)?,
         volume_context,
     };
-    let words = author_words(&[&publish.volume_context], [&publish.capability]);
+    let strings = author_strings(&[&publish.volume_context], [&publish.capability]);
     Ok(Parsed::new(
         volume(&publish.id),
         secrets,
@@ -109,7 +109,7 @@ pub(crate) fn node_publish_volume(
         },
     )
     .made_for(origin)
-    .saying(words))
+    .with_author_strings(strings))
 }
 
 pub(crate) fn node_unpublish_volume(
@@ -163,7 +163,7 @@ pub(crate) fn node_expand_volume(
     staging(staging_target_path)?;
     let capacity = capacity(capacity_range)?;
     volume_capability
-        .map(|wanted| capability("volume_capability", wanted))
+        .map(|requested| capability("volume_capability", requested))
         .transpose()?;
     Ok(Parsed::new(
         volume(&id),
@@ -176,6 +176,6 @@ pub(crate) fn node_expand_volume(
     ))
 }
 
-fn staging(path: String) -> std::result::Result<Option<NodePath>, InvalidWord> {
-    optional(path, |word| NodePath::parse("staging_target_path", word))
+fn staging(path: String) -> std::result::Result<Option<NodePath>, InvalidField> {
+    optional(path, |path| NodePath::parse("staging_target_path", path))
 }

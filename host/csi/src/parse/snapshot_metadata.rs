@@ -8,7 +8,7 @@ use wasmount_core::names::SnapshotId;
 
 /// The requested extents, their start and their number in one answer.
 #[derive(Debug)]
-pub(crate) struct WantedExtents {
+pub(crate) struct ExtentsRequest {
     pub(crate) of: ExtentsOf,
     /// In bytes.
     pub(crate) starting_offset: u64,
@@ -30,7 +30,7 @@ pub(crate) enum ExtentsOf {
 
 pub(crate) fn get_metadata_allocated(
     request: wire::GetMetadataAllocatedRequest,
-) -> Result<WantedExtents> {
+) -> Result<ExtentsRequest> {
     let wire::GetMetadataAllocatedRequest {
         snapshot_id,
         starting_offset,
@@ -38,7 +38,7 @@ pub(crate) fn get_metadata_allocated(
         secrets,
     } = request;
     let snapshot = SnapshotId::parse("snapshot_id", snapshot_id)?;
-    wanted(
+    extents_request(
         ExtentsOf::Allocated(snapshot),
         starting_offset,
         max_results,
@@ -46,7 +46,7 @@ pub(crate) fn get_metadata_allocated(
     )
 }
 
-pub(crate) fn get_metadata_delta(request: wire::GetMetadataDeltaRequest) -> Result<WantedExtents> {
+pub(crate) fn get_metadata_delta(request: wire::GetMetadataDeltaRequest) -> Result<ExtentsRequest> {
     let wire::GetMetadataDeltaRequest {
         base_snapshot_id,
         target_snapshot_id,
@@ -56,7 +56,7 @@ pub(crate) fn get_metadata_delta(request: wire::GetMetadataDeltaRequest) -> Resu
     } = request;
     let base = SnapshotId::parse("base_snapshot_id", base_snapshot_id)?;
     let target = SnapshotId::parse("target_snapshot_id", target_snapshot_id)?;
-    wanted(
+    extents_request(
         ExtentsOf::Delta { base, target },
         starting_offset,
         max_results,
@@ -64,12 +64,12 @@ pub(crate) fn get_metadata_delta(request: wire::GetMetadataDeltaRequest) -> Resu
     )
 }
 
-fn wanted(
+fn extents_request(
     of: ExtentsOf,
     starting_offset: i64,
     max_results: i32,
     secrets: impl IntoIterator<Item = (String, String)>,
-) -> Result<WantedExtents> {
+) -> Result<ExtentsRequest> {
     let (ExtentsOf::Allocated(snapshot)
     | ExtentsOf::Delta {
         base: _,
@@ -81,7 +81,7 @@ fn wanted(
     Ok(Parsed::new(
         subject,
         secrets,
-        WantedExtents {
+        ExtentsRequest {
             of,
             starting_offset,
             max_results,

@@ -1,7 +1,7 @@
 //! Requests of the Controller service about snapshots.
 
 use super::words::{attributes, optional, page, topology_requirement};
-use super::{Parsed, Result, Subject, author_words, origin, subject};
+use super::{Parsed, Result, Subject, author_strings, origin, subject};
 use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;
 use wasmount_core::backend::CreateSnapshot;
@@ -23,7 +23,7 @@ pub(crate) fn create_snapshot(request: wire::CreateSnapshotRequest) -> Result<Cr
         .map(topology_requirement)
         .transpose()?;
     let origin = origin(Some(&name), &parameters);
-    let words = author_words(&[&parameters], None).with(source_volume.as_str());
+    let strings = author_strings(&[&parameters], None).with(source_volume.as_str());
     Ok(Parsed::new(
         subject("snapshot", name.as_str()),
         secrets,
@@ -35,7 +35,7 @@ pub(crate) fn create_snapshot(request: wire::CreateSnapshotRequest) -> Result<Cr
         },
     )
     .made_for(origin)
-    .saying(words))
+    .with_author_strings(strings))
 }
 
 pub(crate) fn delete_snapshot(request: wire::DeleteSnapshotRequest) -> Result<SnapshotId> {
@@ -58,10 +58,10 @@ pub(crate) fn list_snapshots(
         snapshot_id,
         secrets,
     } = request;
-    let source_volume = optional(source_volume_id, |word| {
-        VolumeId::parse("source_volume_id", word)
+    let source_volume = optional(source_volume_id, |id| {
+        VolumeId::parse("source_volume_id", id)
     })?;
-    let id = optional(snapshot_id, |word| SnapshotId::parse("snapshot_id", word))?;
+    let id = optional(snapshot_id, |id| SnapshotId::parse("snapshot_id", id))?;
     let tokens = tokens.clone().of_source(source_volume.as_ref());
     let page = page(max_entries, starting_token, &tokens)?;
     Ok(Parsed::new(

@@ -5,7 +5,7 @@ use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;
 use std::collections::BTreeMap;
 use wasmount_core::attributes::{Attributes, MAP_BYTES, is_added_by_kubernetes};
-use wasmount_core::names::{InvalidWord, SnapshotId, VolumeId};
+use wasmount_core::names::{InvalidField, SnapshotId, VolumeId};
 use wasmount_core::topology::{Topology, TopologyRequirement};
 use wasmount_core::volume::{
     AccessMode, AccessType, CapacityRange, ContentSource, MountAccess, PageRequest,
@@ -15,22 +15,22 @@ use wire::volume_capability::access_mode::Mode;
 use wire::volume_capability::{AccessType as WireAccessType, BlockVolume, MountVolume};
 use wire::volume_content_source::{SnapshotSource, Type as WireSource, VolumeSource};
 
-type Checked<T> = Result<T, InvalidWord>;
+type Checked<T> = Result<T, InvalidField>;
 
 /// The field is required.
 pub(super) fn required<T>(what: &'static str, field: Option<T>) -> Checked<T> {
-    field.ok_or(InvalidWord::empty(what))
+    field.ok_or(InvalidField::empty(what))
 }
 
 /// Absent when empty, as proto3 has it.
 pub(super) fn optional<T>(
-    word: String,
+    text: String,
     parse: impl FnOnce(String) -> Checked<T>,
 ) -> Checked<Option<T>> {
-    if word.is_empty() {
+    if text.is_empty() {
         Ok(None)
     } else {
-        parse(word).map(Some)
+        parse(text).map(Some)
     }
 }
 
@@ -54,7 +54,7 @@ pub(super) fn capabilities(
 ) -> Checked<Vec<VolumeCapability>> {
     let what = "volume_capabilities";
     if capabilities.is_empty() {
-        return Err(InvalidWord::empty(what));
+        return Err(InvalidField::empty(what));
     }
     any_capabilities(capabilities)
 }
@@ -80,13 +80,13 @@ pub(super) fn capability(
     let access_type = match access_type {
         // An unset type may also be one of a later CSI: protobuf drops unknown fields.
         None => {
-            return Err(InvalidWord::rule(what, "has no access_type"));
+            return Err(InvalidField::rule(what, "has no access_type"));
         }
         Some(WireAccessType::Block(BlockVolume {})) => AccessType::Block,
         Some(WireAccessType::Mount(mount)) => AccessType::Mount(mount_access(mount)?),
     };
     let Some(wire::volume_capability::AccessMode { mode }) = access_mode else {
-        return Err(InvalidWord::rule(what, "has no access_mode"));
+        return Err(InvalidField::rule(what, "has no access_mode"));
     };
     Ok(VolumeCapability {
         access_type,
@@ -100,17 +100,17 @@ fn mount_access(mount: MountVolume) -> Checked<MountAccess> {
         mount_flags,
         volume_mount_group,
     } = mount;
-    let said = |word: String| Some(word).filter(|word| !word.is_empty());
+    let non_empty = |text: String| Some(text).filter(|text| !text.is_empty());
     MountAccess::try_from(UncheckedMountAccess {
-        fs_type: said(fs_type),
+        fs_type: non_empty(fs_type),
         mount_flags,
-        volume_mount_group: said(volume_mount_group),
+        volume_mount_group: non_empty(volume_mount_group),
     })
 }
 
 fn access_mode(what: &'static str, mode: i32) -> Checked<AccessMode> {
     match Mode::try_from(mode) {
-        Ok(Mode::Unknown) => Err(InvalidWord::rule(what, "has an access_mode of UNKNOWN")),
+        Ok(Mode::Unknown) => Err(InvalidField::rule(what, "has an access_mode of UNKNOWN")),
         Ok(Mode::SingleNodeWriter) => Ok(AccessMode::SingleNodeWriter),
         Ok(Mode::SingleNodeReaderOnly) => Ok(AccessMode::SingleNodeReaderOnly),
         Ok(Mode::MultiNodeReaderOnly) => Ok(AccessMode::MultiNodeReaderOnly),
@@ -121,7 +121,7 @@ fn access_mode(what: &'static str, mode: i32) -> Checked<AccessMode> {
         // A mode of a later CSI: the backend may know it.
         Err(_) => u32::try_from(mode)
             .map(AccessMode::Other)
-            .map_err(|_| InvalidWord::rule(what, "has a negative access_mode")),
+            .map_err(|_| InvalidField::rule(what, "has a negative access_mode")),
     }
 }
 
@@ -146,7 +146,7 @@ pub(super) fn required_capacity(range: Option<wire::CapacityRange>) -> Checked<C
     let what = "capacity_range";
     let range = capacity(Some(required(what, range)?))?;
     match (range.required(), range.limit()) {
-        (None, None) => Err(InvalidWord::rule(
+        (None, None) => Err(InvalidField::rule(
             what,
             "says neither required_bytes nor limit_bytes",
         )),
@@ -155,14 +155,14 @@ pub(super) fn required_capacity(range: Option<wire::CapacityRange>) -> Checked<C
 }
 
 fn bound(what: &'static str, bytes: i64) -> Checked<Option<u64>> {
-    let bytes = u64::try_from(bytes).map_err(|_| InvalidWord::rule(what, "is negative"))?;
+    let bytes = u64::try_from(bytes).map_err(|_| InvalidField::rule(what, "is negative"))?;
     Ok(Some(bytes).filter(|bytes| *bytes != 0))
 }
 
 pub(super) fn content_source(source: wire::VolumeContentSource) -> Checked<ContentSource> {
     let wire::VolumeContentSource { r#type } = source;
     match r#type {
-        None => Err(InvalidWord::rule(
+        None => Err(InvalidField::rule(
             "volume_content_source",
             "names neither a snapshot nor a volume",
         )),
@@ -222,6 +222,6 @@ pub(super) fn page(
 
 /// Absent when 0.
 pub(super) fn count(what: &'static str, count: i32) -> Checked<Option<u32>> {
-    let count = u32::try_from(count).map_err(|_| InvalidWord::rule(what, "is negative"))?;
+    let count = u32::try_from(count).map_err(|_| InvalidField::rule(what, "is negative"))?;
     Ok(Some(count).filter(|count| *count != 0))
 }

@@ -89,8 +89,8 @@ fn a_failure_after_an_effect_is_a_fault_if_its_cause_is() {
 
 #[test]
 fn invalid_request_fields_get_the_codes_of_the_specification() {
-    use wasmount_core::names::InvalidWord;
-    let empty = Error::Invalid(InvalidWord::empty("volume_id"));
+    use wasmount_core::names::InvalidField;
+    let empty = Error::Invalid(InvalidField::empty("volume_id"));
     assert_eq!(status(&empty).code(), tonic::Code::InvalidArgument);
     assert_eq!(status(&empty).message(), "volume_id is empty");
     assert_eq!(

@@ -35,13 +35,13 @@ impl Checker {
     pub(crate) fn snapshots(
         &self,
         page: snapshot_listing::SnapshotPage,
-        asked: &PageRequest,
+        requested: &PageRequest,
     ) -> Result<Page<Snapshot>, Invalid> {
         let snapshot_listing::SnapshotPage {
             entries,
             next_token,
         } = page;
-        self.page(entries, next_token, asked, Self::snapshot)
+        self.page(entries, next_token, requested, Self::snapshot)
     }
 
     /// The answer to create-group-snapshot: one member for each source.

@@ -352,11 +352,14 @@ fn a_source_in_a_list_holds_no_secret() {
         checker().snapshots(page, &PageRequest::default())
     };
     assert!(of_volume("other").is_ok() && of_snapshot("other").is_ok());
-    let held = |what: &str| {
+    let message = |what: &str| {
         Some(format!(
             "{what} holds the value of a secret; clients store it in the clear"
         ))
     };
-    assert_eq!(reason(of_volume("tr0ub4dor")), held("content_source"));
-    assert_eq!(reason(of_snapshot("tr0ub4dor")), held("source_volume_id"));
+    assert_eq!(reason(of_volume("tr0ub4dor")), message("content_source"));
+    assert_eq!(
+        reason(of_snapshot("tr0ub4dor")),
+        message("source_volume_id")
+    );
 }

@@ -56,26 +56,26 @@ impl Checker {
     }
 
     /// The answer to get-volume.
-    pub(crate) fn looked_up(
+    pub(crate) fn found_volume(
         &self,
         entry: types::VolumeEntry,
-        asked: &VolumeId,
+        requested: &VolumeId,
     ) -> Result<VolumeEntry, Invalid> {
         let entry = self.entry(entry)?;
-        same("volume_id", &entry.volume.id, asked)?;
+        same("volume_id", &entry.volume.id, requested)?;
         Ok(entry)
     }
 
     pub(crate) fn volumes(
         &self,
         page: volume_listing::VolumePage,
-        asked: &PageRequest,
+        requested: &PageRequest,
     ) -> Result<Page<VolumeEntry>, Invalid> {
         let volume_listing::VolumePage {
             entries,
             next_token,
         } = page;
-        self.page(entries, next_token, asked, Self::entry)
+        self.page(entries, next_token, requested, Self::entry)
     }
 
     pub(crate) fn validation(&self, validation: controller::Validation) -> Validation {
@@ -89,14 +89,14 @@ impl Checker {
     pub(crate) fn expanded(
         &self,
         expanded: controller_expand::Expanded,
-        asked: &CapacityRange,
+        requested: &CapacityRange,
     ) -> Result<Expanded, Invalid> {
         let controller_expand::Expanded {
             capacity_bytes,
             node_expansion_required,
         } = expanded;
         let capacity_bytes = bytes("capacity_bytes", capacity_bytes)?;
-        if capacity_bytes == 0 || !asked.contains(capacity_bytes) {
+        if capacity_bytes == 0 || !requested.contains(capacity_bytes) {
             return Err(Invalid::of_plugin(format!(
                 "capacity_bytes {capacity_bytes} is outside of the range that was asked for"
             )));

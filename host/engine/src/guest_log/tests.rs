@@ -43,13 +43,13 @@ fn heard(speak: impl FnOnce(&GuestLog)) -> (String, Option<String>) {
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt().with_writer(lines.clone());
     let subscriber = subscriber.with_ansi(false).finish();
-    let last_words = tracing::subscriber::with_default(subscriber, || {
+    let last_output = tracing::subscriber::with_default(subscriber, || {
         let log = log();
         speak(&log);
         log.close()
     });
     let bytes = lines.0.lock().unwrap().clone();
-    (String::from_utf8(bytes).unwrap(), last_words)
+    (String::from_utf8(bytes).unwrap(), last_output)
 }
 
 #[derive(Clone, Default)]
@@ -85,9 +85,9 @@ fn a_field_is_redacted_before_it_is_quoted() {
 
 #[test]
 fn each_line_of_a_secret_is_hidden_when_they_leave_one_by_one() {
-    let (log, last_words) = heard(|log| log.write(Stream::Stderr, b"first line\nsecond\n"));
+    let (log, last_output) = heard(|log| log.write(Stream::Stderr, b"first line\nsecond\n"));
     assert!(!log.contains("first") && !log.contains("second"), "{log}");
-    assert_eq!(last_words.as_deref(), Some("[redacted] [redacted]"));
+    assert_eq!(last_output.as_deref(), Some("[redacted] [redacted]"));
 }
 
 #[test]
@@ -109,12 +109,12 @@ fn a_budget_that_ends_within_a_secret_shows_none_of_it() {
         (&b"key is hunt"[..], "key is [redacted]"),
         (b"caf\xc3", "caf"),
     ] {
-        let (log, last_words) = heard(|log| {
+        let (log, last_output) = heard(|log| {
             log.write(Stream::Stderr, end);
             log.write(Stream::Stderr, &[b'x'; CALL_BYTES]);
         });
         assert!(log.contains(expected) && !log.contains("hunt"), "{log}");
-        assert_eq!(last_words.as_deref(), Some(expected));
+        assert_eq!(last_output.as_deref(), Some(expected));
     }
 }
 

@@ -14,15 +14,15 @@ use wasmount_core::mounter::MountError;
 use wasmount_core::pool::{PoolCall, PoolReply};
 
 impl Invocation {
-    async fn ask_pool(&mut self, call: PoolCall) -> Answer<PoolReply> {
-        let words = call.words();
-        let mut words = words.iter();
-        if let Some(word) = words.find(|word| self.redactor.finds_secret_in(word)) {
+    async fn checked_pool_call(&mut self, call: PoolCall) -> Answer<PoolReply> {
+        let strings = call.strings();
+        let mut strings = strings.iter();
+        if let Some(string) = strings.find(|string| self.redactor.finds_secret_in(string)) {
             return Err(HostError::new(
                 Code::InvalidArgument,
                 "a path in a pool holds the value of a secret: everybody on the node can read it there",
             )
-            .blaming(Code::Internal, Blame::word(*word)));
+            .blaming(Code::Internal, Blame::word(*string)));
         }
         if call.is_reading() {
             return Ok(self.call_pool(call).await?);
@@ -56,8 +56,8 @@ impl Invocation {
         reply
     }
 
-    async fn ask_extents(&mut self, call: PoolCall) -> Answer<Extents> {
-        match self.ask_pool(call).await? {
+    async fn pool_extents(&mut self, call: PoolCall) -> Answer<Extents> {
+        match self.checked_pool_call(call).await? {
             PoolReply::Extents(extents) => Ok(extents.convert()),
             _ => Err(unexpected()),
         }
@@ -68,7 +68,7 @@ impl Invocation {
 macro_rules! changes {
     ($($function:ident => $call:ident($($argument:ident: $type:ty),+))+) => {$(
         async fn $function(&mut self, pool: String, $($argument: $type),+) -> Answer<()> {
-            match self.ask_pool(PoolCall::$call { pool, $($argument),+ }).await? {
+            match self.checked_pool_call(PoolCall::$call { pool, $($argument),+ }).await? {
                 PoolReply::Done => Ok(()),
                 _ => Err(unexpected()),
             }
@@ -79,21 +79,24 @@ macro_rules! changes {
 impl Host for Invocation {
     async fn names(&mut self) -> wasmtime::Result<Vec<String>> {
         // The contract defines no error for this function: without an answer the guest is stopped.
-        match self.ask_pool(PoolCall::Names).await? {
+        match self.checked_pool_call(PoolCall::Names).await? {
             PoolReply::Names(names) => Ok(names),
             _ => Err(unexpected().into()),
         }
     }
 
     async fn capacity(&mut self, pool: String) -> Answer<Usage> {
-        match self.ask_pool(PoolCall::Capacity { pool }).await? {
+        match self.checked_pool_call(PoolCall::Capacity { pool }).await? {
             PoolReply::Capacity(usage) => Ok(usage.convert()),
             _ => Err(unexpected()),
         }
     }
 
     async fn stat(&mut self, pool: String, path: String) -> Answer<Option<Entry>> {
-        match self.ask_pool(PoolCall::Stat { pool, path }).await? {
+        match self
+            .checked_pool_call(PoolCall::Stat { pool, path })
+            .await?
+        {
             PoolReply::Stat(entry) => Ok(entry.convert()),
             _ => Err(unexpected()),
         }
@@ -112,7 +115,7 @@ impl Host for Invocation {
             after,
             limit,
         };
-        match self.ask_pool(call).await? {
+        match self.checked_pool_call(call).await? {
             PoolReply::List(entries) => Ok(entries.convert()),
             _ => Err(unexpected()),
         }
@@ -133,7 +136,7 @@ impl Host for Invocation {
 
     async fn set_quota(&mut self, pool: String, path: String, bytes: Option<u64>) -> Answer<bool> {
         match self
-            .ask_pool(PoolCall::SetQuota { pool, path, bytes })
+            .checked_pool_call(PoolCall::SetQuota { pool, path, bytes })
             .await?
         {
             PoolReply::Quota { enforced } => Ok(enforced),
@@ -154,7 +157,7 @@ impl Host for Invocation {
             offset,
             limit,
         };
-        self.ask_extents(call).await
+        self.pool_extents(call).await
     }
 
     async fn changed_extents(
@@ -172,7 +175,7 @@ impl Host for Invocation {
             offset,
             limit,
         };
-        self.ask_extents(call).await
+        self.pool_extents(call).await
     }
 }
 

@@ -42,7 +42,7 @@ impl Invocation {
     }
 
     /// The store is not encrypted on the disk of a node: a secret must not be stored there.
-    fn check_words(&self, key: &str, value: &[u8]) -> Answer<()> {
+    fn check_content(&self, key: &str, value: &[u8]) -> Answer<()> {
         check_key(key)?;
         check_length("the value", value.len(), STATE_VALUE_BYTES)?;
         if self.redactor.finds_secret_in(key) || self.redactor.finds_secret_in(value) {
@@ -57,7 +57,7 @@ impl Invocation {
     }
 
     /// The records of one backend must not fill the disk for all. Concurrent calls may exceed the limit by what they write at that moment.
-    async fn check_room(&mut self, space: &Keyspace, key: &str, value_bytes: usize) -> Answer<()> {
+    async fn check_space(&mut self, space: &Keyspace, key: &str, value_bytes: usize) -> Answer<()> {
         let (store, limit) = (&self.parts.state, self.parts.limits.state_bytes);
         let added = record_bytes(key, value_bytes);
         if store.size(space).await?.saturating_add(added) <= limit {
@@ -88,8 +88,8 @@ impl Host for Invocation {
 
     async fn put(&mut self, key: String, value: Vec<u8>, expect: Expect) -> Answer<Outcome> {
         let space = self.writable_keys()?;
-        self.check_words(&key, &value)?;
-        self.check_room(&space, &key, value.len()).await?;
+        self.check_content(&key, &value)?;
+        self.check_space(&space, &key, value.len()).await?;
         self.unsynced = true;
         let expect = expect.convert();
         let outcome = self.parts.state.put(&space, &key, value, expect).await;

@@ -81,7 +81,7 @@ fn a_refused_step_is_remembered() {
             "step `mount-options` is refused: a word contains a NUL byte",
         ),
         (
-            |recorder| recorder.mount_options(vec![String::new(); PLAN_WORDS + 1]),
+            |recorder| recorder.mount_options(vec![String::new(); PLAN_STRINGS + 1]),
             "step `mount-options` is refused: the plan is larger than 256 words or 32 KiB",
         ),
         (

@@ -111,7 +111,7 @@ impl Patterns {
         found
     }
 
-    /// The same for a text that may be truncated: the beginning of a pattern at its end counts as well. A few bytes do not: any word may end like
+    /// The same for a text that may be truncated: the beginning of a pattern at its end counts as well. A few bytes do not: any text may end like
     /// that.
     pub(super) fn find_with_begun(&self, text: &str) -> Vec<Range<usize>> {
         let mut found = self.find(text);
@@ -128,9 +128,9 @@ impl Patterns {
     }
 
     /// Whether bytes contain a pattern that no string may contain.
-    pub(super) fn are_in_word(&self, word: &[u8]) -> bool {
+    pub(super) fn are_in(&self, text: &[u8]) -> bool {
         self.automaton.as_ref().is_some_and(|automaton| {
-            let mut found = automaton.find_overlapping_iter(word);
+            let mut found = automaton.find_overlapping_iter(text);
             found.any(|one| {
                 let pattern = self.patterns.get(one.pattern().as_usize());
                 pattern.is_some_and(|pattern| pattern.refused)
@@ -212,7 +212,7 @@ fn join(found: &mut Vec<Range<usize>>, mut range: Range<usize>) {
 mod tests {
     use super::*;
 
-    fn words(lengths: Range<u32>) -> Vec<String> {
+    fn strings(lengths: Range<u32>) -> Vec<String> {
         let of_length = |length: u32| {
             let letters = move |number: u32| {
                 let letter = |at| if number >> at & 1 == 0 { 'a' } else { 'b' };
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn finds_cover_values_and_nothing_else() {
-        let (values, texts) = (words(4..6), words(8..9));
+        let (values, texts) = (strings(4..6), strings(8..9));
         for one in &values {
             for other in values.iter().rev().step_by(5) {
                 let patterns = Patterns::of([one.as_str(), other].into_iter());

@@ -28,8 +28,8 @@ async fn each_call_is_told_once_with_what_it_used_however_it_ends() {
 
     let usages: Arc<Mutex<Vec<Usage>>> = Arc::default();
     let told = Arc::clone(&usages);
-    assert!(engine.tell_usage(move |usage| told.lock().unwrap().push(usage)));
-    assert!(!engine.tell_usage(|_| {}), "there is one already");
+    assert!(engine.set_usage_observer(move |usage| told.lock().unwrap().push(usage)));
+    assert!(!engine.set_usage_observer(|_| {}), "there is one already");
 
     let args = NodeStage {
         id: volume_id("volume-1"),

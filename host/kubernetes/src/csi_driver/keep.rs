@@ -27,25 +27,25 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Pause after a rejection: only a person can resolve it, and each attempt costs the API server one read.
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
-/// Applies the wanted object whenever that changes; never returns. `tell` is called when the object was applied, and with each new error: with why the
-/// object contradicts the driver, if it does. Kubernetes acts on it, so the driver's volumes would not be mounted as the driver expects.
+/// Applies the desired object whenever it changes; never returns. `report` is called when the object was applied, and with each new error: with why
+/// the object contradicts the driver, if it does. Kubernetes acts on it, so the driver's volumes would not be mounted as the driver expects.
 pub async fn keep(
     client: Client,
     events: Events,
-    mut wanted: watch::Receiver<Option<CSIDriver>>,
-    tell: impl Fn(Option<String>) + Send,
+    mut desired: watch::Receiver<Option<CSIDriver>>,
+    report: impl Fn(Option<String>) + Send,
 ) {
     loop {
-        let object = wanted.borrow_and_update().clone();
+        let object = desired.borrow_and_update().clone();
         let work = async {
             if let Some(object) = object {
-                until_applied(&client, &events, &object, &tell).await;
+                until_applied(&client, &events, &object, &report).await;
             }
             pending::<()>().await;
         };
         tokio::select! {
             () = work => {}
-            changed = wanted.changed() => if changed.is_err() { return pending().await; },
+            changed = desired.changed() => if changed.is_err() { return pending().await; },
         }
     }
 }
@@ -54,7 +54,7 @@ async fn until_applied(
     client: &Client,
     events: &Events,
     object: &CSIDriver,
-    tell: &(impl Fn(Option<String>) + Send),
+    report: &(impl Fn(Option<String>) + Send),
 ) {
     let name = object.name_any();
     let about = About::driver(&name);
@@ -64,7 +64,7 @@ async fn until_applied(
     loop {
         let error = match attempt(client, &name, object).await {
             Ok(wrote) => {
-                tell(None);
+                report(None);
                 tracing::info!(driver = name, wrote, "CSIDriver object up to date");
                 return;
             }
@@ -77,7 +77,7 @@ async fn until_applied(
                 let contradicts = matches!(error, KubernetesError::Contradiction { .. });
                 contradicted = contradicts.then(|| reason.clone());
             }
-            tell(contradicted.clone());
+            report(contradicted.clone());
             tracing::warn!(driver = name, reason, "CSIDriver object not written");
             if !error.is_unavailable() {
                 events
@@ -96,10 +96,14 @@ async fn until_applied(
 }
 
 /// Applies the object. Returns whether something was written. It reads first: for most hosts the object is already right.
-async fn attempt(client: &Client, name: &str, wanted: &CSIDriver) -> Result<bool, KubernetesError> {
+async fn attempt(
+    client: &Client,
+    name: &str,
+    desired: &CSIDriver,
+) -> Result<bool, KubernetesError> {
     let api: Api<CSIDriver> = Api::all(client.clone());
     let live = answered(format!("read CSIDriver {name}"), api.get_opt(name)).await?;
-    let Some(object) = change(live.as_ref(), wanted)? else {
+    let Some(object) = change(live.as_ref(), desired)? else {
         return Ok(false);
     };
     // Not forced: a field of another manager is that manager's decision.
@@ -128,23 +132,23 @@ fn owned_by_others(name: &str, error: KubernetesError) -> KubernetesError {
 /// The object to apply; none: `live` is right.
 pub(super) fn change(
     live: Option<&CSIDriver>,
-    wanted: &CSIDriver,
+    desired: &CSIDriver,
 ) -> Result<Option<CSIDriver>, KubernetesError> {
     let Some(live) = live else {
-        return Ok(Some(wanted.clone()));
+        return Ok(Some(desired.clone()));
     };
-    let mut wanted = wanted.clone();
-    keep_order(&live.spec, &mut wanted.spec);
-    let (has, wants) = (fields(&live.spec), fields(&wanted.spec));
-    let differing: Vec<_> = wants
+    let mut desired = desired.clone();
+    keep_order(&live.spec, &mut desired.spec);
+    let (live_fields, desired_fields) = (fields(&live.spec), fields(&desired.spec));
+    let differing: Vec<_> = desired_fields
         .iter()
-        .filter(|(name, value)| has.get(*name) != Some(*value))
+        .filter(|(name, value)| live_fields.get(*name) != Some(*value))
         .collect();
     let fixed: Vec<_> = differing
         .iter()
         .filter(|(name, _)| IMMUTABLE.contains(&name.as_str()))
         .map(|(name, value)| {
-            let live = has.get(*name).unwrap_or(&Value::Null);
+            let live = live_fields.get(*name).unwrap_or(&Value::Null);
             format!("`{name}` is {live}, wanted {value}")
         })
         .collect();
@@ -156,20 +160,20 @@ pub(super) fn change(
         );
         return Err(KubernetesError::Contradiction { driver, what });
     }
-    let no_longer_said = owned(live)
+    let has_removed_field = owned(live)
         .iter()
-        .any(|name| !wants.contains_key(name.as_str()));
-    Ok((!differing.is_empty() || no_longer_said).then_some(wanted))
+        .any(|name| !desired_fields.contains_key(name.as_str()));
+    Ok((!differing.is_empty() || has_removed_field).then_some(desired))
 }
 
 /// The modes are a set, but the API server's check of immutability compares them as a list.
-fn keep_order(live: &CSIDriverSpec, wanted: &mut CSIDriverSpec) {
+fn keep_order(live: &CSIDriverSpec, desired: &mut CSIDriverSpec) {
     let set = |spec: &CSIDriverSpec| {
         let modes = spec.volume_lifecycle_modes.iter().flatten();
         modes.cloned().collect::<BTreeSet<_>>()
     };
-    if set(live) == set(wanted) {
-        wanted.volume_lifecycle_modes = live.volume_lifecycle_modes.clone();
+    if set(live) == set(desired) {
+        desired.volume_lifecycle_modes = live.volume_lifecycle_modes.clone();
     }
 }
 
@@ -210,31 +214,34 @@ mod tests {
     }
 
     /// The statuses that are reported, until `last` accepts them as complete.
-    async fn told(client: Client, last: impl Fn(&[Option<String>]) -> bool) -> Vec<Option<String>> {
-        let wanted = serde_json::from_value(object(true)).unwrap();
-        let (_wants, wanted) = watch::channel(Some(wanted));
-        let told = Arc::new(Mutex::new(Vec::new()));
+    async fn reports(
+        client: Client,
+        last: impl Fn(&[Option<String>]) -> bool,
+    ) -> Vec<Option<String>> {
+        let desired = serde_json::from_value(object(true)).unwrap();
+        let (_sender, desired) = watch::channel(Some(desired));
+        let reports = Arc::new(Mutex::new(Vec::new()));
         let events = Events::new(Some(client.clone()), "n".to_owned());
-        let kept = told.clone();
-        let tell = move |status| kept.lock().unwrap().push(status);
+        let kept = reports.clone();
+        let report = move |status| kept.lock().unwrap().push(status);
         let ended = async {
-            while !last(&told.lock().unwrap()) {
+            while !last(&reports.lock().unwrap()) {
                 sleep(Duration::from_secs(1)).await;
             }
         };
         tokio::select! {
-            () = keep(client, events, wanted, tell) => {}
+            () = keep(client, events, desired, report) => {}
             () = ended => {}
         }
-        told.lock().unwrap().clone()
+        reports.lock().unwrap().clone()
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_api_server_that_goes_away_ends_no_contradiction() {
         let reads = Mutex::new(0);
-        let (client, _) = api_double(move |asked| {
-            if asked.method != http::Method::GET {
-                return Reply::Object(asked.body.clone());
+        let (client, _) = api_double(move |request| {
+            if request.method != http::Method::GET {
+                return Reply::Object(request.body.clone());
             }
             let mut reads = reads.lock().unwrap();
             *reads += 1;
@@ -245,14 +252,14 @@ mod tests {
                 _ => Reply::Object(object(true)),
             }
         });
-        let applied = |told: &[Option<String>]| told.last().is_some_and(Option::is_none);
-        let told = told(client, applied).await;
-        let (end, before) = told.split_last().unwrap();
+        let applied = |reports: &[Option<String>]| reports.last().is_some_and(Option::is_none);
+        let reports = reports(client, applied).await;
+        let (end, before) = reports.split_last().unwrap();
         assert_eq!(*end, None);
         assert_eq!(before.len(), 3, "{before:?}");
         for contradicted in before {
-            let words = contradicted.as_deref().unwrap();
-            assert!(words.contains("`attachRequired` is false, wanted true"));
+            let text = contradicted.as_deref().unwrap();
+            assert!(text.contains("`attachRequired` is false, wanted true"));
         }
     }
 }

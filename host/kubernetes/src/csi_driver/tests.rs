@@ -109,45 +109,49 @@ fn managed(mut object: CSIDriver, manager: &str, fields: &[&str]) -> CSIDriver {
 
 #[test]
 fn an_equal_csi_driver_object_is_not_written() {
-    let wanted = object(
+    let desired = object(
         json!({ "attachRequired": false, "volumeLifecycleModes": ["Ephemeral", "Persistent"] }),
     );
     let live = object(json!({
         "attachRequired": false, "volumeLifecycleModes": ["Persistent", "Ephemeral"], "seLinuxMount": true,
     }));
-    assert_eq!(change(Some(&live), &wanted).unwrap(), None);
+    assert_eq!(change(Some(&live), &desired).unwrap(), None);
     let others = managed(live.clone(), "kubectl", &["attachRequired", "seLinuxMount"]);
-    assert_eq!(change(Some(&others), &wanted).unwrap(), None);
+    assert_eq!(change(Some(&others), &desired).unwrap(), None);
     let ours = managed(
         live,
         "wasmount",
         &["attachRequired", "volumeLifecycleModes"],
     );
-    assert_eq!(change(Some(&ours), &wanted).unwrap(), None);
+    assert_eq!(change(Some(&ours), &desired).unwrap(), None);
 }
 
 #[test]
 fn what_is_missing_differs_or_is_no_longer_said_is_applied() {
-    let wanted = object(json!({ "attachRequired": true, "storageCapacity": true }));
-    let apply = Some(wanted.clone());
-    assert_eq!(change(None, &wanted).unwrap(), apply);
+    let desired = object(json!({ "attachRequired": true, "storageCapacity": true }));
+    let apply = Some(desired.clone());
+    assert_eq!(change(None, &desired).unwrap(), apply);
     let other = object(json!({ "attachRequired": true, "storageCapacity": false }));
-    assert_eq!(change(Some(&other), &wanted).unwrap(), apply);
-    let said = object(
+    assert_eq!(change(Some(&other), &desired).unwrap(), apply);
+    let earlier = object(
         json!({ "attachRequired": true, "storageCapacity": true, "requiresRepublish": true }),
     );
     assert_eq!(
         change(
-            Some(&managed(said.clone(), "wasmount", &["requiresRepublish"])),
-            &wanted
+            Some(&managed(
+                earlier.clone(),
+                "wasmount",
+                &["requiresRepublish"]
+            )),
+            &desired
         )
         .unwrap(),
         apply
     );
     assert_eq!(
         change(
-            Some(&managed(said, "kubectl", &["requiresRepublish"])),
-            &wanted
+            Some(&managed(earlier, "kubectl", &["requiresRepublish"])),
+            &desired
         )
         .unwrap(),
         None
@@ -157,7 +161,7 @@ fn what_is_missing_differs_or_is_no_longer_said_is_applied() {
 #[test]
 fn a_field_that_cannot_change_is_named_with_both_values() {
     let live = object(json!({ "attachRequired": false, "volumeLifecycleModes": ["Persistent"] }));
-    for (wanted, named) in [
+    for (desired, named) in [
         (
             json!({ "attachRequired": true }),
             "`attachRequired` is false, wanted true",
@@ -167,8 +171,8 @@ fn a_field_that_cannot_change_is_named_with_both_values() {
             "`volumeLifecycleModes` is [\"Persistent\"], wanted [\"Ephemeral\"]",
         ),
     ] {
-        let refused = change(Some(&live), &object(wanted)).unwrap_err();
-        let said = format!("CSIDriver a.b: {named}; the API server lets nobody change that.");
-        assert!(refused.to_string().starts_with(&said), "{refused}");
+        let refused = change(Some(&live), &object(desired)).unwrap_err();
+        let message = format!("CSIDriver a.b: {named}; the API server lets nobody change that.");
+        assert!(refused.to_string().starts_with(&message), "{refused}");
     }
 }

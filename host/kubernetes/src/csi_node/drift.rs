@@ -46,19 +46,19 @@ pub(super) fn drifts(
     };
     let mut found = of_csi_node(facts, node, csi_node);
     found.extend(of_annotation(facts, node));
-    for (key, wanted) in &facts.topology {
+    for (key, expected) in &facts.topology {
         match node.labels().get(key) {
-            Some(value) if value == wanted => {}
+            Some(value) if value == expected => {}
             Some(value) => found.push(Drift::new(
                 Remedy::Person,
                 format!(
-                    "Node has the label {key}={value}, the driver's topology says {wanted}: kubelet refuses the driver until `kubectl label node` \
+                    "Node has the label {key}={value}, the driver's topology says {expected}: kubelet refuses the driver until `kubectl label node` \
                      sets or removes it"
                 ),
             )),
             None => found.push(Drift::new(
                 Remedy::Rewrite,
-                format!("Node lacks the label {key}={wanted} of the driver's topology"),
+                format!("Node lacks the label {key}={expected} of the driver's topology"),
             )),
         }
     }
@@ -119,32 +119,32 @@ fn of_csi_node(facts: &DriverFacts, node: &Node, csi_node: Option<&CSINode>) -> 
         found.push(rewrite("CSINode does not list the driver".to_owned()));
         return found;
     };
-    let (id, wanted) = (&entry.node_id, &facts.node_id);
-    if id != wanted {
+    let (id, expected) = (&entry.node_id, &facts.node_id);
+    if id != expected {
         found.push(rewrite(format!(
-            "CSINode has the nodeID {id:?}, the driver says {wanted:?}"
+            "CSINode has the nodeID {id:?}, the driver says {expected:?}"
         )));
     }
-    let (keys, wanted) = (keys_of(entry), facts.topology_keys());
-    if keys != wanted {
-        let (keys, wanted) = (list(&keys), list(&wanted));
+    let (keys, expected) = (keys_of(entry), facts.topology_keys());
+    if keys != expected {
+        let (keys, expected) = (list(&keys), list(&expected));
         found.push(rewrite(format!(
-            "CSINode has the topologyKeys [{keys}], the driver says [{wanted}]"
+            "CSINode has the topologyKeys [{keys}], the driver says [{expected}]"
         )));
     }
     if count_of(entry) != facts.count {
         let count = |count: Option<i32>| count.map_or("none".to_owned(), |it| it.to_string());
-        let (count, wanted) = (count(count_of(entry)), count(facts.count));
+        let (count, expected) = (count(count_of(entry)), count(facts.count));
         found.push(Drift::new(
             Remedy::Refresh,
-            format!("CSINode has the allocatable.count {count}, the driver says {wanted}"),
+            format!("CSINode has the allocatable.count {count}, the driver says {expected}"),
         ));
     }
     found
 }
 
 fn of_annotation(facts: &DriverFacts, node: &Node) -> Option<Drift> {
-    let wanted = &facts.node_id;
+    let expected = &facts.node_id;
     let Some(mut ids) = node_ids(node) else {
         return Some(Drift::new(
             Remedy::Person,
@@ -154,10 +154,10 @@ fn of_annotation(facts: &DriverFacts, node: &Node) -> Option<Drift> {
         ));
     };
     let text = match ids.remove(&facts.driver) {
-        Some(found) if found == *wanted => return None,
+        Some(found) if found == *expected => return None,
         Some(found) => {
             format!(
-                "Node's annotation {NODE_IDS} has the node id {found:?}, the driver says {wanted:?}"
+                "Node's annotation {NODE_IDS} has the node id {found:?}, the driver says {expected:?}"
             )
         }
         None => format!("Node's annotation {NODE_IDS} does not name the driver"),

@@ -37,7 +37,7 @@ pub(super) struct DriverState {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Step {
     /// What to report.
-    pub(super) tell: Option<Tell>,
+    pub(super) report: Option<Report>,
     /// The writer must write again.
     pub(super) mend: bool,
     /// When to check again, if nothing changes before.
@@ -46,7 +46,7 @@ pub(super) struct Step {
 
 /// A report for people.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Tell {
+pub(super) enum Report {
     /// A difference lasts.
     Drifted(String),
     /// The objects match the driver again.
@@ -100,12 +100,12 @@ impl DriverState {
         if !lasts {
             return Step::wait(due);
         }
-        let mut tell = None;
+        let mut report = None;
         if !self.reported {
             self.reported = true;
             self.begin_mending(now);
             self.status.drifts += u64::from(was_listed);
-            tell = Some(Tell::Drifted(text));
+            report = Some(Report::Drifted(text));
         }
         let by_a_person = drifts.iter().any(|it| it.remedy == Remedy::Person);
         let may_mend = registered && !by_a_person;
@@ -115,7 +115,7 @@ impl DriverState {
             self.pause = (self.pause * 2).min(self.policy.longest_pause);
         }
         Step {
-            tell,
+            report,
             mend,
             wake: self.next_mending.filter(|_| may_mend),
         }
@@ -128,10 +128,10 @@ impl DriverState {
         if self.reported || self.listed_since.is_none() {
             self.listed_since = Some(now);
         }
-        let tell = self.reported.then_some(Tell::Listed);
+        let report = self.reported.then_some(Report::Listed);
         self.reported = false;
         Step {
-            tell,
+            report,
             ..Step::default()
         }
     }

@@ -2,7 +2,7 @@
 //! and in events, and removes the startup taint.
 
 use super::drift::{Drift, collisions, drifts, sentence};
-use super::driver_state::{DriftPolicy, DriverState, Tell};
+use super::driver_state::{DriftPolicy, DriverState, Report};
 use super::facts::DriverFacts;
 use super::watch::Seen;
 use super::writer::Writer;
@@ -27,7 +27,7 @@ const LONGEST_RENEWAL_PAUSE: Duration = Duration::from_secs(300);
 /// The same for the host's own writing, which removes no entry and disturbs no other process.
 const FIRST_WRITING_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_WRITING_PAUSE: Duration = Duration::from_secs(60);
-/// How many of kubelet's periods a limit may be outdated. 2: the driver and kubelet each ask once a period, in turn.
+/// How many of kubelet's periods a limit may be outdated. 2: the driver and kubelet each query it once a period, in turn.
 const PERIODS: u32 = 2;
 /// Pause before the taint is removed again, when its removal was rejected.
 const TAINT_PAUSE: Duration = Duration::from_secs(10);
@@ -71,7 +71,7 @@ pub struct CsiNodeReconciler {
     /// Used to report to people.
     pub events: Events,
     /// Used to report to readiness.
-    pub tell: Arc<dyn Fn(ListingStatus) + Send + Sync>,
+    pub report: Arc<dyn Fn(ListingStatus) + Send + Sync>,
 }
 
 impl CsiNodeReconciler {
@@ -94,8 +94,8 @@ impl CsiNodeReconciler {
                     if step.mend {
                         self.mend(&facts, &mut state).await;
                     }
-                    if let Some(tell) = step.tell {
-                        self.write_event(tell, &state).await;
+                    if let Some(report) = step.report {
+                        self.write_event(report, &state).await;
                     }
                 }
             }
@@ -137,7 +137,7 @@ impl CsiNodeReconciler {
         Ok((facts, found))
     }
 
-    /// Whether the writer knows the driver. kubelet may not yet, or not now; another process that registers the driver cannot be asked.
+    /// Whether the writer knows the driver. kubelet may not yet, or not now; another process that registers the driver cannot be queried.
     fn is_registered(&mut self) -> bool {
         match &mut self.writer {
             NodeWriter::Own(_) => true,
@@ -154,7 +154,7 @@ impl CsiNodeReconciler {
             if status.listed {
                 tracing::info!(driver = %self.driver, "CSINode and Node match the driver");
             }
-            (self.tell)(status.clone());
+            (self.report)(status.clone());
             *published = Some(status.clone());
         }
     }
@@ -171,20 +171,20 @@ impl CsiNodeReconciler {
         self.events.inform(&about, reason, action, note).await;
     }
 
-    async fn write_event(&self, tell: Tell, state: &DriverState) {
+    async fn write_event(&self, report: Report, state: &DriverState) {
         let driver = &self.driver;
-        match tell {
+        match report {
             // The host's own first write is not an event of that kind.
-            Tell::Drifted(reason)
+            Report::Drifted(reason)
                 if matches!(self.writer, NodeWriter::Own(_)) && state.status().drifts == 0 =>
             {
                 tracing::info!(%driver, reason, "not in CSINode yet");
             }
-            Tell::Drifted(reason) => {
+            Report::Drifted(reason) => {
                 tracing::warn!(%driver, reason, "CSINode and Node do not say what the driver says");
                 self.warn("CSINodeDrift", "Compare", &reason).await;
             }
-            Tell::Listed => {
+            Report::Listed => {
                 let text = ": CSINode and Node say what the driver says";
                 self.inform("CSINodeListed", "Compare", text).await;
             }

@@ -37,7 +37,7 @@ pub(super) enum Verdict {
 }
 
 /// Evaluates an existing lease. `observed` is the result of the last read, and is updated.
-pub(super) fn look(
+pub(super) fn evaluate(
     lease: &Lease,
     me: &str,
     now: Instant,
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_lease_of_nobody_or_of_our_own_is_free() {
         for holder in [None, Some(""), Some("me")] {
-            let verdict = look(&held(holder, "1"), "me", Instant::now(), &mut None);
+            let verdict = evaluate(&held(holder, "1"), "me", Instant::now(), &mut None);
             assert_eq!(verdict, Verdict::Free, "{holder:?}");
         }
     }
@@ -135,7 +135,7 @@ mod tests {
         let (start, mut observed) = (Instant::now(), None);
         let mut at = |seconds: u64, version: &str| {
             let now = start + Duration::from_secs(seconds);
-            look(&held(Some("other"), version), "me", now, &mut observed)
+            evaluate(&held(Some("other"), version), "me", now, &mut observed)
         };
         // Whatever time it contains, it is held when it is first seen.
         assert_eq!(at(0, "1"), held_by_other());
@@ -172,7 +172,7 @@ mod tests {
     fn giving_back_frees_our_own_lease_and_no_others() {
         let now = Timestamp::from_second(7).unwrap();
         let free = released(held(Some("me"), "9"), "me", now).unwrap();
-        let verdict = look(&free, "other", Instant::now(), &mut None);
+        let verdict = evaluate(&free, "other", Instant::now(), &mut None);
         assert_eq!(verdict, Verdict::Free);
         assert_eq!(released(held(Some("other"), "9"), "me", now), None);
     }

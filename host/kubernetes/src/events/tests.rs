@@ -44,20 +44,20 @@ async fn warn(events: &Events, note: &str) -> bool {
 
 #[tokio::test]
 async fn notes_become_events_and_repeated_ones_are_counted() {
-    let (client, asked) = api_double(|asked| Reply::Object(asked.body.clone()));
+    let (client, requests) = api_double(|request| Reply::Object(request.body.clone()));
     let events = Events::new(Some(client), "n".to_owned());
     for note in ["a.b: no entry", "c.d: no entry", "a.b: no label"] {
         assert!(warn(&events, note).await);
     }
     // From the same host, by another component of it.
     assert!(warn(&events.clone(), "c.d: no entry").await);
-    let asked = asked.lock().unwrap();
-    let told: Vec<_> = asked
+    let requests = requests.lock().unwrap();
+    let notes: Vec<_> = requests
         .iter()
         .map(|it| (it.method.as_str(), it.body["note"].as_str().unwrap()))
         .collect();
     assert_eq!(
-        told,
+        notes,
         [
             ("POST", "a.b: no entry"),
             ("POST", "c.d: no entry"),
@@ -65,12 +65,12 @@ async fn notes_become_events_and_repeated_ones_are_counted() {
             ("PATCH", "c.d: no entry"),
         ]
     );
-    assert_eq!(asked[3].body["series"]["count"], 2);
+    assert_eq!(requests[3].body["series"]["count"], 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn notes_that_were_not_said_for_long_are_forgotten() {
-    let (client, _) = api_double(|asked| Reply::Object(asked.body.clone()));
+    let (client, _) = api_double(|request| Reply::Object(request.body.clone()));
     let events = Events::new(Some(client), "n".to_owned());
     for number in 0..100 {
         assert!(warn(&events, &number.to_string()).await);
@@ -82,8 +82,8 @@ async fn notes_that_were_not_said_for_long_are_forgotten() {
 
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_never_answers_holds_nobody_up() {
-    let (client, asked) = api_double(|_| Reply::Never);
+    let (client, requests) = api_double(|_| Reply::Never);
     let events = Events::new(Some(client), "n".to_owned());
     assert!(!warn(&events, "x").await);
-    assert_eq!(asked.lock().unwrap().len(), 1);
+    assert_eq!(requests.lock().unwrap().len(), 1);
 }

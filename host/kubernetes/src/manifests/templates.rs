@@ -5,7 +5,7 @@
 
 use super::config::{CONFIG_DIR, SECRETS_DIR, secret_object};
 use super::{Backend, Choices, Form, Manifest, ManifestsError};
-use crate::csi_driver::tells_capacity;
+use crate::csi_driver::reports_capacity;
 use crate::election::lease_of;
 use crate::state::DRIVER_LABEL;
 use crate::storage_backend::lease;
@@ -125,7 +125,7 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
         grows => backend.grows(),
         groups => backend.groups() && !snapshots_by_node,
         topology => backend.has_topology(),
-        capacity => tells_capacity(&backend.capabilities),
+        capacity => reports_capacity(&backend.capabilities),
         expands_offline,
         publishes_readonly => controls(ControllerCapability::PublishReadonly),
         elected => elected.map(|(_, name, _)| *name).collect::<Vec<_>>(),

@@ -7,10 +7,10 @@ use wasmount_core::rpc::Rpc;
 
 const UID: &str = "0a1b2c3d-4e5f-6789-abcd-ef0123456789";
 
-fn origin(name: Option<&str>, words: &[(&str, &str)]) -> Origin {
+fn origin(name: Option<&str>, attributes: &[(&str, &str)]) -> Origin {
     Origin {
         name: name.map(str::to_owned),
-        words: words
+        attributes: attributes
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
             .collect(),
@@ -44,16 +44,16 @@ fn object(api_version: &'static str, kind: &'static str, name: &str, uid: Option
 
 #[test]
 fn a_call_of_kubelet_is_about_its_pod() {
-    let words = [
+    let attributes = [
         ("csi.storage.k8s.io/pod.namespace", "apps"),
         ("csi.storage.k8s.io/pod.name", "web-0"),
         ("csi.storage.k8s.io/pod.uid", UID),
     ];
     let uid = Some(UID.to_owned());
     let expected = object("v1", "Pod", "web-0", uid);
-    assert_eq!(about(&origin(None, &words)), Some(expected));
+    assert_eq!(about(&origin(None, &attributes)), Some(expected));
     assert_eq!(
-        about(&origin(None, &words[..2])),
+        about(&origin(None, &attributes[..2])),
         None,
         "not without its uid"
     );

@@ -25,13 +25,13 @@ const ANSWERING: Duration = Duration::from_secs(5);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Longest message of kubelet, in bytes: the note of an event holds 1024 bytes, including the text around the message.
-const WORDS_BYTES: usize = 700;
+const REASON_BYTES: usize = 700;
 
 /// A request of kubelet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Message {
-    /// It asked for the plugin's information.
-    Asked,
+    /// It requested the plugin's information.
+    InfoRequested,
     /// It has registered the driver.
     Registered,
     /// It has rejected the driver.
@@ -82,7 +82,7 @@ impl Binding {
 impl Registration for RegistrationService {
     async fn get_info(&self, _: Request<InfoRequest>) -> Result<Response<PluginInfo>, Status> {
         // There is no receiver once the socket is to be removed.
-        let _ = self.messages.send(Message::Asked);
+        let _ = self.messages.send(Message::InfoRequested);
         Ok(Response::new(self.info.clone()))
     }
 
@@ -133,12 +133,12 @@ fn incoming(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStream>
 }
 
 /// One line for the log, and short enough for an event.
-fn in_one_line(words: &str) -> String {
-    let line: String = words
+fn in_one_line(text: &str) -> String {
+    let line: String = text
         .chars()
         .map(|each| if each.is_control() { ' ' } else { each })
         .collect();
-    let (line, _) = line.split_at(line.floor_char_boundary(WORDS_BYTES));
+    let (line, _) = line.split_at(line.floor_char_boundary(REASON_BYTES));
     match line.trim() {
         "" => "without a reason".to_owned(),
         line => line.to_owned(),

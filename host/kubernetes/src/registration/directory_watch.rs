@@ -11,7 +11,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::sleep;
 
 /// Between two checks without an event: one system call each.
-const LOOK: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Several events: `struct inotify_event` and a name of at most 255 bytes each (inotify(7)).
 const EVENTS_BYTES: usize = 4096;
@@ -25,7 +25,7 @@ impl DirectoryWatch {
     pub(super) fn begin(directory: &Path) -> Self {
         let events = watched(directory).inspect_err(|error| {
             tracing::warn!(
-                directory = %directory.display(), %error, look_seconds = LOOK.as_secs(),
+                directory = %directory.display(), %error, look_seconds = POLL_INTERVAL.as_secs(),
                 "changes of the directory are not told to this process (inotify): it looks by itself"
             );
         });
@@ -35,12 +35,12 @@ impl DirectoryWatch {
     /// Returns when it is time to check.
     pub(super) async fn may_have_changed(&self) {
         let Some(events) = &self.0 else {
-            return sleep(LOOK).await;
+            return sleep(POLL_INTERVAL).await;
         };
         tokio::select! {
-            () = sleep(LOOK) => {}
+            () = sleep(POLL_INTERVAL) => {}
             ready = events.readable() => {
-                let Ok(mut ready) = ready else { return sleep(LOOK).await };
+                let Ok(mut ready) = ready else { return sleep(POLL_INTERVAL).await };
                 let mut read = [0; EVENTS_BYTES];
                 while rustix::io::read(events.get_ref(), &mut read).is_ok_and(|bytes| bytes > 0) {}
                 ready.clear_ready();

@@ -27,7 +27,7 @@ pub(super) enum RegistrationError {
     /// kubelet may have missed that the socket appeared.
     #[error("kubelet does not take it, and does not say why")]
     Silent,
-    /// kubelet must ask again, because of the objects in the API server.
+    /// kubelet must query it again, because of the objects in the API server.
     #[error("it is being registered again")]
     Renewed,
 }
@@ -39,7 +39,7 @@ pub(super) struct Pauses {
 }
 
 impl RegistrationError {
-    /// Reason of the event on the Node, for problems that a person must look at.
+    /// Reason of the event on the Node, for problems that a person must check.
     pub(super) fn event(&self) -> Option<&'static str> {
         match self {
             RegistrationError::Refused(_) => Some("DriverRegistrationRefused"),
@@ -131,8 +131,8 @@ mod tests {
     #[test]
     fn what_is_asked_for_does_not_wait_and_costs_no_pause_later() {
         let mut pauses = Pauses::default();
-        for asked in [RegistrationError::Renewed, RegistrationError::Silent] {
-            assert_eq!(seconds(&mut pauses, &asked, 3, 0), [0, 0, 0]);
+        for error in [RegistrationError::Renewed, RegistrationError::Silent] {
+            assert_eq!(seconds(&mut pauses, &error, 3, 0), [0, 0, 0]);
         }
         assert_eq!(seconds(&mut pauses, &refused(), 1, 0), [1]);
     }

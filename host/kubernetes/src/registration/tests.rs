@@ -121,9 +121,9 @@ async fn kubelet_is_told_who_serves_as_often_as_it_asks() {
         };
         assert_eq!(info.unwrap().into_inner(), expected);
     }
-    let asked = scene.registrar.status().borrow().clone();
+    let status = scene.registrar.status().borrow().clone();
     assert_eq!(
-        asked.reason.as_deref(),
+        status.reason.as_deref(),
         Some("kubelet requested plugin info and has not registered the driver yet")
     );
     scene.notify(true, "").await;
@@ -142,8 +142,8 @@ async fn a_rejected_driver_reappears_after_growing_pauses() {
     for refusal in 1..=8 {
         scene.notify(false, &format!("no {refusal}")).await;
         let status = scene.until(|status| status.refusals == refusal).await;
-        let words = format!("kubelet refused it: no {refusal}");
-        assert_eq!((status.registered, status.reason), (false, Some(words)));
+        let reason = format!("kubelet refused it: no {refusal}");
+        assert_eq!((status.registered, status.reason), (false, Some(reason)));
         assert!(!scene.socket().exists());
         refused_at.push(Instant::now());
     }
@@ -212,12 +212,12 @@ async fn another_process_is_not_fought_and_its_socket_stays() {
     scene.notify(true, "").await;
     std::fs::remove_file(scene.socket()).unwrap();
     let other = UnixListener::bind(scene.socket()).unwrap();
-    let said = format!(
+    let reason = format!(
         "another process serves on {}: stop it first",
         scene.socket().display()
     );
     let status = scene
-        .until(|status| status.reason.as_deref() == Some(said.as_str()))
+        .until(|status| status.reason.as_deref() == Some(reason.as_str()))
         .await;
     assert!(!status.registered);
     sleep(Duration::from_secs(600)).await;
@@ -235,7 +235,7 @@ async fn a_directory_that_is_not_there_yet_is_waited_for() {
     scene.notify(true, "").await;
     scene.until(|status| status.registered).await;
     std::fs::remove_dir_all(scene.directory.path()).unwrap();
-    let said = scene
+    let status = scene
         .until(|status| {
             status
                 .reason
@@ -243,7 +243,7 @@ async fn a_directory_that_is_not_there_yet_is_waited_for() {
                 .is_some_and(|it| it.contains("No such file"))
         })
         .await;
-    assert!(!said.registered);
+    assert!(!status.registered);
     std::fs::create_dir(scene.directory.path()).unwrap();
     scene.notify(true, "").await;
     scene.until(|status| status.registered).await;
@@ -270,32 +270,32 @@ async fn the_gap_is_the_first_registrations_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn recovery_is_reported_only_for_reported_errors() {
-    let (client, asked) = api_double(|asked| Reply::Object(asked.body.clone()));
+    let (client, requests) = api_double(|request| Reply::Object(request.body.clone()));
     let directory = tempfile::tempdir().unwrap();
     let others = UnixListener::bind(directory.path().join("a.b@reg.sock")).unwrap();
     let scene = Scene::of(directory, None, Some(client));
     let reasons = || {
-        let asked = asked.lock().unwrap();
-        let reasons = asked.iter().map(|it| it.body["reason"].clone());
+        let requests = requests.lock().unwrap();
+        let reasons = requests.iter().map(|it| it.body["reason"].clone());
         reasons.collect::<Vec<_>>()
     };
-    let told = async |count| {
-        let looks = async {
+    let events_written = async |count| {
+        let polling = async {
             while reasons().len() < count {
                 sleep(Duration::from_millis(50)).await;
             }
         };
-        timeout(SILENCE, looks).await.unwrap();
+        timeout(SILENCE, polling).await.unwrap();
     };
     // Before it was bound for the first time.
     scene
         .until(|it| it.reason.is_some() && it.rebinds == 0 && !it.registered)
         .await;
-    told(1).await;
+    events_written(1).await;
     drop(others);
     scene.notify(true, "").await;
     scene.until(|it| it.registrations == 1).await;
-    told(2).await;
+    events_written(2).await;
     // This one has no receiver.
     scene.registrar.renew();
     scene.until(|it| it.rebinds == 1 && !it.registered).await;

@@ -132,9 +132,9 @@ impl Index {
             .filter_map(|(key, slot)| Some((key, slot.revision, slot.value.as_ref()?)))
             .take(limit)
             .take_while(|(key, _, value)| {
-                let room = bytes < SCAN_BYTES;
+                let fits = bytes < SCAN_BYTES;
                 bytes += key.len() + value.len();
-                room
+                fits
             })
             .map(|(key, revision, value)| StateEntry {
                 key: key.clone(),
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn told(index: &mut Index, key: &str, revision: u64, value: Option<&str>) {
+    fn apply(index: &mut Index, key: &str, revision: u64, value: Option<&str>) {
         index.learn(key.to_owned(), revision, value.map(Into::into));
     }
 
@@ -229,31 +229,31 @@ mod tests {
     #[test]
     fn what_is_told_late_does_not_hide_what_is_newer() {
         let mut index = Index::default();
-        told(&mut index, "k", 5, Some("new"));
-        told(&mut index, "k", 4, Some("old"));
-        told(&mut index, "k", 4, None);
+        apply(&mut index, "k", 5, Some("new"));
+        apply(&mut index, "k", 4, Some("old"));
+        apply(&mut index, "k", 4, None);
         assert_eq!(seen(&index), [("k".to_owned(), 5)]);
         // Removed by this process, at the revision that it had; the watch reports the removal afterwards.
-        told(&mut index, "k", 5, None);
-        told(&mut index, "k", 5, Some("new"));
+        apply(&mut index, "k", 5, None);
+        apply(&mut index, "k", 5, Some("new"));
         assert_eq!((seen(&index), index.bytes()), (vec![], 0));
-        told(&mut index, "k", 7, Some("again"));
-        told(&mut index, "k", 6, None);
+        apply(&mut index, "k", 7, Some("again"));
+        apply(&mut index, "k", 6, None);
         assert_eq!(seen(&index), [("k".to_owned(), 7)]);
     }
 
     #[test]
     fn a_listing_removes_records_it_lacks_except_newer_writes() {
         let mut index = Index::default();
-        told(&mut index, "gone", 1, Some(""));
-        told(&mut index, "stays", 2, Some(""));
-        told(&mut index, "newer", 9, Some(""));
+        apply(&mut index, "gone", 1, Some(""));
+        apply(&mut index, "stays", 2, Some(""));
+        apply(&mut index, "newer", 9, Some(""));
         index.begin_listing();
-        told(&mut index, "written", 8, Some(""));
-        told(&mut index, "stays", 2, Some(""));
-        told(&mut index, "newer", 3, Some(""));
-        told(&mut index, "removed", 4, None);
-        told(&mut index, "removed", 4, Some(""));
+        apply(&mut index, "written", 8, Some(""));
+        apply(&mut index, "stays", 2, Some(""));
+        apply(&mut index, "newer", 3, Some(""));
+        apply(&mut index, "removed", 4, None);
+        apply(&mut index, "removed", 4, Some(""));
         index.end_listing();
         let expected = [("newer", 9), ("stays", 2), ("written", 8)];
         assert_eq!(seen(&index), expected.map(|(k, r)| (k.to_owned(), r)));
@@ -264,10 +264,10 @@ mod tests {
     #[test]
     fn removed_keys_are_forgotten_in_time_and_none_that_is_back() {
         let mut index = Index::default();
-        told(&mut index, "back", 1, None);
-        told(&mut index, "back", 2, Some(""));
+        apply(&mut index, "back", 1, None);
+        apply(&mut index, "back", 2, Some(""));
         for i in 0..2 * REMOVED_KEYS {
-            told(&mut index, &format!("k{i}"), 1, None);
+            apply(&mut index, &format!("k{i}"), 1, None);
         }
         assert_eq!(index.slots.len(), REMOVED_KEYS + 1);
         assert_eq!(seen(&index), [("back".to_owned(), 2)]);
@@ -297,7 +297,7 @@ mod tests {
             let index_of = |changes: &[((u8, bool), u64)]| {
                 let mut index = Index::default();
                 for ((key, there), revision) in changes {
-                    told(&mut index, &key.to_string(), *revision, there.then_some("v"));
+                    apply(&mut index, &key.to_string(), *revision, there.then_some("v"));
                 }
                 index
             };

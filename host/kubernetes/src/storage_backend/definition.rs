@@ -68,8 +68,8 @@ fn without_null(keywords: &mut Map<String, Value>) {
             keywords.insert("type".to_owned(), one);
         }
     }
-    if let Some(Value::Array(words)) = keywords.get_mut("enum") {
-        words.retain(|it| !it.is_null());
+    if let Some(Value::Array(values)) = keywords.get_mut("enum") {
+        values.retain(|it| !it.is_null());
     }
     for either in ["anyOf", "oneOf"] {
         let Some(Value::Array(forms)) = keywords.get_mut(either) else {
@@ -262,19 +262,19 @@ mod tests {
         );
     }
 
-    fn visit(schema: &Value, at: &str, look: &mut impl FnMut(&str, &Map<String, Value>)) {
+    fn visit(schema: &Value, at: &str, check: &mut impl FnMut(&str, &Map<String, Value>)) {
         let Value::Object(keywords) = schema else {
             return;
         };
-        look(at, keywords);
+        check(at, keywords);
         if let Some(Value::Object(properties)) = keywords.get("properties") {
             for (key, below) in properties {
-                visit(below, &format!("{at}.{key}"), look);
+                visit(below, &format!("{at}.{key}"), check);
             }
         }
         for below in ["items", "additionalProperties"] {
             if let Some(schema) = keywords.get(below) {
-                visit(schema, &format!("{at}.{below}"), look);
+                visit(schema, &format!("{at}.{below}"), check);
             }
         }
     }

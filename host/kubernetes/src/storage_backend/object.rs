@@ -11,7 +11,7 @@ use wasmount_core::document::{KeyPath, PluginPlace, PublicKey, SecretSource, Sto
 
 /// A backend that is desired by an object.
 #[derive(Debug, Clone, PartialEq)]
-pub struct WantedBackend {
+pub struct DesiredBackend {
     /// Its name.
     pub name: String,
     /// The object's uid: another object of the same name has another one.
@@ -36,11 +36,11 @@ pub enum Leaving {
 }
 
 /// Parses an object. `there` is false for one that the API server no longer has.
-pub(super) fn wanted(object: &BackendObject, there: bool) -> WantedBackend {
+pub(super) fn desired(object: &BackendObject, there: bool) -> DesiredBackend {
     let name = object.name_any();
     let forced = object.annotations().get(FORCE_DELETE);
     let goes = !there || object.metadata.deletion_timestamp.is_some();
-    WantedBackend {
+    DesiredBackend {
         document: document(&name, object).map(Box::new),
         name,
         uid: object.uid().unwrap_or_default(),
@@ -128,7 +128,7 @@ pub(super) mod tests {
 
     #[test]
     fn an_object_is_read_as_a_file_is() {
-        let read = wanted(&object("a", spec()), true);
+        let read = desired(&object("a", spec()), true);
         let document = read.document.unwrap();
         assert_eq!((read.name.as_str(), read.generation), ("a", 3));
         assert_eq!(document.driver_name.as_str(), "a.example");
@@ -137,7 +137,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_its_key() {
-        for (key, value, said) in [
+        for (key, value, message) in [
             ("driverName", json!("-"), "spec.driverName: "),
             ("drivername", json!("a"), "spec: unknown field `drivername`"),
             ("plugin", json!({}), "spec.plugin: must have a `path`"),
@@ -164,8 +164,8 @@ pub(super) mod tests {
         ] {
             let mut spec = spec();
             spec[key] = value;
-            let refused = wanted(&object("a", spec), true).document.unwrap_err();
-            assert!(refused.starts_with(said), "{refused}");
+            let refused = desired(&object("a", spec), true).document.unwrap_err();
+            assert!(refused.starts_with(message), "{refused}");
         }
     }
 
@@ -173,23 +173,23 @@ pub(super) mod tests {
     fn a_pool_may_be_relative_since_it_begins_in_the_data_directory() {
         let mut spec = spec();
         spec["grants"] = json!({ "pools": { "p": { "path": "p" } } });
-        assert!(wanted(&object("a", spec), true).document.is_ok());
+        assert!(desired(&object("a", spec), true).document.is_ok());
     }
 
     #[test]
     fn a_deleted_object_waits_for_its_volumes_unless_it_is_forced() {
         let mut deleted = object("a", spec());
-        assert_eq!(wanted(&deleted, false).leaving, Some(Leaving::WhenUnused));
+        assert_eq!(desired(&deleted, false).leaving, Some(Leaving::WhenUnused));
         let time = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
         deleted.metadata.deletion_timestamp = Some(time);
-        assert_eq!(wanted(&deleted, true).leaving, Some(Leaving::WhenUnused));
-        let said = |value: &str| Some([(FORCE_DELETE.to_owned(), value.to_owned())].into());
-        deleted.metadata.annotations = said("no");
-        assert_eq!(wanted(&deleted, true).leaving, Some(Leaving::WhenUnused));
-        deleted.metadata.annotations = said("true");
-        assert_eq!(wanted(&deleted, true).leaving, Some(Leaving::AtOnce));
+        assert_eq!(desired(&deleted, true).leaving, Some(Leaving::WhenUnused));
+        let annotation = |value: &str| Some([(FORCE_DELETE.to_owned(), value.to_owned())].into());
+        deleted.metadata.annotations = annotation("no");
+        assert_eq!(desired(&deleted, true).leaving, Some(Leaving::WhenUnused));
+        deleted.metadata.annotations = annotation("true");
+        assert_eq!(desired(&deleted, true).leaving, Some(Leaving::AtOnce));
         // The annotation alone deletes nothing.
         deleted.metadata.deletion_timestamp = None;
-        assert_eq!(wanted(&deleted, true).leaving, None);
+        assert_eq!(desired(&deleted, true).leaving, None);
     }
 }

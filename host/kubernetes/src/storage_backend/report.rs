@@ -109,7 +109,7 @@ pub(super) struct ReportSpec {
 }
 
 /// Writes the reports; never returns.
-pub async fn tell_reports(
+pub async fn write_reports(
     reporter: Reporter,
     mut reports: watch::Receiver<BTreeMap<String, BackendReport>>,
     rate_limit: RateLimit,
@@ -118,10 +118,10 @@ pub async fn tell_reports(
     let mut next_sign = Instant::now() + HEARTBEAT;
     let mut lost = false;
     loop {
-        let wanted = reports.borrow_and_update().clone();
-        written.retain(|name, _| wanted.contains_key(name));
+        let current = reports.borrow_and_update().clone();
+        written.retain(|name, _| current.contains_key(name));
         let mut failed = None;
-        for (name, report) in &wanted {
+        for (name, report) in &current {
             if written.get(name) == Some(report) {
                 continue;
             }
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_rollback_of_another_build_is_unknown_and_not_an_error() {
-        let read = |word: &str| serde_json::from_value::<RolledBackBy>(word.into()).unwrap();
+        let read = |value: &str| serde_json::from_value::<RolledBackBy>(value.into()).unwrap();
         assert_eq!(read("Administrator"), RolledBackBy::Administrator);
         assert_eq!(read("Somebody"), RolledBackBy::Unknown);
     }
@@ -265,13 +265,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_report_is_written_on_change_and_as_a_heartbeat() {
         let refuse = Mutex::new(1);
-        let (client, asked) = api_double(move |asked| {
+        let (client, requests) = api_double(move |request| {
             let mut refuse = refuse.lock().unwrap();
             if *refuse > 0 {
                 *refuse -= 1;
                 return Reply::Failure(StatusCode::SERVICE_UNAVAILABLE);
             }
-            Reply::Object(asked.body.clone())
+            Reply::Object(request.body.clone())
         });
         let reporter = Reporter {
             client,
@@ -280,11 +280,12 @@ mod tests {
         };
         let (sender, reports) = watch::channel(all(Phase::Loading));
         let (_hosts, rate_limit) = watch::channel(1);
-        let told = tokio::spawn(tell_reports(reporter, reports, RateLimit::of(rate_limit)));
+        let task = tokio::spawn(write_reports(reporter, reports, RateLimit::of(rate_limit)));
         let phases = || {
-            let asked = asked.lock().unwrap();
-            let phase = |it: &crate::tests::api_double::Asked| it.body["spec"]["phase"].clone();
-            asked.iter().map(phase).collect::<Vec<_>>()
+            let requests = requests.lock().unwrap();
+            let phase =
+                |it: &crate::tests::api_double::ReceivedRequest| it.body["spec"]["phase"].clone();
+            requests.iter().map(phase).collect::<Vec<_>>()
         };
         // The first write is rejected, and repeated; then nothing changes.
         sleep(Duration::from_secs(60)).await;
@@ -294,13 +295,13 @@ mod tests {
         assert_eq!(phases(), ["Loading", "Loading", "Serving"]);
         sleep(HEARTBEAT).await;
         assert_eq!(phases().len(), 4);
-        told.abort();
-        let asked = asked.lock().unwrap();
-        let owner = &asked[0].body["metadata"]["ownerReferences"][0];
+        task.abort();
+        let requests = requests.lock().unwrap();
+        let owner = &requests[0].body["metadata"]["ownerReferences"][0];
         assert_eq!(
             (owner["uid"].as_str(), owner["name"].as_str()),
             (Some("u"), Some("a"))
         );
-        assert_eq!(asked[0].body["spec"]["onNode"], true);
+        assert_eq!(requests[0].body["spec"]["onNode"], true);
     }
 }

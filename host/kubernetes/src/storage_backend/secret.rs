@@ -127,14 +127,14 @@ mod tests {
         reply: impl Fn() -> Reply + Send + Sync + 'static,
         key: &str,
     ) -> Result<String, String> {
-        let (client, asked) = api_double(move |_| reply());
+        let (client, requests) = api_double(move |_| reply());
         let secret = SecretName {
             namespace: "n".to_owned(),
             name: "s".to_owned(),
         };
         let read = SecretReader::new(client).read(&secret, key).await;
         assert_eq!(
-            asked.lock().unwrap()[0].path,
+            requests.lock().unwrap()[0].path,
             "/api/v1/namespaces/n/secrets/s"
         );
         read.map(|value| value.to_string())
@@ -155,11 +155,11 @@ mod tests {
 
     #[tokio::test]
     async fn what_cannot_be_read_is_named_and_never_shown() {
-        for (key, said) in [
+        for (key, message) in [
             ("b", "the value `b` of the Secret n/s is not UTF-8 text"),
             ("c", "the Secret n/s has no key `c`"),
         ] {
-            assert_eq!(read(secret, key).await.unwrap_err(), said);
+            assert_eq!(read(secret, key).await.unwrap_err(), message);
         }
         let absent = || Reply::Failure(StatusCode::NOT_FOUND);
         assert_eq!(

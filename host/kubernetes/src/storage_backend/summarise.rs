@@ -2,7 +2,7 @@
 //!
 //! Every host is a candidate. Without an elected host everything else continues: hosts serve and report.
 
-use super::object::{Leaving, WantedBackend, wanted};
+use super::object::{DesiredBackend, Leaving, desired};
 use super::report::{HEARTBEAT, ReportObject, ReportSpec, is_of};
 use super::summary::{HostReport, Status, summary};
 use super::watch::Objects;
@@ -34,7 +34,7 @@ const HASH_DIGITS: usize = 8;
 /// Reports of one page of the first listing: some 500 bytes each.
 const LIST_PAGE: u32 = 500;
 /// Between two checks for silent hosts, when nothing else happens.
-const LOOK: Duration = Duration::from_secs(60);
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// Pause after a term ends.
 const PAUSE: Duration = Duration::from_secs(5);
 /// A host without a report for this long is silent. Three heartbeats, and the longest pause of the rate limit.
@@ -98,14 +98,14 @@ pub async fn summarise(who: Summarising, backends: &StorageBackends) {
 
 async fn elected(who: &Summarising, backends: &StorageBackends) -> Result<(), KubernetesError> {
     let rate_limit = backends.rate_limit();
-    let patience = rate_limit.clone();
+    let pacing = rate_limit.clone();
     let election = Election::of_leases(
         who.client.clone(),
         &who.namespace,
         &who.host,
         vec![lease(who.selector.as_deref())],
         // Of thousands of hosts one is elected, and all others read the lease.
-        move || patience.pause(),
+        move || pacing.pause(),
     );
     let mut leadership = election
         .win(|lease, by| {
@@ -133,7 +133,7 @@ async fn work(who: &Summarising, backends: &StorageBackends, rate_limit: &RateLi
     let mut events = std::pin::pin!(events);
     let mut objects = backends.objects();
     let mut writer = StatusWriter::new(who.client.clone());
-    let mut due = Instant::now() + LOOK;
+    let mut due = Instant::now() + CHECK_INTERVAL;
     let mut lost = false;
     loop {
         // Changes that arrive together are written together.
@@ -163,7 +163,7 @@ async fn work(who: &Summarising, backends: &StorageBackends, rate_limit: &RateLi
                     let there = objects.borrow_and_update().clone();
                     writer.round(&there).await;
                 }
-                due = Instant::now() + LOOK;
+                due = Instant::now() + CHECK_INTERVAL;
             }
         }
     }
@@ -220,7 +220,7 @@ impl StatusWriter {
                 silent: is_silent(known),
             });
             let heard: Vec<_> = heard.collect();
-            let read = wanted(object, true);
+            let read = desired(object, true);
             // First: a person who sees a status may delete the object, and deletion must wait for staged volumes.
             let change = finalizer(object, &read, &heard);
             if change != Finalizer::Leave {
@@ -266,11 +266,11 @@ impl StatusWriter {
 
     async fn finalize(&self, object: &BackendObject, add: bool) -> Result<(), KubernetesError> {
         let name = object.name_any();
-        let mut wanted = object.finalizers().to_vec();
-        wanted.retain(|it| it != FINALIZER);
-        wanted.extend(add.then(|| FINALIZER.to_owned()));
+        let mut finalizers = object.finalizers().to_vec();
+        finalizers.retain(|it| it != FINALIZER);
+        finalizers.extend(add.then(|| FINALIZER.to_owned()));
         let mut patch = GuardedPatch::of_version(&object.metadata);
-        patch.add(["metadata", "finalizers"], json!(wanted));
+        patch.add(["metadata", "finalizers"], json!(finalizers));
         let api = Api::<BackendObject>::all_with(self.client.clone(), &backends());
         let parameters = PatchParams::default();
         let patch = patch.into_patch();
@@ -331,7 +331,7 @@ fn status(object: &BackendObject) -> Status {
         .unwrap_or_default()
 }
 
-fn finalizer(object: &BackendObject, read: &WantedBackend, heard: &[HostReport<'_>]) -> Finalizer {
+fn finalizer(object: &BackendObject, read: &DesiredBackend, heard: &[HostReport<'_>]) -> Finalizer {
     let is_held = object.finalizers().iter().any(|it| it == FINALIZER);
     // A silent host may have volumes staged: only the end of its Node, or the annotation of a person, says otherwise.
     let unused = heard

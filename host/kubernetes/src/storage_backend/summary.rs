@@ -2,7 +2,7 @@
 //!
 //! It sends no request and writes nothing.
 
-use super::object::WantedBackend;
+use super::object::DesiredBackend;
 use super::report::{ReportSpec, cut};
 use super::{Phase, RolledBackBy};
 use jiff::Timestamp;
@@ -118,7 +118,7 @@ impl HostReport<'_> {
 
 /// The whole status. `before` is the current one: a condition that has not changed keeps its time.
 pub(super) fn summary(
-    backend: &WantedBackend,
+    backend: &DesiredBackend,
     reports: &[HostReport<'_>],
     before: &Status,
     now: Timestamp,
@@ -178,7 +178,7 @@ pub(super) fn summary(
 
 /// The facts that the conditions depend on.
 struct Facts<'a> {
-    backend: &'a WantedBackend,
+    backend: &'a DesiredBackend,
     reports: &'a [HostReport<'a>],
     total: u64,
     ready: u64,
@@ -270,8 +270,8 @@ impl Facts<'_> {
     }
 
     /// In the order of names, so that the message stays the same as long as its host does.
-    fn first(&self, wanted: impl Fn(&HostReport<'_>) -> bool) -> Option<HostReport<'_>> {
-        let all = self.reports.iter().copied().filter(|it| wanted(it));
+    fn first(&self, predicate: impl Fn(&HostReport<'_>) -> bool) -> Option<HostReport<'_>> {
+        let all = self.reports.iter().copied().filter(|it| predicate(it));
         all.min_by_key(|it| it.spec.host.as_str())
     }
 }
@@ -296,8 +296,8 @@ fn reason_of(host: &HostReport<'_>) -> String {
     host.spec.report.reason.clone().unwrap_or(phase)
 }
 
-fn count(reports: &[HostReport<'_>], wanted: impl Fn(&HostReport<'_>) -> bool) -> u64 {
-    reports.iter().map(|it| u64::from(wanted(it))).sum()
+fn count(reports: &[HostReport<'_>], predicate: impl Fn(&HostReport<'_>) -> bool) -> u64 {
+    reports.iter().map(|it| u64::from(predicate(it))).sum()
 }
 
 /// The most frequent phase among the problems; of several the first in alphabetical order.

@@ -3,7 +3,7 @@
 //! They are published as a state, not as a stream of changes: a slow receiver finds the newest state.
 
 use super::kept::{self, Kept};
-use super::object::{WantedBackend, wanted};
+use super::object::{DesiredBackend, desired};
 use super::{BackendObject, RateLimit, backends};
 use crate::error::watch_failure;
 use futures::StreamExt;
@@ -19,7 +19,7 @@ use tokio::sync::{Notify, watch};
 const LIST_PAGE: u32 = 50;
 
 /// The desired backends by name; empty until the API server has listed them, or a list was read from the disk.
-pub type WantedBackends = BTreeMap<String, Arc<WantedBackend>>;
+pub type DesiredBackends = BTreeMap<String, Arc<DesiredBackend>>;
 
 /// Objects as they were received, by name.
 pub(super) type Objects = BTreeMap<String, BackendObject>;
@@ -28,7 +28,7 @@ pub(super) type Objects = BTreeMap<String, BackendObject>;
 pub struct StorageBackends {
     kept: PathBuf,
     state: Mutex<State>,
-    wanted: watch::Sender<WantedBackends>,
+    desired: watch::Sender<DesiredBackends>,
     objects: watch::Sender<Arc<Objects>>,
     hosts: watch::Sender<u64>,
     changed: Notify,
@@ -64,7 +64,7 @@ impl StorageBackends {
         }
         let opened = Self {
             kept,
-            wanted: watch::Sender::new(state.wanted()),
+            desired: watch::Sender::new(state.desired()),
             objects: watch::Sender::default(),
             hosts: watch::Sender::new(state.hosts()),
             changed: Notify::new(),
@@ -74,8 +74,8 @@ impl StorageBackends {
     }
 
     /// The desired backends, now and later.
-    pub fn wanted(&self) -> watch::Receiver<WantedBackends> {
-        self.wanted.subscribe()
+    pub fn desired(&self) -> watch::Receiver<DesiredBackends> {
+        self.desired.subscribe()
     }
 
     /// The rate limit for the number of hosts.
@@ -142,10 +142,10 @@ impl StorageBackends {
 
     /// Publishes changes, and writes the copy.
     fn publish(&self, state: &State) {
-        let wanted = state.wanted();
-        let changed = *self.wanted.borrow() != wanted;
+        let desired = state.desired();
+        let changed = *self.desired.borrow() != desired;
         if changed {
-            self.wanted.send_replace(wanted);
+            self.desired.send_replace(desired);
             self.changed.notify_one();
         }
         self.objects.send_replace(Arc::new(state.there.clone()));
@@ -204,20 +204,20 @@ impl State {
     }
 
     /// Of several objects of one driver the oldest is used; the others get an error.
-    fn wanted(&self) -> WantedBackends {
+    fn desired(&self) -> DesiredBackends {
         // A deleted object is served until the host has finished with it, and precedes all others.
         let gone = self
             .gone
             .values()
-            .map(|object| (None, wanted(object, false)));
+            .map(|object| (None, desired(object, false)));
         let there = self.there.values().map(|object| {
             let created = object.creation_timestamp().map(|time| time.0);
-            (created, wanted(object, true))
+            (created, desired(object, true))
         });
         let mut all: Vec<_> = gone.chain(there).collect();
         all.sort_by_key(|(created, backend)| (*created, backend.name.clone()));
         let mut owners = BTreeMap::new();
-        let mut backends = WantedBackends::new();
+        let mut backends = DesiredBackends::new();
         for (_, mut backend) in all {
             if let Ok(document) = &backend.document {
                 let driver = document.driver_name.clone();

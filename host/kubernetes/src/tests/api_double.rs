@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 /// One request.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) body: Value,
@@ -29,22 +29,22 @@ pub(crate) enum Reply {
 
 /// A client of such a server, and the requests that it received.
 pub(crate) fn api_double(
-    reply: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
-) -> (Client, Arc<Mutex<Vec<Asked>>>) {
-    let log: Arc<Mutex<Vec<Asked>>> = Arc::default();
+    reply: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static,
+) -> (Client, Arc<Mutex<Vec<ReceivedRequest>>>) {
+    let log: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
     let (reply, kept) = (Arc::new(reply), log.clone());
     let service = tower::service_fn(move |request: Request<Body>| {
         let (reply, kept) = (reply.clone(), kept.clone());
         async move {
             let (head, body) = request.into_parts();
             let body = body.collect_bytes().await.unwrap();
-            let asked = Asked {
+            let request = ReceivedRequest {
                 method: head.method,
                 path: head.uri.path().to_owned(),
                 body: serde_json::from_slice(&body).unwrap_or_default(),
             };
-            kept.lock().unwrap().push(asked.clone());
-            let (status, body) = match reply(&asked) {
+            kept.lock().unwrap().push(request.clone());
+            let (status, body) = match reply(&request) {
                 Reply::Object(object) => (StatusCode::OK, object),
                 Reply::Failure(status) => {
                     let code = status.as_u16();

@@ -1,6 +1,6 @@
 //! Images as loop devices: attach, keep, find again, release.
 //!
-//! The kernel gives the number of a released loop device to the next program that asks. So a binding is identified only by device and inode of the
+//! The kernel gives the number of a released loop device to the next requester. So a binding is identified only by device and inode of the
 //! backing file, read through a descriptor that keeps the binding while it is open.
 
 mod holders;
@@ -47,7 +47,7 @@ pub(crate) struct Attached {
 }
 
 /// A bound loop device, opened for reading. The binding to the same file lasts while it is open.
-type Held = (OwnedFd, LoopName, Attached);
+type OpenDevice = (OwnedFd, LoopName, Attached);
 
 impl Attached {
     /// The record of the device for the journal.
@@ -125,7 +125,7 @@ pub(crate) fn is_bound(record: &BlockRecord) -> Result<bool, MountError> {
 
 /// The binding of a device. `None`: it is not a loop device, or it is not bound.
 pub(crate) fn status(number: DeviceNumber) -> Result<Option<Attached>, MountError> {
-    Ok(look(number)?.map(|(_, _, attached)| attached))
+    Ok(open_bound(number)?.map(|(_, _, attached)| attached))
 }
 
 /// Makes the loop device adopt the current size of the file behind it.
@@ -177,22 +177,22 @@ fn bind(
 }
 
 /// The device of a record, if it is still bound to the recorded file.
-fn find(record: &BlockRecord) -> Result<Option<Held>, MountError> {
+fn find(record: &BlockRecord) -> Result<Option<OpenDevice>, MountError> {
     // A record without a backing file describes a device that this host must not open or release.
     let Some(backing) = record.backing else {
         return Ok(None);
     };
-    let held = look(record.number)?;
+    let held = open_bound(record.number)?;
     Ok(held.filter(|(_, _, attached)| attached.backing == backing))
 }
 
-fn look(number: DeviceNumber) -> Result<Option<Held>, MountError> {
+fn open_bound(number: DeviceNumber) -> Result<Option<OpenDevice>, MountError> {
     // An unbound loop device is not even opened.
     let bound = LoopName::of(number).filter(LoopName::is_bound);
     bound.map_or(Ok(None), hold)
 }
 
-fn hold(name: LoopName) -> Result<Option<Held>, MountError> {
+fn hold(name: LoopName) -> Result<Option<OpenDevice>, MountError> {
     let Some((file, number)) = open_node(&name, OFlags::RDONLY)? else {
         return Ok(None);
     };

@@ -7,7 +7,7 @@ mod tree;
 
 use crate::block::{BlockDevice, DeviceNumber, loop_device, reopen};
 use crate::failure::kernel;
-use crate::plan::device::{CheckedDevice, WantedFacts, describe_facts, is_covered, not_granted};
+use crate::plan::device::{CheckedDevice, RequestedFacts, describe_facts, is_covered, not_granted};
 use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ struct DeviceNode {
 }
 
 /// Finds the device, waits for it as long as the plan says, and opens it. At that moment it has no other user. The descriptor does not exclude later
-/// users: code that mounts the device asks the kernel for an exclusive file system (fsconfig(2), `FSCONFIG_CMD_CREATE_EXCL`).
+/// users: code that mounts the device requests an exclusive file system from the kernel (fsconfig(2), `FSCONFIG_CMD_CREATE_EXCL`).
 pub(crate) fn open(device: &CheckedDevice, read_only: bool) -> Result<BlockDevice, MountError> {
     open_in(&DeviceTree::default(), device, read_only)
 }
@@ -81,15 +81,15 @@ fn open_in(
 ) -> Result<BlockDevice, MountError> {
     let end = Instant::now() + device.wait;
     loop {
-        let missing = match look(tree, device, read_only)? {
+        let missing = match try_open(tree, device, read_only)? {
             Ok(opened) => return Ok(opened),
             Err(missing) => missing,
         };
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            let asked = describe_facts(&device.facts);
+            let requested = describe_facts(&device.facts);
             let waited = device.wait.as_millis();
-            let what = format!("a block device with {asked} (waited {waited} ms: {missing})");
+            let what = format!("a block device with {requested} (waited {waited} ms: {missing})");
             return Err(MountError::not_found(what));
         }
         std::thread::sleep(left.min(PAUSE));
@@ -97,7 +97,7 @@ fn open_in(
 }
 
 /// One search: the device, or a message about what is still missing.
-fn look(
+fn try_open(
     tree: &DeviceTree,
     device: &CheckedDevice,
     read_only: bool,
@@ -132,8 +132,8 @@ fn look(
 }
 
 /// All devices that have these facts. Facts of a disk also apply to its partitions.
-fn search(tree: &DeviceTree, wanted: &WantedFacts) -> Result<Vec<KernelName>, MountError> {
-    let links = links(tree, wanted)?;
+fn search(tree: &DeviceTree, facts: &RequestedFacts) -> Result<Vec<KernelName>, MountError> {
+    let links = links(tree, facts)?;
     // If the facts contain links, only their targets are searched, so that no other disk is accessed.
     let mut found: BTreeSet<KernelName> = if links.is_empty() {
         tree.names().into_iter().collect()
@@ -147,7 +147,7 @@ fn search(tree: &DeviceTree, wanted: &WantedFacts) -> Result<Vec<KernelName>, Mo
         let disk = tree.disk_of(name);
         // A partition is selected by its number or by its own link. Facts of the disk alone select the disk, not the partition.
         let is_meant = disk.is_none()
-            || wanted.contains_key(&DeviceFact::Partition)
+            || facts.contains_key(&DeviceFact::Partition)
             || links.iter().any(|(_, to)| to.as_ref() == Some(name));
         let leads_here = |to: &KernelName| to == name || disk.as_ref() == Some(to);
         let has = |(fact, value): (&DeviceFact, &String)| match fact.is_link() {
@@ -157,7 +157,7 @@ fn search(tree: &DeviceTree, wanted: &WantedFacts) -> Result<Vec<KernelName>, Mo
             false => tree.value(name, *fact).as_ref() == Some(value),
         };
         // sysfs shows a path of an NVMe multipath device without a number. Such a path cannot be opened.
-        tree.number(name).is_some() && is_meant && wanted.iter().all(has)
+        tree.number(name).is_some() && is_meant && facts.iter().all(has)
     });
     Ok(found.into_iter().collect())
 }
@@ -165,16 +165,16 @@ fn search(tree: &DeviceTree, wanted: &WantedFacts) -> Result<Vec<KernelName>, Mo
 /// The current targets of the links among the facts.
 fn links(
     tree: &DeviceTree,
-    wanted: &WantedFacts,
+    facts: &RequestedFacts,
 ) -> Result<Vec<(DeviceFact, Option<KernelName>)>, MountError> {
-    let links = wanted.iter().filter(|(fact, _)| fact.is_link());
+    let links = facts.iter().filter(|(fact, _)| fact.is_link());
     links
         .map(|(fact, value)| Ok((*fact, tree.link(*fact, value)?)))
         .collect()
 }
 
 /// A message why no device has the facts.
-fn absent(tree: &DeviceTree, wanted: &WantedFacts) -> Result<String, MountError> {
+fn absent(tree: &DeviceTree, facts: &RequestedFacts) -> Result<String, MountError> {
     let astray = |(fact, to): (DeviceFact, Option<KernelName>)| match to {
         None => Some(format!("there is no such {}", fact.name())),
         Some(name) if tree.number(&name).is_none() => Some(format!(
@@ -183,7 +183,7 @@ fn absent(tree: &DeviceTree, wanted: &WantedFacts) -> Result<String, MountError>
         )),
         Some(_) => None,
     };
-    let mut astray = links(tree, wanted)?.into_iter().filter_map(astray);
+    let mut astray = links(tree, facts)?.into_iter().filter_map(astray);
     Ok(astray
         .next()
         .unwrap_or_else(|| "no device has all of them".to_owned()))
@@ -283,7 +283,7 @@ impl DeviceNode {
         Ok((found == number).then_some(Self { place, number }))
     }
 
-    /// The opened device. It is opened for writing if it is possible and wanted.
+    /// The opened device. It is opened for writing if that is possible and requested.
     fn device(
         &self,
         tree: &DeviceTree,

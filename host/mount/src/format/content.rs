@@ -44,7 +44,7 @@ pub(super) enum Content {
 }
 
 /// Probes the device, without `blkid`'s cache, which may be older than the device.
-pub(super) fn look(device: &BlockDevice) -> Result<Content, MountError> {
+pub(super) fn probe(device: &BlockDevice) -> Result<Content, MountError> {
     let tool = tool_call("blkid", &["-p", "-o", "export"], &device.path, PROBE_WITHIN);
     let output = tool.run()?;
     match parse(&output) {

@@ -24,10 +24,10 @@ pub(super) fn decide(
     requested: &BlockFilesystem,
     access: StorageAccess,
 ) -> Result<Verdict, MountError> {
-    let wanted = requested.wanted;
+    let requested_type = requested.fs_type;
     let refuse = |reason: String| Err(unusable(device, reason));
     let make = || match access {
-        StorageAccess::ReadWrite => Ok(Verdict::Make(wanted)),
+        StorageAccess::ReadWrite => Ok(Verdict::Make(requested_type)),
         StorageAccess::ReadOnly | StorageAccess::Untouched => Err(unusable(
             device,
             "it has no file system yet, and only reading is asked for; stage it once with a writable mode",
@@ -51,10 +51,10 @@ pub(super) fn decide(
             let fault = format!("there is {found} on it whose superblock is not right; {repair}");
             Err(damaged(device, fault))
         }
-        Content::Filesystem(found) if *found != wanted && requested.is_named => {
-            let (found, wanted) = (found.name(), wanted.name());
+        Content::Filesystem(found) if *found != requested_type && requested.is_named => {
+            let (found, requested_type) = (found.name(), requested_type.name());
             refuse(format!(
-                "there is {found} on it, and {wanted} is asked for; ask for {found}, or give the volume another device"
+                "there is {found} on it, and {requested_type} is asked for; ask for {found}, or give the volume another device"
             ))
         }
         Content::Filesystem(found) if !requested.options.contains_key(found) => refuse(format!(

@@ -78,10 +78,10 @@ pub(super) fn require_free(device: &BlockDevice) -> Result<(), MountError> {
 fn own_options(
     fs_type: FsType,
     access: StorageAccess,
-    asked: &[(String, String)],
+    requested: &[(String, String)],
 ) -> Vec<(&'static str, &'static str)> {
     let mut options = Vec::new();
-    if fs_type == FsType::Ext4 && !asked.iter().any(|(name, _)| name == ERRORS) {
+    if fs_type == FsType::Ext4 && !requested.iter().any(|(name, _)| name == ERRORS) {
         // Otherwise the superblock decides, and its author may have chosen a panic of the node (ext4(5)).
         options.push((ERRORS, "remount-ro"));
     }
@@ -204,9 +204,9 @@ mod tests {
 
     #[test]
     fn only_requested_fields_follow_an_error() {
-        let asked = |value: &str| [("errors".to_owned(), value.to_owned())];
+        let requested = |value: &str| [("errors".to_owned(), value.to_owned())];
         for value in ["continue", "remount-ro"] {
-            let options = own_options(FsType::Ext4, StorageAccess::ReadWrite, &asked(value));
+            let options = own_options(FsType::Ext4, StorageAccess::ReadWrite, &requested(value));
             assert_eq!(options, []);
         }
     }

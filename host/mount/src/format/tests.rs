@@ -196,7 +196,7 @@ impl Drop for Disk {
 
 fn requested(wanted: FsType) -> BlockFilesystem {
     BlockFilesystem {
-        wanted,
+        fs_type: wanted,
         is_named: true,
         options: FsType::ALL.map(|it| (it, Vec::new())).into(),
     }

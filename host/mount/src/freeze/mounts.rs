@@ -40,7 +40,7 @@ pub(super) fn mounted(
     images: &[Image<'_>],
 ) -> Result<(Vec<BlockRecord>, Vec<OwnedFd>), MountError> {
     let identities = images.iter().map(|image| Ok(observe(image.file)?.identity));
-    let wanted: HashSet<_> = identities
+    let backing_files: HashSet<_> = identities
         .collect::<Result<_, _>>()
         .map_err(|errno| failed("statx", errno))?;
     let names: HashSet<_> = images.iter().map(|image| OsStr::new(image.name)).collect();
@@ -52,9 +52,9 @@ pub(super) fn mounted(
         if !path.is_some_and(|path| path.file_name().is_some_and(|name| names.contains(name))) {
             continue;
         }
-        let is_wanted =
-            |attached: &Attached| wanted.contains(&attached.backing) && !attached.read_only;
-        if let Some(attached) = loop_device::status(device)?.filter(is_wanted)
+        let is_writable_image =
+            |attached: &Attached| backing_files.contains(&attached.backing) && !attached.read_only;
+        if let Some(attached) = loop_device::status(device)?.filter(is_writable_image)
             && let Some(mount) = open(&table, device)
         {
             records.push(attached.record());

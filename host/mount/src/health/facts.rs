@@ -10,7 +10,9 @@ use crate::fs_type::FsType;
 use crate::journal::Shows;
 use crate::mountinfo;
 use crate::node::Node;
-use crate::observe::{Identity, Observation, Seen, SeenMount, is_removed, look, mount_id, observe};
+use crate::observe::{
+    Identity, Observation, Seen, SeenMount, inspect, is_removed, mount_id, observe,
+};
 use crate::plan::{CheckedSource, Form, PoolPlace};
 use rustix::fs::{Dir, Mode, OFlags, StatVfsMountFlags, fstatvfs, openat};
 use rustix::io::Errno;
@@ -45,7 +47,7 @@ impl Node {
         let Some(location) = self.roots.check_text(&place.path)?.locate()? else {
             return Ok(Some(Finding::MountLost));
         };
-        match look(&location)? {
+        match inspect(&location)? {
             Seen::Corrupted(errno) => Ok(Some(Finding::IoError(errno))),
             Seen::Mounted(mount) if mount.identity == identity => match is_raw {
                 true => Ok(None),

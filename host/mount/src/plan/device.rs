@@ -18,12 +18,12 @@ const STEP: &str = "device";
 const WAIT_MS_MAX: u32 = 45_000;
 
 /// The requested facts: each fact at most once.
-pub(crate) type WantedFacts = BTreeMap<DeviceFact, String>;
+pub(crate) type RequestedFacts = BTreeMap<DeviceFact, String>;
 
 /// A well-formed device of a plan that at least one grant could cover.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckedDevice {
-    pub(crate) facts: WantedFacts,
+    pub(crate) facts: RequestedFacts,
     /// Maximum wait for it.
     pub(crate) wait: Duration,
     /// One of these must cover the device that is found.
@@ -72,7 +72,7 @@ pub(crate) fn check(
         // The number may be computed from the request.
         return Err(invalid("wait-ms", reason, Blame::Of(Owner::Request)));
     }
-    let facts = wanted(facts)?;
+    let facts = parse_facts(facts)?;
     let grants: Vec<DeviceGrant> = grants
         .devices
         .iter()
@@ -103,7 +103,7 @@ pub(crate) fn is_covered(grants: &[DeviceGrant], device: &DeviceFacts) -> bool {
 }
 
 /// The error that no grant covers a device of these facts.
-pub(crate) fn not_granted(facts: &WantedFacts) -> MountError {
+pub(crate) fn not_granted(facts: &RequestedFacts) -> MountError {
     let reason = format!(
         "no entry of `grants.devices` of the backend document covers the device with {}; add one whose facts all hold for it, such as `{{ facts: {{ .. }} }}`",
         describe_facts(facts)
@@ -114,16 +114,16 @@ pub(crate) fn not_granted(facts: &WantedFacts) -> MountError {
 }
 
 /// Text of facts for a message.
-pub(crate) fn describe_facts(facts: &WantedFacts) -> String {
-    let words: Vec<String> = facts
+pub(crate) fn describe_facts(facts: &RequestedFacts) -> String {
+    let texts: Vec<String> = facts
         .iter()
         .map(|(fact, value)| format!("{} `{}`", fact.name(), shown(value)))
         .collect();
-    words.join(" and ")
+    texts.join(" and ")
 }
 
-fn wanted(facts: &[(String, String)]) -> Result<WantedFacts, MountError> {
-    let mut wanted = WantedFacts::new();
+fn parse_facts(facts: &[(String, String)]) -> Result<RequestedFacts, MountError> {
+    let mut requested = RequestedFacts::new();
     for (name, value) in facts {
         let fact = DeviceFact::parse(name).ok_or_else(|| {
             let (name_shown, known) = (shown(name), DeviceFact::names());
@@ -134,22 +134,22 @@ fn wanted(facts: &[(String, String)]) -> Result<WantedFacts, MountError> {
             let reason = format!("`{}` {fault}", fact.name());
             invalid("facts", reason, Blame::word(value))
         })?;
-        if wanted.insert(fact, value.clone()).is_some() {
+        if requested.insert(fact, value.clone()).is_some() {
             let reason = format!("`{}` is there twice", fact.name());
             return Err(invalid("facts", reason, Blame::word(name)));
         }
     }
-    if wanted.keys().all(|fact| *fact == DeviceFact::Partition) {
+    if requested.keys().all(|fact| *fact == DeviceFact::Partition) {
         let reason = "they name no device; give one besides `partition`".to_owned();
         return Err(invalid("facts", reason, Blame::Of(Owner::Plugin)));
     }
-    Ok(wanted)
+    Ok(requested)
 }
 
 /// Whether a device with the requested facts can be covered. A requested link proves nothing: the device may have other links.
-fn could_cover(grant: &DeviceGrant, wanted: &WantedFacts) -> bool {
+fn could_cover(grant: &DeviceGrant, requested: &RequestedFacts) -> bool {
     grant.facts.iter().all(|(fact, pattern)| {
-        let named = wanted.get(fact).filter(|_| !fact.is_link());
+        let named = requested.get(fact).filter(|_| !fact.is_link());
         named.is_none_or(|value| matches(pattern, value))
     })
 }

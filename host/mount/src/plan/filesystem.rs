@@ -44,8 +44,8 @@ impl CheckedFilesystem {
     /// Refuses a mount that shows another source than was granted, according to the mount table. The server decides where a path leads: a link on an
     /// NFS share leads to another tree, a referral to another server, and the kernel shows the final location (`nfs_show_devname`).
     pub(crate) fn refuse_shown(&self, source: &str) -> Result<(), MountError> {
-        let is_as_asked = without_spare_slashes(&self.source) == without_spare_slashes(source);
-        if is_as_asked || is_granted(&self.fs_type, &self.granted_sources, source) {
+        let is_as_requested = without_spare_slashes(&self.source) == without_spare_slashes(source);
+        if is_as_requested || is_granted(&self.fs_type, &self.granted_sources, source) {
             return Ok(());
         }
         let reason = format!(
@@ -293,14 +293,14 @@ fn group_options(
         return Err(invalid("volume_mount_group", rule, blame));
     }
     let number = group_number(group)?.to_string();
-    let wanted = [
+    let defaults = [
         ("gid", number.as_str()),
         ("forcegid", ""),
         ("file_mode", GROUP_MODE),
         ("dir_mode", GROUP_MODE),
     ];
     let is_given = |name: &str| given.iter().any(|(there, _)| there == name);
-    Ok(wanted
+    Ok(defaults
         .into_iter()
         .filter(|(name, _)| !is_given(name))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))

@@ -50,9 +50,9 @@ impl Label {
         let parts: Vec<&str> = label.splitn(PARTS + 1, ':').collect();
         let (names, level) = parts.split_at_checked(PARTS).ok_or(NO_LABEL)?;
         let is_level = |c: char| is_of_name(c) || matches!(c, ':' | ',');
-        let are_of = |words: &[&str], allowed: fn(char) -> bool| {
-            let mut words = words.iter();
-            words.all(|word| !word.is_empty() && word.chars().all(allowed))
+        let are_of = |fields: &[&str], allowed: fn(char) -> bool| {
+            let mut fields = fields.iter();
+            fields.all(|field| !field.is_empty() && field.chars().all(allowed))
         };
         if are_of(names, is_of_name) && are_of(level, is_level) {
             return Ok(Self(label.to_owned()));

@@ -17,7 +17,7 @@ const SHOWN_NAME: usize = 32;
 
 /// Options of an fstab that mount(8) and systemd handle themselves. Users write them out of habit, and the kernel does not know them. They are
 /// dropped, as kubelet does for its own mounts, and so are options that begin with `x-`.
-const FSTAB_WORDS: &[&str] = &["defaults", "_netdev", "nofail", "auto", "noauto", "nouser"];
+const FSTAB_OPTIONS: &[&str] = &["defaults", "_netdev", "nofail", "auto", "noauto", "nouser"];
 /// A value that no option may have, whatever was granted: a damaged file system would crash the node.
 const PANIC: &str = "panic";
 
@@ -102,7 +102,7 @@ impl MountFlags {
         ];
         restrictions
             .into_iter()
-            .all(|(wanted, found)| !self.set.contains(wanted) || there.contains(found))
+            .all(|(required, found)| !self.set.contains(required) || there.contains(found))
             && self.is_read_only() == there.contains(StatVfsMountFlags::RDONLY)
     }
 }
@@ -118,9 +118,9 @@ impl Allowed<'_> {
         let mut set = MountAttrFlags::empty();
         let mut clear = MountAttrFlags::empty();
         let mut own = Vec::new();
-        for word in requested.options.iter().copied() {
-            self.check_form(word)?;
-            match word {
+        for option in requested.options.iter().copied() {
+            self.check_form(option)?;
+            match option {
                 "ro" => set |= MountAttrFlags::MOUNT_ATTR_RDONLY,
                 "rw" => {}
                 "nosuid" => set |= MountAttrFlags::MOUNT_ATTR_NOSUID,
@@ -135,12 +135,12 @@ impl Allowed<'_> {
                     clear |= MountAttrFlags::MOUNT_ATTR__ATIME;
                 }
                 "suid" | "dev" | "exec" => {
-                    self.require_granted(word, word)?;
-                    suid |= word == "suid";
-                    dev |= word == "dev";
+                    self.require_granted(option, option)?;
+                    suid |= option == "suid";
+                    dev |= option == "dev";
                 }
-                _ if FSTAB_WORDS.contains(&word) || word.starts_with("x-") => {}
-                _ => own.push(self.own_option(word)?),
+                _ if FSTAB_OPTIONS.contains(&option) || option.starts_with("x-") => {}
+                _ => own.push(self.own_option(option)?),
             }
         }
         if let Some(label) = &requested.label {
@@ -160,24 +160,24 @@ impl Allowed<'_> {
         })
     }
 
-    fn check_form(&self, word: &str) -> Result<(), MountError> {
-        let rule = if word.is_empty() {
+    fn check_form(&self, option: &str) -> Result<(), MountError> {
+        let rule = if option.is_empty() {
             "is empty"
-        } else if word.len() > OPTION_BYTES {
+        } else if option.len() > OPTION_BYTES {
             "is too long"
-        } else if word.contains(',') {
+        } else if option.contains(',') {
             "contains a comma; give one option an entry"
-        } else if word.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        } else if option.chars().any(|c| c.is_control() || c.is_whitespace()) {
             "contains a space or control character"
         } else {
             return Ok(());
         };
-        Err(self.malformed(word, rule, Blame::word(word)))
+        Err(self.malformed(option, rule, Blame::word(option)))
     }
 
-    fn own_option(&self, word: &str) -> Result<(String, String), MountError> {
-        let (name, value) = word.split_once('=').unwrap_or((word, ""));
-        let malformed = |rule| Err(self.malformed(word, rule, Blame::word(word)));
+    fn own_option(&self, option: &str) -> Result<(String, String), MountError> {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        let malformed = |rule| Err(self.malformed(option, rule, Blame::word(option)));
         match self.fs_type {
             None => malformed("is not an option of a directory"),
             Some(fs_type) if is_reserved(fs_type, name) => malformed("is set by the host"),
@@ -186,7 +186,7 @@ impl Allowed<'_> {
             }
             Some(fs_type) => {
                 if !is_harmless(fs_type, name, value) {
-                    self.require_granted(name, word)?;
+                    self.require_granted(name, option)?;
                 }
                 Ok((name.to_owned(), value.to_owned()))
             }
@@ -217,7 +217,7 @@ impl Allowed<'_> {
         self.granted.iter().any(|granted| granted == name)
     }
 
-    fn require_granted(&self, name: &str, word: &str) -> Result<(), MountError> {
+    fn require_granted(&self, name: &str, option: &str) -> Result<(), MountError> {
         if self.is_granted(name) {
             return Ok(());
         }
@@ -226,18 +226,18 @@ impl Allowed<'_> {
         Err(MountError::not_granted(
             self.step,
             reason,
-            Blame::word(word),
+            Blame::word(option),
         ))
     }
 
-    fn malformed(&self, word: &str, rule: &str, blame: Blame) -> MountError {
+    fn malformed(&self, option: &str, rule: &str, blame: Blame) -> MountError {
         let what = format!("mount options of step `{}`", self.step);
-        MountError::invalid(what, format!("{} {rule}", quoted(word)), blame)
+        MountError::invalid(what, format!("{} {rule}", quoted(option)), blame)
     }
 }
 
-fn quoted(word: &str) -> String {
-    let name = word.split(['=', ',']).next().unwrap_or_default();
+fn quoted(option: &str) -> String {
+    let name = option.split(['=', ',']).next().unwrap_or_default();
     let name: String = name.escape_debug().take(SHOWN_NAME).collect();
     format!("mount option `{name}`")
 }

@@ -33,23 +33,23 @@ pub(crate) fn is_harmless_secret(fs_type: &str, name: &str) -> bool {
 /// The kinds that the table has for an option.
 fn shapes<'n>(fs_type: &'n str, name: &'n str) -> impl Iterator<Item = &'static str> + 'n {
     TABLE.lines().filter_map(move |line| {
-        let mut words = line.split_ascii_whitespace();
-        let is_of_type = words
+        let mut fields = line.split_ascii_whitespace();
+        let is_of_type = fields
             .next()?
             .split(',')
             .any(|it| it == fs_type || it == "*");
-        let shape = words.next()?;
-        (is_of_type && words.any(|it| it == name)).then_some(shape)
+        let shape = fields.next()?;
+        (is_of_type && fields.any(|it| it == name)).then_some(shape)
     })
 }
 
 fn fits(shape: &str, value: &str) -> bool {
-    if let Some(words) = shape.strip_prefix("list:") {
-        return value.split(':').all(|word| is_one_of(words, word));
+    if let Some(allowed) = shape.strip_prefix("list:") {
+        return value.split(':').all(|part| is_one_of(allowed, part));
     }
-    if let Some(words) = shape.strip_prefix("level:") {
-        let (word, level) = value.split_once(':').unwrap_or((value, "0"));
-        return is_one_of(words, word) && is_number(level);
+    if let Some(allowed) = shape.strip_prefix("level:") {
+        let (name, level) = value.split_once(':').unwrap_or((value, "0"));
+        return is_one_of(allowed, name) && is_number(level);
     }
     match shape {
         HOST | SECRET => false,
@@ -63,12 +63,12 @@ fn fits(shape: &str, value: &str) -> bool {
         "mode" => value.starts_with('0') && is_mode(value),
         "octal" => is_mode(value),
         "word" => is_name(value, WORD_BYTES),
-        words => is_one_of(words, value),
+        allowed => is_one_of(allowed, value),
     }
 }
 
-fn is_one_of(words: &str, word: &str) -> bool {
-    words.split('|').any(|it| it == word)
+fn is_one_of(allowed: &str, value: &str) -> bool {
+    allowed.split('|').any(|it| it == value)
 }
 
 fn is_mode(value: &str) -> bool {

@@ -251,7 +251,10 @@ fn the_request_type_beats_the_plan_and_the_plan_the_default() {
         (with_default, Some("xfs"), FsType::Xfs, true),
     ] {
         let filesystem = block_filesystem(&plan, fs_type).unwrap();
-        assert_eq!((filesystem.wanted, filesystem.is_named), (wanted, is_named));
+        assert_eq!(
+            (filesystem.fs_type, filesystem.is_named),
+            (wanted, is_named)
+        );
     }
     for fs_type in ["ext3", "ntfs", "EXT4", "ext4,suid", ""] {
         let refused = block_filesystem(&image(), Some(fs_type));

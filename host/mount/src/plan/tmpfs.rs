@@ -36,20 +36,20 @@ pub(super) fn check(
 }
 
 /// If the plan has no size, the largest size of the grant is used: never more than granted.
-fn size(wanted: Option<u64>, grant: &FilesystemGrant) -> Result<Option<u64>, MountError> {
+fn size(requested: Option<u64>, grant: &FilesystemGrant) -> Result<Option<u64>, MountError> {
     // Sizes come from requests.
     let blame = Blame::Of(Owner::Request);
-    match (wanted, grant.max_bytes) {
+    match (requested, grant.max_bytes) {
         // The kernel interprets 0 as unlimited.
         (Some(0), _) => Err(MountError::invalid(
             "size of step `tmpfs`",
             "it is 0",
             blame,
         )),
-        (Some(wanted), Some(most)) if wanted > most => {
-            let reason = format!("{wanted} bytes are more than the granted `maxBytes` {most}");
+        (Some(requested), Some(most)) if requested > most => {
+            let reason = format!("{requested} bytes are more than the granted `maxBytes` {most}");
             Err(MountError::not_granted(STEP, reason, blame))
         }
-        (wanted, most) => Ok(wanted.or(most)),
+        (requested, most) => Ok(requested.or(most)),
     }
 }

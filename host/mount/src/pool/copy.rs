@@ -137,7 +137,7 @@ impl Drop for Folder<'_> {
 fn found(pool: &Pool, pair: &Pair, kind: FileType) -> Result<Option<Record>, MountError> {
     let Pair { source, target } = pair;
     let parent = pool.parent(target)?;
-    let Some(status) = pool.look(&parent, target)? else {
+    let Some(status) = pool.status(&parent, target)? else {
         return Ok(None);
     };
     let record = pool.ledger.get(Inode::of(&status));
@@ -146,7 +146,7 @@ fn found(pool: &Pool, pair: &Pair, kind: FileType) -> Result<Option<Record>, Mou
     };
     // A missing source is known by its path only; a new one at the same path is another.
     let from = match pool.parent_if_there(source)? {
-        Some(parent) => pool.look(&parent, source)?,
+        Some(parent) => pool.status(&parent, source)?,
         None => None,
     };
     let is_same = match from {

@@ -38,7 +38,7 @@ pub(super) fn create(pool: &Pool, place: &Place) -> Result<(), MountError> {
                 .and_then(|()| rustix::fs::fsync(&tree))
                 .map_err(|errno| place.failed("set the mode", errno))?;
         }
-        Err(Errno::EXIST) => match pool.look(&parent, place)? {
+        Err(Errno::EXIST) => match pool.status(&parent, place)? {
             Some(status) if file_type(&status) == FileType::Directory => {}
             Some(_) => return Err(place.otherwise_there("it is not a directory")),
             None => return Err(place.failed("make", Errno::AGAIN)),
@@ -63,7 +63,7 @@ pub(super) fn rename(pool: &Pool, source: &Place, target: &Place) -> Result<(), 
     };
     match renamed {
         Ok(()) => {}
-        Err(Errno::NOENT) if pool.look(&to, target)?.is_some() => {}
+        Err(Errno::NOENT) if pool.status(&to, target)?.is_some() => {}
         Err(Errno::EXIST) => return Err(target.otherwise_there("a rename replaces nothing")),
         Err(Errno::INVAL) => {
             return Err(MountError::unsupported(

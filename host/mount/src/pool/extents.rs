@@ -132,9 +132,9 @@ pub(super) fn compare(
     if base.is_same_file(&target) {
         return Ok((page.end(size, size), 0));
     }
-    if base.can_tell_sharing_with(&target) {
-        base.tell_sharing();
-        target.tell_sharing();
+    if base.can_detect_sharing_with(&target) {
+        base.detect_sharing();
+        target.detect_sharing();
     }
     let began = Instant::now();
     let mut at = offset;
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn equal_blocks_are_skipped_and_others_compared() {
         const SIZE: u64 = 1_000_000;
-        for (at, end, is_same, wanted) in [
+        for (at, end, is_same, expected) in [
             (0, SIZE, true, (SIZE, false)),
             (0, 9000, true, (8192, false)),
             (5000, 9000, true, (8192, false)),
@@ -253,7 +253,7 @@ mod tests {
             (999_424, SIZE, false, (SIZE, true)),
         ] {
             let next = next_part(at, end, is_same, SIZE);
-            assert_eq!(next, wanted, "{at}..{end} {is_same}");
+            assert_eq!(next, expected, "{at}..{end} {is_same}");
         }
     }
 
@@ -275,15 +275,15 @@ mod tests {
         ) {
             let base = vec![7; length];
             let mut target = base.clone();
-            let mut wanted = std::collections::BTreeSet::new();
+            let mut expected = std::collections::BTreeSet::new();
             for i in differing.into_iter().filter(|i| *i < length) {
                 target[i] = 8;
                 let block = (at + i as u64) / BLOCK_BYTES * BLOCK_BYTES;
-                wanted.insert((block.max(at), (block + BLOCK_BYTES).min(at + length as u64)));
+                expected.insert((block.max(at), (block + BLOCK_BYTES).min(at + length as u64)));
             }
             let found = differing_blocks(at, &base, &target);
             let found: Vec<_> = found.map(|block| (block.start, block.end)).collect();
-            prop_assert_eq!(found, Vec::from_iter(wanted));
+            prop_assert_eq!(found, Vec::from_iter(expected));
         }
     }
 }

@@ -92,7 +92,7 @@ impl Pool {
     }
 
     /// The current state of a place. A link is not followed.
-    pub(super) fn look(
+    pub(super) fn status(
         &self,
         parent: &OwnedFd,
         place: &Place,

@@ -32,7 +32,7 @@ pub(super) fn create(pool: &Pool, place: &Place, size: u64) -> Result<(), MountE
         return Err(place.too_much("its size is 0"));
     }
     let parent = pool.parent(place)?;
-    if let Some(status) = pool.look(&parent, place)? {
+    if let Some(status) = pool.status(&parent, place)? {
         check_same(place, &status, size)?;
         // An earlier call may have been killed before the sync.
         return pool.sync_parent(&parent, place);
@@ -44,7 +44,7 @@ pub(super) fn create(pool: &Pool, place: &Place, size: u64) -> Result<(), MountE
         .map_err(|errno| place.failed("size", errno))?;
     match pool.finish(&unfinished.name, place) {
         // A concurrent call created it.
-        Err(error @ MountError::AlreadyExists { .. }) => match pool.look(&parent, place)? {
+        Err(error @ MountError::AlreadyExists { .. }) => match pool.status(&parent, place)? {
             Some(status) => check_same(place, &status, size),
             None => Err(error),
         },
@@ -80,7 +80,7 @@ pub(super) fn resize(pool: &Pool, place: &Place, size: u64) -> Result<(), MountE
 /// Opens an image and refuses everything else: opening a named pipe would block, opening a device has side effects.
 pub(super) fn open(pool: &Pool, place: &Place, flags: OFlags) -> Result<OwnedFd, MountError> {
     let parent = pool.parent(place)?;
-    match pool.look(&parent, place)? {
+    match pool.status(&parent, place)? {
         Some(status) if file_type(&status) == FileType::RegularFile => {}
         Some(_) => return Err(place.unfit("it is not an image")),
         None => return Err(place.failed("open", Errno::NOENT)),

@@ -228,9 +228,9 @@ impl Ledger {
 
     /// Returns when every change before the call is on stable storage.
     pub(super) fn sync(&self) -> io::Result<()> {
-        let wanted = locked(&self.book).lines.written;
+        let required = locked(&self.book).lines.written;
         let mut synced = locked(&self.synced);
-        if *synced >= wanted {
+        if *synced >= required {
             return Ok(());
         }
         let (reached, file) = {

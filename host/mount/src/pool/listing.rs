@@ -28,7 +28,7 @@ pub(super) fn stat(pool: &Pool, place: &Place) -> Result<Option<PoolEntry>, Moun
     let Some(parent) = pool.parent_if_there(place)? else {
         return Ok(None);
     };
-    let status = pool.look(&parent, place)?;
+    let status = pool.status(&parent, place)?;
     Ok(status.map(|status| entry(pool, place.path.as_str().to_owned(), &status)))
 }
 
@@ -91,7 +91,7 @@ fn first_names(
 
 fn entry(pool: &Pool, path: String, status: &Statx) -> PoolEntry {
     let blocks = status.stx_blocks.saturating_mul(BLOCK_BYTES);
-    let other = |words: &str| (PoolEntryKind::Other(words.to_owned()), 0, 0);
+    let other = |description: &str| (PoolEntryKind::Other(description.to_owned()), 0, 0);
     let is_mount = status.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
     let (kind, size_bytes, allocated_bytes) = match file_type(status) {
         _ if is_mount => other("mount point"),

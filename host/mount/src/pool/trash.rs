@@ -34,7 +34,7 @@ pub(super) fn remove(pool: &Pool, place: &Place, kind: FileType) -> Result<(), M
     let Some(parent) = pool.parent_if_there(place)? else {
         return Ok(());
     };
-    let Some(status) = pool.look(&parent, place)? else {
+    let Some(status) = pool.status(&parent, place)? else {
         // An earlier call may have been killed between rename and sync.
         return pool.sync_parent(&parent, place);
     };

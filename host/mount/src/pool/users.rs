@@ -49,7 +49,7 @@ impl User {
             return self.unanswered(is_here, pool);
         }
         let question = Arc::new(());
-        let asked = Arc::downgrade(&question);
+        let pending = Arc::downgrade(&question);
         let leads_here = Arc::new(AtomicBool::new(is_here));
         let (user, identity, place) = (Arc::clone(self), pool.identity, place.clone());
         let leads = Arc::clone(&leads_here);
@@ -62,7 +62,7 @@ impl User {
         match answer {
             Ok(Some(uses)) => Some(uses),
             Ok(None) => {
-                *locked(&self.late) = asked;
+                *locked(&self.late) = pending;
                 self.unanswered(leads_here.load(Ordering::Acquire), pool)
             }
             Err(error) => {

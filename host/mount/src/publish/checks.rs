@@ -8,7 +8,7 @@ use crate::journal::{
     Entry, Progress, RecordedCapability, StageRecord, TargetRecord, recorded_plan,
 };
 use crate::kubelet_path::Purpose;
-use crate::node::{Node, volume_words};
+use crate::node::{Node, describe_volume};
 use crate::observe::{SeenMount, is_removed};
 use crate::plan::{self, CheckedSource};
 use crate::source;
@@ -88,7 +88,7 @@ impl Node {
         let capability = RecordedCapability::of(&request.capability);
         let differs = |difference| {
             Err(MountError::already_exists(
-                volume_words(&request.key),
+                describe_volume(&request.key),
                 difference,
             ))
         };
@@ -126,7 +126,7 @@ impl Node {
             _ => None,
         };
         reason.map_or(Ok(()), |reason| {
-            Err(MountError::unusable(volume_words(key), reason))
+            Err(MountError::unusable(describe_volume(key), reason))
         })
     }
 
@@ -275,7 +275,7 @@ impl Publish<'_> {
         let by = format!(
             "it is published at {path}, and only one publish may be (SINGLE_NODE_SINGLE_WRITER)"
         );
-        MountError::in_use(volume_words(&self.request.key), by)
+        MountError::in_use(describe_volume(&self.request.key), by)
     }
 
     /// Whether a mount shows the node of the staged device.

@@ -28,7 +28,7 @@ pub(crate) fn prepare(
     flags: MountFlags,
     secrets: &SecretOptions,
 ) -> Result<OwnedFd, MountError> {
-    let secrets = wanted_secrets(filesystem, secrets)?;
+    let secrets = requested_secrets(filesystem, secrets)?;
     let Some(server) = &filesystem.server else {
         return mount(filesystem, None, flags, &secrets);
     };
@@ -71,7 +71,7 @@ fn mount(
 }
 
 /// The secret values that the plan names, each valid for the kernel. An error does not repeat the value.
-fn wanted_secrets<'s>(
+fn requested_secrets<'s>(
     filesystem: &'s CheckedFilesystem,
     secrets: &'s SecretOptions,
 ) -> Result<Vec<(&'s str, &'s str)>, MountError> {

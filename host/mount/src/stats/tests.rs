@@ -64,7 +64,7 @@ fn node(run: &std::path::Path, asked: Duration) -> Arc<Node> {
         })
         .unwrap();
     let since = Instant::now().checked_sub(asked).unwrap();
-    locked(&node.stats_cache.asked).push((PATH.to_owned(), since));
+    locked(&node.stats_cache.running).push((PATH.to_owned(), since));
     Arc::new(node)
 }
 
@@ -105,23 +105,23 @@ fn a_path_is_forgotten_with_the_last_that_asks_it() {
     let run = tempfile::tempdir().unwrap();
     let node = node(run.path(), ANSWER_WITHIN);
     // The first query still hangs.
-    drop(Asking::begin(&node.stats_cache, PATH));
+    drop(RunningQuery::begin(&node.stats_cache, PATH));
     assert!(node.stats_cache.is_hung(PATH));
 }
 
 #[test]
 fn quick_overlapping_queries_are_not_taken_for_a_hang() {
     let cache = StatsCache::default();
-    let mut first = Asking::begin(&cache, PATH);
-    let second = Asking::begin(&cache, PATH);
+    let mut first = RunningQuery::begin(&cache, PATH);
+    let second = RunningQuery::begin(&cache, PATH);
     let early = Instant::now().checked_sub(ANSWER_WITHIN).unwrap();
-    locked(&cache.asked)[0].1 = early;
+    locked(&cache.running)[0].1 = early;
     first.query.1 = early;
     assert!(cache.is_hung(PATH));
     drop(first);
     assert!(!cache.is_hung(PATH));
     drop(second);
-    assert!(locked(&cache.asked).is_empty());
+    assert!(locked(&cache.running).is_empty());
 }
 
 #[tokio::test]

@@ -214,13 +214,13 @@ fn a_file_knows_whether_its_name_still_leads_to_it() {
     std::fs::create_dir(&inner).unwrap();
     let path = inner.join("a.sock");
     let (_listener, file) = BoundSocket::bind(&path).unwrap().into_parts();
-    assert_eq!(file.standing().unwrap(), SocketState::Ours);
+    assert_eq!(file.state().unwrap(), SocketState::Ours);
     std::fs::remove_file(&path).unwrap();
-    assert_eq!(file.standing().unwrap(), SocketState::Gone);
+    assert_eq!(file.state().unwrap(), SocketState::Gone);
     let _other = StdListener::bind(&path).unwrap();
-    assert_eq!(file.standing().unwrap(), SocketState::Anothers);
+    assert_eq!(file.state().unwrap(), SocketState::Anothers);
     std::fs::remove_dir_all(&inner).unwrap();
-    assert_eq!(file.standing().unwrap(), SocketState::Gone);
+    assert_eq!(file.state().unwrap(), SocketState::Gone);
 }
 
 #[test]

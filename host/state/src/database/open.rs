@@ -153,11 +153,11 @@ pub(super) fn open_file(path: &Path) -> Result<(redb::Database, u64), OpenError>
         }
     }
     // redb writes to a file as soon as it opens it for writing. A file that needs recovery cannot be inspected before.
-    let look = guarded(path, || {
+    let inspected = guarded(path, || {
         Ok(redb::Database::builder().open_read_only_with_backend(ReservedFile(file))?)
     });
-    if let Ok(look) = look {
-        check(path, &look)?;
+    if let Ok(inspected) = inspected {
+        check(path, &inspected)?;
     }
     let file = open().map_err(&failed)?;
     let database = guarded(path, || {

@@ -35,7 +35,7 @@ pub(super) struct Slots {
 
 /// The content of the two files.
 #[derive(Debug)]
-pub(super) enum Held {
+pub(super) enum SlotContent {
     /// Nothing was written yet.
     Nothing,
     /// The newest complete text.
@@ -54,7 +54,7 @@ impl Slots {
     }
 
     /// Reads both files.
-    pub(super) fn read(&mut self) -> io::Result<Held> {
+    pub(super) fn read(&mut self) -> io::Result<SlotContent> {
         *self = Self::new(&self.directory);
         let (mut newest, mut damaged) = (None, None);
         for name in NAMES {
@@ -73,9 +73,9 @@ impl Slots {
             }
         }
         Ok(match (newest, damaged) {
-            (Some(text), _) => Held::Text(text),
-            (None, Some(reason)) => Held::Damaged(reason),
-            (None, None) => Held::Nothing,
+            (Some(text), _) => SlotContent::Text(text),
+            (None, Some(reason)) => SlotContent::Damaged(reason),
+            (None, None) => SlotContent::Nothing,
         })
     }
 
@@ -167,7 +167,7 @@ fn head(turn: u64, text: &[u8]) -> String {
 fn whole(content: &[u8]) -> Option<(u64, &[u8])> {
     let (first, rest) = content.split_at_checked(head(0, b"").len())?;
     let numbers = std::str::from_utf8(first).ok()?;
-    let mut numbers = numbers.split('"').filter(|word| word.len() == DIGITS);
+    let mut numbers = numbers.split('"').filter(|part| part.len() == DIGITS);
     let turn: u64 = numbers.next()?.parse().ok()?;
     let bytes: usize = numbers.next()?.parse().ok()?;
     let text = rest.get(..bytes)?;
@@ -187,23 +187,23 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn opened(folder: &Path) -> (Slots, Held) {
+    fn opened(folder: &Path) -> (Slots, SlotContent) {
         let mut slots = Slots::new(folder);
-        let held = slots.read().unwrap();
-        (slots, held)
+        let found = slots.read().unwrap();
+        (slots, found)
     }
 
-    fn text(held: &Held) -> &[u8] {
-        match held {
-            Held::Text(text) => text,
+    fn text(found: &SlotContent) -> &[u8] {
+        match found {
+            SlotContent::Text(text) => text,
             other => panic!("{other:?}"),
         }
     }
 
     /// Writes two texts, the second one newer; returns the file of each.
     fn two(folder: &Path) -> [PathBuf; 2] {
-        let (mut slots, held) = opened(folder);
-        assert!(matches!(held, Held::Nothing));
+        let (mut slots, found) = opened(folder);
+        assert!(matches!(found, SlotContent::Nothing));
         slots.write(b"[1]").unwrap();
         slots.write(b"[1,2]").unwrap();
         [folder.join(NAMES[1]), folder.join(NAMES[0])]
@@ -217,8 +217,8 @@ mod tests {
             // Longer and shorter texts, in turn.
             let written = format!("{:?}", vec![number; 1 + number % 3]);
             slots.write(written.as_bytes()).unwrap();
-            let (again, held) = opened(folder.path());
-            assert_eq!(text(&held), written.as_bytes());
+            let (again, found) = opened(folder.path());
+            assert_eq!(text(&found), written.as_bytes());
             slots = again;
         }
     }
@@ -238,8 +238,8 @@ mod tests {
         let long = serde_json::to_vec(&vec![7; GROWTH]).unwrap();
         slots.write(&long).unwrap();
         assert_eq!(fs::metadata(&files[1]).unwrap().len() as usize % GROWTH, 0);
-        let (_, held) = opened(folder.path());
-        assert_eq!(text(&held), long);
+        let (_, found) = opened(folder.path());
+        assert_eq!(text(&found), long);
     }
 
     #[test]
@@ -250,8 +250,8 @@ mod tests {
             let mut content = fs::read(&newer).unwrap();
             content[garbled] ^= 1;
             fs::write(&newer, &content).unwrap();
-            let (mut slots, held) = opened(folder.path());
-            assert_eq!(text(&held), b"[1]", "{garbled}");
+            let (mut slots, found) = opened(folder.path());
+            assert_eq!(text(&found), b"[1]", "{garbled}");
             // The next text overwrites the incomplete file, never the newest text.
             let before = fs::read(&older).unwrap();
             slots.write(b"[3]").unwrap();
@@ -277,13 +277,13 @@ mod tests {
         let [next, _] = two(folder.path());
         fs::remove_file(&next).unwrap();
         fs::create_dir(&next).unwrap();
-        let (mut slots, held) = {
+        let (mut slots, found) = {
             let read = Slots::new(folder.path()).read();
             assert!(read.is_err(), "a directory is no file");
             fs::remove_dir(&next).unwrap();
             opened(folder.path())
         };
-        assert_eq!(text(&held), b"[1,2]");
+        assert_eq!(text(&found), b"[1,2]");
         fs::create_dir(&next).unwrap();
         assert!(slots.write(b"[3]").is_err());
         fs::remove_dir(&next).unwrap();
@@ -298,10 +298,10 @@ mod tests {
         for file in two(folder.path()) {
             fs::write(file, "{\"turn\":").unwrap();
         }
-        let (mut slots, held) = opened(folder.path());
-        assert!(matches!(held, Held::Damaged(_)), "{held:?}");
+        let (mut slots, found) = opened(folder.path());
+        assert!(matches!(found, SlotContent::Damaged(_)), "{found:?}");
         slots.put_aside().unwrap();
-        assert!(matches!(opened(folder.path()).1, Held::Nothing));
+        assert!(matches!(opened(folder.path()).1, SlotContent::Nothing));
         slots.write(b"[]").unwrap();
         assert_eq!(text(&opened(folder.path()).1), b"[]");
     }

@@ -91,7 +91,7 @@ async fn a_component_is_kept_whole_and_other_bytes_are_refused() {
     assert_eq!(disk.component_of(&digest).await.unwrap(), b"one");
     fs::write(disk.component(&digest), b"two").unwrap();
     let refusal = disk.component_of(&digest).await.unwrap_err();
-    assert!(matches!(refusal, Refusal::OtherDigest { wanted, .. } if wanted == digest));
+    assert!(matches!(refusal, Refusal::OtherDigest { expected, .. } if expected == digest));
     assert_eq!(names(folder.path()), [""; 0]);
 }
 

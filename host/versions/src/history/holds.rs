@@ -12,7 +12,7 @@ use std::sync::Arc;
 impl History {
     /// Whether it is the version that failed, which must not serve again without a command. If its secrets are not known, any match.
     pub(crate) fn has_failed(&self, candidate: &CandidateKey) -> bool {
-        let Some(HeldBy::Faults { failed }) = self.held.as_ref().map(|held| &held.by) else {
+        let Some(HeldBy::Faults { failed }) = self.held.as_ref().map(|hold| &hold.by) else {
             return false;
         };
         let failed = self.entry(*failed);
@@ -24,7 +24,7 @@ impl History {
 
     /// Whether there is a hold, and this was already desired when it began.
     pub(crate) fn is_held_since(&self, desired: &Desired) -> bool {
-        let revision = self.held.as_ref().and_then(|held| held.revision.as_ref());
+        let revision = self.held.as_ref().and_then(|hold| hold.revision.as_ref());
         revision.is_some_and(|revision| *revision == desired_digest(desired))
     }
 
@@ -33,14 +33,14 @@ impl History {
         if self.paused {
             return false;
         }
-        let Some(held) = &self.held else {
+        let Some(hold) = &self.held else {
             return true;
         };
-        match held.by {
+        match hold.by {
             HeldBy::Faults { .. } => true,
             HeldBy::Rollback | HeldBy::Swap => {
                 let is_object = matches!(desired.from, DesiredFrom::Object(_));
-                let revision = held.revision.as_ref();
+                let revision = hold.revision.as_ref();
                 is_object && revision.is_some_and(|revision| *revision != desired_digest(desired))
             }
         }
@@ -56,11 +56,11 @@ impl History {
             .filter(|entry| entry.kept.is_some())
             .map(|entry| {
                 let number = entry.record.number;
-                let taken_back = matches!(entry.record.state, VersionState::RolledBack { .. });
+                let rolled_back = matches!(entry.record.state, VersionState::RolledBack { .. });
                 (
                     self.current != Some(number),
                     last_proven != Some(number),
-                    taken_back,
+                    rolled_back,
                     std::cmp::Reverse(number),
                 )
             })

@@ -46,7 +46,7 @@ impl ReconcileLoop {
         let changed = self.change_records(ready.step, &backend, &document.limits, &history);
         let is_rewritten = match changed.await {
             Ok(is_rewritten) => is_rewritten,
-            Err(refusal) => return Err(self.grants_taken_back(refusal).await),
+            Err(refusal) => return Err(self.restore_grants(refusal).await),
         };
         let mut writing = Duration::ZERO;
         if history != self.history {
@@ -56,18 +56,18 @@ impl ReconcileLoop {
                 Err(refusal) if is_rewritten => {
                     tracing::error!(driver = %driver.name(), error = %refusal, "activation of the version could not be recorded");
                 }
-                Err(refusal) => return Err(self.grants_taken_back(refusal).await),
+                Err(refusal) => return Err(self.restore_grants(refusal).await),
             }
         }
         self.note_owner(&plugin_version, migrates).await;
 
-        let (tell, faults) = mpsc::channel(FAULTS);
+        let (sender, faults) = mpsc::channel(FAULTS);
         let serving_policy = ServingPolicy {
-            faults: Some(tell),
+            faults: Some(sender),
             ..ServingPolicy::of(document)
         };
         let retired = driver.activate(Arc::clone(&backend) as Arc<dyn Backend>, serving_policy);
-        drop(ready.held);
+        drop(ready.quiesced);
         self.history = history;
         let before = self.running.as_ref().map(|running| running.number);
         if let (Some(retired), Some(before)) = (retired, before) {
@@ -128,8 +128,8 @@ impl ReconcileLoop {
         if ready.is_again {
             let proven = history.current().is_some_and(|entry| entry.record.proven);
             // A version that was swapped to by hand is new; one that was rolled back to is not on trial.
-            let held_by = history.held.as_ref().map(|held| &held.by);
-            let gone_back = matches!(held_by, Some(HeldBy::Rollback | HeldBy::Faults { .. }));
+            let hold_cause = history.held.as_ref().map(|hold| &hold.by);
+            let gone_back = matches!(hold_cause, Some(HeldBy::Rollback | HeldBy::Faults { .. }));
             return (history, !proven && !gone_back);
         }
         if let Goal::RollBack(hold) = goal {
@@ -176,7 +176,7 @@ impl ReconcileLoop {
     }
 
     /// Restores the grants of the running version.
-    async fn grants_taken_back(&mut self, refusal: Refusal) -> Refusal {
+    async fn restore_grants(&mut self, refusal: Refusal) -> Refusal {
         if let Some(running) = &self.running
             && let Err(reason) = (self.parts.grants)(running.serving.grants.clone()).await
         {
@@ -195,8 +195,8 @@ impl ReconcileLoop {
             let mut doubts = Vec::new();
             for pool in grants.pools.keys() {
                 let call = PoolCall::Capacity { pool: pool.clone() };
-                let asked = parts.mounter.pool(driver.clone(), call);
-                let reason = match timeout_at(deadline, asked).await {
+                let query = parts.mounter.pool(driver.clone(), call);
+                let reason = match timeout_at(deadline, query).await {
                     Ok(Ok(_)) => continue,
                     Ok(Err(error)) => error.to_string(),
                     Err(_) => "its file system does not answer".to_owned(),
@@ -211,11 +211,11 @@ impl ReconcileLoop {
     }
 
     /// Reports when calls of an old version do not end. They are never cancelled.
-    fn watch_drain(&self, number: u64, patience: Duration) {
+    fn watch_drain(&self, number: u64, grace_period: Duration) {
         let shared = Arc::clone(&self.shared);
         let driver = self.parts.driver.name().to_string();
         tokio::spawn(async move {
-            sleep(patience).await;
+            sleep(grace_period).await;
             let late = shared.draining();
             if let Some(version) = late.into_iter().find(|it| it.number == number) {
                 tracing::warn!(
@@ -224,7 +224,7 @@ impl ReconcileLoop {
                     calls = version.calls,
                     "calls of an old version still run: its memory is freed when the last one ends"
                 );
-                shared.tell(VersionEvent::StillDraining(version));
+                shared.notify(VersionEvent::StillDraining(version));
             }
         });
     }

@@ -9,7 +9,7 @@ use crate::refusal::Refusal;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
-use wasmount_core::driver::{Held, RunningCall};
+use wasmount_core::driver::{QuiesceGuard, RunningCall};
 use wasmount_core::secrets::Secrets;
 use wasmount_engine::{BackendParts, LoadedComponent};
 
@@ -123,7 +123,7 @@ impl Attempt {
         if let Some(wasm) = &wasm {
             self.disk.keep(&known.digest, Arc::clone(wasm)).await?;
         }
-        let held = self.quiesce(step.as_ref()).await?;
+        let quiesced = self.quiesce(step.as_ref()).await?;
         Ok(Ready {
             candidate,
             desired: self.desired.clone(),
@@ -131,13 +131,13 @@ impl Attempt {
             admitted,
             is_again,
             step,
-            held,
+            quiesced,
             proving: proved_at - began,
             proved_at,
         })
     }
 
-    /// The component of an earlier version is on disk. A tag is resolved once: its component is on disk. If that is missing, the registry is asked.
+    /// The component of an earlier version is on disk. A tag is resolved once: its component is on disk. If that is missing, the registry is queried.
     async fn component(&self) -> Result<Found, Refusal> {
         let known = match self.goal {
             Goal::Converge => self.history.known(&self.desired.document.plugin),
@@ -183,18 +183,18 @@ impl Attempt {
 
     /// Waits until the running version has no calls, if its records or grants change. Calls continue in any case: a cancelled call has done a part of
     /// its work, and only its client knows whether that matters.
-    async fn quiesce(&self, step: Option<&RecordsStep>) -> Result<Option<Held>, Refusal> {
+    async fn quiesce(&self, step: Option<&RecordsStep>) -> Result<Option<QuiesceGuard>, Refusal> {
         let grants = &self.desired.document.grants;
         let regrants = self.serving.as_ref().is_some_and(|it| it.grants != *grants);
-        let patience = match step {
+        let grace_period = match step {
             Some(_) => self.drain,
             None if regrants => BEFORE_GRANTS,
             None => return Ok(None),
         };
         let driver = &self.parts.driver;
-        let held = driver.hold();
-        if timeout(patience, driver.idle()).await.is_ok() {
-            return Ok(Some(held));
+        let guard = driver.hold();
+        if timeout(grace_period, driver.idle()).await.is_ok() {
+            return Ok(Some(guard));
         }
         let calls = driver.running_calls();
         if step.is_some() {
@@ -211,7 +211,7 @@ impl Attempt {
             calls = calls.len(),
             "calls go on while the grants change: they may be refused what was theirs"
         );
-        Ok(Some(held))
+        Ok(Some(guard))
     }
 }
 

@@ -22,7 +22,7 @@ impl ReconcileLoop {
                     self.due = Some(Instant::now());
                 }
             }
-            Command::Rollback(request, reply) => match self.history.asked_back(request) {
+            Command::Rollback(request, reply) => match self.history.requested_target(request) {
                 Ok(number) => {
                     let reason = "an administrator asked for it".to_owned();
                     self.roll_back(number, HeldBy::Rollback, reason, Some(reply));
@@ -68,7 +68,7 @@ impl ReconcileLoop {
                 let reason = format!("{reason}; there is no proven version to go back to");
                 tracing::error!(%driver, reason, "the version remains active");
                 let event = VersionEvent::CannotRollBack { number, reason };
-                self.shared.tell(event);
+                self.shared.notify(event);
             }
         }
     }

@@ -6,7 +6,7 @@ use super::state::{Admission, Goal, NotReady, Refused};
 use crate::desired::Desired;
 use crate::history::{CandidateKey, Known};
 use crate::record::{HeldBy, Hold};
-use crate::refusal::{Patience, Refusal, RefusalKind};
+use crate::refusal::{Refusal, RefusalKind, RetryPolicy};
 use crate::status::{Outcome, RefusedVersion, VersionEvent};
 use crate::trial::Trial;
 use std::error::Error;
@@ -152,15 +152,15 @@ impl ReconcileLoop {
             Goal::Converge | Goal::Swap { .. } => {
                 self.settled = revision;
                 if outcome.changed {
-                    self.shared.tell(VersionEvent::Swapped(outcome.clone()));
+                    self.shared.notify(VersionEvent::Swapped(outcome.clone()));
                 }
             }
             Goal::Restore => {
                 self.due = Some(Instant::now());
-                self.shared.tell(VersionEvent::Swapped(outcome.clone()));
+                self.shared.notify(VersionEvent::Swapped(outcome.clone()));
             }
             Goal::RollBack(hold) => {
-                self.shared.tell(VersionEvent::RolledBack {
+                self.shared.notify(VersionEvent::RolledBack {
                     from: outcome.before.unwrap_or_default(),
                     to: record.clone(),
                     reason: hold.reason.clone(),
@@ -183,7 +183,7 @@ impl ReconcileLoop {
             Goal::Swap { pinned, .. } => self.refuse(refusal, candidate, !pinned),
             Goal::Restore => self.not_restored(refusal, candidate, revision),
             Goal::Converge => {
-                let pause = self.retry.refused(refusal.patience());
+                let pause = self.retry.refused(refusal.retry_policy());
                 let for_good = candidate.clone().filter(|_| pause.is_none());
                 self.refuse(refusal, candidate, true);
                 if let Some(refused) = &mut self.refused {
@@ -206,11 +206,11 @@ impl ReconcileLoop {
             return;
         }
         let event = VersionEvent::CannotRollBack { number, reason };
-        self.shared.tell(event);
+        self.shared.notify(event);
         // A rollback that is not possible for a while, because of a full disk or a call that does not end, is tried when the version has faults
         // again.
         let desired = self.history.current().and_then(|entry| entry.desired());
-        if refusal.patience() != Patience::None
+        if refusal.retry_policy() != RetryPolicy::Never
             && let (Some(running), Some(desired)) = (&mut self.running, desired)
         {
             let policy = &desired.document.versions;
@@ -223,10 +223,10 @@ impl ReconcileLoop {
         let Some(mut restore) = self.restore.take() else {
             return;
         };
-        let patience = refusal.patience();
+        let policy = refusal.retry_policy();
         restore.is_tried = true;
-        restore.is_judged = patience == Patience::None;
-        restore.pause = restore.retry.refused(patience);
+        restore.is_judged = policy == RetryPolicy::Never;
+        restore.pause = restore.retry.refused(policy);
         let version = refused(refusal, candidate.as_ref(), true);
         self.report_refused(&version, restore.refused.as_ref());
         restore.refused = Some(Refused {
@@ -297,7 +297,7 @@ impl ReconcileLoop {
             } else {
                 tracing::error!(%driver, kind, reason, serves, "version rejected, and no other version serves");
             }
-            self.shared.tell(VersionEvent::Refused(version.clone()));
+            self.shared.notify(VersionEvent::Refused(version.clone()));
         }
     }
 

@@ -67,7 +67,7 @@ enum Event {
     Command(Option<Command>),
     Done(Box<Result<Admission, NotReady>>),
     Fault(VersionFault),
-    PoolsLookedAt(Vec<String>),
+    PoolsChecked(Vec<String>),
     Desired,
     Timer,
 }
@@ -121,7 +121,7 @@ impl ReconcileLoop {
                 Event::Command(Some(command)) => self.command(command).await,
                 Event::Done(attempted) => Box::pin(self.finish(*attempted)).await,
                 Event::Fault(fault) => self.fault(fault),
-                Event::PoolsLookedAt(doubts) => {
+                Event::PoolsChecked(doubts) => {
                     if let Some(running) = &mut self.running {
                         running.pool_check = None;
                         running.doubts = doubts;
@@ -154,7 +154,7 @@ impl ReconcileLoop {
                 }
                 Err(refusal) => refusal,
             };
-            let pause = self.retry.refused(refusal.patience()).unwrap_or(SETTLE);
+            let pause = self.retry.refused(refusal.retry_policy()).unwrap_or(SETTLE);
             self.refuse(&refusal, None, true);
             self.publish();
             let until = Instant::now() + pause;
@@ -162,7 +162,7 @@ impl ReconcileLoop {
                 tokio::select! {
                     command = self.commands.recv() => match command {
                         None | Some(Command::Stop) => return false,
-                        // Dropping it tells its client that nothing was done.
+                        // Dropping it notifies its client that nothing was done.
                         Some(command) => drop(command),
                     },
                     () = sleep_until(until) => break,
@@ -190,7 +190,7 @@ impl ReconcileLoop {
             command = self.commands.recv() => Event::Command(command),
             attempted = or_pending(self.work.as_mut().map(|work| &mut work.future)) => Event::Done(Box::new(attempted)),
             fault = fault => Event::Fault(fault),
-            doubts = or_pending(pools) => Event::PoolsLookedAt(doubts),
+            doubts = or_pending(pools) => Event::PoolsChecked(doubts),
             // The sender is in `shared`.
             _ = self.revisions.changed() => Event::Desired,
             () = sleep_until(until) => Event::Timer,
@@ -236,7 +236,7 @@ impl ReconcileLoop {
             return;
         }
         while let Some((request, reply)) = self.swaps.pop_front() {
-            // If its client has gone, the swap is no longer wanted.
+            // If its client has gone, the swap is no longer needed.
             if !reply.is_closed() {
                 let goal = Goal::Swap {
                     allow_service_change: request.allow_service_change,
@@ -351,13 +351,13 @@ impl ReconcileLoop {
             held: self.history.held.clone(),
             paused: self.history.paused,
             drained: self.history.drained.clone(),
-            wanted: self.revision,
+            desired: self.revision,
             settled: self.settled,
         }
     }
 
     fn phase(&self) -> Phase {
-        let held_by = self.history.held.as_ref().map(|held| &held.by);
+        let hold_cause = self.history.held.as_ref().map(|hold| &hold.by);
         if self.history.drained.is_some() {
             Phase::Draining
         } else if self.running.is_none() {
@@ -365,7 +365,7 @@ impl ReconcileLoop {
                 Some(_) => Phase::Waiting,
                 None => Phase::Loading,
             }
-        } else if matches!(held_by, Some(HeldBy::Rollback | HeldBy::Faults { .. })) {
+        } else if matches!(hold_cause, Some(HeldBy::Rollback | HeldBy::Faults { .. })) {
             Phase::RolledBack
         } else if self.history.paused {
             Phase::Paused

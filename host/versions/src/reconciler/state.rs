@@ -7,7 +7,7 @@ use crate::disk::Disk;
 use crate::history::{CandidateKey, Entry, History, Known};
 use crate::migration::Mark;
 use crate::record::Hold;
-use crate::refusal::{Patience, Refusal};
+use crate::refusal::{Refusal, RetryPolicy};
 use crate::status::{Outcome, RefusedVersion};
 use crate::trial::Trial;
 use futures::future::BoxFuture;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use wasmount_core::document::Grants;
-use wasmount_core::driver::{Held, VersionFault};
+use wasmount_core::driver::{QuiesceGuard, VersionFault};
 use wasmount_core::migration::Migration;
 use wasmount_engine::WasmBackend;
 
@@ -98,7 +98,7 @@ pub(super) struct Ready {
     pub(super) is_again: bool,
     pub(super) step: Option<RecordsStep>,
     /// While this exists no call reaches any version, if calls are quiesced.
-    pub(super) held: Option<Held>,
+    pub(super) quiesced: Option<QuiesceGuard>,
     pub(super) proving: Duration,
     /// When it was admitted.
     pub(super) proved_at: Instant,
@@ -208,13 +208,13 @@ impl From<Refusal> for NotReady {
 
 impl Retry {
     /// Counts a rejection. Returns how long to wait; none: until something changes.
-    pub(super) fn refused(&mut self, patience: Patience) -> Option<Duration> {
+    pub(super) fn refused(&mut self, policy: RetryPolicy) -> Option<Duration> {
         let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.refusals));
         self.refusals = self.refusals.saturating_add(1);
-        let goes_on = match patience {
-            Patience::AsLongAsItTakes => true,
-            Patience::AFewTimes => self.refusals < ACCIDENTS,
-            Patience::None => false,
+        let goes_on = match policy {
+            RetryPolicy::Unlimited => true,
+            RetryPolicy::FewTimes => self.refusals < ACCIDENTS,
+            RetryPolicy::Never => false,
         };
         goes_on.then_some(pause.min(LONGEST_PAUSE))
     }
@@ -224,30 +224,30 @@ impl Retry {
 mod tests {
     use super::*;
 
-    fn pauses(patience: Patience, refusals: usize) -> Vec<Option<u64>> {
+    fn pauses(policy: RetryPolicy, refusals: usize) -> Vec<Option<u64>> {
         let mut retry = Retry::default();
-        let pause = |_| retry.refused(patience).map(|pause| pause.as_secs());
+        let pause = |_| retry.refused(policy).map(|pause| pause.as_secs());
         (0..refusals).map(pause).collect()
     }
 
     #[test]
     fn pauses_double_up_to_what_a_person_waits_for() {
         assert_eq!(
-            pauses(Patience::AsLongAsItTakes, 8),
+            pauses(RetryPolicy::Unlimited, 8),
             [1, 2, 4, 8, 16, 30, 30, 30].map(Some)
         );
     }
 
     #[test]
     fn accidents_are_tried_thrice_and_judgements_not_again() {
-        assert_eq!(pauses(Patience::AFewTimes, 3), [Some(1), Some(2), None]);
-        assert_eq!(pauses(Patience::None, 1), [None]);
+        assert_eq!(pauses(RetryPolicy::FewTimes, 3), [Some(1), Some(2), None]);
+        assert_eq!(pauses(RetryPolicy::Never, 1), [None]);
     }
 
     #[test]
     fn no_number_of_refusals_is_too_many() {
         let mut retry = Retry { refusals: u32::MAX };
-        let pause = retry.refused(Patience::AsLongAsItTakes);
+        let pause = retry.refused(RetryPolicy::Unlimited);
         assert_eq!(pause, Some(LONGEST_PAUSE));
     }
 }

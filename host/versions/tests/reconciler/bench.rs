@@ -225,7 +225,7 @@ impl Bench {
     /// Writes a component to where the document names it, and notifies the reconciler.
     pub(crate) fn replace(&self, wasm: &[u8]) {
         put(wasm, &self.plugin());
-        self.reconciler.look_again();
+        self.reconciler.check_again();
     }
 
     pub(crate) fn plugin(&self) -> PathBuf {

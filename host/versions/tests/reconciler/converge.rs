@@ -54,7 +54,7 @@ async fn code_settings_secrets_and_grants_each_make_another_version() {
     bench.set_desired(behaving("other")).await;
     assert_eq!(bench.number(), 3);
     *bench.sources.secret.lock().unwrap() = Some("another".to_owned());
-    bench.reconciler.look_again();
+    bench.reconciler.check_again();
     bench.until("the secret", number(4)).await;
     let granted = json!({
         "settings": { "behaviour": "other" },
@@ -75,16 +75,16 @@ async fn code_settings_secrets_and_grants_each_make_another_version() {
 async fn a_wish_is_told_of_before_anybody_has_looked_at_it() {
     let bench = Bench::serving().await;
     let before = bench.reconciler.status();
-    assert_eq!(before.settled, before.wanted);
+    assert_eq!(before.settled, before.desired);
     // On one thread, and without waiting: the reconcile loop cannot have taken it.
     let wish = bench
         .reconciler
         .set_desired(bench.desired(behaving("other")));
     let status = bench.reconciler.status();
-    assert_eq!((status.wanted, status.settled), (wish, before.settled));
+    assert_eq!((status.desired, status.settled), (wish, before.settled));
     assert_eq!((status.phase, bench.number()), (Phase::Serving, 1));
     let status = bench.until("it is settled", |it| it.settled >= wish).await;
-    assert_eq!((status.wanted, status.current.unwrap().number), (wish, 2));
+    assert_eq!((status.desired, status.current.unwrap().number), (wish, 2));
 }
 
 #[tokio::test]
@@ -146,7 +146,7 @@ async fn a_file_that_is_half_written_is_waited_for() {
         ]
     );
     fs::write(bench.plugin(), &whole).unwrap();
-    bench.reconciler.look_again();
+    bench.reconciler.check_again();
     let status = bench.until_serves(2).await;
     assert_eq!(status.refused, None);
 }

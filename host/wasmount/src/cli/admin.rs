@@ -66,7 +66,7 @@ impl DriverFlags {
         text: impl FnOnce(&T) -> String,
     ) -> Result<T, Fault> {
         let Self { driver, host, form } = self;
-        let answer = ask(request(&host.client(), &driver))?;
+        let answer = send(request(&host.client(), &driver))?;
         match form.json {
             true => print_json(&answer)?,
             false => print(&text(&answer))?,
@@ -83,6 +83,6 @@ impl HostFlags {
 }
 
 /// Sends one request.
-fn ask<T>(request: impl Future<Output = Result<T, ControlError>>) -> Result<T, Fault> {
+fn send<T>(request: impl Future<Output = Result<T, ControlError>>) -> Result<T, Fault> {
     wait(request)?.map_err(Fault::from)
 }

@@ -7,7 +7,7 @@ mod report;
 mod request;
 mod state_file;
 
-use super::serve::ProfileWord;
+use super::serve::ProfileArg;
 use super::show;
 use super::subject::{CacheFlags, SecretFlags, subject};
 use crate::fault::Fault;
@@ -84,7 +84,7 @@ pub(crate) struct Flags {
         env = "WASMOUNT_CSI_PROFILE",
         default_value = "1.12"
     )]
-    csi_profile: ProfileWord,
+    csi_profile: ProfileArg,
 
     /// Print one JSON object
     #[arg(long, env = "WASMOUNT_JSON")]
@@ -93,11 +93,11 @@ pub(crate) struct Flags {
 
 /// Makes the call.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
-    let words = request::read(flags.request.as_deref())?;
-    let call = NamedCall::parse(&flags.rpc, &words)
+    let request = request::read(flags.request.as_deref())?;
+    let call = NamedCall::parse(&flags.rpc, &request)
         .map_err(|refused| Fault::flag("call", &flags.rpc, refused))?;
     // The request may hold secrets.
-    drop(words);
+    drop(request);
     let mut configured = subject(&flags.file, flags.backend.as_deref(), &flags.pool)?;
     flags.secrets.put(&mut configured)?;
     let before = match &flags.state {

@@ -68,7 +68,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
 fn outcome(report: &AdmissionReport, step: Step) -> (&'static str, &str, Option<Duration>) {
     let taken = report.steps().iter().find(|taken| taken.step == step);
     match taken.map(|taken| (&taken.outcome, taken.took)) {
-        Some((Ok(said), took)) => ("ok", said, Some(took)),
+        Some((Ok(message), took)) => ("ok", message, Some(took)),
         Some((Err(why), took)) => ("refused", why, Some(took)),
         None => ("skipped", "", None),
     }
@@ -76,11 +76,11 @@ fn outcome(report: &AdmissionReport, step: Step) -> (&'static str, &str, Option<
 
 fn as_json(report: &AdmissionReport, admitted: &Result<Admitted, Refusal>) -> Value {
     let steps = Step::ALL.iter().map(|&step| {
-        let (word, said, took) = outcome(report, step);
+        let (label, message, took) = outcome(report, step);
         json!({
             "step": step.as_str(),
-            "outcome": word,
-            "said": said,
+            "outcome": label,
+            "said": message,
             "microseconds": took.map(microseconds),
         })
     });
@@ -97,20 +97,20 @@ fn as_json(report: &AdmissionReport, admitted: &Result<Admitted, Refusal>) -> Va
 fn as_text(report: &AdmissionReport, admitted: &Result<Admitted, Refusal>) -> String {
     let mut table = Table::default();
     for &step in Step::ALL {
-        let (word, said, took) = outcome(report, step);
-        let tone = match word {
+        let (label, message, took) = outcome(report, step);
+        let tone = match label {
             "ok" => Tone::Good,
             "refused" => Tone::Bad,
             _ => Tone::Quiet,
         };
         // A rejection is shown in full, below the steps.
-        let said = match word {
+        let message = match label {
             "refused" => String::new(),
-            _ => harmless(said),
+            _ => harmless(message),
         };
-        let word = tone.paint(&format!("{word:8}"));
+        let label = tone.paint(&format!("{label:8}"));
         let took = took.map(milliseconds).unwrap_or_default();
-        let line = format!("{word} {took:>11}  {said}");
+        let line = format!("{label} {took:>11}  {message}");
         table.row(step.as_str(), line.trim_end());
     }
     match admitted {
@@ -142,14 +142,14 @@ mod tests {
             String::new()
         });
         digest.unwrap_err();
-        let words: Vec<_> = Step::ALL
+        let labels: Vec<_> = Step::ALL
             .iter()
             .map(|&step| outcome(&report, step).0)
             .collect();
-        assert_eq!(words.get(..3), Some(&["ok", "refused", "skipped"][..]));
-        assert!(words.iter().skip(2).all(|word| *word == "skipped"));
+        assert_eq!(labels.get(..3), Some(&["ok", "refused", "skipped"][..]));
+        assert!(labels.iter().skip(2).all(|label| *label == "skipped"));
         let refused = Err(Refusal::OtherDigest {
-            wanted: "sha256:1".to_owned(),
+            expected: "sha256:1".to_owned(),
             found: "sha256:2".to_owned(),
         });
         let text = anstream::adapter::strip_str(&as_text(&report, &refused)).to_string();

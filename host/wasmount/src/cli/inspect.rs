@@ -113,7 +113,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     };
     let mut found = block_on(async {
         let workbench = Workbench::set_up(configured, &Pools::Closed, cache).await?;
-        look(&workbench, file).await
+        inspect(&workbench, file).await
     })?;
     let signatures = match brought.signatures {
         Some(signatures) => signatures,
@@ -179,7 +179,7 @@ fn bring(flags: &Flags, configured: &Configured) -> Result<Brought, Fault> {
     })
 }
 
-async fn look(workbench: &Workbench, file: &Path) -> Result<Found, Fault> {
+async fn inspect(workbench: &Workbench, file: &Path) -> Result<Found, Fault> {
     // First, for its message about files that are not a component at all.
     let mut report = AdmissionReport::default();
     let admitted = workbench.admit(&mut report).await;
@@ -240,8 +240,8 @@ fn world(wasm: Vec<u8>) -> Result<String, Fault> {
 }
 
 fn printed(wasm: &[u8]) -> Result<String, String> {
-    let said = |error: &dyn std::fmt::Display| format!("{error:#}");
-    let decoded = wit_component::decode(wasm).map_err(|error| said(&error))?;
+    let describe = |error: &dyn std::fmt::Display| format!("{error:#}");
+    let decoded = wit_component::decode(wasm).map_err(|error| describe(&error))?;
     let resolve = decoded.resolve();
     let main = decoded.package();
     let others: Vec<_> = resolve
@@ -252,6 +252,6 @@ fn printed(wasm: &[u8]) -> Result<String, String> {
         .collect();
     let mut printer = WitPrinter::<OutputToString>::default();
     let printed = printer.print(resolve, main, &others);
-    printed.map_err(|error| said(&error))?;
+    printed.map_err(|error| describe(&error))?;
     Ok(printer.output.to_string())
 }

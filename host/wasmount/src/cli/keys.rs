@@ -58,11 +58,11 @@ fn password() -> Result<Password, Fault> {
         "the password cannot be asked for; set {} instead",
         PASSWORD_VARIABLES.join(" or ")
     );
-    ask("Password of the private key: ").map_err(Fault::failed(impossible))
+    prompt("Password of the private key: ").map_err(Fault::failed(impossible))
 }
 
 /// Reads a line from the terminal without echo, wherever input and output of the process are directed.
-fn ask(question: &str) -> io::Result<Password> {
+fn prompt(question: &str) -> io::Result<Password> {
     let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
     let before = tcgetattr(&terminal)?;
     let mut silent = before.clone();
@@ -73,8 +73,8 @@ fn ask(question: &str) -> io::Result<Password> {
     tcsetattr(&terminal, OptionalActions::Flush, &silent)?;
     // A terminal returns one line at a time.
     let mut line = vec![0; PASSWORD_BYTES + 1];
-    let asked = terminal.write_all(question.as_bytes());
-    let length = asked.and_then(|()| terminal.read(&mut line));
+    let written = terminal.write_all(question.as_bytes());
+    let length = written.and_then(|()| terminal.read(&mut line));
     // A terminal that is closed needs no echo.
     let _ = tcsetattr(&terminal, OptionalActions::Drain, &before);
     line.truncate(length?);

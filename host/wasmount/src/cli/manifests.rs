@@ -76,7 +76,7 @@ pub(crate) struct Flags {
 
     /// Where volumes are [default: node-local for a plugin with topology and a pool on each node, else network]
     #[arg(long, env = "WASMOUNT_TOPOLOGY")]
-    topology: Option<TopologyWord>,
+    topology: Option<TopologyArg>,
 
     /// Container image of Wasmount
     #[arg(long, env = "WASMOUNT_IMAGE", default_value = concat!("wasmount:", env!("CARGO_PKG_VERSION")), value_parser = image)]
@@ -137,9 +137,9 @@ pub(crate) struct Flags {
     registry: RegistryFlags,
 }
 
-/// The forms as words.
+/// The forms as flag values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum TopologyWord {
+enum TopologyArg {
     /// A volume is on the node that created it: controller and node services on each node
     NodeLocal,
     /// Every node reaches every volume: one controller, and a node service on each node
@@ -163,7 +163,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         let text = read_again(&file)?;
         return print(&[object::of_folder(&text, &configured.folder)?]);
     }
-    let admitted = flags.look(&configured)?;
+    let admitted = flags.admit(&configured)?;
     let (offer, hidden) = (admitted.backend.offer(), &configured.document.hidden);
     let capabilities = Capabilities::derive(offer, Role::All, Profile::V1_12, hidden);
     let form = flags.form(&configured, &capabilities);
@@ -192,17 +192,14 @@ fn read_again(file: &Path) -> Result<String, Fault> {
 }
 
 impl Flags {
-    /// Admits the plugin of the document for its services and features. It is only asked for its identity: no secrets are needed, the host will verify
-    /// its signatures, and its storage need not be reachable from here.
-    fn look(&self, configured: &Configured) -> Result<Admitted, Fault> {
-        let mut looked_at = configured.clone();
+    /// Admits the plugin of the document for its services and features. It is only queried for its identity: no secrets are needed, the host will
+    /// verify its signatures, and its storage need not be reachable from here.
+    fn admit(&self, configured: &Configured) -> Result<Admitted, Fault> {
+        let mut copy = configured.clone();
         let is_file = |source: &SecretSource| matches!(source, SecretSource::File(_));
-        looked_at
-            .document
-            .secrets
-            .retain(|_, source| is_file(source));
+        copy.document.secrets.retain(|_, source| is_file(source));
         let PluginPlace::Registry(place) = &configured.document.plugin.place else {
-            return admitted(looked_at);
+            return admitted(copy);
         };
         let reference = &place.reference;
         let registry = self.registry.connect_under(reference, configured)?;
@@ -211,9 +208,9 @@ impl Flags {
         let here = Place::make("manifests")?;
         let file = here.path().join(PULLED);
         write_whole(&file, &pulled.wasm)?;
-        looked_at.document.plugin.place = PluginPlace::File(file);
-        looked_at.document.plugin.signers = Signers::default();
-        admitted(looked_at)
+        copy.document.plugin.place = PluginPlace::File(file);
+        copy.document.plugin.signers = Signers::default();
+        admitted(copy)
     }
 
     fn form(&self, configured: &Configured, capabilities: &Capabilities) -> Form {
@@ -222,9 +219,9 @@ impl Flags {
         let is_local =
             capabilities.plugin.contains(&topology) && pools.any(|pool| pool.path.is_relative());
         match self.topology {
-            Some(TopologyWord::NodeLocal) => Form::NodeLocal,
+            Some(TopologyArg::NodeLocal) => Form::NodeLocal,
             None if is_local => Form::NodeLocal,
-            Some(TopologyWord::Network) | None => Form::Network,
+            Some(TopologyArg::Network) | None => Form::Network,
         }
     }
 

@@ -49,8 +49,8 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
 }
 
 /// The digest is a result of the push: only a tag can be chosen.
-pub(super) fn tagged(words: &str) -> Result<Reference, String> {
-    let reference = artifact(words)?;
+pub(super) fn tagged(value: &str) -> Result<Reference, String> {
+    let reference = artifact(value)?;
     match reference.digest() {
         None => Ok(reference),
         Some(_) => Err("it names a digest, which follows from the content; name a tag".to_owned()),

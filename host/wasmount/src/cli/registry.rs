@@ -136,16 +136,16 @@ pub(super) enum Source {
 }
 
 /// Parses the argument; a file may have any name except `oci://..`.
-pub(super) fn source(words: &str) -> Result<Source, String> {
-    if !words.starts_with(wasmount_core::document::REFERENCE_SCHEME) {
-        return Ok(Source::File(PathBuf::from(words)));
+pub(super) fn source(value: &str) -> Result<Source, String> {
+    if !value.starts_with(wasmount_core::document::REFERENCE_SCHEME) {
+        return Ok(Source::File(PathBuf::from(value)));
     }
-    artifact(words).map(Source::Artifact)
+    artifact(value).map(Source::Artifact)
 }
 
 /// Parses the name of an artifact.
-pub(super) fn artifact(words: &str) -> Result<Reference, String> {
-    Reference::parse(words).map_err(|invalid| format!("it {invalid}"))
+pub(super) fn artifact(value: &str) -> Result<Reference, String> {
+    Reference::parse(value).map_err(|invalid| format!("it {invalid}"))
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ pub(crate) struct Flags {
 
     /// CSI services to serve
     #[arg(long, env = "WASMOUNT_ROLE", default_value = "all")]
-    role: RoleWord,
+    role: RoleArg,
 
     /// CSI version to speak: 1.13 has health RPCs where 1.12 has volume conditions
     #[arg(
@@ -82,7 +82,7 @@ pub(crate) struct Flags {
         env = "WASMOUNT_CSI_PROFILE",
         default_value = "1.12"
     )]
-    csi_profile: ProfileWord,
+    csi_profile: ProfileArg,
 
     /// Use the mounter process at this socket, `unix:/path/of/its.sock`: the host then needs no capability. Run directory, path roots and pools
     /// are those of `wasmount mounter`
@@ -115,9 +115,9 @@ pub(crate) struct Flags {
     storage_backends: StorageBackendsFlags,
 }
 
-/// The roles as words.
+/// The roles as flag values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum RoleWord {
+enum RoleArg {
     /// Controller and node services, for tests and single-node clusters
     All,
     /// Node services: they mount, which needs CAP_SYS_ADMIN or --mounter
@@ -126,9 +126,9 @@ enum RoleWord {
     Controller,
 }
 
-/// The versions of CSI as words.
+/// The versions of CSI as flag values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum ProfileWord {
+pub(super) enum ProfileArg {
     /// For clients built with CSI 1.12 or earlier
     #[value(name = "1.12")]
     V1_12,
@@ -137,11 +137,11 @@ pub(super) enum ProfileWord {
     V1_13,
 }
 
-impl From<ProfileWord> for Profile {
-    fn from(word: ProfileWord) -> Self {
-        match word {
-            ProfileWord::V1_12 => Self::V1_12,
-            ProfileWord::V1_13 => Self::V1_13,
+impl From<ProfileArg> for Profile {
+    fn from(value: ProfileArg) -> Self {
+        match value {
+            ProfileArg::V1_12 => Self::V1_12,
+            ProfileArg::V1_13 => Self::V1_13,
         }
     }
 }
@@ -153,9 +153,9 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     } = flags;
     let (backends, grace) = flags.common.begin()?;
     let role = match flags.role {
-        RoleWord::All => Role::All,
-        RoleWord::Node => Role::Node,
-        RoleWord::Controller => Role::Controller,
+        RoleArg::All => Role::All,
+        RoleArg::Node => Role::Node,
+        RoleArg::Controller => Role::Controller,
     };
     let controller = flags.controller.options(role)?;
     let default_socket_dir = || mount.kubelet_dir.join("plugins");
@@ -227,12 +227,12 @@ fn host_name() -> Result<NodeId, Fault> {
     })
 }
 
-fn node_id(word: &str) -> Result<NodeId, String> {
-    NodeId::parse("node id", word).map_err(|invalid| invalid.to_string())
+fn node_id(value: &str) -> Result<NodeId, String> {
+    NodeId::parse("node id", value).map_err(|invalid| invalid.to_string())
 }
 
-fn mounter_socket(word: &str) -> Result<PathBuf, String> {
-    match word.strip_prefix("unix:") {
+fn mounter_socket(value: &str) -> Result<PathBuf, String> {
+    match value.strip_prefix("unix:") {
         Some(path) if Path::new(path).is_absolute() => Ok(PathBuf::from(path)),
         _ => Err("must be `unix:` and the full path of the mounter's socket".to_owned()),
     }

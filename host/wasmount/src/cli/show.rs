@@ -11,7 +11,7 @@ const GAP: usize = 2;
 /// Most characters of a value in a table; `--json` has the whole value.
 const CELL_CHARACTERS: usize = 160;
 
-/// The meaning of a word as a colour (ANSI, "Select Graphic Rendition"); removed if the output is not a terminal.
+/// The meaning of a text as a colour (ANSI, "Select Graphic Rendition"); removed if the output is not a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Plain,
@@ -27,17 +27,17 @@ pub(super) enum Tone {
 pub(super) struct Table(Vec<(String, Vec<String>)>);
 
 impl Tone {
-    /// The word in its colour. The caller must have made it harmless.
-    pub(super) fn paint(self, word: &str) -> String {
+    /// The text in its colour. The caller must have made it harmless.
+    pub(super) fn paint(self, text: &str) -> String {
         let code = match self {
-            Self::Plain => return word.to_owned(),
+            Self::Plain => return text.to_owned(),
             Self::Heading => "1",
             Self::Quiet => "2",
             Self::Good => "32",
             Self::Warning => "33",
             Self::Bad => "31",
         };
-        format!("\u{1b}[{code}m{word}\u{1b}[0m")
+        format!("\u{1b}[{code}m{text}\u{1b}[0m")
     }
 }
 
@@ -73,8 +73,8 @@ impl Table {
 }
 
 /// A plugin's message, harmless and on one line.
-pub(super) fn harmless(words: &str) -> String {
-    let line = on_one_line(words);
+pub(super) fn harmless(text: &str) -> String {
+    let line = on_one_line(text);
     match line.char_indices().nth(CELL_CHARACTERS) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
         None => line,
@@ -82,8 +82,8 @@ pub(super) fn harmless(words: &str) -> String {
 }
 
 /// The same with line breaks kept.
-pub(super) fn harmless_text(words: &str) -> String {
-    let lines: Vec<_> = words.lines().map(on_one_line).collect();
+pub(super) fn harmless_text(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(on_one_line).collect();
     lines.join("\n")
 }
 
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn sizes_are_told_in_the_unit_that_fits() {
-        for (size, told) in [
+        for (size, formatted) in [
             (0, "0 bytes"),
             (1023, "1023 bytes"),
             (1024, "1.0 KiB"),
@@ -191,7 +191,7 @@ mod tests {
             (3 << 40, "3.0 TiB"),
             (5 << 50, "5120.0 TiB"),
         ] {
-            assert_eq!(bytes(size), told);
+            assert_eq!(bytes(size), formatted);
         }
     }
 }

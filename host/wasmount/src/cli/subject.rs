@@ -52,8 +52,8 @@ impl SecretFlags {
     }
 }
 
-fn secret(words: &str) -> Result<(String, PathBuf), String> {
-    match words.split_once('=') {
+fn secret(value: &str) -> Result<(String, PathBuf), String> {
+    match value.split_once('=') {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => {
             let file = std::path::absolute(file).map_err(|error| error.to_string())?;
             Ok((name.to_owned(), file))

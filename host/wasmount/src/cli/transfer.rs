@@ -33,8 +33,8 @@ pub(super) fn if_there(path: &Path) -> Result<Option<Vec<u8>>, Fault> {
 }
 
 /// Parses the name of a file to write. Standard output is rejected, since digests are printed there.
-pub(super) fn output_file(words: &str) -> Result<PathBuf, String> {
-    match words {
+pub(super) fn output_file(value: &str) -> Result<PathBuf, String> {
+    match value {
         "-" => {
             Err("is not standard output here, which takes the digests; `./-` is a file".to_owned())
         }

@@ -43,11 +43,11 @@ impl Places {
     /// The line of a key, or of its nearest ancestor in the text.
     pub(super) fn line_of(&self, path: &KeyPath) -> Option<u64> {
         let mut path = Some(path.clone());
-        while let Some(wanted) = path {
-            if let Some(place) = self.0.iter().find(|place| place.path == wanted) {
+        while let Some(ancestor) = path {
+            if let Some(place) = self.0.iter().find(|place| place.path == ancestor) {
                 return Some(place.key.unwrap_or(place.value).line());
             }
-            path = wanted.parent();
+            path = ancestor.parent();
         }
         None
     }
@@ -62,10 +62,10 @@ impl Places {
         self.path_where(|place| same(place.value, location))
     }
 
-    fn path_where(&self, wanted: impl Fn(&Place) -> bool) -> Option<&KeyPath> {
+    fn path_where(&self, predicate: impl Fn(&Place) -> bool) -> Option<&KeyPath> {
         self.0
             .iter()
-            .find(|place| wanted(place))
+            .find(|place| predicate(place))
             .map(|place| &place.path)
     }
 

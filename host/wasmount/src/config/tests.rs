@@ -263,9 +263,9 @@ fn each_wrong_value_is_named_by_its_key_and_never_repeated() {
             "10: a second document begins here; write one file for each backend",
         ),
     ] {
-        let said = complaint_of(lines);
-        assert_eq!(said, format!("backend.yaml:{complaint}"), "{lines}");
-        assert!(!said.contains("hunter2"));
+        let message = complaint_of(lines);
+        assert_eq!(message, format!("backend.yaml:{complaint}"), "{lines}");
+        assert!(!message.contains("hunter2"));
     }
 }
 
@@ -339,8 +339,8 @@ fn what_every_document_needs_is_asked_for() {
         ),
     ] {
         assert!(RIGHT.contains(from), "{from}");
-        let said = load_text(&RIGHT.replace(from, to)).unwrap_err();
-        assert_eq!(said, format!("backend.yaml:{complaint}"));
+        let message = load_text(&RIGHT.replace(from, to)).unwrap_err();
+        assert_eq!(message, format!("backend.yaml:{complaint}"));
     }
 }
 
@@ -351,10 +351,10 @@ fn a_text_that_is_no_document_is_refused() {
         ("[1]", "1: must be a group of keys"),
         ("a: \"b", "1: a: unknown key"),
     ] {
-        let said = load_text(text).unwrap_err();
+        let message = load_text(text).unwrap_err();
         assert!(
-            said.starts_with(&format!("backend.yaml:{complaint}")),
-            "{said}"
+            message.starts_with(&format!("backend.yaml:{complaint}")),
+            "{message}"
         );
     }
 }
@@ -365,10 +365,10 @@ fn all_errors_of_documents_are_reported_at_once() {
     let files = ["a.yaml", "b.yaml", "c.yaml"].map(|name| folder.path().join(name));
     std::fs::write(&files[0], RIGHT).unwrap();
     std::fs::write(&files[1], RIGHT).unwrap();
-    let said = load(&files).unwrap_err().to_string();
-    let said = said.replace(&format!("{}/", folder.path().display()), "");
+    let message = load(&files).unwrap_err().to_string();
+    let message = message.replace(&format!("{}/", folder.path().display()), "");
     assert_eq!(
-        said,
+        message,
         "b.yaml:6: spec.driverName: `directory.wasmount.io` is the driver of a.yaml too; each document needs a name of its own\n\
          c.yaml: cannot be read: No such file or directory (os error 2)"
     );
@@ -392,7 +392,7 @@ fn a_file_that_is_no_page_of_yaml_is_refused() {
             "is larger than 1572864 bytes; a StorageBackend is a page of YAML",
         ),
     ] {
-        let said = load(&[file.to_owned()]).unwrap_err().to_string();
-        assert_eq!(said, format!("{}: {reason}", file.display()));
+        let message = load(&[file.to_owned()]).unwrap_err().to_string();
+        assert_eq!(message, format!("{}: {reason}", file.display()));
     }
 }

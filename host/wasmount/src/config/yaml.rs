@@ -103,16 +103,16 @@ fn plain(kind: &str) -> &str {
     }
 }
 
-/// The known word that was probably meant, or all of them.
+/// The known name that was probably meant, or all of them.
 fn nearest(given: &str, known: &[&str]) -> String {
     let given = given.to_lowercase();
-    let likeness = |word: &&str| strsim::jaro_winkler(&given, &word.to_lowercase());
+    let likeness = |name: &&str| strsim::jaro_winkler(&given, &name.to_lowercase());
     let best = known
         .iter()
-        .map(|word| (likeness(word), word))
+        .map(|name| (likeness(name), name))
         .max_by(|one, other| one.0.total_cmp(&other.0));
     match best {
-        Some((alike, word)) if alike >= ALIKE => format!("did you mean `{word}`?"),
+        Some((alike, name)) if alike >= ALIKE => format!("did you mean `{name}`?"),
         _ => format!("known are `{}`", known.join("`, `")),
     }
 }

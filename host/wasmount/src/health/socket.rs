@@ -15,11 +15,11 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 const SETTINGS: u8 = 4;
 const FRAME_HEADER_BYTES: usize = 9;
 /// A local server answers in microseconds; kubelet's own probes time out after 1 s by default.
-const PATIENCE: Duration = Duration::from_millis(800);
+const TIMEOUT: Duration = Duration::from_millis(800);
 
 /// The error says why it does not answer.
 pub(super) async fn answers(path: &Path) -> Result<(), String> {
-    match timeout(PATIENCE, greet(path)).await {
+    match timeout(TIMEOUT, greet(path)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(format!("its socket {} fails: {error}", path.display())),
         Err(_) => Err(format!(

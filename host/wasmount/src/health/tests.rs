@@ -82,9 +82,12 @@ async fn readiness_of_one_driver_is_asked_by_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let (name, readiness) = ready("a.b");
     readiness.change(&name, |it| it.socket = Some(answering(folder.path())));
-    let ask = |driver: &str| readyz_of(State(readiness.clone()), Path(driver.to_owned()));
-    assert_eq!(ask("a.b").await, (StatusCode::OK, "a.b: ok\n".to_owned()));
-    assert_eq!(ask("c.d").await.0, StatusCode::NOT_FOUND);
+    let request = |driver: &str| readyz_of(State(readiness.clone()), Path(driver.to_owned()));
+    assert_eq!(
+        request("a.b").await,
+        (StatusCode::OK, "a.b: ok\n".to_owned())
+    );
+    assert_eq!(request("c.d").await.0, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 //! Every task is held in a set that aborts it on drop: an early return leaves neither socket nor task.
 
 use super::common::Common;
-use super::follow::{Looks, follow};
+use super::follow::{FileStates, follow};
 use super::registration::Registration;
 use super::sources::{self, HostSources};
 use super::{
@@ -23,8 +23,8 @@ use wasmount_core::driver::{Driver, DriverConfig, Role, ServingPolicy};
 use wasmount_core::names::DriverName;
 use wasmount_csi::server;
 use wasmount_kubernetes::csi_node::Renewal;
+use wasmount_kubernetes::report_plugin_faults;
 use wasmount_kubernetes::storage_backend::SecretReader;
-use wasmount_kubernetes::tell_plugin_faults;
 use wasmount_socket::{BoundSocket, SocketError};
 use wasmount_versions::{Desired, Migrates, ReconcilerParts, SetGrants, VersionReconciler};
 
@@ -134,12 +134,12 @@ impl Backend {
             background: JoinSet::new(),
             closed,
         };
-        backend.look_after(common);
+        backend.spawn_watches(common);
         Ok(backend)
     }
 
     /// Starts the tasks that run beside the calls.
-    fn look_after(&mut self, common: &Arc<Common>) {
+    fn spawn_watches(&mut self, common: &Arc<Common>) {
         let (driver, background) = (&self.driver, &mut self.background);
         let (cluster, readiness) = (&common.cluster, &common.readiness);
         let options = &common.options;
@@ -153,10 +153,10 @@ impl Backend {
             });
             let document = &self.desired.borrow().document.csi_driver;
             let nodes = &common.csi_nodes;
-            nodes.look_after(driver, document, cluster, renewal, readiness, background);
+            nodes.spawn_watches(driver, document, cluster, renewal, readiness, background);
         }
         let events = &cluster.events;
-        background.spawn(tell_plugin_faults(events.clone(), driver.faults()));
+        background.spawn(report_plugin_faults(events.clone(), driver.faults()));
         background.spawn(storage_watch::watch_pools(
             driver.clone(),
             readiness.clone(),
@@ -225,9 +225,9 @@ fn migrates(options: &HostOptions) -> Migrates {
 /// Wakes the reconciler whenever a file that the document refers to changes.
 async fn follow_files(reconciler: Arc<VersionReconciler>, mut desired: watch::Receiver<Desired>) {
     let files = watch::Sender::new(sources::files(&desired.borrow_and_update()));
-    let following = follow(files.subscribe(), Looks::new(), |changed| {
+    let following = follow(files.subscribe(), FileStates::new(), |changed| {
         tracing::debug!(?changed, "files of a backend changed");
-        reconciler.look_again();
+        reconciler.check_again();
     });
     let keeping = async {
         while desired.changed().await.is_ok() {

@@ -56,7 +56,7 @@ pub(crate) struct Seen {
 pub(crate) enum Removal {
     /// Only if no volume is in use; otherwise nothing changes.
     IfUnused,
-    /// When no volume is in use any more: until then, or until it stays ([`Backends::stay`]), it takes no new work. The caller asks again.
+    /// When no volume is in use any more: until then, or until it stays ([`Backends::stay`]), it takes no new work. The caller retries.
     WhenUnused,
     /// Even if volumes are in use.
     Forced,
@@ -109,7 +109,7 @@ impl Backends {
         let candidate = (backend.driver.clone(), backend.reconciler.clone());
         self.enter(&mut running, name, backend);
         if let Some(elections) = &self.common.elections {
-            elections.stand(&[candidate]);
+            elections.start_election(&[candidate]);
         }
         Ok(())
     }
@@ -136,7 +136,7 @@ impl Backends {
         if let Some(elections) = &self.common.elections
             && !drivers.is_empty()
         {
-            elections.stand(&drivers);
+            elections.start_election(&drivers);
         }
         Ok(())
     }

@@ -65,7 +65,7 @@ fn refusal(error: &ChildError) -> EngineError {
         return EngineError::NotCompiled(error.to_string());
     }
     EngineError::Compile(match error {
-        ChildError::Refused { words } => words.clone(),
+        ChildError::Refused { message } => message.clone(),
         ChildError::Crashed { .. } => {
             format!(
                 "{error}; this is a fault of the compiler, and the plugin that hits it must change: report both"
@@ -81,16 +81,16 @@ mod tests {
 
     #[test]
     fn compiler_failures_are_told_apart_from_component_failures() {
-        let said = |error: &ChildError| refusal(error).to_string();
+        let text = |error: &ChildError| refusal(error).to_string();
         assert_eq!(
-            said(&ChildError::Memory {
+            text(&ChildError::Memory {
                 limit_bytes: MEMORY_BYTES
             }),
             "the component does not compile: it takes more than 2048 MiB of memory; split its largest functions, or build it smaller"
         );
-        let words = "invalid magic".to_owned();
+        let message = "invalid magic".to_owned();
         assert_eq!(
-            said(&ChildError::Refused { words }),
+            text(&ChildError::Refused { message }),
             "the component does not compile: invalid magic"
         );
         assert!(matches!(

@@ -262,8 +262,8 @@ async fn pause(State(state): State<AdminState>, Path(driver): Path<String>) -> A
     let was = seen.reconciler.status().paused;
     let paused = seen.reconciler.set_paused(true).await;
     paused.map_err(messages::refusal)?;
-    let said = format!("{driver} keeps the version that serves until `wasmount resume`");
-    Ok(Json(messages::said(said, !was, &seen)))
+    let text = format!("{driver} keeps the version that serves until `wasmount resume`");
+    Ok(Json(messages::done_with(text, !was, &seen)))
 }
 
 async fn resume(State(state): State<AdminState>, Path(driver): Path<String>) -> Answer<Done> {
@@ -275,7 +275,7 @@ async fn resume(State(state): State<AdminState>, Path(driver): Path<String>) -> 
         seen.reconciler.set_paused(false).await
     };
     resumed.await.map_err(messages::refusal)?;
-    let said = match seen.reconciler.status().held {
+    let text = match seen.reconciler.status().held {
         _ if seen.driver.is_leaving() => format!(
             "{driver} is being taken away and takes no new work; should it stay, it is not drained"
         ),
@@ -285,7 +285,7 @@ async fn resume(State(state): State<AdminState>, Path(driver): Path<String>) -> 
             held.number, held.reason
         ),
     };
-    Ok(Json(messages::said(said, was, &seen)))
+    Ok(Json(messages::done_with(text, was, &seen)))
 }
 
 async fn drain(

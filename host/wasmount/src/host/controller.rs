@@ -114,7 +114,7 @@ impl Elections {
     }
 
     /// Starts an election for standby drivers; they work as soon as this host is the leader for all of them. When it loses the lease, the host ends.
-    pub(super) fn stand(&self, drivers: &[(Arc<Driver>, Arc<VersionReconciler>)]) {
+    pub(super) fn start_election(&self, drivers: &[(Arc<Driver>, Arc<VersionReconciler>)]) {
         let election = Election::new(
             self.shared.client.clone(),
             &self.shared.namespace,
@@ -151,16 +151,16 @@ impl Elections {
         }
     }
 
-    /// Releases the leases. Call it only when no call runs any more; it takes no longer than `patience`.
-    pub(super) async fn release(&self, patience: Duration) {
+    /// Releases the leases. Call it only when no call runs any more; it takes no longer than `limit`.
+    pub(super) async fn release(&self, limit: Duration) {
         self.stop.cancel();
         self.tasks.close();
         // If the API server does not answer, other hosts wait until the leases expire.
-        let _ = tokio::time::timeout(patience, self.tasks.wait()).await;
+        let _ = tokio::time::timeout(limit, self.tasks.wait()).await;
     }
 }
 
-/// Why this host may not work any more; none: it was asked to stop, or none of the drivers is left.
+/// Why this host may not work any more; none: it was stopped, or none of the drivers is left.
 async fn lead(
     election: Election,
     store: Arc<KubernetesStore>,
@@ -172,7 +172,7 @@ async fn lead(
         tracing::info!(lease, leader = by, "standing by");
     };
     let won = async {
-        // A sidecar whose Probe is answered asks for capabilities at once, and exits if no plugin can answer. A plugin that cannot be loaded does not
+        // A sidecar whose Probe is answered requests capabilities at once, and exits if no plugin can answer. A plugin that cannot be loaded does not
         // keep the other drivers from leading.
         readiness.all_tried().await;
         election.win(waiting).await
@@ -214,7 +214,7 @@ async fn lead(
 async fn begin(candidate: &Candidate, term: &Term) {
     let may = {
         let (term, withdrawal) = (term.clone(), candidate.withdrawal.clone());
-        move || term.lasts() && !withdrawal.is_asked()
+        move || term.lasts() && !withdrawal.is_withdrawn()
     };
     let begun = async {
         loop {
@@ -236,7 +236,7 @@ async fn begin(candidate: &Candidate, term: &Term) {
     };
     tokio::select! {
         biased;
-        () = candidate.withdrawal.asked() => {}
+        () = candidate.withdrawal.withdrawn() => {}
         () = begun => {}
     }
 }

@@ -20,9 +20,9 @@ pub(super) async fn keep(
     readiness: Arc<Readiness>,
 ) {
     let name = driver.name().clone();
-    let wanted = watch::Sender::new(None);
-    let tell = |contradicted| readiness.change(&name, |it| it.contradicted = contradicted);
-    let applied = csi_driver::keep(client, events, wanted.subscribe(), tell);
+    let objects = watch::Sender::new(None);
+    let report = |contradicted| readiness.change(&name, |it| it.contradicted = contradicted);
+    let applied = csi_driver::keep(client, events, objects.subscribe(), report);
     let derived = async {
         let mut offers = driver.offers();
         loop {
@@ -34,7 +34,7 @@ pub(super) async fn keep(
                     Capabilities::derive(&offer, Role::All, profile, &document.hidden);
                 let object = csi_driver::csi_driver(&name, &capabilities, &document.csi_driver);
                 match object {
-                    Ok(object) => drop(wanted.send_replace(Some(object))),
+                    Ok(object) => drop(objects.send_replace(Some(object))),
                     Err(error) => {
                         let reason = chain(&error);
                         tracing::warn!(driver = %name, reason, "there is no CSIDriver object to apply");

@@ -72,7 +72,7 @@ impl CsiNodes {
     }
 
     /// Starts the tasks of one driver. `renewal`: how it is registered with kubelet again, if this host does that.
-    pub(super) fn look_after(
+    pub(super) fn spawn_watches(
         &self,
         driver: &Arc<Driver>,
         document: &CsiDriver,
@@ -83,8 +83,8 @@ impl CsiNodes {
     ) {
         let seconds = document.node_allocatable_update_period_seconds;
         let update_period = seconds.map(Duration::from_secs);
-        let asked = driver.clone();
-        background.spawn(async move { asked.watch_node_info(update_period).await });
+        let watched = driver.clone();
+        background.spawn(async move { watched.watch_node_info(update_period).await });
         let (Some(seen), Some(client)) = (&self.seen, &cluster.client) else {
             return;
         };
@@ -101,7 +101,7 @@ impl CsiNodes {
             update_period,
             client: client.clone(),
             events: cluster.events.clone(),
-            tell: Arc::new(move |status| {
+            report: Arc::new(move |status| {
                 readiness.change(&name, |it| it.listing = Some(status));
             }),
         };

@@ -2,7 +2,7 @@
 
 use super::backends::{Backends, file_of};
 use super::documents::{Documents, desired};
-use super::follow::{Looks, follow};
+use super::follow::{FileStates, follow};
 use super::local_mounts;
 use crate::config::{self, Configured};
 use crate::fault::chain;
@@ -14,9 +14,9 @@ use tokio::task::spawn_blocking;
 use wasmount_core::names::DriverName;
 use wasmount_mount::LocalMounter;
 
-/// Applies each document that has changed since `looks`, until the host ends.
-pub(super) async fn keep(backends: Arc<Backends>, looks: Looks) {
-    let (following, mut changed) = changes(looks);
+/// Applies each document that has changed since `states`, until the host ends.
+pub(super) async fn keep(backends: Arc<Backends>, states: FileStates) {
+    let (following, mut changed) = changes(states);
     let applying = async {
         while let Some(file) = changed.recv().await {
             if let Err(error) = apply(&backends, &file).await {
@@ -45,11 +45,11 @@ pub(super) async fn keep_grants(
     data_dir: PathBuf,
     documents: Documents,
 ) {
-    let Documents { all, looks } = documents;
+    let Documents { all, states } = documents;
     let names = all.into_iter();
     let names: BTreeMap<PathBuf, DriverName> =
         names.map(|it| (it.file, it.document.driver_name)).collect();
-    let (following, mut changed) = changes(looks);
+    let (following, mut changed) = changes(states);
     let granting = async {
         while let Some(file) = changed.recv().await {
             let before = names.get(&file);
@@ -92,23 +92,23 @@ async fn grant(
 
 /// Files that have changed, one at a time, as long as the future is awaited.
 fn changes(
-    looks: Looks,
+    states: FileStates,
 ) -> (
     impl Future<Output = ()> + Send,
     mpsc::UnboundedReceiver<PathBuf>,
 ) {
-    let (tell, told) = mpsc::unbounded_channel();
+    let (sender, receiver) = mpsc::unbounded_channel();
     let following = async move {
-        let files = watch::Sender::new(looks.keys().cloned().collect());
-        let tell = move |changed: BTreeSet<PathBuf>| {
+        let files = watch::Sender::new(states.keys().cloned().collect());
+        let notify = move |changed: BTreeSet<PathBuf>| {
             for file in changed {
                 // The receiver lives as long as this runs.
-                let _ = tell.send(file);
+                let _ = sender.send(file);
             }
         };
-        follow(files.subscribe(), looks, tell).await;
+        follow(files.subscribe(), states, notify).await;
     };
-    (following, told)
+    (following, receiver)
 }
 
 async fn read(file: &Path) -> Result<Configured, String> {

@@ -1,6 +1,6 @@
 //! Reads the documents of a command line.
 
-use super::follow::{Looks, look_at};
+use super::follow::{FileStates, read_states};
 use crate::config::{self, Configured};
 use crate::fault::Fault;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ pub(super) struct Documents {
     /// The documents as they are now.
     pub(super) all: Vec<Configured>,
     /// The state of the files before they were read: later changes are followed.
-    pub(super) looks: Looks,
+    pub(super) states: FileStates,
 }
 
 impl Documents {
     /// Reads them again, for a host that may have waited for another one: their earlier content does not count. It blocks.
     pub(super) fn read_again(before: &[Configured]) -> Result<Self, Fault> {
         let files: Vec<PathBuf> = before.iter().map(|it| it.file.clone()).collect();
-        let looks = look_at(files.clone());
+        let states = read_states(files.clone());
         let all = config::load(&files)?;
         for (before, now) in before.iter().zip(&all) {
             let (was, is) = (&before.document.driver_name, &now.document.driver_name);
@@ -28,7 +28,7 @@ impl Documents {
                 return Err(Fault::failed("a document changed during the start")(reason));
             }
         }
-        Ok(Self { all, looks })
+        Ok(Self { all, states })
     }
 }
 

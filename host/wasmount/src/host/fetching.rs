@@ -12,8 +12,8 @@ use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wasmount_artifact::{
-    Access, COMPONENT_BYTES, Credentials, FetchError, FetchRequest, Fetched, RegistryError,
-    TransferLimits, Wanted, check_file, system_certificates,
+    Access, COMPONENT_BYTES, ComponentSource, Credentials, FetchError, FetchRequest, Fetched,
+    RegistryError, TransferLimits, check_file, system_certificates,
 };
 use wasmount_child::{Bounds, Task};
 use wasmount_core::document::{PluginPlace, PluginSource, RegistryPlace};
@@ -21,7 +21,7 @@ use wasmount_versions::Refusal;
 
 /// The subcommand that a child is started with.
 const SUBCOMMAND: &str = "fetch-child";
-/// Memory of one child, in bytes: the component, once more as the answer, and room for TLS.
+/// Memory of one child, in bytes: the component, once more as the answer, and space for TLS.
 const MEMORY_BYTES: u64 = 512 << 20;
 /// Processor time of one child: the largest component is decrypted and hashed in a second or two, more slowly in a build without optimisation.
 const CPU: Duration = Duration::from_secs(60);
@@ -69,7 +69,7 @@ pub(super) async fn fetch(
     let (work, request) = prepared.map_err(|refusal| *refusal)?;
     let task = Task {
         subcommand: SUBCOMMAND,
-        arguments: vec![work.word().into()],
+        arguments: vec![work.as_str().into()],
         bounds: bounds(work),
     };
     let failed = |reason| *unavailable(&place, reason);
@@ -94,9 +94,9 @@ pub(crate) fn fetch_as_child(work: FetchWork) -> ! {
     wasmount_child::serve(&bounds(work), |message| {
         let request = FetchRequest::decode(&message).map_err(|error| error.to_string())?;
         let answer = match (work, &request.wanted) {
-            (FetchWork::Registry, Wanted::Artifact { .. }) => in_runtime(request)?,
+            (FetchWork::Registry, ComponentSource::Artifact { .. }) => in_runtime(request)?,
             // The child may have only three descriptors, and a runtime needs more.
-            (FetchWork::File, Wanted::File { wasm, beside }) => {
+            (FetchWork::File, ComponentSource::File { wasm, beside }) => {
                 let (digest, signers) = (request.digest.as_deref(), &request.signers);
                 check_file(wasm.clone(), beside, digest, signers)
             }
@@ -115,7 +115,7 @@ fn in_runtime(request: FetchRequest) -> Result<Result<Fetched, FetchError>, Stri
 }
 
 impl FetchWork {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Registry => "registry",
             Self::File => "file",
@@ -169,14 +169,14 @@ fn artifact(
     folder: &Path,
     name: &str,
     credentials: Credentials,
-) -> Result<Wanted, Box<Refusal>> {
+) -> Result<ComponentSource, Box<Refusal>> {
     let read = |path: &PathBuf| {
         let path = folder.join(path);
         let failed = |error| format!("the certificates {}: {error}", path.display());
         let bytes = regular_file::read(&path, CERTIFICATES_BYTES).map_err(failed);
         bytes.map_err(|reason| unavailable(name, reason))
     };
-    Ok(Wanted::Artifact {
+    Ok(ComponentSource::Artifact {
         reference: place.reference.clone(),
         access: Box::new(Access {
             credentials,
@@ -188,10 +188,10 @@ fn artifact(
     })
 }
 
-fn file(path: &Path, name: &str) -> Result<Wanted, Box<Refusal>> {
+fn file(path: &Path, name: &str) -> Result<ComponentSource, Box<Refusal>> {
     let beside = beside(path).map_err(|reason| unavailable(name, reason))?;
     match regular_file::read(path, COMPONENT_BYTES) {
-        Ok(wasm) => Ok(Wanted::File { wasm, beside }),
+        Ok(wasm) => Ok(ComponentSource::File { wasm, beside }),
         Err(refused) => Err(Box::new(unreadable(refused, path))),
     }
 }
@@ -209,9 +209,10 @@ fn unavailable(name: &str, reason: String) -> Box<Refusal> {
 fn refusal(error: FetchError, place: String) -> Refusal {
     match error {
         FetchError::Signature(error) => Refusal::Signature(error.to_string()),
-        FetchError::AnotherComponent { wanted, got, .. } => {
-            Refusal::OtherDigest { wanted, found: got }
-        }
+        FetchError::AnotherComponent { wanted, got, .. } => Refusal::OtherDigest {
+            expected: wanted,
+            found: got,
+        },
         FetchError::Registry(error) => Refusal::Source {
             place,
             reason: chain(&error),
@@ -249,7 +250,7 @@ mod tests {
     #[test]
     fn the_child_is_started_with_a_word_that_it_knows() {
         for work in [FetchWork::Registry, FetchWork::File] {
-            assert_eq!(FetchWork::from_str(work.word(), false), Ok(work));
+            assert_eq!(FetchWork::from_str(work.as_str(), false), Ok(work));
         }
     }
 
@@ -261,7 +262,7 @@ mod tests {
         let plugin = PluginSource::file("p.wasm");
         let (work, request) = request(&plugin, folder.path(), "p", Credentials::Anonymous).unwrap();
         assert_eq!(work, FetchWork::File);
-        let Wanted::File { wasm, beside } = request.wanted else {
+        let ComponentSource::File { wasm, beside } = request.wanted else {
             panic!("an artifact");
         };
         assert_eq!(wasm, b"wasm");

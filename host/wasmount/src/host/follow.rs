@@ -14,8 +14,8 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Poll interval for file systems without events. 30 s: each look costs a few system calls, and a person who corrects a file waits that long.
-const LOOK: Duration = Duration::from_secs(30);
+/// Poll interval for file systems without events. 30 s: each check costs a few system calls, and a person who corrects a file waits that long.
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
 /// How long no further event may arrive before the files are compared: writers cause several events at a time.
 const QUIET: Duration = Duration::from_millis(100);
 /// How long events may continue before the files are compared anyway: a writer may never stop. 500 ms: a person takes it for at once.
@@ -30,11 +30,11 @@ const LINKS: usize = 40;
 pub(super) type Followed = watch::Receiver<BTreeSet<PathBuf>>;
 
 /// The state of files at one moment.
-pub(super) type Looks = BTreeMap<PathBuf, Look>;
+pub(super) type FileStates = BTreeMap<PathBuf, FileState>;
 
 /// The file that a path leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum FileState {
     /// No file, or one that cannot be examined.
     Nothing,
     /// A file of this identity, size and time of last change.
@@ -47,7 +47,7 @@ pub(super) enum Look {
     },
 }
 
-impl Look {
+impl FileState {
     /// The present state. Links are followed.
     pub(super) fn at(path: &Path) -> Self {
         let Ok(status) = fs::metadata(path) else {
@@ -77,46 +77,46 @@ impl Look {
 }
 
 /// Examines files before a caller reads and then follows them. It blocks.
-pub(super) fn look_at(files: impl IntoIterator<Item = PathBuf>) -> Looks {
-    let looks = files.into_iter().map(|file| {
-        let look = Look::at(&file);
-        (file, look)
+pub(super) fn read_states(files: impl IntoIterator<Item = PathBuf>) -> FileStates {
+    let states = files.into_iter().map(|file| {
+        let state = FileState::at(&file);
+        (file, state)
     });
-    looks.collect()
+    states.collect()
 }
 
-/// Calls `changed` with the files that differ from the last look, for as long as the sender of the list lives; `seen` is the look
-/// before the first. A file that was not looked at before does not count as changed.
+/// Calls `changed` with the files that differ from the last check, for as long as the sender of the list lives; `seen` is the check
+/// before the first. A file that was not checked before does not count as changed.
 pub(super) async fn follow(
     mut files: Followed,
-    mut seen: Looks,
+    mut seen: FileStates,
     mut changed: impl FnMut(BTreeSet<PathBuf>),
 ) {
     let mut warned = false;
     loop {
-        let wanted = files.borrow_and_update().clone();
+        let paths = files.borrow_and_update().clone();
         // The watches are set up first, then the files are compared: a change in between causes an event.
         let begun = spawn_blocking(move || {
-            let watch = watched(&wanted);
-            (watch, look_at(wanted))
+            let watch = watched(&paths);
+            (watch, read_states(paths))
         });
-        let Ok((watch, looks)) = begun.await else {
+        let Ok((watch, states)) = begun.await else {
             // The runtime is shutting down.
             return;
         };
-        let others: BTreeSet<PathBuf> = looks
+        let others: BTreeSet<PathBuf> = states
             .iter()
-            .filter(|(file, look)| seen.get(*file).is_some_and(|before| before != *look))
+            .filter(|(file, state)| seen.get(*file).is_some_and(|before| before != *state))
             .map(|(file, _)| file.clone())
             .collect();
-        seen = looks;
+        seen = states;
         if !others.is_empty() {
             changed(others);
         }
         if let Err(error) = &watch
             && !warned
         {
-            tracing::warn!(%error, look_seconds = LOOK.as_secs(), "changes of files are not told to this process (inotify): it looks by itself");
+            tracing::warn!(%error, look_seconds = POLL_INTERVAL.as_secs(), "changes of files are not told to this process (inotify): it looks by itself");
             warned = true;
         }
         tokio::select! {
@@ -131,9 +131,9 @@ pub(super) async fn follow(
 /// Returns when it is time to compare the files.
 async fn may_have_changed(watch: Option<AsyncFd<OwnedFd>>) {
     let Some(watch) = watch else {
-        return sleep(LOOK).await;
+        return sleep(POLL_INTERVAL).await;
     };
-    let first = timeout_at(Instant::now() + LOOK, heard(&watch)).await;
+    let first = timeout_at(Instant::now() + POLL_INTERVAL, heard(&watch)).await;
     if !matches!(first, Ok(Ok(()))) {
         return;
     }

@@ -82,7 +82,7 @@ impl Cluster {
 }
 
 /// Writes events when the host has a problem, and when it is resolved. `wasmount_kubernetes` decides which and how often.
-pub(super) async fn tell_troubles(events: Events, node: String, readiness: Arc<Readiness>) {
+pub(super) async fn report_troubles(events: Events, node: String, readiness: Arc<Readiness>) {
     let mut changes = readiness.watch();
     let mut troubles = NodeTroubles::new(events, node);
     loop {

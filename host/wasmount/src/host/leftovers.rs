@@ -22,7 +22,7 @@ pub(super) async fn sweep(
     served: BTreeSet<DriverName>,
 ) {
     let versions = data_dir.join(VERSIONS);
-    let looked = spawn_blocking(move || {
+    let swept = spawn_blocking(move || {
         sweep_temporary();
         let kept = served
             .iter()
@@ -30,7 +30,7 @@ pub(super) async fn sweep(
         kept.collect::<Vec<_>>().concat()
     });
     // The host is shutting down: the next start does it.
-    let Ok(claimed) = looked.await else { return };
+    let Ok(claimed) = swept.await else { return };
     services.engine.sweep_compiled(&claimed).await;
 }
 

@@ -1,6 +1,6 @@
 //! Checks whether the host can serve on this node as this user.
 //!
-//! It creates the host's own directories and asks the kernel; it changes nothing else. It blocks, and runs before the runtime does.
+//! It creates the host's own directories and queries the kernel; it changes nothing else. It blocks, and runs before the runtime does.
 
 use super::{HostOptions, MounterOptions, MountsOptions, OWN_MODE, make_directory};
 use crate::config::Configured;

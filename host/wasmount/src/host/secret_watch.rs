@@ -18,11 +18,11 @@ pub(super) async fn watch(backends: Arc<Backends>) {
     loop {
         changes.borrow_and_update();
         let names = all_named(&backends);
-        let look_again = |name: &SecretName| {
+        let check_again = |name: &SecretName| {
             for (driver, seen) in backends.all() {
                 if named(&seen.desired.borrow().document).contains(name) {
                     tracing::info!(%driver, "a Secret of the backend has changed");
-                    seen.reconciler.look_again();
+                    seen.reconciler.check_again();
                 }
             }
         };
@@ -34,7 +34,7 @@ pub(super) async fn watch(backends: Arc<Backends>) {
             }
         };
         tokio::select! {
-            () = secrets_changed(client.clone(), names.clone(), look_again) => {}
+            () = secrets_changed(client.clone(), names.clone(), check_again) => {}
             () = others => {}
         }
     }

@@ -129,7 +129,7 @@ mod tests {
         let large = tempfile::NamedTempFile::new().unwrap();
         large.as_file().set_len(SECRET_BYTES + 1).unwrap();
         let large_file = large.path().display().to_string();
-        for (path, said) in [
+        for (path, message) in [
             (
                 "/nowhere/password",
                 "/nowhere/password cannot be read: No such file or directory (os error 2)",
@@ -143,7 +143,7 @@ mod tests {
         ] {
             assert_eq!(
                 read_file(path.into()).await.unwrap_err(),
-                format!("secret `password`: {said}")
+                format!("secret `password`: {message}")
             );
         }
     }

@@ -48,7 +48,7 @@ impl Serving {
         place: registration::Place,
     ) -> Result<Self, Fault> {
         let (services, documents) = SharedServices::open(&options, backends, &readiness).await?;
-        let Documents { all, looks } = documents;
+        let Documents { all, states } = documents;
         let cluster = Cluster::reach(&options.kubernetes).await;
         let mut background = JoinSet::new();
         let csi_nodes = CsiNodes::begin(&options, &cluster, &mut background);
@@ -85,9 +85,9 @@ impl Serving {
         if common.options.role != Role::Controller {
             let node = common.options.kubernetes.node_name.clone();
             let (events, readiness) = (common.cluster.events.clone(), common.readiness.clone());
-            background.spawn(kubernetes::tell_troubles(events, node, readiness));
+            background.spawn(kubernetes::report_troubles(events, node, readiness));
         }
-        background.spawn(document_watch::keep(backends.clone(), looks));
+        background.spawn(document_watch::keep(backends.clone(), states));
         let mut control = JoinSet::new();
         control::start(&backends, &mut control);
         Ok(Self {

@@ -2,7 +2,7 @@
 //!
 //! A writer that pauses for longer is not detected: the content read then is an incomplete component, and is rejected until the next change.
 
-use super::follow::Look;
+use super::follow::FileState;
 use crate::regular_file::{self, Refused};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -17,31 +17,31 @@ const REST: Duration = Duration::from_millis(50);
 /// that much, if both are kept; on one machine both are the same clock.
 const LONG_AT_REST: Duration = Duration::from_secs(2);
 /// How long to wait until the file does not change.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// All of a component's file, of at most `most` bytes.
 pub(super) async fn read(path: &Path, most: u64) -> Result<Vec<u8>, Refusal> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
-        let looked_at = path.to_owned();
-        let before = blocking(move || Look::at(&looked_at)).await?;
+        let file = path.to_owned();
+        let before = blocking(move || FileState::at(&file)).await?;
         // A missing file is not waited for.
         let at_rest = before.is_older_than(LONG_AT_REST, SystemTime::now());
-        if before != Look::Nothing && !at_rest {
+        if before != FileState::Nothing && !at_rest {
             sleep(REST).await;
         }
         let file = path.to_owned();
         let read = blocking(move || {
-            let looked = Look::at(&file);
+            let first = FileState::at(&file);
             let bytes = regular_file::read(&file, most);
-            ([looked, Look::at(&file)], bytes)
+            ([first, FileState::at(&file)], bytes)
         });
-        let (looks, bytes) = read.await?;
-        if looks.iter().all(|look| *look == before) {
+        let (states, bytes) = read.await?;
+        if states.iter().all(|state| *state == before) {
             return bytes.map_err(|refused| unreadable(refused, path));
         }
         if Instant::now() > until {
-            let (rest, limit) = (REST.as_millis(), PATIENCE.as_secs());
+            let (rest, limit) = (REST.as_millis(), TIMEOUT.as_secs());
             return Err(Refusal::Source {
                 place: path.display().to_string(),
                 reason: format!(
@@ -86,7 +86,7 @@ mod tests {
             read(&file, 9).await,
             Err(Refusal::Unreadable { .. })
         ));
-        assert!(begun.elapsed() < PATIENCE);
+        assert!(begun.elapsed() < TIMEOUT);
         fs::write(&file, "whole").unwrap();
         assert_eq!(read(&file, 9).await.unwrap(), b"whole");
         assert!(matches!(
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(read(&file, 9).await.unwrap(), b"whole");
         assert!(begun.elapsed() >= REST);
         sleep(LONG_AT_REST).await;
-        let mut fastest = PATIENCE;
+        let mut fastest = TIMEOUT;
         for _ in 0..20 {
             let begun = Instant::now();
             assert_eq!(read(&file, 9).await.unwrap(), b"whole");

@@ -15,7 +15,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use wasmount_core::driver::Role;
 use wasmount_core::names::DriverName;
 use wasmount_kubernetes::storage_backend::{
-    Reporter, StorageBackends, Summarising, summarise, tell_reports,
+    Reporter, StorageBackends, Summarising, summarise, write_reports,
 };
 
 /// The options of the command line for StorageBackend objects.
@@ -34,7 +34,7 @@ pub(super) struct Objects {
     objects: Arc<StorageBackends>,
 }
 
-/// Reads the objects that were seen last; none if the command line asks for no objects.
+/// Reads the objects that were seen last; none if the command line requests no objects.
 pub(super) async fn open(backends: &Arc<Backends>) -> Result<Option<Objects>, Fault> {
     let common = backends.common();
     let Some(options) = common.options.storage_backends.clone() else {
@@ -54,8 +54,8 @@ pub(super) async fn open(backends: &Arc<Backends>) -> Result<Option<Objects>, Fa
 impl Objects {
     /// The drivers that were served last.
     pub(super) fn drivers(&self) -> Vec<DriverName> {
-        let wanted = self.objects.wanted();
-        let all = wanted.borrow().clone().into_values();
+        let desired = self.objects.desired();
+        let all = desired.borrow().clone().into_values();
         all.filter_map(|it| Some(it.document.as_ref().ok()?.driver_name.clone()))
             .collect()
     }
@@ -83,7 +83,7 @@ impl Objects {
             host: host.clone(),
             on_node: common.options.role != Role::Controller,
         };
-        background.spawn(tell_reports(reporter, reported, objects.rate_limit()));
+        background.spawn(write_reports(reporter, reported, objects.rate_limit()));
         if options.summarises {
             let who = Summarising {
                 namespace: client.default_namespace().to_owned(),

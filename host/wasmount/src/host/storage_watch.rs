@@ -14,15 +14,15 @@ use wasmount_core::mounter::Mounter;
 use wasmount_kubernetes::registry;
 use wasmount_mounter::SocketMounter;
 
-/// Between two looks at a mounter in another process. 2 s: work that a restarted mounter left unfinished is recovered before kubelet's second
+/// Between two checks of a mounter in another process. 2 s: work that a restarted mounter left unfinished is recovered before kubelet's second
 /// retry.
 const MOUNTER_PAUSE: Duration = Duration::from_secs(2);
-/// Between two looks at the path roots of this process. An administrator corrects them by hand.
+/// Between two checks of the path roots of this process. An administrator corrects them by hand.
 const ROOTS_PAUSE: Duration = Duration::from_secs(10);
-/// Between two looks at pools. 30 s: a pool that hangs blocks a thread for each look until it answers, and threads have a limit.
+/// Between two checks of pools. 30 s: a pool that hangs blocks a thread for each check until it answers, and threads have a limit.
 const POOLS_PAUSE: Duration = Duration::from_secs(30);
 /// How long an answer may take. It needs no storage: 10 s without an answer means a stopped process.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long after the host's own start a mounter may need for its first answer. 60 s: the containers of a pod start one after the other,
 /// and this one may have to wait until an earlier mounter has released the journal.
 const STARTING: Duration = Duration::from_secs(60);
@@ -43,19 +43,19 @@ pub(super) fn beside_kubelet(kubelet_dir: &Path) -> bool {
 
 /// Keeps the host unready until every path root of the mounter in this process is a shared mount.
 pub(super) async fn watch_roots(mounter: Arc<dyn Mounter>, readiness: Arc<Readiness>) {
-    let mut said = None;
+    let mut last_reported = None;
     loop {
-        let fault = look(&*mounter, true).await;
-        let fault = fault.map(|fault| told(fault, false));
+        let fault = check(&*mounter, true).await;
+        let fault = fault.map(|fault| reason_of(fault, false));
         readiness.set_host(fault.clone());
         let Some(reason) = &fault else { return };
-        if said != fault {
+        if last_reported != fault {
             tracing::error!(
                 fault = reason,
                 "mounts of this process would be invisible to kubelet"
             );
         }
-        said = fault;
+        last_reported = fault;
         sleep(ROOTS_PAUSE).await;
     }
 }
@@ -67,30 +67,30 @@ pub(super) async fn watch_mounter(
     beside_kubelet: bool,
     readiness: Arc<Readiness>,
 ) {
-    let mut said = None;
+    let mut last_reported = None;
     let mut may_start_until = Some(Instant::now() + STARTING);
     // The boot id of the mounter with which each driver's volumes were recovered.
     let mut recovered = BTreeMap::new();
     loop {
-        let fault = look(&*mounter, beside_kubelet).await;
+        let fault = check(&*mounter, beside_kubelet).await;
         if !matches!(fault, Some(Fault::Silent(_))) {
             may_start_until = None;
         }
         let starts = may_start_until.is_some_and(|until| Instant::now() < until);
-        let fault = fault.map(|fault| told(fault, starts));
+        let fault = fault.map(|fault| reason_of(fault, starts));
         readiness.set_host(fault.clone());
-        if said != fault {
+        if last_reported != fault {
             match fault.as_deref() {
                 Some(AWAITING_MOUNTER) => tracing::info!("waiting for the mounter"),
                 Some(fault) => tracing::error!(fault, "mounts are unavailable"),
                 None => tracing::info!("mounter connected"),
             }
-            said = fault;
+            last_reported = fault;
         }
         let drivers = drivers();
         recovered.retain(|name, _| drivers.iter().any(|driver| driver.name() == name));
         let boot_id = mounter.boot_id();
-        for driver in drivers.iter().filter(|_| said.is_none()) {
+        for driver in drivers.iter().filter(|_| last_reported.is_none()) {
             if recovered.get(driver.name()) != Some(&boot_id) && recover(driver).await {
                 recovered.insert(driver.name().clone(), boot_id);
             }
@@ -100,21 +100,21 @@ pub(super) async fn watch_mounter(
 }
 
 /// The reason for the readiness. A mounter that was started with the host is not reported as a failure yet.
-fn told(fault: Fault, starts: bool) -> String {
+fn reason_of(fault: Fault, starts: bool) -> String {
     match fault {
         Fault::Silent(_) if starts => AWAITING_MOUNTER.to_owned(),
-        Fault::Silent(words) | Fault::Unshared(words) => words,
+        Fault::Silent(reason) | Fault::Unshared(reason) => reason,
     }
 }
 
-async fn look(mounter: &dyn Mounter, beside_kubelet: bool) -> Option<Fault> {
-    match timeout(PATIENCE, mounter.unshared_roots()).await {
+async fn check(mounter: &dyn Mounter, beside_kubelet: bool) -> Option<Fault> {
+    match timeout(TIMEOUT, mounter.unshared_roots()).await {
         Ok(Ok(unshared)) if !beside_kubelet || unshared.is_empty() => None,
         Ok(Ok(unshared)) => Some(Fault::Unshared(unshared.join("; "))),
         Ok(Err(error)) => Some(Fault::Silent(error.to_string())),
         Err(_) => Some(Fault::Silent(format!(
             "the mounter has not answered for {} s",
-            PATIENCE.as_secs()
+            TIMEOUT.as_secs()
         ))),
     }
 }
@@ -136,30 +136,30 @@ pub(super) async fn recover(driver: &Arc<Driver>) -> bool {
     }
 }
 
-/// Watches whether the pools of a driver can be used. The driver asks each pool, in 2 s.
+/// Watches whether the pools of a driver can be used. The driver checks each pool, within 2 s.
 pub(super) async fn watch_pools(driver: Arc<Driver>, readiness: Arc<Readiness>) {
-    let mut said = None;
+    let mut last_reported = None;
     loop {
         let found = match driver.sick_storage().await {
             Ok(sick) if sick.is_empty() => None,
             Ok(sick) => {
-                let words = sick.into_iter().map(|it| it.message);
-                Some(words.collect::<Vec<_>>().join("; "))
+                let messages = sick.into_iter().map(|it| it.message);
+                Some(messages.collect::<Vec<_>>().join("; "))
             }
             // The host itself reports a mounter that does not answer, once for all drivers.
             Err(error) => {
                 tracing::debug!(driver = %driver.name(), %error, "storage does not answer");
-                said.clone()
+                last_reported.clone()
             }
         };
         readiness.change(driver.name(), |it| it.storage = found.clone());
-        if said != found {
+        if last_reported != found {
             let driver = driver.name();
             match &found {
                 Some(fault) => tracing::warn!(%driver, fault, "storage cannot be used"),
                 None => tracing::info!(%driver, "storage recovered"),
             }
-            said = found;
+            last_reported = found;
         }
         sleep(POOLS_PAUSE).await;
     }
@@ -172,9 +172,9 @@ mod tests {
     #[test]
     fn a_mounter_may_start_a_little_later_and_not_be_unshared() {
         let silent = || Fault::Silent("no such socket".to_owned());
-        assert_eq!(told(silent(), true), AWAITING_MOUNTER);
-        assert_eq!(told(silent(), false), "no such socket");
+        assert_eq!(reason_of(silent(), true), AWAITING_MOUNTER);
+        assert_eq!(reason_of(silent(), false), "no such socket");
         let unshared = Fault::Unshared("/k is not shared".to_owned());
-        assert_eq!(told(unshared, true), "/k is not shared");
+        assert_eq!(reason_of(unshared, true), "/k is not shared");
     }
 }

@@ -41,7 +41,12 @@ pub(super) fn start(
     let metrics = common.metrics.clone();
     background.spawn(count(reconciler.events(), name.clone(), metrics));
     let (events, about) = (cluster.events.clone(), about(driver, cluster));
-    background.spawn(tell(reconciler.events(), name.clone(), events, about));
+    background.spawn(write_events(
+        reconciler.events(),
+        name.clone(),
+        events,
+        about,
+    ));
 }
 
 /// Why no version serves; none: one does.
@@ -75,7 +80,7 @@ fn about(driver: &Driver, cluster: &Cluster) -> About {
 }
 
 /// Writes Events. The log has the reconciler's own lines.
-async fn tell(mut happened: Happened, driver: DriverName, events: Events, about: About) {
+async fn write_events(mut happened: Happened, driver: DriverName, events: Events, about: About) {
     let mut last_swap: Option<Instant> = None;
     loop {
         let event = match happened.recv().await {

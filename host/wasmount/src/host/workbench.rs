@@ -1,4 +1,4 @@
-//! One plugin outside a host: loaded, asked and called as in a host, with no driver served and nothing mounted. The commands that look inside a
+//! One plugin outside a host: loaded, queried and called as in a host, with no driver served and nothing mounted. The commands that look inside a
 //! plugin share it; their output is their own.
 //!
 //! ```text
@@ -182,8 +182,9 @@ impl Workbench {
         driver.activate(admitted.backend, ServingPolicy::of(document));
         // Calls of the admission do not count for this call.
         let usages: Arc<Mutex<Vec<Usage>>> = Arc::default();
-        let told = Arc::clone(&usages);
-        self.engine.tell_usage(move |usage| lock(&told).push(usage));
+        let observed = Arc::clone(&usages);
+        self.engine
+            .set_usage_observer(move |usage| lock(&observed).push(usage));
         let began = Instant::now();
         let answer = call.make(driver).await;
         let wall = began.elapsed();

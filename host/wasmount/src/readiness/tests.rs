@@ -22,8 +22,8 @@ fn reached_and_ready(readiness: &Readiness) -> [Option<String>; 2] {
     [report.not_reached(driver), report.not_ready(driver)]
 }
 
-fn both(words: &str) -> [Option<String>; 2] {
-    [Some(words.to_owned()), Some(words.to_owned())]
+fn both(reason: &str) -> [Option<String>; 2] {
+    [Some(reason.to_owned()), Some(reason.to_owned())]
 }
 
 #[test]
@@ -50,9 +50,9 @@ fn a_host_whose_records_are_lost_is_not_ready_and_says_so() {
     assert_eq!(reached_and_ready(&readiness), both("they are gone"));
     let report = readiness.report();
     assert_eq!(report.of_host(), Some("they are gone".to_owned()));
-    let told = report.troubles();
+    let troubles = report.troubles();
     let key = (TroubleKind::StorageNotUsable, None);
-    assert_eq!(told.get(&key), Some(&"they are gone".to_owned()));
+    assert_eq!(troubles.get(&key), Some(&"they are gone".to_owned()));
 }
 
 #[test]

@@ -13,7 +13,7 @@ const GUESTS: &str = "wasmount::guest";
 
 /// One line of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct LogRecord {
     /// The plugin's level; standard output is INFO, standard error WARN.
     pub(crate) level: Level,
     /// The text; secrets were replaced.
@@ -22,7 +22,7 @@ pub(crate) struct Said {
 
 /// The messages of all plugins in this process. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LogCapture(Arc<Mutex<Vec<Said>>>);
+pub(crate) struct LogCapture(Arc<Mutex<Vec<LogRecord>>>);
 
 struct Message(String);
 
@@ -38,7 +38,7 @@ impl LogCapture {
     }
 
     /// The messages since the last call.
-    pub(crate) fn take(&self) -> Vec<Said> {
+    pub(crate) fn take(&self) -> Vec<LogRecord> {
         std::mem::take(&mut *lock(&self.0))
     }
 }
@@ -51,11 +51,11 @@ impl<S: Subscriber> Layer<S> for LogCapture {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut message = Message(String::new());
         event.record(&mut message);
-        let said = Said {
+        let record = LogRecord {
             level: *event.metadata().level(),
             text: message.0,
         };
-        lock(&self.0).push(said);
+        lock(&self.0).push(record);
     }
 }
 
@@ -79,11 +79,11 @@ mod tests {
             tracing::debug!(target: "wasmount::guest", driver = "a.b", "made {}", 7);
             tracing::error!(target: "wasmount_csi::status", "call failed");
         });
-        let said = Said {
+        let record = LogRecord {
             level: Level::DEBUG,
             text: "made 7".to_owned(),
         };
-        assert_eq!(log_capture.take(), [said]);
+        assert_eq!(log_capture.take(), [record]);
         assert_eq!(log_capture.take(), []);
     }
 }

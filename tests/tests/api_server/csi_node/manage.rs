@@ -225,7 +225,7 @@ async fn in_a_storm_of_writers_nobody_loses_a_write() {
             update_period: None,
             events: Events::new(Some(client.clone()), cluster.node.clone()),
             client,
-            tell: Arc::new(|_| {}),
+            report: Arc::new(|_| {}),
         };
         tasks.spawn(reconciler.run());
     }

@@ -75,7 +75,7 @@ impl Watched {
             update_period: None,
             client: cluster.client.clone(),
             events: Events::new(Some(cluster.client.clone()), cluster.node.clone()),
-            tell: Arc::new(move |status| {
+            report: Arc::new(move |status| {
                 tell.send_replace(status);
             }),
         };

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use wasmount_kubernetes::storage_backend::{
     BackendReport, FINALIZER, FORCE_DELETE, Phase, Reporter, RolledBackBy, StorageBackends,
-    Summarising, summarise, tell_reports,
+    Summarising, summarise, write_reports,
 };
 
 /// A host as far as Kubernetes sees it.
@@ -36,7 +36,7 @@ impl Host {
             host: name.to_owned(),
             on_node: true,
         };
-        work.spawn(tell_reports(reporter, reported, backends.rate_limit()));
+        work.spawn(write_reports(reporter, reported, backends.rate_limit()));
         let who = Summarising {
             client: scene.client.clone(),
             host: name.to_owned(),
@@ -55,7 +55,7 @@ impl Host {
 
     /// Says how a backend stands, once it is known.
     async fn say(&self, name: &str, phase: Phase, volumes: u64) {
-        let mut wanted = self.backends.wanted();
+        let mut wanted = self.backends.desired();
         let known = wanted.wait_for(|all| all.contains_key(name)).await;
         let backend = known.unwrap()[name].clone();
         let serves = matches!(phase, Phase::Serving | Phase::RolledBack);
@@ -215,11 +215,11 @@ async fn a_deletion_waits_for_staged_volumes_and_leaves_nothing() {
     host.say("goes", Phase::Removed, 0).await;
     scene.until_gone("goes").await;
     // The host sees the deletion, and keeps the finalizer until it has finished.
-    let mut wanted = host.backends.wanted();
+    let mut wanted = host.backends.desired();
     let gone = wanted.wait_for(|all| !all["goes"].there).await;
     let uid = gone.unwrap()["goes"].uid.clone();
     host.backends.forget("goes", &uid);
-    assert!(host.backends.wanted().borrow().is_empty());
+    assert!(host.backends.desired().borrow().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -282,7 +282,7 @@ async fn a_host_without_the_api_server_knows_what_it_saw_last() {
     };
     let first = StorageBackends::open(path.clone());
     let task = follow(&first);
-    let mut wanted = first.wanted();
+    let mut wanted = first.desired();
     wanted
         .wait_for(|all| all.contains_key("kept"))
         .await
@@ -292,7 +292,7 @@ async fn a_host_without_the_api_server_knows_what_it_saw_last() {
     scene.plane.stop_api().unwrap();
     let second = StorageBackends::open(path);
     let task = follow(&second);
-    let mut wanted = second.wanted();
+    let mut wanted = second.desired();
     let kept = wanted.borrow_and_update()["kept"].clone();
     assert!(kept.document.is_ok() && kept.leaving.is_none());
     // It comes back with what has changed meanwhile.

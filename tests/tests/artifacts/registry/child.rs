@@ -8,8 +8,8 @@ use std::io::Write;
 use std::process::{Output, Stdio};
 use wasmount_artifact::signature::{NamedKey, Password, PrivateKey, PrivateKeyFile, SignerKeys};
 use wasmount_artifact::{
-    Access, Annotations, Beside, Descriptor, Digest, FetchError, FetchRequest, Fetched, Manifest,
-    RegistryError, Wanted, login, sign, system_certificates,
+    Access, Annotations, Beside, ComponentSource, Descriptor, Digest, FetchError, FetchRequest,
+    Fetched, Manifest, RegistryError, login, sign, system_certificates,
 };
 use wasmount_core::document::Reference;
 use wasmount_tests::keys::key_pair;
@@ -37,7 +37,7 @@ fn request(server: &Server, reference: &str) -> FetchRequest {
     let reference = Reference::parse(reference).unwrap();
     let config = fs::read(server.config()).unwrap();
     FetchRequest {
-        wanted: Wanted::Artifact {
+        wanted: ComponentSource::Artifact {
             access: Box::new(Access {
                 credentials: login(&config, "a test", &reference).unwrap(),
                 system_ca: system_certificates(),
@@ -170,7 +170,7 @@ fn a_child_for_files_checks_signatures_and_reaches_nobody() {
     let signed = SignerKeys::new(vec![NamedKey::new("ann", key.verifying_key())], Vec::new());
     let signature = openssl_base64(&key.sign(&wasm).unwrap());
     let of_file = |signers: SignerKeys| FetchRequest {
-        wanted: Wanted::File {
+        wanted: ComponentSource::File {
             wasm: wasm.clone(),
             beside: Beside {
                 signature: Some(signature.clone()),

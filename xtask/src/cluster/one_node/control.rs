@@ -34,7 +34,7 @@ const UNSHARE: [&str; 9] = [
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Between two polls.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A connection to the supervisor.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Control {
                     });
                 }
                 Err(failure) if has_ended || start.elapsed() > TIMEOUT => break failure,
-                Err(_) => thread::sleep(LOOK),
+                Err(_) => thread::sleep(POLL_INTERVAL),
             }
         };
         let _ = child.kill();
@@ -106,7 +106,7 @@ impl Control {
     }
 
     /// Sends a request, and waits for the reply.
-    pub(super) fn ask(&self, request: &Request) -> Result<Option<u32>, Failure> {
+    pub(super) fn send(&self, request: &Request) -> Result<Option<u32>, Failure> {
         let text = serde_json::to_string(request).unwrap_or_default();
         let mut connection = self
             .connection
@@ -126,7 +126,7 @@ impl Control {
     /// Ends everything inside and waits until it has ended.
     pub(super) fn end(&mut self, lab: &Lab) -> Result<(), Failure> {
         // The only reply is the end of the connection.
-        let _ = self.ask(&Request::End);
+        let _ = self.send(&Request::End);
         let start = Instant::now();
         while lab.is_used() {
             if start.elapsed() > TIMEOUT {
@@ -135,7 +135,7 @@ impl Control {
                     self.id
                 )));
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
         if let Some(mut child) = self.namespaces.take() {
             child

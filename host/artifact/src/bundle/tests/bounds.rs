@@ -45,20 +45,23 @@ fn others(count: usize, bytes: usize) -> Vec<u8> {
 fn a_list_names_only_so_many_manifests_and_each_once() {
     assert!(Bundle::read(others(63, 0).as_slice()).is_ok());
     assert!(refused(&others(64, 0)).contains("it has more than 64 manifests"));
-    let said = refused(&listing(&[other(1, 0), other(1, 0)]));
-    assert!(said.contains("is listed twice"), "{said}");
+    let error = refused(&listing(&[other(1, 0), other(1, 0)]));
+    assert!(error.contains("is listed twice"), "{error}");
 }
 
 #[test]
 fn manifests_are_only_so_large_each_and_together() {
     const MEBIBYTE: usize = 1 << 20;
     assert!(Bundle::read(others(1, MEBIBYTE).as_slice()).is_ok());
-    let said = refused(&others(1, MEBIBYTE + 1));
-    assert!(said.contains("such a thing has 1048576 at most"), "{said}");
-    let said = refused(&others(4, MEBIBYTE));
+    let error = refused(&others(1, MEBIBYTE + 1));
     assert!(
-        said.contains("more than 4194304 bytes of manifests"),
-        "{said}"
+        error.contains("such a thing has 1048576 at most"),
+        "{error}"
+    );
+    let error = refused(&others(4, MEBIBYTE));
+    assert!(
+        error.contains("more than 4194304 bytes of manifests"),
+        "{error}"
     );
 }
 
@@ -83,6 +86,6 @@ fn no_signature_is_as_large_as_a_component() {
 fn words_of_a_stranger_are_cut_in_an_error() {
     let kind = "x".repeat(100_000);
     let manifest = json!({ "schemaVersion": 2, "mediaType": kind });
-    let said = refused(&listing(&[manifest.to_string().into_bytes()]));
-    assert!(said.len() < 500, "{}", said.len());
+    let error = refused(&listing(&[manifest.to_string().into_bytes()]));
+    assert!(error.len() < 500, "{}", error.len());
 }

@@ -241,9 +241,9 @@ async fn of_broken_ones_only_so_many_are_asked_for() {
         refused.to_string().contains("28 more of this kind"),
         "{refused}"
     );
-    let asked = |bytes: &[u8]| server.asked(&blob_of(bytes));
-    assert_eq!(asked(format!("absent {}", BLOBS - 1).as_bytes()), 1);
-    assert_eq!(asked(&bytes), 0);
+    let request_count = |bytes: &[u8]| server.request_count(&blob_of(bytes));
+    assert_eq!(request_count(format!("absent {}", BLOBS - 1).as_bytes()), 1);
+    assert_eq!(request_count(&bytes), 0);
 }
 
 #[tokio::test]
@@ -288,13 +288,13 @@ async fn a_manifest_of_a_referrer_is_small_or_is_not_read() {
         let (entry, referrer) = listed(bytes_of);
         let place = format!("the referrer {}", entry.digest);
         shelf.refer(vec![(entry, referrer)]);
-        let said = verified(&shelf.served().await, &key).await;
+        let result = verified(&shelf.served().await, &key).await;
         match is_signed {
-            true => assert_eq!(said.unwrap().by, ["ann"]),
+            true => assert_eq!(result.unwrap().by, ["ann"]),
             false => {
-                let said = said.unwrap_err().to_string();
+                let error = result.unwrap_err().to_string();
                 let named = format!("{place} is larger than {most} bytes");
-                assert!(said.contains(&named), "{said}");
+                assert!(error.contains(&named), "{error}");
             }
         }
     }
@@ -305,7 +305,7 @@ async fn verification_stops_at_the_first_valid_signature() {
     let key = PrivateKey::generate().unwrap();
     let (good, bytes) = signature(&key);
     let keys = SignerKeys::new(vec![NamedKey::new("ann", key.verifying_key())], Vec::new());
-    for (extent, asked) in [(Extent::UntilSigned, 0), (Extent::All, 1)] {
+    for (extent, expected) in [(Extent::UntilSigned, 0), (Extent::All, 1)] {
         let mut shelf = Shelf::new();
         shelf.blob(&bytes, Reply::ok(&bytes));
         shelf.signatures(vec![good.clone()]);
@@ -317,7 +317,7 @@ async fn verification_stops_at_the_first_valid_signature() {
         let signed = registry.manifest("1").await.unwrap();
         let judged = judged(&registry, &signed, &keys, extent).await;
         assert_eq!(judged.verdict.unwrap(), ["ann"]);
-        assert_eq!(server.asked(&path), asked, "{extent:?}");
+        assert_eq!(server.request_count(&path), expected, "{extent:?}");
     }
 }
 
@@ -343,9 +343,9 @@ async fn the_name_of_what_is_signed_is_given_and_no_other() {
         // A bundle holds no index, and reports the consequence.
         let registry = connected(&server.host(), access());
         let (bundle, left_out) = Bundle::pull(&registry).await.unwrap();
-        let said =
+        let message =
             format!("signatures of the list {what}: a bundle holds one manifest; sign that one");
-        let expected = signs_list.then_some(said);
+        let expected = signs_list.then_some(message);
         assert_eq!(left_out, Vec::from_iter(expected));
         assert_eq!(bundle.attached().len(), usize::from(!signs_list));
     }

@@ -107,7 +107,7 @@ impl Server {
     }
 
     /// How often this path was requested.
-    pub(super) fn asked(&self, path: &str) -> usize {
+    pub(super) fn request_count(&self, path: &str) -> usize {
         let paths = self.seen.paths.lock().unwrap();
         paths.get(path).copied().unwrap_or_default()
     }
@@ -130,15 +130,15 @@ pub(super) fn closed_port() -> String {
 }
 
 /// Sends these bytes to each client that connects, before it reads anything.
-pub(super) async fn answering(words: &'static [u8]) -> String {
+pub(super) async fn answering(bytes: &'static [u8]) -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let host = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move {
-        let mut held = Vec::new();
+        let mut streams = Vec::new();
         while let Ok((mut stream, _)) = listener.accept().await {
-            stream.write_all(words).await.unwrap();
+            stream.write_all(bytes).await.unwrap();
             // Closing would be a different response.
-            held.push(stream);
+            streams.push(stream);
         }
     });
     host

@@ -116,7 +116,7 @@ fn what_is_no_bundle_of_a_key_is_refused() {
     nameless["subject"] = json!([{ "digest": { "sha512": "00" } }]);
     let mut crowded = nameless.clone();
     crowded["subject"] = json!(vec![json!({ "digest": { "sha256": "00" } }); SUBJECTS + 1]);
-    for (bundle, said) in [
+    for (bundle, message) in [
         (
             changed(&good, "/mediaType", json!("application/json")),
             "its media type",
@@ -147,7 +147,7 @@ fn what_is_no_bundle_of_a_key_is_refused() {
         ),
     ] {
         let refused = reads(&bundle).unwrap_err().to_string();
-        assert!(refused.contains(said), "{said}: {refused}");
+        assert!(refused.contains(message), "{message}: {refused}");
     }
     let cut = changed(&blob, "/messageSignature/signature", json!("MEUC"));
     assert_eq!(reads(&cut).unwrap_err(), Unreadable::NotASignature);

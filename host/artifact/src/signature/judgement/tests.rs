@@ -103,7 +103,7 @@ fn rejections_name_the_cause_and_the_required_signer() {
     let people = People::new();
     let People { ann, bob, eve } = &people;
     let subject = Subject::new(MANIFEST);
-    let said = |any_of: &[&str], all_of: &[&str], found: &Gathered| {
+    let rejection = |any_of: &[&str], all_of: &[&str], found: &Gathered| {
         let keys = SignerKeys::new(people.named(any_of), people.named(all_of));
         check(&keys, &subject, found).unwrap_err()
     };
@@ -111,7 +111,7 @@ fn rejections_name_the_cause_and_the_required_signer() {
         |key: &PrivateKey, name: &str| format!("{name} ({})", key.verifying_key().fingerprint());
     let digest = subject.digest().to_owned();
     assert_eq!(
-        said(&["ann", "bob"], &[], &Gathered::default()),
+        rejection(&["ann", "bob"], &[], &Gathered::default()),
         SignatureError::Unsigned {
             digest: digest.clone(),
             wanted: format!("{} or {}", described(ann, "ann"), described(bob, "bob")),
@@ -119,7 +119,7 @@ fn rejections_name_the_cause_and_the_required_signer() {
     );
     let strange = gathered([bare(eve, MANIFEST), Err(Unreadable::NotASignature)]);
     assert_eq!(
-        said(&["ann"], &["bob"], &strange),
+        rejection(&["ann"], &["bob"], &strange),
         SignatureError::ByNobodyNamed {
             digest: digest.clone(),
             found: 2,
@@ -128,7 +128,7 @@ fn rejections_name_the_cause_and_the_required_signer() {
         }
     );
     assert_eq!(
-        said(&[], &["ann", "bob"], &gathered([simple(ann, MANIFEST)])),
+        rejection(&[], &["ann", "bob"], &gathered([simple(ann, MANIFEST)])),
         SignatureError::Missing {
             digest: digest.clone(),
             missing: described(bob, "bob"),
@@ -136,7 +136,7 @@ fn rejections_name_the_cause_and_the_required_signer() {
         }
     );
     assert_eq!(
-        said(&["bob"], &["ann"], &gathered([simple(ann, MANIFEST)])),
+        rejection(&["bob"], &["ann"], &gathered([simple(ann, MANIFEST)])),
         SignatureError::Missing {
             digest: digest.clone(),
             missing: described(bob, "bob"),
@@ -144,7 +144,7 @@ fn rejections_name_the_cause_and_the_required_signer() {
         }
     );
     assert_eq!(
-        said(
+        rejection(
             &["ann"],
             &[],
             &gathered([simple(ann, OTHER), simple(eve, MANIFEST)])
@@ -226,8 +226,8 @@ fn some() -> Evidence {
 fn words_of_strangers_are_few_and_harmless() {
     let mut gathered = Gathered::default();
     for _ in 0..REMARKS + 2 {
-        let words = format!("\x1b[2J\n{}", "x".repeat(10_000));
-        gathered.add("y", Err(Unreadable::Payload(words)));
+        let payload = format!("\x1b[2J\n{}", "x".repeat(10_000));
+        gathered.add("y", Err(Unreadable::Payload(payload)));
     }
     let remarks = gathered.remarks();
     assert_eq!(remarks.len(), REMARKS + 1);
@@ -255,8 +255,8 @@ fn only_so_many_are_looked_at_and_the_rest_is_said() {
         gathered.add("x.sig", Ok(some()));
     }
     assert_eq!(gathered.evidence().len(), SIGNATURES_MAX);
-    let said = ["3 more were not looked at: there are too many"];
-    assert_eq!(gathered.remarks(), said);
+    let expected = ["3 more were not looked at: there are too many"];
+    assert_eq!(gathered.remarks(), expected);
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn remarks_of_several_places_are_counted_together() {
         all.append(&remarks);
     }
     assert_eq!(all.count, 6);
-    let said = ["a0", "a1", "b0", "b1", "2 more of this kind"];
-    assert_eq!(all.messages()[..REMARKS + 1], said);
+    let expected = ["a0", "a1", "b0", "b1", "2 more of this kind"];
+    assert_eq!(all.messages()[..REMARKS + 1], expected);
     assert!(all.messages()[REMARKS + 1].starts_with("3 more were not looked at"));
 }

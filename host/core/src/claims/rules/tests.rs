@@ -31,13 +31,13 @@ fn claimed(rpc: Rpc, change: impl FnOnce(&mut Subject<'_>)) -> Vec<String> {
         snapshots: &snapshots,
     };
     change(&mut subject);
-    let word = |mode| match mode {
+    let name = |mode| match mode {
         Shared => "shared",
         Exclusive => "exclusive",
     };
     claims(rpc, subject)
         .into_iter()
-        .map(|(key, mode)| format!("{key}: {}", word(mode)))
+        .map(|(key, mode)| format!("{key}: {}", name(mode)))
         .collect()
 }
 

@@ -128,10 +128,10 @@ fn device_grant(key: &KeyPath, device: raw::Device) -> Checked<DeviceGrant> {
         checked.map_err(|fault| key.invalid(fault))?;
         Ok((fact, value))
     })?;
-    let tells_apart =
+    let identifies =
         |(fact, pattern): (&DeviceFact, &String)| *fact != DeviceFact::Partition && pattern != "*";
     facts_key.ensure(
-        facts.iter().any(tells_apart),
+        facts.iter().any(identifies),
         "would grant disks of every kind; name a fact other than `partition` with more than `*`, such as `by-id: \"scsi-0Acme_*\"`",
     )?;
     Ok(DeviceGrant {
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     fn device(facts: &[(&str, &str)], mount_options: &[&str]) -> Result<DeviceGrant, String> {
-        let owned = |word: &&str| (*word).to_owned();
+        let owned = |text: &&str| (*text).to_owned();
         let device = raw::Device {
             facts: facts
                 .iter()

@@ -99,9 +99,9 @@ fn credentials_in_a_name_are_refused_and_not_repeated() {
 #[test]
 fn a_pinned_name_asks_for_its_digest() {
     let reference = Reference::parse("oci://a.b/c:d").unwrap();
-    assert_eq!(reference.wanted(), "d");
+    assert_eq!(reference.digest_or_tag(), "d");
     let pinned = reference.pinned(DIGEST.to_owned());
-    assert_eq!(pinned.wanted(), DIGEST);
+    assert_eq!(pinned.digest_or_tag(), DIGEST);
     assert_eq!(pinned.to_string(), format!("oci://a.b/c@{DIGEST}"));
     assert_eq!(pinned.tagged("e".to_owned()).to_string(), "oci://a.b/c:e");
 }

@@ -19,7 +19,7 @@ const ANSWER_KEPT: Duration = Duration::from_secs(30);
 /// answers are dropped: they are requested again.
 const ANSWERS_BYTES: usize = 4 << 20;
 
-/// One answer, including errors: a backend that hangs or traps is not asked again at once.
+/// One answer, including errors: a backend that hangs or traps is not queried again at once.
 type Answer = Result<Vec<Health>, BackendError>;
 
 /// The last answer about each volume, in each service.

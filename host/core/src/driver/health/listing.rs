@@ -90,8 +90,9 @@ impl Walk {
             Ok(findings) => {
                 self.known += 1;
                 if !findings.is_empty() {
-                    let words = |finding: &Health| field(&finding.reason) + field(&finding.message);
-                    self.bytes += field(id.as_str()) + findings.iter().map(words).sum::<usize>();
+                    let bytes_of =
+                        |finding: &Health| field(&finding.reason) + field(&finding.message);
+                    self.bytes += field(id.as_str()) + findings.iter().map(bytes_of).sum::<usize>();
                     self.unhealthy.push(VolumeHealth { id, findings });
                 }
             }
@@ -134,15 +135,15 @@ mod tests {
     use super::*;
     use crate::volume::Volume;
 
-    fn id(word: &str) -> VolumeId {
-        VolumeId::parse("volume_id", word).unwrap()
+    fn id(text: &str) -> VolumeId {
+        VolumeId::parse("volume_id", text).unwrap()
     }
 
     #[test]
     fn a_page_goes_on_behind_the_last_volume_or_from_its_beginning() {
-        let entry = |word: &str| VolumeEntry {
+        let entry = |text: &str| VolumeEntry {
             volume: Volume {
-                id: id(word),
+                id: id(text),
                 capacity_bytes: 0,
                 context: Default::default(),
                 content_source: None,

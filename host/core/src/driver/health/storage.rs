@@ -29,10 +29,10 @@ impl Driver {
             Err(_) => return Err(not_in_time("the list of pools").into()),
         };
         // All at once: a pool that hangs must not use up the time of the others.
-        let mut asked = JoinSet::new();
+        let mut queries = JoinSet::new();
         for pool in pools {
             let (mounter, name) = (Arc::clone(&self.mounter), name.clone());
-            asked.spawn(async move {
+            queries.spawn(async move {
                 let capacity = PoolCall::Capacity { pool: pool.clone() };
                 let reply = match timeout_at(until, mounter.pool(name, capacity)).await {
                     Ok(reply) => reply.map(drop),
@@ -42,7 +42,7 @@ impl Driver {
             });
         }
         let mut answers = BTreeMap::new();
-        while let Some(answer) = asked.join_next().await {
+        while let Some(answer) = queries.join_next().await {
             // A panic of a task is logged elsewhere.
             answers.extend(answer);
         }
@@ -71,12 +71,12 @@ fn sick(
             }
             Err(error) => (NOT_USABLE, error),
         };
-        let said = reasons.entry(reason).or_default();
-        said.push(format!("pool `{pool}`: {error}"));
+        let messages = reasons.entry(reason).or_default();
+        messages.push(format!("pool `{pool}`: {error}"));
     }
-    let health = |(reason, said): (_, Vec<String>)| StorageHealth {
+    let health = |(reason, messages): (_, Vec<String>)| StorageHealth {
         reason,
-        message: said.join("; "),
+        message: messages.join("; "),
     };
     Ok(reasons.into_iter().map(health).collect())
 }

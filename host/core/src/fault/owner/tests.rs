@@ -3,22 +3,22 @@
 use super::*;
 use crate::attributes::Attributes;
 use crate::backend::PluginLabel;
-use crate::blame::{Blame, RequestWords};
+use crate::blame::{Blame, RequestStrings};
 use crate::code::Code;
 use crate::rpc::Rpc;
 use crate::secrets::Secrets;
 use crate::state::StateError;
 use crate::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
 
-fn owner(error: impl Into<Error>, words: &RequestWords, secrets: &Secrets) -> Owner {
-    error.into().owner(Asked { words, secrets })
+fn owner(error: impl Into<Error>, strings: &RequestStrings, secrets: &Secrets) -> Owner {
+    error.into().owner(RequestContent { strings, secrets })
 }
 
 /// The owner for a request that contains only this volume id.
 fn alone(error: impl Into<Error>) -> Owner {
     owner(
         error,
-        &RequestWords::default().with("pvc-1"),
+        &RequestStrings::default().with("pvc-1"),
         &Secrets::default(),
     )
 }
@@ -194,9 +194,9 @@ fn what_the_plugin_does_not_decide_is_not_its_own() {
             Owner::Administrator,
         ),
         (Error::NoNewWork { reason: reason() }, Owner::Administrator),
-        (Error::Held, Owner::Administrator),
+        (Error::Quiesced, Owner::Administrator),
         (Error::ShuttingDown, Owner::Host),
-        (Error::StandingBy, Owner::Host),
+        (Error::Standby, Owner::Host),
         (Error::Lost { rpc }, Owner::Host),
     ];
     for (error, expected) in table {
@@ -222,12 +222,12 @@ fn a_refused_word_that_the_request_says_is_the_requests() {
         pair("options", "exec,dev"),
         pair("csi.storage.k8s.io/pod.name", "tenant-pod"),
     ]);
-    let words = RequestWords::default()
+    let strings = RequestStrings::default()
         .with("pvc-1")
         .with_map(&context)
         .with_capabilities([&capability]);
     let secrets = Secrets::from_iter([pair("password", "line-one\n\"line-two\"")]);
-    for (word, expected) in [
+    for (string, expected) in [
         ("no/type", Owner::Request),
         ("suid", Owner::Request),
         ("wheel", Owner::Request),
@@ -247,15 +247,15 @@ fn a_refused_word_that_the_request_says_is_the_requests() {
         ("", Owner::Plugin),
     ] {
         for error in [
-            Error::from(invalid(Blame::word(word))),
-            not_granted(Blame::word(word)).into(),
-            bad_answer(Blame::word(word)).into(),
-            refused(Blame::word(word)).into(),
+            Error::from(invalid(Blame::word(string))),
+            not_granted(Blame::word(string)).into(),
+            bad_answer(Blame::word(string)).into(),
+            refused(Blame::word(string)).into(),
         ] {
-            assert_eq!(owner(error, &words, &secrets), expected, "{word}");
+            assert_eq!(owner(error, &strings, &secrets), expected, "{string}");
         }
     }
-    let empty = RequestWords::default().with("");
+    let empty = RequestStrings::default().with("");
     assert_eq!(
         owner(invalid(Blame::word("")), &empty, &secrets),
         Owner::Request
@@ -264,7 +264,7 @@ fn a_refused_word_that_the_request_says_is_the_requests() {
 
 #[test]
 fn a_size_is_the_requests_if_it_brings_nearly_as_much() {
-    let of = |bytes: usize| RequestWords::default().with(&"v".repeat(bytes));
+    let of = |bytes: usize| RequestStrings::default().with(&"v".repeat(bytes));
     let error = || invalid(Blame::Size(4096));
     let none = Secrets::default();
     assert_eq!(owner(error(), &of(1024), &none), Owner::Request);
@@ -287,7 +287,7 @@ fn only_kinds_of_the_plugin_can_count_for_a_rollback() {
 
 #[test]
 fn formatting_shows_no_word() {
-    let words = RequestWords::default().with("hunter22");
-    let text = format!("{words:?} {:?}", Blame::word("hunter22"));
+    let strings = RequestStrings::default().with("hunter22");
+    let text = format!("{strings:?} {:?}", Blame::word("hunter22"));
     assert_eq!(text, "1 words Word(a word of 8 bytes)");
 }

@@ -12,18 +12,18 @@ fn descriptor(name: &str) -> MessageDescriptor {
     pool.get_message_by_name(name).unwrap()
 }
 
-fn create(words: Value) -> Result<CreateVolumeRequest, RequestError> {
-    let message = message(descriptor("csi.v1.CreateVolumeRequest"), &words)?;
+fn create(value: Value) -> Result<CreateVolumeRequest, RequestError> {
+    let message = message(descriptor("csi.v1.CreateVolumeRequest"), &value)?;
     Ok(CreateVolumeRequest::decode(message.encode_to_vec().as_slice()).unwrap())
 }
 
 #[test]
 fn a_request_is_read_by_both_spellings_of_its_fields() {
-    for words in [
+    for value in [
         json!({"name": "a", "capacity_range": {"required_bytes": 7}, "secrets": {"k": "v"}}),
         json!({"name": "a", "capacityRange": {"requiredBytes": "7"}, "secrets": {"k": "v"}}),
     ] {
-        let request = create(words).unwrap();
+        let request = create(value).unwrap();
         assert_eq!(request.name, "a");
         assert_eq!(request.capacity_range.unwrap().required_bytes, 7);
         assert_eq!(request.secrets.get("k").unwrap(), "v");
@@ -38,7 +38,7 @@ fn nothing_is_an_empty_request() {
 
 #[test]
 fn what_is_wrong_is_named_by_its_field_and_never_shown() {
-    for (words, said) in [
+    for (value, message) in [
         (json!("hunter22"), "the request must be a group of fields"),
         (
             json!({"secrets": "hunter22"}),
@@ -74,15 +74,15 @@ fn what_is_wrong_is_named_by_its_field_and_never_shown() {
             "the request has no field `capacity_range.x`; there are required_bytes, limit_bytes",
         ),
     ] {
-        let refused = create(words.clone()).unwrap_err().to_string();
-        assert_eq!(refused, said, "{words}");
+        let refused = create(value.clone()).unwrap_err().to_string();
+        assert_eq!(refused, message, "{value}");
     }
 }
 
 #[test]
 fn a_word_for_an_enum_is_one_of_its_own() {
-    let words = json!({"volume_capabilities": [{"access_mode": {"mode": "hunter22"}}]});
-    let refused = create(words).unwrap_err().to_string();
+    let value = json!({"volume_capabilities": [{"access_mode": {"mode": "hunter22"}}]});
+    let refused = create(value).unwrap_err().to_string();
     let beginning = "volume_capabilities[0].access_mode.mode must be one of `UNKNOWN`, ";
     assert!(refused.starts_with(beginning), "{refused}");
 }
@@ -98,7 +98,7 @@ fn every_call_is_found_by_its_name_with_and_without_its_service() {
 
 #[test]
 fn a_call_that_does_not_exist_is_refused_with_the_nearest() {
-    for (name, said) in [
+    for (name, message) in [
         (
             "createvolume",
             "no call of CSI is named `createvolume`; did you mean `CreateVolume`?",
@@ -108,6 +108,6 @@ fn a_call_that_does_not_exist_is_refused_with_the_nearest() {
             "no call of CSI is named `xyz`; the names are those of the CSI specification, such as `CreateVolume`",
         ),
     ] {
-        assert_eq!(rpc(name).unwrap_err().to_string(), said);
+        assert_eq!(rpc(name).unwrap_err().to_string(), message);
     }
 }

@@ -187,9 +187,9 @@ fn growing_needs_a_range_that_says_something() {
         required_bytes: 0,
         limit_bytes: 9,
     });
-    let wanted = taken(parse::controller_expand_volume(expand(limited)));
+    let requested = taken(parse::controller_expand_volume(expand(limited)));
     assert_eq!(
-        (wanted.capacity.limit(), wanted.capability),
+        (requested.capacity.limit(), requested.capability),
         (Some(9), None)
     );
 }

@@ -15,20 +15,20 @@ fn a_volumes_health_needs_its_id() {
 
 #[test]
 fn the_places_of_a_volume_on_its_node_may_be_left_out() {
-    let ask = |publish: &str, stage: &str| {
+    let parsed = |publish: &str, stage: &str| {
         let request = wire::NodeGetVolumeHealthRequest {
             volume_id: "v".to_owned(),
             volume_publish_path: publish.to_owned(),
             staging_target_path: stage.to_owned(),
         };
-        let asked = taken(parse::node_get_volume_health(request));
-        let word = |path: Option<NodePath>| path.map(NodePath::into_string);
-        (word(asked.publish_path), word(asked.staging_path))
+        let request = taken(parse::node_get_volume_health(request));
+        let text = |path: Option<NodePath>| path.map(NodePath::into_string);
+        (text(request.publish_path), text(request.staging_path))
     };
-    assert_eq!(ask("", ""), (None, None));
-    assert_eq!(ask("/p", ""), (Some("/p".to_owned()), None));
+    assert_eq!(parsed("", ""), (None, None));
+    assert_eq!(parsed("/p", ""), (Some("/p".to_owned()), None));
     assert_eq!(
-        ask("/p", "/s"),
+        parsed("/p", "/s"),
         (Some("/p".to_owned()), Some("/s".to_owned()))
     );
 }

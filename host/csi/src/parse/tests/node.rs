@@ -207,8 +207,8 @@ fn growing_on_a_node_needs_neither_range_nor_capability() {
         volume_path: "/p".to_owned(),
         ..Default::default()
     };
-    let wanted = taken(parse::node_expand_volume(request));
-    assert_eq!(wanted.capacity.required(), None);
+    let requested = taken(parse::node_expand_volume(request));
+    assert_eq!(requested.capacity.required(), None);
 }
 
 #[test]

@@ -83,10 +83,10 @@ fn a_list_can_be_of_all_of_one_source_or_of_one_snapshot() {
             ..Default::default()
         };
         let tokens = tokens(Rpc::ListSnapshots);
-        let asked = taken(parse::list_snapshots(request, &tokens));
+        let request = taken(parse::list_snapshots(request, &tokens));
         (
-            asked.source_volume.map(|id| id.into_string()),
-            asked.snapshot.map(|id| id.into_string()),
+            request.source_volume.map(|id| id.into_string()),
+            request.snapshot.map(|id| id.into_string()),
         )
     };
     assert_eq!(list("", ""), (None, None));
@@ -129,12 +129,12 @@ fn a_snapshots_place_is_read_and_may_be_absent() {
     let zone = wire::Topology {
         segments: map(&[("zone", "a")]),
     };
-    let asked = parse(Some(wire::TopologyRequirement {
+    let request = parse(Some(wire::TopologyRequirement {
         requisite: vec![zone.clone(), zone],
         preferred: vec![],
     }));
     assert_eq!(
-        asked.map(|place| (place.requisite.len(), place.preferred.len())),
+        request.map(|place| (place.requisite.len(), place.preferred.len())),
         Some((2, 0))
     );
 }
@@ -154,22 +154,25 @@ fn a_group_is_deleted_with_or_without_a_list_of_its_members() {
 
 #[test]
 fn extents_are_asked_from_an_offset_in_portions() {
-    let asked = taken(parse::get_metadata_delta(wire::GetMetadataDeltaRequest {
+    let request = taken(parse::get_metadata_delta(wire::GetMetadataDeltaRequest {
         base_snapshot_id: "b".to_owned(),
         target_snapshot_id: "t".to_owned(),
         starting_offset: 4096,
         max_results: 3,
         ..Default::default()
     }));
-    assert_eq!((asked.starting_offset, asked.max_results), (4096, Some(3)));
+    assert_eq!(
+        (request.starting_offset, request.max_results),
+        (4096, Some(3))
+    );
     assert!(
-        matches!(asked.of, ExtentsOf::Delta { base, target } if base.as_str() == "b" && target.as_str() == "t")
+        matches!(request.of, ExtentsOf::Delta { base, target } if base.as_str() == "b" && target.as_str() == "t")
     );
 }
 
 #[test]
 fn a_negative_offset_is_out_of_range_a_negative_count_invalid() {
-    let ask = |starting_offset, max_results| {
+    let parsed = |starting_offset, max_results| {
         parse::get_metadata_allocated(wire::GetMetadataAllocatedRequest {
             snapshot_id: "s".to_owned(),
             starting_offset,
@@ -177,7 +180,7 @@ fn a_negative_offset_is_out_of_range_a_negative_count_invalid() {
             ..Default::default()
         })
     };
-    assert_eq!(ask(-1, 0).unwrap_err().code(), Code::OutOfRange);
-    assert_eq!(refusal(ask(0, -1)), "max_results is negative");
-    assert_eq!(taken(ask(0, 0)).max_results, None);
+    assert_eq!(parsed(-1, 0).unwrap_err().code(), Code::OutOfRange);
+    assert_eq!(refusal(parsed(0, -1)), "max_results is negative");
+    assert_eq!(taken(parsed(0, 0)).max_results, None);
 }

@@ -76,12 +76,12 @@ fn every_access_mode_is_taken_and_unknown_ones_keep_numbers() {
 #[test]
 fn mount_flags_are_bounded_and_without_nul() {
     let refused = |mount| {
-        let wanted = capability(
+        let requested = capability(
             Some(AccessType::Mount(mount)),
             Mode::SingleNodeWriter.into(),
         );
         refusal(parse::create_volume(wire::CreateVolumeRequest {
-            volume_capabilities: vec![wanted],
+            volume_capabilities: vec![requested],
             ..create()
         }))
     };
@@ -225,12 +225,12 @@ fn other_words_of_a_capability_have_128_bytes() {
             fs_type: "f".repeat(bytes),
             ..Default::default()
         };
-        let wanted = capability(
+        let requested = capability(
             Some(AccessType::Mount(mount)),
             Mode::SingleNodeWriter.into(),
         );
         parse::create_volume(wire::CreateVolumeRequest {
-            volume_capabilities: vec![wanted],
+            volume_capabilities: vec![requested],
             ..create()
         })
     };

@@ -39,7 +39,7 @@ fn what_kubelet_writes_has_no_difference() {
 #[test]
 fn each_fact_of_csi_node_is_noticed_by_itself() {
     let entry = "/spec/drivers/1";
-    for (path, value, remedy, words) in [
+    for (path, value, remedy, text) in [
         (
             "/spec/drivers",
             json!([]),
@@ -88,14 +88,14 @@ fn each_fact_of_csi_node_is_noticed_by_itself() {
         let drifts = found(&node(), &object);
         assert_eq!(drifts.len(), 1, "{path}: {drifts:?}");
         assert_eq!(drifts[0].remedy, remedy, "{path}");
-        assert!(drifts[0].text.starts_with(words), "{}", drifts[0].text);
+        assert!(drifts[0].text.starts_with(text), "{}", drifts[0].text);
     }
 }
 
 #[test]
 fn each_fact_of_the_node_is_noticed_by_itself() {
     let annotation = format!("/metadata/annotations/{}", NODE_IDS.replace('/', "~1"));
-    for (path, value, remedy, words) in [
+    for (path, value, remedy, text) in [
         (
             "/metadata/labels",
             json!({}),
@@ -139,7 +139,7 @@ fn each_fact_of_the_node_is_noticed_by_itself() {
         let drifts = found(&object, &csi_node());
         assert_eq!(drifts.len(), 1, "{path}: {drifts:?}");
         assert_eq!(drifts[0].remedy, remedy, "{path}");
-        assert!(drifts[0].text.starts_with(words), "{}", drifts[0].text);
+        assert!(drifts[0].text.starts_with(text), "{}", drifts[0].text);
     }
 }
 

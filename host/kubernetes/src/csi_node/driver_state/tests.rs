@@ -26,7 +26,7 @@ impl Clock {
 
     fn listed_since_zero() -> Self {
         let mut clock = Self::new();
-        assert_eq!(clock.at(0, &[], true).tell, None);
+        assert_eq!(clock.at(0, &[], true).report, None);
         assert!(clock.state.status().listed);
         clock
     }
@@ -53,8 +53,8 @@ fn label() -> Drift {
     Drift::new(Remedy::Person, "another label")
 }
 
-fn told(step: &Step) -> bool {
-    matches!(step.tell, Some(Tell::Drifted(_)))
+fn reports_drift(step: &Step) -> bool {
+    matches!(step.report, Some(Report::Drifted(_)))
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn what_settles_in_time_is_never_told() {
     let step = clock.at(104, &[no_entry()], false);
     assert_eq!(step, Step::wait(clock.after(105)));
     let step = clock.at(104, &[], true);
-    assert_eq!((step.tell, step.mend), (None, false));
+    assert_eq!((step.report, step.mend), (None, false));
     assert_eq!(clock.state.status().drifts, 0);
 }
 
@@ -75,7 +75,7 @@ fn what_lasts_is_told_once_and_mended_with_growing_pauses() {
     let mut clock = Clock::listed_since_zero();
     clock.at(100, &[no_entry()], true);
     let step = clock.at(105, &[no_entry()], true);
-    assert!(told(&step) && step.mend);
+    assert!(reports_drift(&step) && step.mend);
     assert_eq!(step.wake, clock.after(115));
     for (seconds, mend, next) in [
         (106, false, 115),
@@ -85,7 +85,7 @@ fn what_lasts_is_told_once_and_mended_with_growing_pauses() {
         (175, true, 215),
     ] {
         let step = clock.at(seconds, &[no_entry()], true);
-        assert_eq!((step.mend, &step.tell), (mend, &None), "{seconds}");
+        assert_eq!((step.mend, &step.report), (mend, &None), "{seconds}");
         assert_eq!(step.wake, clock.after(next), "{seconds}");
     }
     let status = clock.state.status();
@@ -94,7 +94,7 @@ fn what_lasts_is_told_once_and_mended_with_growing_pauses() {
         status.reason.as_deref(),
         Some("CSINode does not list the driver")
     );
-    assert_eq!(clock.at(216, &[], true).tell, Some(Tell::Listed));
+    assert_eq!(clock.at(216, &[], true).report, Some(Report::Listed));
     assert!(clock.state.status().listed);
 }
 
@@ -107,7 +107,7 @@ fn drift_of_a_listed_driver_is_healed_at_once_else_later() {
     // Another writer removes the entry again and again.
     clock.at(107, &[no_entry()], true);
     let step = clock.at(112, &[no_entry()], true);
-    assert!(told(&step) && !step.mend);
+    assert!(reports_drift(&step) && !step.mend);
     assert_eq!(step.wake, clock.after(115));
     assert!(clock.at(115, &[no_entry()], true).mend);
     clock.at(116, &[], true);
@@ -141,11 +141,11 @@ fn what_only_a_person_can_mend_is_told_and_not_tried() {
     let mut clock = Clock::listed_since_zero();
     clock.at(100, &[label(), no_entry()], true);
     let step = clock.at(105, &[label(), no_entry()], true);
-    assert!(told(&step) && !step.mend);
+    assert!(reports_drift(&step) && !step.mend);
     assert_eq!(step.wake, None);
     // The person has corrected it.
     let step = clock.at(200, &[no_entry()], true);
-    assert!(step.mend && step.tell.is_none());
+    assert!(step.mend && step.report.is_none());
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn who_is_not_registered_yet_is_unready_but_has_not_drifted() {
     let step = clock.at(61, &[no_entry()], true);
     assert_eq!(step, Step::wait(clock.after(66)));
     let step = clock.at(66, &[no_entry()], true);
-    assert!(told(&step) && step.mend);
+    assert!(reports_drift(&step) && step.mend);
 }
 
 #[test]
@@ -169,6 +169,6 @@ fn who_cannot_register_again_only_tells() {
     let mut clock = Clock::listed_since_zero();
     clock.at(100, &[no_entry()], false);
     let step = clock.at(105, &[no_entry()], false);
-    assert!(told(&step) && !step.mend);
+    assert!(reports_drift(&step) && !step.mend);
     assert_eq!(clock.state.status().drifts, 1);
 }

@@ -93,13 +93,13 @@ fn a_node_gets_labels_and_its_id_beside_those_of_others() {
 #[test]
 fn a_label_with_another_value_or_a_broken_annotation_is_refused() {
     let facts = facts("a.b", "n-1", &[("zone", "a")], None);
-    for (labels, annotations, words) in [
+    for (labels, annotations, text) in [
         (json!({ "zone": "b" }), json!(null), "the label zone=b"),
         (json!({ "zone": "" }), json!(null), "the label zone="),
         (json!(null), json!({ NODE_IDS: "x" }), "is no JSON map"),
     ] {
         let refused = next_node_patch(&facts, &node(labels, annotations)).unwrap_err();
-        assert!(refused.to_string().contains(words), "{refused}");
+        assert!(refused.to_string().contains(text), "{refused}");
     }
 }
 

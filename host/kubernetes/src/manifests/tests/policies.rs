@@ -70,11 +70,11 @@ fn leases_are_written_by_name_and_made_by_policy() {
             named("external-resizer-a-example"),
         ]
     );
-    let (_, said) = policy(&local, "own-objects").unwrap();
+    let (_, message) = policy(&local, "own-objects").unwrap();
     let names = format!(
         "request.name in ['{summary}', 'external-attacher-leader-a-example', 'external-resizer-a-example']"
     );
-    assert!(said.contains(&names), "{said}");
+    assert!(message.contains(&names), "{message}");
 }
 
 #[test]
@@ -104,11 +104,11 @@ fn every_kind_that_backends_have_in_common_is_guarded() {
 #[test]
 fn snapshots_without_a_node_are_refused_in_the_node_form() {
     let local = all(&everything(), Form::NodeLocal);
-    let (resources, said) = policy(&local, "labelled-contents").unwrap();
+    let (resources, message) = policy(&local, "labelled-contents").unwrap();
     assert_eq!(resources, ["volumesnapshotcontents"]);
     assert!(
-        said.contains("snapshot.storage.kubernetes.io/managed-by=<node>"),
-        "{said}"
+        message.contains("snapshot.storage.kubernetes.io/managed-by=<node>"),
+        "{message}"
     );
     assert!(of_kind(&local, "VolumeGroupSnapshotClass").is_empty());
     let warned = warnings(&everything(), &choices(Form::NodeLocal)).join("\n");

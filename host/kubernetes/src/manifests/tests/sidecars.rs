@@ -145,10 +145,10 @@ fn on_the_nodes_only_those_without_a_form_for_nodes_are_elected() {
     );
     assert!(warnings(&local, &choices(Form::NodeLocal)).is_empty());
     let attached = backend(&[S::Controller, S::ControllerPublish, S::NodeStage], &[]);
-    let said = warnings(&attached, &choices(Form::NodeLocal)).join("\n");
+    let text = warnings(&attached, &choices(Form::NodeLocal)).join("\n");
     assert!(
-        said.contains("no topology") && said.contains("PUBLISH_UNPUBLISH_VOLUME"),
-        "{said}"
+        text.contains("no topology") && text.contains("PUBLISH_UNPUBLISH_VOLUME"),
+        "{text}"
     );
     assert!(warnings(&attached, &choices(Form::Network)).is_empty());
 }

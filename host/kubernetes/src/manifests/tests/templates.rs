@@ -20,18 +20,18 @@ fn replaced(value: Value, from: &str, to: &str) -> Value {
     }
 }
 
-fn with(word: &str, form: Form) -> Result<Vec<Value>, ManifestsError> {
+fn with(value: &str, form: Form) -> Result<Vec<Value>, ManifestsError> {
     let mut backend = backend(Service::ALL, &[Feature::Topology]);
-    backend.pools = [(word.to_owned(), PathBuf::from(format!("/{word}")))].into();
-    backend.named_secrets = [word.to_owned()].into();
-    backend.document = word.to_owned();
-    backend.object = Some(json!({ "metadata": { "name": "a" }, "spec": { "word": word } }));
+    backend.pools = [(value.to_owned(), PathBuf::from(format!("/{value}")))].into();
+    backend.named_secrets = [value.to_owned()].into();
+    backend.document = value.to_owned();
+    backend.object = Some(json!({ "metadata": { "name": "a" }, "spec": { "word": value } }));
     let choices = Choices {
-        namespace: word.to_owned(),
-        image: word.to_owned(),
-        sidecar_registry: word.to_owned(),
-        fs_type: word.to_owned(),
-        kubelet_dir: PathBuf::from(format!("/{word}")),
+        namespace: value.to_owned(),
+        image: value.to_owned(),
+        sidecar_registry: value.to_owned(),
+        fs_type: value.to_owned(),
+        kubelet_dir: PathBuf::from(format!("/{value}")),
         ..choices(form)
     };
     let made = manifests(&backend, &choices)?;

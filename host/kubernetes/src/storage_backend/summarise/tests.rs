@@ -14,12 +14,12 @@ fn decided(object: &BackendObject, phases: &[Phase]) -> Finalizer {
     let specs: Vec<_> = phases.iter().map(|phase| report(*phase)).collect();
     let heard: Vec<_> = specs
         .iter()
-        .map(|said| HostReport {
-            spec: said,
+        .map(|spec| HostReport {
+            spec,
             silent: false,
         })
         .collect();
-    finalizer(object, &wanted(object, true), &heard)
+    finalizer(object, &desired(object, true), &heard)
 }
 
 #[test]
@@ -53,11 +53,11 @@ fn a_deleted_backend_is_let_go_when_every_host_has_let_it_go() {
 
 #[tokio::test]
 async fn the_condition_of_another_manager_is_no_reason_to_write() {
-    let (client, asked) = api_double(|asked| Reply::Object(asked.body.clone()));
+    let (client, requests) = api_double(|request| Reply::Object(request.body.clone()));
     let mut writer = StatusWriter::new(client);
     let mut made = object("a", spec());
     made.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
-    let read = wanted(&made, true);
+    let read = desired(&made, true);
     let ours = summary(&read, &[], &Status::default(), Timestamp::now());
     let mut status = serde_json::to_value(ours).unwrap();
     let other = json!({
@@ -72,14 +72,14 @@ async fn the_condition_of_another_manager_is_no_reason_to_write() {
     let run = async |writer: &mut StatusWriter, made: &BackendObject| {
         let there = [("a".to_owned(), made.clone())].into();
         writer.round(&there).await;
-        asked.lock().unwrap().len()
+        requests.lock().unwrap().len()
     };
     assert_eq!(run(&mut writer, &made).await, 0);
     made.metadata.generation = Some(4);
     assert_eq!(run(&mut writer, &made).await, 1);
-    let asked = asked.lock().unwrap();
+    let requests = requests.lock().unwrap();
     // Only our conditions are written: the server merges them by `type`.
-    let written = asked[0].body["status"]["conditions"].as_array().unwrap();
+    let written = requests[0].body["status"]["conditions"].as_array().unwrap();
     assert_eq!(written.len(), 4);
 }
 

@@ -1,20 +1,20 @@
 //! The status for each mixture of reports.
 
 use super::super::object::tests::{object, spec};
-use super::super::object::{Leaving, wanted};
+use super::super::object::{Leaving, desired};
 use super::*;
 use crate::storage_backend::report::BackendReport;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-fn backend() -> WantedBackend {
-    WantedBackend {
+fn backend() -> DesiredBackend {
+    DesiredBackend {
         generation: 2,
-        ..wanted(&object("a", spec()), true)
+        ..desired(&object("a", spec()), true)
     }
 }
 
-fn said(host: &str, phase: Phase) -> ReportSpec {
+fn host_report(host: &str, phase: Phase) -> ReportSpec {
     ReportSpec {
         backend: "a".to_owned(),
         host: host.to_owned(),
@@ -33,11 +33,11 @@ fn said(host: &str, phase: Phase) -> ReportSpec {
     }
 }
 
-fn of(backend: &WantedBackend, reports: &[ReportSpec]) -> Status {
+fn of(backend: &DesiredBackend, reports: &[ReportSpec]) -> Status {
     let heard: Vec<_> = reports
         .iter()
-        .map(|said| HostReport {
-            spec: said,
+        .map(|spec| HostReport {
+            spec,
             silent: false,
         })
         .collect();
@@ -67,7 +67,7 @@ fn says(status: &Status, kind: &str, is: &str, reason: &str) {
 fn a_backend_that_all_hosts_serve_is_ready_and_nothing_else() {
     let status = of(
         &backend(),
-        &["n1", "n2"].map(|host| said(host, Phase::Serving)),
+        &["n1", "n2"].map(|host| host_report(host, Phase::Serving)),
     );
     says(&status, "Ready", "True", "Serving");
     says(&status, "Progressing", "False", "Converged");
@@ -88,9 +88,9 @@ fn a_backend_that_all_hosts_serve_is_ready_and_nothing_else() {
 
 #[test]
 fn a_host_of_an_earlier_generation_is_progressing() {
-    let mut late = said("n2", Phase::Serving);
+    let mut late = host_report("n2", Phase::Serving);
     late.report.generation = 1;
-    let status = of(&backend(), &[said("n1", Phase::Serving), late]);
+    let status = of(&backend(), &[host_report("n1", Phase::Serving), late]);
     says(&status, "Ready", "True", "Serving");
     says(&status, "Progressing", "True", "Converging");
     assert_eq!(status.hosts.current, 1);
@@ -100,7 +100,10 @@ fn a_host_of_an_earlier_generation_is_progressing() {
 fn a_refused_version_degrades_and_the_one_before_is_ready() {
     let status = of(
         &backend(),
-        &[said("n1", Phase::Serving), said("n2", Phase::Refused)],
+        &[
+            host_report("n1", Phase::Serving),
+            host_report("n2", Phase::Refused),
+        ],
     );
     says(&status, "Ready", "True", "Serving");
     says(&status, "Progressing", "False", "Converged");
@@ -112,22 +115,22 @@ fn a_refused_version_degrades_and_the_one_before_is_ready() {
 #[test]
 fn trouble_with_an_earlier_generation_is_no_end_of_this_one() {
     for phase in [Phase::Refused, Phase::RolledBack, Phase::Waiting] {
-        let mut late = said("n2", phase);
+        let mut late = host_report("n2", phase);
         late.report.generation = 1;
-        let serving = said("n1", Phase::Serving);
+        let serving = host_report("n1", Phase::Serving);
         let status = of(&backend(), &[serving.clone(), late]);
         assert_eq!(status.observed_generation, 2);
         says(&status, "Progressing", "True", "Converging");
         // It is shown until the host reports something else.
         says(&status, "Degraded", "True", phase.name());
-        let known = of(&backend(), &[serving, said("n2", phase)]);
+        let known = of(&backend(), &[serving, host_report("n2", phase)]);
         says(&known, "Progressing", "False", "Converged");
     }
 }
 
 #[test]
 fn a_version_that_never_served_is_not_ready() {
-    let mut first = said("n1", Phase::Refused);
+    let mut first = host_report("n1", Phase::Refused);
     (first.report.digest, first.report.version) = (None, None);
     let status = of(&backend(), &[first]);
     says(&status, "Ready", "False", "NotServing");
@@ -138,7 +141,10 @@ fn a_version_that_never_served_is_not_ready() {
 fn a_roll_back_has_a_condition_of_its_own() {
     let status = of(
         &backend(),
-        &[said("n1", Phase::Serving), said("n2", Phase::RolledBack)],
+        &[
+            host_report("n1", Phase::Serving),
+            host_report("n2", Phase::RolledBack),
+        ],
     );
     says(&status, "RolledBack", "True", "PluginFaults");
     says(&status, "Degraded", "True", "RolledBack");
@@ -147,14 +153,17 @@ fn a_roll_back_has_a_condition_of_its_own() {
 
 #[test]
 fn a_roll_back_by_hand_is_no_fault_of_the_plugin() {
-    let mut by_hand = said("n1", Phase::RolledBack);
+    let mut by_hand = host_report("n1", Phase::RolledBack);
     by_hand.report.rolled_back_by = Some(RolledBackBy::Administrator);
-    let status = of(&backend(), &[by_hand.clone(), said("n2", Phase::Serving)]);
+    let status = of(
+        &backend(),
+        &[by_hand.clone(), host_report("n2", Phase::Serving)],
+    );
     says(&status, "RolledBack", "True", "RolledBackByAdministrator");
     // Faults take precedence, with the message of the host that reported them.
     let status = of(
         &backend(),
-        &[by_hand.clone(), said("n2", Phase::RolledBack)],
+        &[by_hand.clone(), host_report("n2", Phase::RolledBack)],
     );
     says(&status, "RolledBack", "True", "PluginFaults");
     let (_, _, message) = condition(&status, "RolledBack");
@@ -166,7 +175,10 @@ fn a_roll_back_by_hand_is_no_fault_of_the_plugin() {
 
 #[test]
 fn a_silent_host_is_named_whatever_it_said_last() {
-    let (one, mut two) = (said("n1", Phase::Serving), said("n2", Phase::Serving));
+    let (one, mut two) = (
+        host_report("n1", Phase::Serving),
+        host_report("n2", Phase::Serving),
+    );
     two.report.generation = 1;
     let heard = [
         HostReport {
@@ -190,26 +202,26 @@ fn a_silent_host_is_named_whatever_it_said_last() {
 #[test]
 fn what_stands_in_the_way_is_said_where_people_look_first() {
     says(&of(&backend(), &[]), "Ready", "False", "NoHost");
-    let taken = of(&backend(), &[said("n1", Phase::Taken)]);
+    let taken = of(&backend(), &[host_report("n1", Phase::Taken)]);
     says(&taken, "Ready", "False", "DriverTaken");
-    let wrong = WantedBackend {
+    let wrong = DesiredBackend {
         document: Err("spec.plugin: no".to_owned()),
         ..backend()
     };
-    let invalid = of(&wrong, &[said("n1", Phase::Invalid)]);
+    let invalid = of(&wrong, &[host_report("n1", Phase::Invalid)]);
     says(&invalid, "Ready", "False", "Invalid");
     assert_eq!(condition(&invalid, "Ready").2, "spec.plugin: no");
 }
 
 #[test]
 fn a_deletion_names_the_hosts_that_it_waits_for() {
-    let deleted = WantedBackend {
+    let deleted = DesiredBackend {
         leaving: Some(Leaving::WhenUnused),
         ..backend()
     };
-    let mut used = said("n1", Phase::Removing);
+    let mut used = host_report("n1", Phase::Removing);
     used.report.volumes = 3;
-    let status = of(&deleted, &[used, said("n2", Phase::Removed)]);
+    let status = of(&deleted, &[used, host_report("n2", Phase::Removed)]);
     says(&status, "Ready", "False", "Deleting");
     says(&status, "Progressing", "True", "Deleting");
     let (_, _, message) = condition(&status, "Progressing");
@@ -223,10 +235,10 @@ fn a_deletion_names_the_hosts_that_it_waits_for() {
 fn thousands_of_hosts_take_no_more_room_than_ten() {
     let reports: Vec<_> = (0..5000)
         .map(|number| {
-            let mut said = said(&format!("n{number}"), Phase::Refused);
-            said.report.digest = Some(format!("sha256:{number:064}"));
-            said.report.reason = Some("x".repeat(1024));
-            said
+            let mut spec = host_report(&format!("n{number}"), Phase::Refused);
+            spec.report.digest = Some(format!("sha256:{number:064}"));
+            spec.report.reason = Some("x".repeat(1024));
+            spec
         })
         .collect();
     let status = of(&backend(), &reports);
@@ -241,15 +253,15 @@ fn thousands_of_hosts_take_no_more_room_than_ten() {
 
 #[test]
 fn a_condition_keeps_its_time_until_its_status_changes() {
-    let first = of(&backend(), &[said("n1", Phase::Serving)]);
+    let first = of(&backend(), &[host_report("n1", Phase::Serving)]);
     let later = Timestamp::from_second(60).unwrap();
-    let report = said("n1", Phase::Serving);
+    let report = host_report("n1", Phase::Serving);
     let heard = [HostReport {
         spec: &report,
         silent: false,
     }];
     assert_eq!(summary(&backend(), &heard, &first, later), first);
-    let refused = said("n1", Phase::Refused);
+    let refused = host_report("n1", Phase::Refused);
     let heard = [HostReport {
         spec: &refused,
         silent: false,

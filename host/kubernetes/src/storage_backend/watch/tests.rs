@@ -28,8 +28,8 @@ fn list(backends: &StorageBackends, objects: &[BackendObject]) {
 }
 
 fn leaving(backends: &StorageBackends) -> Vec<(String, Option<Leaving>)> {
-    let wanted = backends.wanted().borrow().clone();
-    let all = wanted.into_values();
+    let desired = backends.desired().borrow().clone();
+    let all = desired.into_values();
     all.map(|it| (it.name.clone(), it.leaving)).collect()
 }
 
@@ -59,9 +59,9 @@ async fn cached_objects_are_desired_after_a_start_without_api_server() {
         "2026-01-01T00:00:00Z",
     )));
     backends.keep().await;
-    let before = backends.wanted().borrow().clone();
+    let before = backends.desired().borrow().clone();
     let again = StorageBackends::open(directory.path().join("kept.json"));
-    assert_eq!(*again.wanted().borrow(), before);
+    assert_eq!(*again.desired().borrow(), before);
     // Until the host has finished with the deleted one.
     assert_eq!(leaving(&again).len(), 2);
     again.forget("b", "another");
@@ -85,17 +85,17 @@ fn an_object_missing_from_a_new_list_is_leaving() {
 fn a_status_that_changes_is_no_change_of_what_is_wanted() {
     let (_directory, backends) = opened();
     list(&backends, &[object("a", spec())]);
-    let mut wanted = backends.wanted();
-    wanted.borrow_and_update();
+    let mut desired = backends.desired();
+    desired.borrow_and_update();
     let mut reported = object("a", spec());
     reported.status = Some(json!({ "hosts": { "total": 5000 } }));
     backends.take(Event::Apply(reported));
-    assert!(!wanted.has_changed().unwrap());
+    assert!(!desired.has_changed().unwrap());
     assert_eq!(backends.rate_limit().pause().as_secs(), 50);
     let mut changed = spec();
     changed["settings"] = json!({ "a": "b" });
     backends.take(Event::Apply(object("a", changed)));
-    assert!(wanted.has_changed().unwrap());
+    assert!(desired.has_changed().unwrap());
 }
 
 #[test]
@@ -104,10 +104,13 @@ fn the_older_of_two_objects_of_a_driver_serves() {
     let older = named("z", "a.example", "2026-01-01T00:00:00Z");
     let newer = named("a", "a.example", "2026-01-02T00:00:00Z");
     list(&backends, &[older, newer]);
-    let wanted = backends.wanted().borrow().clone();
-    assert!(wanted["z"].document.is_ok());
-    let told = wanted["a"].document.clone().unwrap_err();
-    assert!(told.contains("StorageBackend z, which is older"), "{told}");
+    let desired = backends.desired().borrow().clone();
+    assert!(desired["z"].document.is_ok());
+    let message = desired["a"].document.clone().unwrap_err();
+    assert!(
+        message.contains("StorageBackend z, which is older"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -116,7 +119,7 @@ fn an_object_that_cannot_be_read_harms_no_other() {
     let mut broken = object("b", Value::Null);
     broken.status = Some(json!("nonsense"));
     list(&backends, &[object("a", spec()), broken]);
-    let wanted = backends.wanted().borrow().clone();
-    assert!(wanted["a"].document.is_ok());
-    assert!(wanted["b"].document.is_err());
+    let desired = backends.desired().borrow().clone();
+    assert!(desired["a"].document.is_ok());
+    assert!(desired["b"].document.is_err());
 }

@@ -36,7 +36,7 @@ struct Sought {
 /// hard link or a bind mount of the file. A path on another file system can be neither.
 pub(crate) fn holders_of(file: &OwnedFd) -> Result<Vec<Attached>, MountError> {
     let sought = Sought::of(file)?;
-    let mut found = ask(|path| sought.may_be_at(path))?;
+    let mut found = query(|path| sought.may_be_at(path))?;
     found.retain(|attached| attached.backing == sought.identity);
     Ok(found)
 }
@@ -44,7 +44,7 @@ pub(crate) fn holders_of(file: &OwnedFd) -> Result<Vec<Attached>, MountError> {
 /// All loop devices whose backing file lies below one of these directories, or whose path is unknown.
 pub(crate) fn attached_below(directories: &[PathBuf]) -> Result<Vec<Attached>, MountError> {
     let is_below = |path: &Path| directories.iter().any(|it| path.starts_with(it));
-    ask(|path| path.is_none_or(is_below))
+    query(|path| path.is_none_or(is_below))
 }
 
 /// All loop devices that lie on one of these devices, whatever path its node was opened by: kubelet opens it at a target path.
@@ -54,7 +54,7 @@ pub(crate) fn lying_on(devices: &[DeviceNumber]) -> Result<Vec<Attached>, MountE
     let table = mountinfo::read()?;
     let may_be_node =
         |path: &Path| mountinfo::covering(&table, path).is_none_or(MountLine::may_hold_nodes);
-    let mut found = ask(|path| path.is_none_or(may_be_node))?;
+    let mut found = query(|path| path.is_none_or(may_be_node))?;
     found.retain(|attached| attached.device.is_some_and(|it| devices.contains(&it)));
     Ok(found)
 }
@@ -100,7 +100,7 @@ impl Sought {
 }
 
 /// Queries all bound loop devices that the filter does not exclude by the path of their file.
-fn ask(is_meant: impl Fn(Option<&Path>) -> bool) -> Result<Vec<Attached>, MountError> {
+fn query(is_meant: impl Fn(Option<&Path>) -> bool) -> Result<Vec<Attached>, MountError> {
     let is_meant = |name: &LoopName| is_meant(name.backing_path().as_deref());
     let mut found = Vec::new();
     for name in sysfs::bound()?.into_iter().filter(is_meant) {

@@ -68,9 +68,9 @@ impl fmt::Display for Tag {
 }
 
 /// The beginning of a SHA-256, in lower case hexadecimal digits.
-fn digits(words: &[&str]) -> String {
+fn digits(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
-    words.iter().for_each(|word| hash.update(word));
+    parts.iter().for_each(|part| hash.update(part));
     let mut digits = hex(&hash.finalize());
     digits.truncate(DIGITS);
     digits

@@ -88,7 +88,7 @@ impl Made {
     }
 
     fn find(&self, facts: &[(DeviceFact, &str)]) -> Vec<String> {
-        let found = search(&self.tree, &wanted(facts)).unwrap();
+        let found = search(&self.tree, &requested(facts)).unwrap();
         found.iter().map(ToString::to_string).collect()
     }
 
@@ -97,14 +97,14 @@ impl Made {
     }
 }
 
-fn wanted(facts: &[(DeviceFact, &str)]) -> WantedFacts {
+fn requested(facts: &[(DeviceFact, &str)]) -> RequestedFacts {
     let owned = |(fact, value): &(DeviceFact, &str)| (*fact, (*value).to_owned());
     facts.iter().map(owned).collect()
 }
 
 fn granting(facts: &[(DeviceFact, &str)]) -> Grants {
     let grant = DeviceGrant {
-        facts: wanted(facts),
+        facts: requested(facts),
         mount_options: Vec::new(),
     };
     Grants {

@@ -8,7 +8,7 @@ const RW: StorageAccess = StorageAccess::ReadWrite;
 
 fn requested(wanted: FsType, is_named: bool) -> BlockFilesystem {
     BlockFilesystem {
-        wanted,
+        fs_type: wanted,
         is_named,
         options: FsType::ALL.map(|it| (it, Vec::new())).into(),
     }

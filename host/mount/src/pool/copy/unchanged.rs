@@ -44,14 +44,14 @@ pub(super) struct TreeFingerprint {
 impl<'f> Unchanged<'f> {
     /// Records the state before the first byte is read; `waits` is the number of ticks left.
     pub(super) fn begin(file: BorrowedFd<'f>, waits: &mut usize) -> Result<Self, CopyError> {
-        let status = settled(waits, || look(file, c""))?;
+        let status = settled(waits, || stat(file, c""))?;
         let version = version(&status);
         Ok(Self { file, version })
     }
 
     /// Fails if the file was written to since.
     pub(super) fn check(&self) -> Result<(), CopyError> {
-        let now = look(self.file, c"").map_err(changed)?;
+        let now = stat(self.file, c"").map_err(changed)?;
         match version(&now) == self.version {
             true => Ok(()),
             false => Err(CopyError::Written),
@@ -73,7 +73,7 @@ impl TreeFingerprint {
         directory: BorrowedFd<'_>,
         name: &CStr,
     ) -> Result<Statx, CopyError> {
-        let status = settled(&mut self.waits, || look(directory, name))?;
+        let status = settled(&mut self.waits, || stat(directory, name))?;
         self.note(name, &status);
         Ok(status)
     }
@@ -97,9 +97,9 @@ impl TreeFingerprint {
 /// The digest of the current state of a tree.
 pub(super) fn digest(top: BorrowedFd<'_>) -> Result<[u8; 32], CopyError> {
     let mut fingerprint = TreeFingerprint::new();
-    fingerprint.note(c"", &look(top, c"").map_err(changed)?);
+    fingerprint.note(c"", &stat(top, c"").map_err(changed)?);
     let note = |directory: BorrowedFd<'_>, name: &CStr| {
-        let status = look(directory, name)?;
+        let status = stat(directory, name)?;
         fingerprint.note(name, &status);
         Ok(file_type(&status) == FileType::Directory)
     };
@@ -117,15 +117,15 @@ pub(super) fn changed(errno: Errno) -> CopyError {
 }
 
 /// The state of an entry, or for an empty name of the descriptor itself. A link is not followed.
-fn look(directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
+fn stat(directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::EMPTY_PATH;
     rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS)
 }
 
 /// Repeats the check until a later change must be detected.
-fn settled(waits: &mut usize, look: impl Fn() -> Result<Statx, Errno>) -> Result<Statx, CopyError> {
+fn settled(waits: &mut usize, stat: impl Fn() -> Result<Statx, Errno>) -> Result<Statx, CopyError> {
     loop {
-        let status = look().map_err(changed)?;
+        let status = stat().map_err(changed)?;
         if !is_fresh(&status) {
             return Ok(status);
         }

@@ -48,7 +48,7 @@ pub(super) struct Contents<'a> {
     identity: Identity,
     /// Size in bytes, when it was opened.
     pub(super) size: u64,
-    tells_sharing: bool,
+    detects_sharing: bool,
     /// Pieces that were found but not returned yet.
     ahead: VecDeque<Piece>,
     buffer: Vec<u8>,
@@ -102,7 +102,7 @@ impl<'a> Contents<'a> {
             file,
             identity: Identity::of(&status),
             size: status.stx_size,
-            tells_sharing: false,
+            detects_sharing: false,
             ahead: VecDeque::new(),
             buffer: Vec::new(),
             read_bytes: 0,
@@ -128,7 +128,7 @@ impl<'a> Contents<'a> {
     /// Whether equal addresses mean equal blocks: both must be on one file system that shares blocks and has a single address space. That is btrfs,
     /// whose addresses belong to the file system and not to one of its disks, and an xfs with a single data device. Other file systems may use the
     /// same block numbers on several devices. In doubt the data is read.
-    pub(super) fn can_tell_sharing_with(&self, other: &Self) -> bool {
+    pub(super) fn can_detect_sharing_with(&self, other: &Self) -> bool {
         let has_one_space = match FsType::of_mounted(&self.file) {
             Ok(Some(FsType::Btrfs)) => true,
             Ok(Some(FsType::Xfs)) => {
@@ -141,8 +141,8 @@ impl<'a> Contents<'a> {
     }
 
     /// From now on shared blocks are distinguished from others.
-    pub(super) fn tell_sharing(&mut self) {
-        self.tells_sharing = true;
+    pub(super) fn detect_sharing(&mut self) {
+        self.detects_sharing = true;
         self.ahead.clear();
     }
 
@@ -156,7 +156,7 @@ impl<'a> Contents<'a> {
             self.ahead.pop_front();
         }
         if self.ahead.is_empty() && at < self.size {
-            let found = match self.tells_sharing {
+            let found = match self.detects_sharing {
                 true => self.map(at),
                 false => self.seek(at),
             };
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn only_shared_blocks_are_compared_by_address() {
-        for (flags, wanted) in [
+        for (flags, expected) in [
             (SHARED, Shared(9)),
             (SHARED | LAST, Shared(9)),
             (0, Bytes),
@@ -281,13 +281,13 @@ mod tests {
                 flags,
                 ..fiemap::Extent::default()
             };
-            assert_eq!(Content::of(&extent), wanted, "{flags:#x}");
+            assert_eq!(Content::of(&extent), expected, "{flags:#x}");
         }
     }
 
     #[test]
     fn equal_is_surely_only_what_need_not_be_read() {
-        for (one, other, wanted) in [
+        for (one, other, expected) in [
             (Zeroes, Zeroes, true),
             (Shared(9), Shared(9), true),
             (Shared(9), Shared(8), false),
@@ -295,8 +295,8 @@ mod tests {
             (Zeroes, Shared(0), false),
             (Zeroes, Bytes, false),
         ] {
-            assert_eq!(one.is_surely(other), wanted, "{one:?} {other:?}");
-            assert_eq!(other.is_surely(one), wanted, "{other:?} {one:?}");
+            assert_eq!(one.is_surely(other), expected, "{one:?} {other:?}");
+            assert_eq!(other.is_surely(one), expected, "{other:?} {one:?}");
         }
     }
 

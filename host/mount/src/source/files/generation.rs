@@ -112,10 +112,10 @@ pub(super) fn shows(
 }
 
 /// A missing entry, or one of another kind, is a difference and not an error.
-fn is_as_found(looked: Result<bool, Errno>) -> Result<bool, Errno> {
-    match looked {
+fn is_as_found(checked: Result<bool, Errno>) -> Result<bool, Errno> {
+    match checked {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NXIO) => Ok(false),
-        looked => looked,
+        checked => checked,
     }
 }
 
@@ -130,8 +130,8 @@ fn shows_directory(
         return Ok(false);
     }
     let found: BTreeSet<_> = entries(&directory)?.into_iter().collect();
-    let is_wanted = |name: &CString| name.to_str().is_ok_and(|name| names.contains(name));
-    Ok(found.len() == names.len() && found.iter().all(is_wanted))
+    let is_expected = |name: &CString| name.to_str().is_ok_and(|name| names.contains(name));
+    Ok(found.len() == names.len() && found.iter().all(is_expected))
 }
 
 fn shows_file(top: &OwnedFd, file: &CheckedFile, group: Option<u32>) -> Result<bool, Errno> {

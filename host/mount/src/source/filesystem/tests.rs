@@ -215,7 +215,7 @@ fn secrets_must_come_with_the_request_and_fit_the_kernel() {
     }
     let fits = [("password".to_owned(), "h".repeat(255))];
     let secrets = fits.into_iter().collect();
-    assert_eq!(wanted_secrets(&filesystem, &secrets).unwrap().len(), 1);
+    assert_eq!(requested_secrets(&filesystem, &secrets).unwrap().len(), 1);
 }
 
 fn nfs() -> CheckedFilesystem {

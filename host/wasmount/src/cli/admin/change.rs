@@ -11,7 +11,7 @@ use wasmount_control::{Client, ControlError};
 use wasmount_core::document::Reference;
 
 /// A day, in seconds: longer than any call may take.
-const MOST_PATIENCE: u64 = 86_400;
+const LONGEST_DRAIN_SECONDS: u64 = 86_400;
 
 /// Activate the version that a driver's document names, or another one, and report the result
 #[derive(Debug, Args)]
@@ -119,7 +119,7 @@ pub(crate) struct DrainFlags {
     /// Seconds to wait for running calls
     // 60: the default budget of a call.
     #[arg(long, value_name = "SECONDS", env = "WASMOUNT_PATIENCE", default_value_t = 60,
-        value_parser = clap::value_parser!(u64).range(..=MOST_PATIENCE))]
+        value_parser = clap::value_parser!(u64).range(..=LONGEST_DRAIN_SECONDS))]
     patience: u64,
 }
 
@@ -164,8 +164,8 @@ fn absolute(file: &Path) -> Result<String, Fault> {
     path.map_err(|name| wrong("--file", Path::new(&name), "is not UTF-8"))
 }
 
-fn reference(word: &str) -> Result<Reference, String> {
-    Reference::parse(word).map_err(|invalid| invalid.to_string())
+fn reference(value: &str) -> Result<Reference, String> {
+    Reference::parse(value).map_err(|invalid| invalid.to_string())
 }
 
 /// Rolls back to an earlier version.

@@ -78,14 +78,14 @@ fn row(past: &PastVersion) -> [Cell; 9] {
         "replaced" => Tone::Plain,
         _ => Tone::Warning,
     };
-    let word = match past.state.as_str() {
+    let state = match past.state.as_str() {
         "rolledBack" => "rolled back",
         state => state,
     };
     let until = past.until.as_deref().map(ago);
     [
         version.number.to_string().into(),
-        Cell::toned(word, tone),
+        Cell::toned(state, tone),
         version.plugin.as_str().into(),
         short_digest(&version.digest).into(),
         short_digest(&version.settings_digest).into(),

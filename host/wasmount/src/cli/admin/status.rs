@@ -1,7 +1,7 @@
 //! `wasmount status`: the host's drivers in a table, with a line for each condition that needs attention.
 
 use super::table::{Cell, Table, ago};
-use super::{FormFlags, HostFlags, ask};
+use super::{FormFlags, HostFlags, send};
 use crate::cli::show::{Tone, print, print_json};
 use crate::cli::transfer::wait;
 use crate::fault::Fault;
@@ -16,7 +16,7 @@ use wasmount_control::messages::{DriverStatus, HostStatus, Phase};
 use wasmount_core::text::short_digest;
 
 /// Between two requests of `--watch`. 1 s: a person reads no faster, and each is one short request.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Moves to the upper left corner and clears the screen (ECMA-48, CUP and ED).
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
@@ -46,7 +46,7 @@ pub(crate) struct Flags {
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let (client, form) = (flags.host.client(), flags.form);
     if !flags.watch {
-        return show(&ask(client.status())?, form);
+        return show(&send(client.status())?, form);
     }
     let terminal = io::stdout().is_terminal();
     wait(async {
@@ -58,10 +58,10 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
                 // A host that has answered before may be restarting.
                 Err(error) if shown.is_some() && is_away(&error) => {
                     if !silent {
-                        tell_silence(&error);
+                        report_silence(&error);
                     }
                     silent = true;
-                    sleep(LOOK).await;
+                    sleep(POLL_INTERVAL).await;
                     continue;
                 }
                 Err(error) => return Err(error.into()),
@@ -75,7 +75,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
                 show(&status, form)?;
                 shown = Some(status);
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
         Ok(())
     })?
@@ -101,7 +101,7 @@ fn is_away(error: &ControlError) -> bool {
     )
 }
 
-fn tell_silence(error: &ControlError) {
+fn report_silence(error: &ControlError) {
     let line = visible::line(&error.to_string());
     // It is not an answer: those are on standard output.
     let _ = writeln!(io::stderr(), "wasmount: {line}; watching on");
@@ -143,14 +143,14 @@ fn text(status: &HostStatus) -> String {
 fn row(driver: &DriverStatus) -> [Cell; 9] {
     let version = driver.version.as_ref();
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let (word, tone) = phase(driver.phase);
+    let (label, tone) = phase(driver.phase);
     let faults = match driver.faults {
         0 => Tone::Plain,
         _ => Tone::Warning,
     };
     [
         driver.driver.as_str().into(),
-        Cell::toned(word, tone),
+        Cell::toned(label, tone),
         or_none(version.map(|it| it.number.to_string())).into(),
         or_none(version.map(|it| it.plugin.clone())).into(),
         or_none(version.map(|it| short_digest(&it.digest).to_owned())).into(),
@@ -197,8 +197,8 @@ fn notes(driver: &DriverStatus) -> Vec<(Tone, String)> {
         notes.push((Tone::Bad, line));
     }
     let refused = driver.refused.as_ref().map(|refused| &refused.reason);
-    let is_told = |reason: &&String| [driver.reason.as_ref(), refused].contains(&Some(*reason));
-    if let Some(reason) = driver.not_ready.as_ref().filter(|it| !is_told(it)) {
+    let is_shown = |reason: &&String| [driver.reason.as_ref(), refused].contains(&Some(*reason));
+    if let Some(reason) = driver.not_ready.as_ref().filter(|it| !is_shown(it)) {
         notes.push((Tone::Bad, format!("not ready: {reason}")));
     }
     for old in &driver.draining {

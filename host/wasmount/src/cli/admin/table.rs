@@ -92,9 +92,9 @@ fn at(time: &str, now: Timestamp) -> String {
     };
     // The clock of the machine may have been set back.
     let seconds = now.duration_since(time).as_secs().max(0);
-    for (unit, word) in UNITS {
-        if seconds >= FROM * unit {
-            return format!("{}{word}", seconds / unit);
+    for (unit_seconds, suffix) in UNITS {
+        if seconds >= FROM * unit_seconds {
+            return format!("{}{suffix}", seconds / unit_seconds);
         }
     }
     format!("{seconds}s")
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_time_is_told_in_the_largest_unit_that_still_says_something() {
         let now: Timestamp = "2026-01-03T00:00:00Z".parse().unwrap();
-        for (time, said) in [
+        for (time, age) in [
             ("2026-01-02T23:59:59Z", "1s"),
             ("2026-01-02T23:58:01Z", "119s"),
             ("2026-01-02T23:58:00Z", "2m"),
@@ -133,7 +133,7 @@ mod tests {
             ("2026-01-03T00:00:05Z", "0s"),
             ("soon", "soon"),
         ] {
-            assert_eq!(at(time, now), said, "{time}");
+            assert_eq!(at(time, now), age, "{time}");
         }
     }
 }

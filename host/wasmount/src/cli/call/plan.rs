@@ -51,12 +51,12 @@ fn source_json(source: &Source) -> Value {
 
 /// A verdict as JSON.
 pub(super) fn verdict_json(verdict: &Verdict) -> Value {
-    let (word, reason, needs) = match verdict {
+    let (verdict, reason, needs) = match verdict {
         Verdict::Granted => ("granted", None, None),
         Verdict::Refused(reason) => ("refused", Some(reason), None),
         Verdict::Needs(grants) => ("needs", None, Some(grants_json(grants))),
     };
-    json!({ "word": word, "reason": reason, "needs": needs })
+    json!({ "word": verdict, "reason": reason, "needs": needs })
 }
 
 /// The same for people.

@@ -8,7 +8,7 @@ use crate::cli::show::{
 };
 use crate::fault::Fault;
 use crate::host::{Called, Change, Recorded};
-use crate::telemetry::Said;
+use crate::telemetry::LogRecord;
 use serde_json::{Value, json};
 use wasmount_core::rpc::Rpc;
 use wasmount_engine::Usage;
@@ -18,7 +18,7 @@ pub(super) struct Report {
     pub(super) rpc: Rpc,
     pub(super) called: Called,
     pub(super) changes: Vec<Change>,
-    pub(super) log: Vec<Said>,
+    pub(super) log: Vec<LogRecord>,
 }
 
 impl Report {
@@ -41,7 +41,7 @@ impl Report {
         let log = self
             .log
             .iter()
-            .map(|said| json!({ "level": said.level.as_str(), "text": said.text }));
+            .map(|record| json!({ "level": record.level.as_str(), "text": record.text }));
         json!({
             "rpc": self.rpc.name(),
             "code": answer.code,
@@ -76,9 +76,9 @@ impl Report {
             "records",
             self.changes.iter().flat_map(change_lines).collect(),
         );
-        let log = self.log.iter().map(|said| {
-            let level = Tone::Quiet.paint(&format!("{:5}", said.level.as_str()));
-            format!("{level} {}", harmless(&said.text))
+        let log = self.log.iter().map(|record| {
+            let level = Tone::Quiet.paint(&format!("{:5}", record.level.as_str()));
+            format!("{level} {}", harmless(&record.text))
         });
         table.rows("log", log.collect());
         table.row("time", milliseconds(self.called.wall));

@@ -10,17 +10,17 @@ use std::path::Path;
 const REQUEST_BYTES: u64 = 4 << 20;
 
 /// Without an argument the request is empty.
-pub(super) fn read(word: Option<&str>) -> Result<Value, Fault> {
-    let Some(word) = word else {
+pub(super) fn read(value: Option<&str>) -> Result<Value, Fault> {
+    let Some(value) = value else {
         return Ok(Value::Null);
     };
-    let (source, bytes) = match word.strip_prefix('@') {
+    let (source, bytes) = match value.strip_prefix('@') {
         Some(file) => {
             let bytes = regular_file::read(Path::new(file), REQUEST_BYTES);
-            (word, bytes.map_err(|refused| wrong(word, refused))?)
+            (value, bytes.map_err(|refused| wrong(value, refused))?)
         }
-        None if word == "-" => ("-", standard_input()?),
-        None if word.trim_start().starts_with('{') => ("{..}", word.as_bytes().to_vec()),
+        None if value == "-" => ("-", standard_input()?),
+        None if value.trim_start().starts_with('{') => ("{..}", value.as_bytes().to_vec()),
         None => {
             // The argument is never shown, whatever it is.
             return Err(wrong("of this call", "must be `@FILE`, `-` or `{..}`"));
@@ -57,14 +57,14 @@ mod tests {
     #[test]
     fn yaml_and_json_are_read_alike() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let wanted = json!({"name": "a", "capacity_range": {"required_bytes": 7}});
+        let expected = json!({"name": "a", "capacity_range": {"required_bytes": 7}});
         for text in [
             "name: a\ncapacity_range: { required_bytes: 7 }\n",
             "{\"name\":\"a\",\"capacity_range\":{\"required_bytes\":7}}",
         ] {
             std::fs::write(file.path(), text).unwrap();
-            let word = format!("@{}", file.path().display());
-            assert_eq!(read(Some(&word)).unwrap(), wanted);
+            let value = format!("@{}", file.path().display());
+            assert_eq!(read(Some(&value)).unwrap(), expected);
         }
         assert_eq!(read(Some(" {name: a}")).unwrap(), json!({"name": "a"}));
         assert_eq!(read(None).unwrap(), Value::Null);
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_never_shown() {
-        for (word, said) in [
+        for (value, message) in [
             (
                 "hunter22",
                 "request of this call: must be `@FILE`, `-` or `{..}`",
@@ -86,7 +86,7 @@ mod tests {
                 "request @/nowhere: cannot be read: No such file or directory (os error 2)",
             ),
         ] {
-            assert_eq!(read(Some(word)).unwrap_err().to_string(), said);
+            assert_eq!(read(Some(value)).unwrap_err().to_string(), message);
         }
     }
 }

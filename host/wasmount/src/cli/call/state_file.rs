@@ -113,8 +113,8 @@ mod tests {
             ("{\"a\": {\"hex\": \"0g\"}}", "`a` must be a text"),
         ] {
             fs::write(file.path(), text).unwrap();
-            let said = read(file.path()).unwrap_err().to_string();
-            assert!(said.contains(part), "{said}");
+            let message = read(file.path()).unwrap_err().to_string();
+            assert!(message.contains(part), "{message}");
         }
     }
 }

@@ -1,17 +1,17 @@
-//! Imports as the permissions that a component asks for.
+//! Imports as the permissions that a component requests.
 
 use serde::Serialize;
 use wasmount_core::document::Wasi;
 use wasmount_engine::{CONTRACT_PACKAGE, is_linked};
 
-/// A permission that a component asks for.
+/// A permission that a component requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Permission {
     /// Its name, one word.
     pub(super) name: &'static str,
     /// What it allows here.
     pub(super) means: &'static str,
-    /// The imports that ask for it.
+    /// The imports that request it.
     pub(super) imports: Vec<String>,
 }
 
@@ -78,20 +78,20 @@ const UNKNOWN: (&str, &str) = ("unknown", "is nothing that this host has, so it 
 
 /// The permissions of imports, in the order of the table.
 pub(super) fn permissions(imports: &[String]) -> Vec<Permission> {
-    let mut asked: Vec<Permission> = Vec::new();
+    let mut permissions: Vec<Permission> = Vec::new();
     let order = MEANINGS.iter().map(|(_, name, means)| (*name, *means));
     for (name, means) in order.chain([UNKNOWN]).filter(|(name, _)| !name.is_empty()) {
         let found = imports.iter().filter(|import| meaning(import).0 == name);
         let imports: Vec<_> = found.cloned().collect();
         if !imports.is_empty() {
-            asked.push(Permission {
+            permissions.push(Permission {
                 name,
                 means,
                 imports,
             });
         }
     }
-    asked
+    permissions
 }
 
 /// Whether the document must say `plugin.wasi: full`.

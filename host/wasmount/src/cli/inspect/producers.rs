@@ -35,9 +35,9 @@ impl Makers {
             };
             let (bytes, offset) = (section.data(), section.data_offset());
             if section.name() == SDK_SECTION {
-                let words = bytes.get(..bytes.len().min(SDK_BYTES)).unwrap_or_default();
-                let words = String::from_utf8_lossy(words);
-                let (name, version) = words.split_once(' ').unwrap_or((&words, ""));
+                let text = bytes.get(..bytes.len().min(SDK_BYTES)).unwrap_or_default();
+                let text = String::from_utf8_lossy(text);
+                let (name, version) = text.split_once(' ').unwrap_or((&text, ""));
                 makers.add(SDK, name, version);
             }
             if let KnownCustom::Producers(_) = section.as_known()

@@ -160,9 +160,9 @@ impl Report {
             });
             table.rows(&format!("CSI {version}"), lines.collect());
         }
-        let asked = permissions(&found.imports).into_iter();
-        let asked = asked.map(|it| format!("{:12}{}", it.name, it.means));
-        table.rows("asks for", asked.collect());
+        let requested = permissions(&found.imports).into_iter();
+        let requested = requested.map(|it| format!("{:12}{}", it.name, it.means));
+        table.rows("asks for", requested.collect());
         for (field, label) in [
             ("language", "language"),
             ("sdk", "SDK"),
@@ -204,13 +204,13 @@ impl Report {
     }
 
     fn features(&self) -> Vec<&'static str> {
-        self.offer.features().map(Feature::word).collect()
+        self.offer.features().map(Feature::name).collect()
     }
 }
 
 impl Verdict {
     fn lines(&self) -> Vec<String> {
-        let (tone, word) = match self.word {
+        let (tone, headline) = match self.word {
             "serves" => (Tone::Good, "this host would serve it"),
             "depends" => (
                 Tone::Warning,
@@ -218,7 +218,7 @@ impl Verdict {
             ),
             _ => (Tone::Bad, "this host would refuse it"),
         };
-        let mut lines = vec![tone.paint(word)];
+        let mut lines = vec![tone.paint(headline)];
         lines.extend(self.reason.iter().map(|reason| on_one_line(reason)));
         let needs = self.needs.iter();
         lines.extend(needs.map(|need| format!("the document must say {need}")));
@@ -232,8 +232,8 @@ impl Verdict {
 
 fn offer(found: &Found) -> ServiceSet {
     if let Ok(identity) = &found.identity {
-        let words = identity.info.features.iter();
-        let features = words.filter_map(|word| Feature::of_word(word));
+        let names = identity.info.features.iter();
+        let features = names.filter_map(|name| Feature::from_name(name));
         return ServiceSet::new(identity.services.iter().copied(), features);
     }
     // It cannot be called, so the names of its exports are used.
@@ -295,17 +295,17 @@ fn capabilities_json(capabilities: &Capabilities) -> Value {
     Value::Object(lists.collect())
 }
 
-/// Words in lines that fit a terminal.
-fn wrapped(words: &[&str]) -> Vec<String> {
+/// Items in lines that fit a terminal.
+fn wrapped(items: &[&str]) -> Vec<String> {
     const WIDTH: usize = 90;
     let mut lines: Vec<String> = Vec::new();
-    for word in words {
+    for item in items {
         match lines.last_mut() {
-            Some(line) if line.len() + word.len() < WIDTH => {
+            Some(line) if line.len() + item.len() < WIDTH => {
                 line.push_str(", ");
-                line.push_str(word);
+                line.push_str(item);
             }
-            _ => lines.push((*word).to_owned()),
+            _ => lines.push((*item).to_owned()),
         }
     }
     lines

@@ -30,7 +30,7 @@ impl Signatures {
             places: places.map(|path| path.display().to_string()).collect(),
             judged: taken
                 .filter(|_| !signers.is_empty())
-                .map(|taken| taken.outcome.clone().map(|said| vec![said])),
+                .map(|taken| taken.outcome.clone().map(|message| vec![message])),
             remarks: gathered_beside(&beside(file).unwrap_or_default()).remarks(),
         }
     }
@@ -90,11 +90,11 @@ impl Signatures {
 
     /// The result for programs.
     pub(super) fn json(&self) -> Value {
-        let (word, said) = match &self.judged {
+        let (verdict, messages) = match &self.judged {
             None => ("not-asked", Vec::new()),
             Some(Ok(signers)) => ("signed", signers.clone()),
             Some(Err(reason)) => ("refused", vec![reason.clone()]),
         };
-        json!({ "places": self.places, "word": word, "said": said, "passedOver": self.remarks })
+        json!({ "places": self.places, "word": verdict, "said": messages, "passedOver": self.remarks })
     }
 }

@@ -125,7 +125,7 @@ mod tests {
     fn what_no_pod_can_have_is_refused_with_the_way_out() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("key.pub"), "no key").unwrap();
-        for (plugin, words) in [
+        for (plugin, beginning) in [
             (
                 json!({ "registry": { "credentials": { "file": "docker.json" } } }),
                 "--backend spec.plugin.registry.credentials.file docker.json: pods have no such file",
@@ -144,8 +144,8 @@ mod tests {
             ),
         ] {
             let mut document = json!({ "spec": { "plugin": plugin } });
-            let said = named_files(&mut document, folder.path()).unwrap_err();
-            assert!(said.to_string().starts_with(words), "{said}");
+            let message = named_files(&mut document, folder.path()).unwrap_err();
+            assert!(message.to_string().starts_with(beginning), "{message}");
         }
     }
 

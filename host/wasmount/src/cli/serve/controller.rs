@@ -52,12 +52,12 @@ impl ControllerFlags {
     }
 }
 
-fn place(word: &str) -> Result<StateOptions, String> {
-    match word.split_once(':') {
-        None if word == "local" => Ok(StateOptions::Local),
-        None if word == KUBERNETES => Ok(StateOptions::Kubernetes { namespace: None }),
-        Some((KUBERNETES, word)) if namespace(word).is_ok() => Ok(StateOptions::Kubernetes {
-            namespace: Some(word.to_owned()),
+fn place(value: &str) -> Result<StateOptions, String> {
+    match value.split_once(':') {
+        None if value == "local" => Ok(StateOptions::Local),
+        None if value == KUBERNETES => Ok(StateOptions::Kubernetes { namespace: None }),
+        Some((KUBERNETES, value)) if namespace(value).is_ok() => Ok(StateOptions::Kubernetes {
+            namespace: Some(value.to_owned()),
         }),
         _ => Err(
             "must be `local`, `kubernetes` or `kubernetes:` and the name of a namespace".to_owned(),
@@ -81,11 +81,11 @@ mod tests {
     #[test]
     fn the_place_of_records_is_local_or_a_namespace() {
         assert_eq!(place("local"), Ok(StateOptions::Local));
-        for (word, namespace) in [("kubernetes", None), ("kubernetes:a-1", Some("a-1"))] {
+        for (value, namespace) in [("kubernetes", None), ("kubernetes:a-1", Some("a-1"))] {
             let namespace = namespace.map(str::to_owned);
-            assert_eq!(place(word), Ok(StateOptions::Kubernetes { namespace }));
+            assert_eq!(place(value), Ok(StateOptions::Kubernetes { namespace }));
         }
-        for word in [
+        for value in [
             "",
             "redb",
             "local:x",
@@ -94,7 +94,7 @@ mod tests {
             "kubernetes:-a",
             "kubernetes:a/b",
         ] {
-            assert!(place(word).is_err(), "{word}");
+            assert!(place(value).is_err(), "{value}");
         }
     }
 

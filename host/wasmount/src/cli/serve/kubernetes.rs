@@ -25,7 +25,7 @@ pub(super) struct KubernetesFlags {
 
     /// Write the CSIDriver objects, from exports and documents
     #[arg(long, env = "WASMOUNT_CSIDRIVER", default_value = "apply")]
-    csidriver: CsiDriverWord,
+    csidriver: CsiDriverArg,
 
     /// Kubeconfig for the API server [default: the service account of the pod; none outside a pod]
     #[arg(long, value_name = "FILE", env = "WASMOUNT_KUBECONFIG")]
@@ -33,7 +33,7 @@ pub(super) struct KubernetesFlags {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum CsiDriverWord {
+enum CsiDriverArg {
     /// The host writes them by server-side apply
     Apply,
     /// The host does not write them: `wasmount manifests` prints them
@@ -55,7 +55,7 @@ impl KubernetesFlags {
             node_name: self.node_name.unwrap_or_else(host_name),
             registration,
             csi_node,
-            applies_csi_driver: self.csidriver == CsiDriverWord::Apply,
+            applies_csi_driver: self.csidriver == CsiDriverArg::Apply,
             api: self
                 .kubeconfig
                 .map_or(ApiAccess::AsAPod, ApiAccess::Kubeconfig),

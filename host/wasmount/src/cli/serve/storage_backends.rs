@@ -22,11 +22,11 @@ pub(super) struct StorageBackendsFlags {
 
     /// Whether this host may be elected to write the status of StorageBackend objects
     #[arg(long, env = "WASMOUNT_STORAGE_BACKEND_STATUS", default_value = "auto")]
-    storage_backend_status: StatusWord,
+    storage_backend_status: StatusArg,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum StatusWord {
+enum StatusArg {
     /// If it serves controller services
     Auto,
     /// Yes
@@ -42,9 +42,9 @@ impl StorageBackendsFlags {
         Some(StorageBackendsOptions {
             selector: (!selector.is_empty()).then_some(selector),
             summarises: match self.storage_backend_status {
-                StatusWord::Auto => role != Role::Node,
-                StatusWord::On => true,
-                StatusWord::Off => false,
+                StatusArg::Auto => role != Role::Node,
+                StatusArg::On => true,
+                StatusArg::Off => false,
             },
         })
     }
@@ -56,14 +56,17 @@ mod tests {
     use clap::Parser;
 
     #[derive(Debug, Parser)]
-    struct Words {
+    struct TestArgs {
         #[command(flatten)]
         flags: StorageBackendsFlags,
     }
 
-    fn options(words: &[&str], role: Role) -> Option<StorageBackendsOptions> {
-        let words = ["serve"].iter().chain(words);
-        Words::try_parse_from(words).unwrap().flags.options(role)
+    fn options(arguments: &[&str], role: Role) -> Option<StorageBackendsOptions> {
+        let arguments = ["serve"].iter().chain(arguments);
+        TestArgs::try_parse_from(arguments)
+            .unwrap()
+            .flags
+            .options(role)
     }
 
     #[test]
@@ -74,7 +77,7 @@ mod tests {
         let some = options(&["--storage-backends=a=b,c!=d"], Role::Node).unwrap();
         assert_eq!(some.selector.as_deref(), Some("a=b,c!=d"));
         assert!(!some.summarises);
-        let words = ["--storage-backends", "--storage-backend-status=on"];
-        assert!(options(&words, Role::Node).unwrap().summarises);
+        let arguments = ["--storage-backends", "--storage-backend-status=on"];
+        assert!(options(&arguments, Role::Node).unwrap().summarises);
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use wasmount_core::mounter::{MountError, VolumeInUse};
 use wasmount_core::names::DriverName;
 
-/// Volumes that a rejection names. 10: a person looks at the first ones; `wasmount volumes` names all.
+/// Volumes that a rejection names. 10: a person reads the first ones; `wasmount volumes` names all.
 const NAMED: usize = 10;
 
 /// Why a document is not served.
@@ -28,7 +28,7 @@ pub(crate) enum ApplyError {
     Renamed {
         /// The name that is served.
         before: DriverName,
-        /// The name that the document asks for.
+        /// The name that the document specifies.
         after: DriverName,
     },
     /// It cannot be served.
@@ -109,10 +109,10 @@ mod tests {
             in_use(["v".to_owned()]),
             "the driver a.b has 1 volume in use on this node: v; delete or move their pods first, or force it"
         );
-        let said = in_use((0..12).map(|number| format!("v{number}")));
-        assert!(said.contains("has 12 volumes in use"), "{said}");
-        assert!(said.contains(": v0, v1, "), "{said}");
-        assert!(said.contains("v9, and 2 more; "), "{said}");
+        let text = in_use((0..12).map(|number| format!("v{number}")));
+        assert!(text.contains("has 12 volumes in use"), "{text}");
+        assert!(text.contains(": v0, v1, "), "{text}");
+        assert!(text.contains("v9, and 2 more; "), "{text}");
         let ten = in_use((0..10).map(|number| format!("v{number}")));
         assert!(ten.contains("v9; "), "{ten}");
     }

@@ -191,9 +191,9 @@ pub(super) fn done(outcome: Outcome) -> Done {
 const MILLISECONDS: f64 = 1000.0;
 
 /// A change without further outcome.
-pub(super) fn said(said: String, changed: bool, seen: &Seen) -> Done {
+pub(super) fn done_with(text: String, changed: bool, seen: &Seen) -> Done {
     Done {
-        said,
+        said: text,
         changed,
         version: seen.reconciler.status().current.map(version),
         warnings: Vec::new(),

@@ -9,12 +9,12 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// Far below the poll interval, so that only an event can cause the change.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 struct Bench {
     folder: TempDir,
     files: watch::Sender<BTreeSet<PathBuf>>,
-    told: mpsc::UnboundedReceiver<BTreeSet<PathBuf>>,
+    receiver: mpsc::UnboundedReceiver<BTreeSet<PathBuf>>,
     _task: JoinHandle<()>,
 }
 
@@ -24,15 +24,15 @@ impl Bench {
         prepare(folder.path());
         let files = names.iter().map(|name| folder.path().join(name)).collect();
         let (files, followed) = watch::channel(files);
-        let (tell, told) = mpsc::unbounded_channel();
-        let tell = move |files| drop(tell.send(files));
-        let task = tokio::spawn(follow(followed, Looks::new(), tell));
-        // Until the first look was taken: an earlier change does not count.
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let notify = move |files| drop(sender.send(files));
+        let task = tokio::spawn(follow(followed, FileStates::new(), notify));
+        // Until the first check was done: an earlier change does not count.
         sleep(Duration::from_millis(300)).await;
         Self {
             folder,
             files,
-            told,
+            receiver,
             _task: task,
         }
     }
@@ -42,9 +42,12 @@ impl Bench {
     }
 
     async fn next(&mut self) -> Vec<String> {
-        let told = timeout(PATIENCE, self.told.recv()).await.unwrap().unwrap();
+        let changed = timeout(TIMEOUT, self.receiver.recv())
+            .await
+            .unwrap()
+            .unwrap();
         let name = |path: PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
-        told.into_iter().map(name).collect()
+        changed.into_iter().map(name).collect()
     }
 }
 
@@ -72,13 +75,13 @@ async fn changes_between_listing_and_watching_are_seen() {
     for file in &files {
         fs::write(file, "1").unwrap();
     }
-    let looks = look_at(files.clone());
+    let states = read_states(files.clone());
     fs::write(&files[1], "22").unwrap();
     let (_sender, followed) = watch::channel(BTreeSet::from(files.clone()));
-    let (tell, mut told) = mpsc::unbounded_channel();
-    let tell = move |files| drop(tell.send(files));
-    let _task = tokio::spawn(follow(followed, looks, tell));
-    let first = timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
+    let (sender, mut receiver) = mpsc::unbounded_channel();
+    let notify = move |files| drop(sender.send(files));
+    let _task = tokio::spawn(follow(followed, states, notify));
+    let first = timeout(TIMEOUT, receiver.recv()).await.unwrap().unwrap();
     assert_eq!(first, BTreeSet::from([files[1].clone()]));
 }
 
@@ -106,7 +109,7 @@ async fn what_else_happens_in_the_directory_is_not_told() {
     .await;
     fs::write(bench.path("other"), "1").unwrap();
     sleep(Duration::from_secs(1)).await;
-    assert!(bench.told.try_recv().is_err());
+    assert!(bench.receiver.try_recv().is_err());
     // From now on it is followed, and that it is new to the list is no change.
     let both = BTreeSet::from([bench.path("a"), bench.path("other")]);
     bench.files.send_replace(both);
@@ -154,15 +157,15 @@ fn links_in_a_circle_end() {
 fn a_file_looks_the_same_until_something_is_done_to_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a");
-    assert_eq!(Look::at(&file), Look::Nothing);
+    assert_eq!(FileState::at(&file), FileState::Nothing);
     fs::write(&file, "1").unwrap();
-    let first = Look::at(&file);
-    assert_eq!(Look::at(&file), first);
+    let first = FileState::at(&file);
+    assert_eq!(FileState::at(&file), first);
     // The same content, and perhaps the same tick of the clock: another inode.
     let other = folder.path().join("b");
     fs::write(&other, "1").unwrap();
     fs::rename(&other, &file).unwrap();
-    assert_ne!(Look::at(&file), first);
+    assert_ne!(FileState::at(&file), first);
 }
 
 #[test]
@@ -171,14 +174,17 @@ fn a_file_is_as_old_as_its_last_change_whatever_cp_says() {
     let file = folder.path().join("a");
     let age = Duration::from_secs(2);
     let soon = SystemTime::now() + Duration::from_secs(10);
-    assert!(!Look::at(&file).is_older_than(age, soon), "there is none");
+    assert!(
+        !FileState::at(&file).is_older_than(age, soon),
+        "there is none"
+    );
     fs::write(&file, "1").unwrap();
-    let look = Look::at(&file);
-    assert!(look.is_older_than(age, soon));
-    assert!(!look.is_older_than(age, SystemTime::now()));
-    assert!(!look.is_older_than(Duration::ZERO, UNIX_EPOCH), "to come");
+    let state = FileState::at(&file);
+    assert!(state.is_older_than(age, soon));
+    assert!(!state.is_older_than(age, SystemTime::now()));
+    assert!(!state.is_older_than(Duration::ZERO, UNIX_EPOCH), "to come");
     // `cp -p` sets the mtime back, but cannot set the ctime back.
     let opened = fs::File::options().write(true).open(&file).unwrap();
     opened.set_modified(UNIX_EPOCH).unwrap();
-    assert!(!Look::at(&file).is_older_than(age, SystemTime::now()));
+    assert!(!FileState::at(&file).is_older_than(age, SystemTime::now()));
 }

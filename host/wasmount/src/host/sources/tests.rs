@@ -50,9 +50,9 @@ async fn what_is_no_component_or_not_the_one_that_is_meant_is_refused() {
         "  plugin: {{ path: p.wasm, digest: 'sha256:{}' }}\n",
         "0".repeat(64)
     );
-    let (kind, said) = refused(&digest, b"\0asm\x0d\0\x01\0").await;
+    let (kind, reason) = refused(&digest, b"\0asm\x0d\0\x01\0").await;
     assert_eq!(kind, RefusalKind::Digest);
-    assert!(said.contains(&"0".repeat(64)), "{said}");
+    assert!(reason.contains(&"0".repeat(64)), "{reason}");
     let (kind, _) = refused("  plugin: { path: other.wasm }\n", b"").await;
     assert_eq!(kind, RefusalKind::Source);
 }

@@ -15,11 +15,11 @@ use tokio::time::sleep;
 use wasmount_core::document::StorageBackend;
 use wasmount_core::names::DriverName;
 use wasmount_kubernetes::storage_backend::{
-    BackendReport, Leaving, Phase, StorageBackends, WantedBackend,
+    BackendReport, DesiredBackend, Leaving, Phase, StorageBackends,
 };
 use wasmount_versions::{Desired, DesiredFrom};
 
-/// Between two attempts at a failed change, and between two looks at volumes that a backend waits for. 5 s: a pod is gone as soon.
+/// Between two attempts at a failed change, and between two checks of volumes that a backend waits for. 5 s: a pod is gone as soon.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// The state of the reconciler.
@@ -28,11 +28,11 @@ pub(super) struct Converging {
     objects: Arc<StorageBackends>,
     reports: watch::Sender<BTreeMap<String, BackendReport>>,
     /// By the name of the object.
-    held: BTreeMap<String, Held>,
+    states: BTreeMap<String, ObjectState>,
 }
 
 /// What this host has applied for one object.
-struct Held {
+struct ObjectState {
     uid: String,
     /// The backend that serves for it.
     applied: Option<Applied>,
@@ -56,25 +56,25 @@ impl Converging {
             backends,
             objects,
             reports,
-            held: BTreeMap::new(),
+            states: BTreeMap::new(),
         }
     }
 
     /// Never returns.
     pub(super) async fn run(mut self) {
-        let mut wanted = self.objects.wanted();
+        let mut desired = self.objects.desired();
         let mut changes = self.backends.changes();
         loop {
-            let now = wanted.borrow_and_update().clone();
+            let now = desired.borrow_and_update().clone();
             changes.borrow_and_update();
             for backend in now.values() {
                 self.one(backend).await;
             }
-            self.held.retain(|name, _| now.contains_key(name));
-            self.tell(&now);
-            let unfinished = self.held.values().any(Held::is_unfinished);
+            self.states.retain(|name, _| now.contains_key(name));
+            self.publish(&now);
+            let unfinished = self.states.values().any(ObjectState::is_unfinished);
             tokio::select! {
-                changed = wanted.changed() => if changed.is_err() { return },
+                changed = desired.changed() => if changed.is_err() { return },
                 // With these, only the report changes.
                 changed = changes.changed() => if changed.is_err() { return },
                 () = sleep(AGAIN), if unfinished => {}
@@ -82,78 +82,78 @@ impl Converging {
         }
     }
 
-    async fn one(&mut self, wanted: &WantedBackend) {
-        let mut held = self.held.remove(&wanted.name).unwrap_or(Held {
-            uid: wanted.uid.clone(),
+    async fn one(&mut self, object: &DesiredBackend) {
+        let mut state = self.states.remove(&object.name).unwrap_or(ObjectState {
+            uid: object.uid.clone(),
             applied: None,
             known: None,
         });
-        if held.uid != wanted.uid {
-            self.another(&mut held, wanted).await;
+        if state.uid != object.uid {
+            self.another(&mut state, object).await;
         }
         // Its removal may have been pending, and the object was created again before its last volume was unpublished.
-        if wanted.leaving.is_none()
-            && held.uid == wanted.uid
-            && let Some(applied) = &held.applied
+        if object.leaving.is_none()
+            && state.uid == object.uid
+            && let Some(applied) = &state.applied
         {
             self.backends.stay(&applied.driver);
         }
-        let known = match (wanted.leaving, &wanted.document) {
+        let known = match (object.leaving, &object.document) {
             (Some(leaving), document) => {
                 let document = document.as_deref().ok();
-                self.leave(&mut held, wanted, leaving, document).await
+                self.leave(&mut state, object, leaving, document).await
             }
             (None, Err(reason)) => Some(Known::trouble(Phase::Invalid, reason)),
-            (None, Ok(document)) => self.serve(&mut held, wanted, document).await,
+            (None, Ok(document)) => self.serve(&mut state, object, document).await,
         };
-        self.note(&mut held, wanted, known);
-        if held.phase() == Some(Phase::Removed) && !wanted.there {
-            self.objects.forget(&wanted.name, &wanted.uid);
+        self.note(&mut state, object, known);
+        if state.phase() == Some(Phase::Removed) && !object.there {
+            self.objects.forget(&object.name, &object.uid);
             return;
         }
-        self.held.insert(wanted.name.clone(), held);
+        self.states.insert(object.name.clone(), state);
     }
 
     /// Another object has taken the name. The same driver is kept; a different driver is removed.
-    async fn another(&self, held: &mut Held, wanted: &WantedBackend) {
-        let document = wanted.document.as_ref().ok();
+    async fn another(&self, state: &mut ObjectState, object: &DesiredBackend) {
+        let document = object.document.as_ref().ok();
         let is_other =
             |it: &&Applied| document.is_none_or(|document| document.driver_name != it.driver);
-        held.known = None;
-        if let Some(applied) = held.applied.as_ref().filter(is_other) {
+        state.known = None;
+        if let Some(applied) = state.applied.as_ref().filter(is_other) {
             let removed = self.backends.remove(&applied.driver, Removal::WhenUnused);
             if removed.await.is_err() {
                 return;
             }
-            held.applied = None;
+            state.applied = None;
         }
-        held.uid = wanted.uid.clone();
+        state.uid = object.uid.clone();
     }
 
     /// Serves a document; returns the obstacle.
     async fn serve(
         &self,
-        held: &mut Held,
-        wanted: &WantedBackend,
+        state: &mut ObjectState,
+        object: &DesiredBackend,
         document: &StorageBackend,
     ) -> Option<Known> {
-        let applied = held.applied.as_mut();
+        let applied = state.applied.as_mut();
         if let Some(applied) = applied.filter(|it| *it.document == *document) {
-            applied.generation = wanted.generation;
+            applied.generation = object.generation;
             return None;
         }
         let desired = Desired {
             document: document.clone(),
             // All paths in an object are absolute.
             folder: PathBuf::from("/"),
-            from: DesiredFrom::Object(wanted.name.clone()),
+            from: DesiredFrom::Object(object.name.clone()),
         };
         match self.backends.apply(desired).await {
             Ok(()) => {
-                held.applied = Some(Applied {
+                state.applied = Some(Applied {
                     driver: document.driver_name.clone(),
                     document: Box::new(document.clone()),
-                    generation: wanted.generation,
+                    generation: object.generation,
                 });
                 None
             }
@@ -167,25 +167,25 @@ impl Converging {
     /// Removes a backend, as far as it can be now; returns what is known of the removal.
     async fn leave(
         &self,
-        held: &mut Held,
-        wanted: &WantedBackend,
+        state: &mut ObjectState,
+        object: &DesiredBackend,
         leaving: Leaving,
         document: Option<&StorageBackend>,
     ) -> Option<Known> {
-        if held.phase() == Some(Phase::Removed) {
-            return held.known.clone();
+        if state.phase() == Some(Phase::Removed) {
+            return state.known.clone();
         }
-        // After a restart: a volume of it may still be staged, and only a driver that serves can be asked to tear it down.
-        if held.applied.is_none()
+        // After a restart: a volume of it may still be staged, and only a driver that serves can tear it down.
+        if state.applied.is_none()
             && let Some(document) = document
         {
-            let known = self.serve(held, wanted, document).await;
+            let known = self.serve(state, object, document).await;
             // Until it can be served, it is unknown whether it is unused.
             if known.as_ref().is_some_and(|it| it.phase == Phase::Refused) {
                 return known;
             }
         }
-        let Some(applied) = &held.applied else {
+        let Some(applied) = &state.applied else {
             // It never served here, or another object owns its driver.
             return Some(Known::removed());
         };
@@ -195,7 +195,7 @@ impl Converging {
         };
         Some(match self.backends.remove(&applied.driver, removal).await {
             Ok(()) | Err(RemoveError::Unknown { .. }) => {
-                held.applied = None;
+                state.applied = None;
                 Known::removed()
             }
             Err(error) => {
@@ -212,46 +212,46 @@ impl Converging {
     }
 
     /// Records the state; logs it once.
-    fn note(&self, held: &mut Held, wanted: &WantedBackend, known: Option<Known>) {
-        if held.known == known {
+    fn note(&self, state: &mut ObjectState, object: &DesiredBackend, known: Option<Known>) {
+        if state.known == known {
             return;
         }
-        let name = &wanted.name;
+        let name = &object.name;
         let reason = known.as_ref().and_then(|it| it.reason.clone());
         if let Some(reason) = &reason {
             tracing::warn!(object = name, reason, "StorageBackend ignored");
         }
-        if let Some(applied) = &held.applied {
+        if let Some(applied) = &state.applied {
             self.backends.set_trouble(&applied.driver, reason);
         }
-        held.known = known;
+        state.known = known;
     }
 
-    fn tell(&self, wanted: &BTreeMap<String, Arc<WantedBackend>>) {
-        let there = wanted.values().filter(|it| it.there);
+    fn publish(&self, objects: &BTreeMap<String, Arc<DesiredBackend>>) {
+        let there = objects.values().filter(|it| it.there);
         let reports = there.filter_map(|it| {
-            let held = self.held.get(&it.name)?;
-            let applied = held.applied.as_ref();
+            let state = self.states.get(&it.name)?;
+            let applied = state.applied.as_ref();
             let seen = applied.and_then(|it| self.backends.seen(&it.driver));
             let status = seen.map(|seen| seen.reconciler.status());
-            let generation = match (&held.known, applied) {
+            let generation = match (&state.known, applied) {
                 (None, Some(applied)) => applied.generation,
                 // Observed, but not served.
                 _ => it.generation,
             };
-            let told = report(&it.uid, generation, held.known.as_ref(), status.as_ref());
-            Some((it.name.clone(), told))
+            let backend_report = report(&it.uid, generation, state.known.as_ref(), status.as_ref());
+            Some((it.name.clone(), backend_report))
         });
         let reports: BTreeMap<_, _> = reports.collect();
-        self.reports.send_if_modified(|told| {
-            let changes = *told != reports;
-            *told = reports;
+        self.reports.send_if_modified(|last_reports| {
+            let changes = *last_reports != reports;
+            *last_reports = reports;
             changes
         });
     }
 }
 
-impl Held {
+impl ObjectState {
     fn phase(&self) -> Option<Phase> {
         Some(self.known.as_ref()?.phase)
     }

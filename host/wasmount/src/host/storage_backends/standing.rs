@@ -65,7 +65,7 @@ pub(super) fn report(
 
 fn standing(status: &ReconcilerStatus) -> (Phase, Option<String>) {
     // The rest belongs to an earlier desired revision, and so to an earlier generation.
-    if status.settled < status.wanted {
+    if status.settled < status.desired {
         return (Phase::Loading, None);
     }
     let held = || status.held.as_ref().map(|it| it.reason.clone());
@@ -132,7 +132,7 @@ mod tests {
             held: None,
             paused: false,
             drained: None,
-            wanted: 1,
+            desired: 1,
             settled: 1,
         }
     }
@@ -147,18 +147,21 @@ mod tests {
         }
     }
 
-    fn told(known: Option<&Known>, status: &ReconcilerStatus) -> (Phase, Option<String>) {
-        let told = report("u", 2, known, Some(status));
-        assert_eq!((told.generation, told.version.as_deref()), (2, Some("1.0")));
-        (told.phase, told.reason)
+    fn reported(known: Option<&Known>, status: &ReconcilerStatus) -> (Phase, Option<String>) {
+        let reported = report("u", 2, known, Some(status));
+        assert_eq!(
+            (reported.generation, reported.version.as_deref()),
+            (2, Some("1.0"))
+        );
+        (reported.phase, reported.reason)
     }
 
     #[test]
     fn the_desired_version_serves_or_progresses() {
         let mut serving = status(Phase::Serving);
-        assert_eq!(told(None, &serving), (Phase::Serving, None));
-        serving.wanted = 2;
-        assert_eq!(told(None, &serving), (Phase::Loading, None));
+        assert_eq!(reported(None, &serving), (Phase::Serving, None));
+        serving.desired = 2;
+        assert_eq!(reported(None, &serving), (Phase::Loading, None));
     }
 
     #[test]
@@ -172,8 +175,8 @@ mod tests {
         ] {
             let mut before = status(phase);
             before.refused = Some(refused(RefusalKind::Digest));
-            before.wanted = 2;
-            assert_eq!(told(None, &before), (Phase::Loading, None), "{phase:?}");
+            before.desired = 2;
+            assert_eq!(reported(None, &before), (Phase::Loading, None), "{phase:?}");
         }
     }
 
@@ -185,13 +188,13 @@ mod tests {
             (RefusalKind::Secret, Phase::Waiting),
         ] {
             serving.refused = Some(refused(kind));
-            assert_eq!(told(None, &serving), (phase, Some("no".to_owned())));
+            assert_eq!(reported(None, &serving), (phase, Some("no".to_owned())));
         }
     }
 
     #[test]
     fn who_had_the_host_go_back_is_told_and_why() {
-        for (by, told_by) in [
+        for (by, reported_by) in [
             (HeldBy::Faults { failed: 2 }, RolledBackBy::PluginFaults),
             (HeldBy::Rollback, RolledBackBy::Administrator),
         ] {
@@ -203,10 +206,10 @@ mod tests {
                 since: SystemTime::UNIX_EPOCH,
                 revision: None,
             });
-            let said = Some("it trapped".to_owned());
-            assert_eq!(told(None, &back), (Phase::RolledBack, said));
+            let reason = Some("it trapped".to_owned());
+            assert_eq!(reported(None, &back), (Phase::RolledBack, reason));
             let by = |known| report("u", 2, known, Some(&back)).rolled_back_by;
-            assert_eq!(by(None), Some(told_by));
+            assert_eq!(by(None), Some(reported_by));
             // The report is about something else.
             assert_eq!(by(Some(&Known::removed())), None);
         }
@@ -216,8 +219,8 @@ mod tests {
     fn what_is_known_of_the_object_goes_before_its_versions() {
         let serving = status(Phase::Serving);
         let taken = Known::trouble(Phase::Taken, "a file has it");
-        let said = Some("a file has it".to_owned());
-        assert_eq!(told(Some(&taken), &serving), (Phase::Taken, said));
+        let reason = Some("a file has it".to_owned());
+        assert_eq!(reported(Some(&taken), &serving), (Phase::Taken, reason));
         assert_eq!(report("u", 1, None, None).phase, Phase::Loading);
     }
 }

@@ -1,7 +1,7 @@
 //! A mounter that mounts nothing: it only checks each plan against the grants as a host does. Pools are real, if the
 //! command opens them.
 //!
-//! Requests that a host answers from the kernel alone are rejected here: they reach no plugin, and there is no mount to ask the kernel about.
+//! Requests that a host answers from the kernel alone are rejected here: they reach no plugin, and there is no mount to query the kernel about.
 
 use super::needed_grants::needed;
 use crate::mutex::lock;
@@ -100,12 +100,12 @@ impl DryMounter {
         } else {
             needed(&plan, capability, readonly).map(Verdict::Needs)
         };
-        let (verdict, said) = match judged {
+        let (verdict, result) = match judged {
             Ok(verdict) => (verdict, Ok(())),
             Err(error) => (Verdict::Refused(error.to_string()), Err(error)),
         };
         self.record(action, path, Some(Judged { plan, verdict }));
-        said
+        result
     }
 
     fn record(&self, action: &'static str, path: String, plan: Option<Judged>) {
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use wasmount_core::document::PoolGrant;
 
-    fn room() -> (DryMounter, DriverName) {
+    fn mounter() -> (DryMounter, DriverName) {
         let pool = PoolGrant {
             path: PathBuf::from("/nowhere"),
             full_copies: false,
@@ -202,21 +202,21 @@ mod tests {
             pools: BTreeMap::from([("volumes".to_owned(), pool)]),
             ..Grants::default()
         };
-        let room = DryMounter::new(grants, true, None);
-        (room, DriverName::parse("a.b").unwrap())
+        let mounter = DryMounter::new(grants, true, None);
+        (mounter, DriverName::parse("a.b").unwrap())
     }
 
     #[tokio::test]
     async fn closed_pools_have_names_and_nothing_else() {
-        let (room, driver) = room();
-        let names = room.pool(driver.clone(), PoolCall::Names).await.unwrap();
+        let (mounter, driver) = mounter();
+        let names = mounter.pool(driver.clone(), PoolCall::Names).await.unwrap();
         assert_eq!(names, PoolReply::Names(vec!["volumes".to_owned()]));
         let pool = "volumes".to_owned();
-        let used = room.pool(driver, PoolCall::Capacity { pool }).await;
-        let said = used.unwrap_err().to_string();
+        let used = mounter.pool(driver, PoolCall::Capacity { pool }).await;
+        let message = used.unwrap_err().to_string();
         assert!(
-            said.starts_with("pool `volumes` cannot be used: it is closed to this command"),
-            "{said}"
+            message.starts_with("pool `volumes` cannot be used: it is closed to this command"),
+            "{message}"
         );
     }
 }

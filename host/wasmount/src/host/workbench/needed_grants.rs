@@ -43,9 +43,9 @@ pub(super) fn needed(
 
 /// The names of all options of plan and request, without duplicates.
 fn options(plan: &Plan, capability: &VolumeCapability) -> Vec<String> {
-    let mut words: Vec<&str> = plan.mount_options.iter().map(String::as_str).collect();
+    let mut all: Vec<&str> = plan.mount_options.iter().map(String::as_str).collect();
     if let AccessType::Mount(access) = &capability.access_type {
-        words.extend(access.mount_flags.iter().map(String::as_str));
+        all.extend(access.mount_flags.iter().map(String::as_str));
     }
     if let Source::Filesystem {
         options,
@@ -53,10 +53,12 @@ fn options(plan: &Plan, capability: &VolumeCapability) -> Vec<String> {
         ..
     } = &plan.source
     {
-        words.extend(options.iter().map(String::as_str));
-        words.extend(secret_options.iter().map(|(name, _)| name.as_str()));
+        all.extend(options.iter().map(String::as_str));
+        all.extend(secret_options.iter().map(|(name, _)| name.as_str()));
     }
-    let names = words.into_iter().filter_map(|word| word.split('=').next());
+    let names = all
+        .into_iter()
+        .filter_map(|option| option.split('=').next());
     let mut names: Vec<_> = names.map(str::to_owned).collect();
     names.sort_unstable();
     names.dedup();

@@ -80,13 +80,13 @@ mod tests {
         };
         let before = records(&[("gone", "1"), ("other", "1"), ("same", "1")]);
         let after = records(&[("new", "2"), ("other", "2"), ("same", "1")]);
-        let told: Vec<_> = changes(&before, &after)
+        let changed: Vec<_> = changes(&before, &after)
             .into_iter()
             .map(|change| (change.key, change.before, change.after))
             .collect();
         let value = |text: &str| Some(text.as_bytes().to_vec());
         assert_eq!(
-            told,
+            changed,
             [
                 ("gone".to_owned(), value("1"), None),
                 ("new".to_owned(), None, value("2")),

@@ -22,13 +22,13 @@ pub(super) async fn component(
     let wasm = regular_file::read(&path, PLUGIN_BYTES);
     let wasm = wasm.map_err(|refused| unreadable(refused, &path));
     let wasm = report.take(Step::Size, wasm, |wasm| format!("{} bytes", wasm.len()))?;
-    let wanted = match &plugin.digest {
+    let outcome = match &plugin.digest {
         Some(_) => "as the document wants it",
         None => "the document names none",
     };
     let component = Component::of(wasm).await?;
     let digest = component.check_digest(plugin.digest.as_deref());
-    report.take(Step::Digest, digest, |()| wanted.to_owned())?;
+    report.take(Step::Digest, digest, |()| outcome.to_owned())?;
     let checked = signer_keys(&plugin.signers, folder).and_then(|keys| {
         let checked = check_file(component.into_wasm(), &beside(&path)?, None, &keys);
         checked.map_err(|error| error.to_string())
