@@ -2,13 +2,15 @@
 //! get.
 //!
 //! A record does not count if its mount is gone: after a power cut, or with a full journal disk, a stale record must not prevent the deletion of a
-//! volume. A missing record is not sufficient either: if the journal was lost, the mount table still shows what is used.
+//! volume. A missing record is not sufficient either: if the journal was lost, the mount table is read as well, until each mount in it is recorded or
+//! gone.
 
 use crate::block::{BlockDevice, DeviceNumber, loop_device};
 use crate::journal::{Entry, Progress, Shows};
 use crate::node::{Node, describe_volume};
 use crate::pool::InUse;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::DriverName;
 use wasmount_core::plan::{Plan, Source};
@@ -17,11 +19,17 @@ use wasmount_core::plan::{Plan, Source};
 pub(crate) struct DriverVolumes {
     node: Arc<Node>,
     driver: DriverName,
+    /// Every mount of the driver's pools has a record, so the mount table need not be read any more.
+    is_recorded: AtomicBool,
 }
 
 impl DriverVolumes {
     pub(crate) fn new(node: Arc<Node>, driver: DriverName) -> Self {
-        Self { node, driver }
+        Self {
+            node,
+            driver,
+            is_recorded: AtomicBool::new(false),
+        }
     }
 
     fn recorded(&self, pool: &str, touches: &dyn Fn(&str) -> bool) -> bool {
@@ -34,16 +42,24 @@ impl DriverVolumes {
     }
 
     fn shown(&self, pool: &str) -> Vec<String> {
-        self.node.shown(&self.driver, pool).unwrap_or_else(|error| {
-            tracing::warn!(driver = %self.driver, pool, %error, "mounts without a journal entry cannot be listed");
-            Vec::new()
-        })
+        match self.node.shown(&self.driver, pool) {
+            Ok(shown) => {
+                self.is_recorded.store(shown.is_recorded, Ordering::Relaxed);
+                shown.trees
+            }
+            Err(error) => {
+                tracing::warn!(driver = %self.driver, pool, %error, "mounts without a journal entry cannot be listed");
+                Vec::new()
+            }
+        }
     }
 }
 
 impl InUse for DriverVolumes {
     fn uses(&self, pool: &str, touches: &dyn Fn(&str) -> bool) -> bool {
-        self.recorded(pool, touches) || self.shown(pool).iter().any(|tree| touches(tree))
+        self.recorded(pool, touches)
+            || (!self.is_recorded.load(Ordering::Relaxed)
+                && self.shown(pool).iter().any(|tree| touches(tree)))
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::block::loop_device::{self, Attached};
 use crate::block::{BlockRecord, DeviceNumber, node_device};
 use crate::failure::kernel;
+use crate::journal::Entry;
 use crate::kubelet_record;
 use crate::mountinfo::{self, MountLine};
 use crate::node::{Node, describe_volume};
@@ -14,11 +15,19 @@ use crate::observe::mount_id;
 use crate::plan::filesystem::is_source_granted;
 use crate::roots::{CheckedPath, open_root, real_path};
 use crate::source::files::FILES_NAME;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::slice;
 use wasmount_core::document::{FilesystemGrant, Grants};
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::DriverName;
+
+/// The mounts of a driver's pools, according to the mount table.
+pub(crate) struct Shown {
+    /// Trees of the requested pool, relative to it.
+    pub(crate) trees: Vec<String>,
+    /// The driver's own records contain every mount of its pools. From now on the records alone are sufficient, because this host records its mounts.
+    pub(crate) is_recorded: bool,
+}
 
 /// A raw block device that a volume left attached.
 pub(crate) struct Kept {
@@ -193,20 +202,41 @@ impl Node {
         Ok(elsewhere.map(|line| line.mount_point.clone()).collect())
     }
 
-    /// Trees and images of one of a driver's pools that are mounted, relative to the pool: from the mount table and the loop devices alone.
-    pub(crate) fn shown(&self, driver: &DriverName, pool: &str) -> Result<Vec<String>, MountError> {
+    /// The mounts of one of a driver's pools, from the mount table and the loop devices alone.
+    pub(crate) fn shown(&self, driver: &DriverName, pool: &str) -> Result<Shown, MountError> {
         let table = mountinfo::read()?;
-        let root = match self.grants_of(driver).pools.get(pool) {
+        let grants = self.grants_of(driver);
+        let own = OwnSources::of(&grants, &table);
+        let entries = self.journal.of_driver(driver);
+        let is_recorded = |record: BlockRecord| {
+            let mut blocks = entries.iter().flat_map(Entry::blocks);
+            blocks.any(|block| block == record)
+        };
+        // Only records of this driver: another driver may have a pool inside or around this one.
+        let mounts = entries.iter().flat_map(Entry::mounts);
+        let paths: HashSet<_> = mounts.map(|(path, _)| Path::new(path)).collect();
+        let has_record = |line: &MountLine| paths.contains(line.mount_point.as_path());
+        let asked = match grants.pools.get(pool) {
             Some(grant) => PoolRoot::find(&grant.path, &table)?,
             None => None,
         };
-        let Some(root) = root else {
-            return Ok(Vec::new());
+        let mut shown = Shown {
+            trees: asked
+                .iter()
+                .flat_map(|root| table.iter().filter_map(|line| root.tree(line)))
+                .collect(),
+            is_recorded: table
+                .iter()
+                .filter(|line| own.pools.iter().any(|root| root.holds(line)))
+                .all(has_record),
         };
-        let mut shown: Vec<_> = table.iter().filter_map(|line| root.tree(line)).collect();
-        for attached in loop_device::attached_below(slice::from_ref(&root.directory))? {
-            let image = loop_device::backing_path(attached.number);
-            shown.extend(image.and_then(|image| root.place_of(&image)));
+        for attached in loop_device::attached_below(&own.directories())? {
+            let Some(image) = loop_device::backing_path(attached.number) else {
+                continue;
+            };
+            let place = asked.iter().find_map(|root| root.place_of(&image));
+            shown.trees.extend(place);
+            shown.is_recorded &= !own.hold_file(&image) || is_recorded(attached.record());
         }
         Ok(shown)
     }

@@ -67,10 +67,7 @@ impl SocketMounter {
             .await
             .map_err(|why| self.absent(&why))?;
         let theirs = channel.greet(Greeting::of(self.boot_id)).await;
-        let Greeting { version, boot_id } = theirs.map_err(|why| {
-            let advice = "see the log of `wasmount mounter`, which says why it closes a connection";
-            self.unreachable(&why, advice)
-        })?;
+        let Greeting { version, boot_id } = theirs.map_err(|why| self.unheard(&why))?;
         if version != VERSION {
             return Err(MountError::unsupported(
                 format!("the mounter at {}", self.path.display()),
@@ -100,13 +97,18 @@ impl SocketMounter {
         ))
     }
 
-    fn lost(&self, why: &Disconnected) -> MountError {
-        let advice = "the call may have been made or not, and may be repeated";
-        self.unreachable(why, advice)
+    fn unheard(&self, why: &Disconnected) -> MountError {
+        MountError::unreachable(format!(
+            "at {}: {why}; see the log of `wasmount mounter`, which says why it closes a connection",
+            self.path.display()
+        ))
     }
 
-    fn unreachable(&self, why: &Disconnected, advice: &str) -> MountError {
-        MountError::unreachable(format!("at {}: {why}; {advice}", self.path.display()))
+    fn lost(&self, why: &Disconnected) -> MountError {
+        MountError::unreachable(format!(
+            "at {}: {why}; the call may have been made or not, and may be repeated",
+            self.path.display()
+        ))
     }
 }
 

@@ -39,7 +39,7 @@ struct Server {
     client_uid: u32,
     boot_id: BootId,
     under_way: Arc<UnderWay>,
-    connections: Arc<Semaphore>,
+    places: Arc<Semaphore>,
     large: Semaphore,
     jobs: TaskTracker,
     shutdown: CancellationToken,
@@ -67,15 +67,19 @@ pub async fn serve(
     options: ServerOptions,
     shutdown: CancellationToken,
 ) -> std::io::Result<usize> {
+    let ServerOptions {
+        client_uid,
+        connections: places,
+        grace,
+    } = options;
     let (listener, file) = socket.into_parts();
-    let most = options.connections.clamp(1, Semaphore::MAX_PERMITS);
     let listener = UnixListener::from_std(listener.into())?;
     let server = Arc::new(Server {
         mounter,
-        client_uid: options.client_uid,
+        client_uid,
         boot_id: BootId::begin()?,
         under_way: Arc::default(),
-        connections: Arc::new(Semaphore::new(most)),
+        places: Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS))),
         large: Semaphore::new(LARGE_MESSAGES),
         jobs: TaskTracker::new(),
         shutdown: shutdown.clone(),
@@ -93,7 +97,7 @@ pub async fn serve(
         connections.wait().await;
         server.jobs.wait().await;
     };
-    Ok(match timeout(options.grace, ended).await {
+    Ok(match timeout(grace, ended).await {
         Ok(()) => 0,
         Err(_) => server.jobs.len(),
     })
@@ -102,7 +106,7 @@ pub async fn serve(
 async fn accept(server: &Arc<Server>, listener: UnixListener, connections: &TaskTracker) {
     let mut failing = false;
     // Fails only if the semaphore is closed, which never happens.
-    while let Ok(permit) = Arc::clone(&server.connections).acquire_owned().await {
+    while let Ok(place) = Arc::clone(&server.places).acquire_owned().await {
         let socket = loop {
             match listener.accept().await {
                 Ok((socket, _)) => break socket,
@@ -116,17 +120,18 @@ async fn accept(server: &Arc<Server>, listener: UnixListener, connections: &Task
             }
         };
         failing = false;
-        connections.spawn(Arc::clone(server).connection(socket, permit));
+        connections.spawn(Arc::clone(server).connection(socket, place));
     }
 }
 
 impl Server {
-    async fn connection(self: Arc<Self>, socket: UnixStream, _permit: OwnedSemaphorePermit) {
+    async fn connection(self: Arc<Self>, socket: UnixStream, place: OwnedSemaphorePermit) {
         match self.converse(socket).await {
             // A client that disconnects while it waits for an answer was killed, or does not need the answer.
             Ok(()) | Err(Ended::Disconnected(Disconnected::Closed)) => {}
             Err(why) => tracing::warn!(%why, "a connection was closed"),
         }
+        drop(place);
     }
 
     async fn converse(&self, socket: UnixStream) -> Result<(), Ended> {
