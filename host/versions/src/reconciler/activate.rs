@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use wasmount_core::backend::Backend;
 use wasmount_core::document::{Grants, VersionPolicy};
 use wasmount_core::driver::{Role, ServingPolicy};
+use wasmount_core::mounter::MountError;
 use wasmount_core::pool::PoolCall;
 
 /// Faults that may wait for the reconciler. 1,024: more than any sensible fault limit of a trial.
@@ -197,7 +198,9 @@ impl ReconcileLoop {
                 let call = PoolCall::Capacity { pool: pool.clone() };
                 let query = parts.mounter.pool(driver.clone(), call);
                 let reason = match timeout_at(deadline, query).await {
-                    Ok(Ok(_)) => continue,
+                    // Without an answer of a mounter in another process nothing is known of the pool. The host reports that itself, but not while a
+                    // mounter that was started with it may still come.
+                    Ok(Ok(_) | Err(MountError::Unreachable(_))) => continue,
                     Ok(Err(error)) => error.to_string(),
                     Err(_) => "its file system does not answer".to_owned(),
                 };
