@@ -17,6 +17,7 @@ use crate::documents;
 use crate::loop_devices;
 use crate::mounter::{MounterOptions, Mounting};
 use crate::orchestrator::Orchestrator;
+use crate::program;
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -341,7 +342,7 @@ fn mount_at(options: &mut ServeOptions, socket: &Path) {
 /// The build directory may be accessible only to its owner: another user gets a program, a plugin and a document beside the host's directories.
 fn readable(place: &Place, options: &mut ServeOptions) -> Result<(), Failure> {
     let program = place.root().join("wasmount");
-    fs::copy(&options.program, &program).map_err(Failure::cannot("copy the host's program"))?;
+    program::copy(&options.program, &program)?;
     let (document, component) = documents::directory_of_its_own(place.root(), "directory")?;
     for (file, mode) in [(&program, 0o755), (&document, 0o644), (&component, 0o644)] {
         fs::set_permissions(file, Permissions::from_mode(mode))

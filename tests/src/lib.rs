@@ -24,6 +24,7 @@ pub mod namespace;
 pub mod orchestrator;
 pub mod outside;
 pub mod pod_token;
+pub mod program;
 pub mod relay;
 pub mod requests;
 pub mod root;

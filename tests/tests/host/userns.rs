@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use tonic::Code;
 use wasmount_tests::documents;
 use wasmount_tests::orchestrator::{Orchestrator, Volume, code};
+use wasmount_tests::program;
 use wasmount_tests::requests;
 use xtask::place::Place;
 use xtask::served::{ServeOptions, Served};
@@ -62,7 +63,7 @@ fn furnish(place: &Place) -> (PathBuf, PathBuf) {
     let program = place.root().join("wasmount");
     let built = workspace.host_program();
     fs::hard_link(&built, &program)
-        .or_else(|_| fs::copy(&built, &program).map(drop))
+        .or_else(|_| program::copy(&built, &program))
         .unwrap();
     let (document, component) = documents::directory_of_its_own(place.root(), "rootless").unwrap();
     if geteuid().is_root() {

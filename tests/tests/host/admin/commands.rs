@@ -3,6 +3,7 @@
 use crate::admin::scene::{DRIVER, Scene, said};
 use tonic::Code;
 use wasmount_tests::orchestrator::{VOLUME_BYTES, code};
+use wasmount_tests::program;
 use wasmount_tests::requests;
 
 /// Nobody's user.
@@ -82,11 +83,11 @@ async fn privileged_a_host_that_is_not_there_is_said_to_be_so() {
 #[tokio::test]
 async fn privileged_somebody_else_is_refused() {
     let scene = Scene::start();
-    let program = xtask::workspace::Workspace::locate()
+    let host_program = xtask::workspace::Workspace::locate()
         .unwrap()
         .host_program();
     let copy = scene.host.root().join("wasmount");
-    std::fs::copy(program, &copy).unwrap();
+    program::copy(&host_program, &copy).unwrap();
     let socket = scene.host.data().join("admin.sock");
     let open = |rights: &[&str]| {
         let ids = ["--reuid", STRANGER, "--regid", STRANGER, "--clear-groups"];
