@@ -359,14 +359,6 @@ fn read_entries<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Arc<Entry>>, D
     Ok(entries.into_iter().map(Arc::new).collect())
 }
 
-impl VersionRecord {
-    fn end(&mut self, state: VersionState, why: String, now: SystemTime) {
-        self.state = state;
-        self.ended = Some(now);
-        self.why_ended = Some(why);
-    }
-}
-
 /// `sha256:..` of what a document contains besides the component.
 pub(crate) fn settings_digest(document: &StorageBackend) -> String {
     let StorageBackend {

@@ -87,3 +87,11 @@ pub enum HeldBy {
         failed: u64,
     },
 }
+
+impl VersionRecord {
+    pub(crate) fn end(&mut self, state: VersionState, why: String, now: SystemTime) {
+        self.state = state;
+        self.ended = Some(now);
+        self.why_ended = Some(why);
+    }
+}
