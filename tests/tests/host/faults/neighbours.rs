@@ -24,11 +24,22 @@ const LOOK: Duration = Duration::from_millis(10);
 /// What a second host says.
 const WAITING: &str = "waiting for the other host that uses the data directory";
 
-/// How long a call is made to take that SIGTERM finds under way.
-const SLOW: Duration = Duration::from_millis(700);
+/// How long a call is made to take that SIGTERM finds under way: longer than the host needs on a busy machine to receive the signal.
+const SLOW: Duration = Duration::from_secs(3);
 
-/// How long SIGTERM may take to be heard.
-const HEARD: Duration = Duration::from_millis(200);
+/// How long a host may take until it does what is expected.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// Pause between two checks.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+async fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < LONGEST, "not in time: {what}");
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}
 
 /// A second host's command line: the same but for its own run and socket directories, and its own log.
 fn second(host: &mut Host) -> ServeOptions {
@@ -135,10 +146,15 @@ async fn privileged_sigterm_completes_calls_and_takes_no_new_ones() {
         let (orchestrator, volume) = (orchestrator.clone(), volume.clone());
         async move { orchestrator.stage(&volume).await }
     });
-    tokio::time::sleep(HEARD).await;
+    let journal = host.run().join("journal");
+    let is_recorded = || std::fs::read_dir(&journal).is_ok_and(|it| it.count() > 0);
+    wait_until("the stage is recorded", is_recorded).await;
     let id = i32::try_from(host.id()).ok().and_then(Pid::from_raw);
     kill_process(id.unwrap(), Signal::TERM).unwrap();
-    tokio::time::sleep(HEARD).await;
+    let start = Instant::now();
+    while orchestrator.has_plugin().await.is_ok() {
+        assert!(start.elapsed() < LONGEST, "the host does not stop");
+    }
     let request = requests::create("more", VOLUME_BYTES);
     let refused = orchestrator.create(request).await;
     assert_eq!(code(&refused), Code::Unavailable, "{refused:?}");
