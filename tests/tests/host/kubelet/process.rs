@@ -22,6 +22,9 @@ use wasmount_kubernetes::wire::pluginregistration::{InfoRequest, PluginInfo, Reg
 /// Between two looks of the reconciler. kubelet's is 1 s; nothing here depends on it.
 const TICK: Duration = Duration::from_millis(50);
 
+/// How long kubelet tries to connect to a registration socket, which listens a moment after it appears.
+const DIAL: Duration = Duration::from_secs(10);
+
 /// kubelet's patience with GetInfo.
 const GET_INFO: Duration = Duration::from_secs(1);
 
@@ -272,7 +275,15 @@ async fn register(
             .push(Heard::Hangs(socket.display().to_string()));
         return std::future::pending().await;
     }
-    let mut client = RegistrationClient::new(dial(socket).await?);
+    let connected = timeout(DIAL, async {
+        loop {
+            match dial(socket).await {
+                Ok(channel) => return channel,
+                Err(_) => sleep(TICK).await,
+            }
+        }
+    });
+    let mut client = RegistrationClient::new(connected.await.map_err(in_words)?);
     let info = timeout(GET_INFO, client.get_info(InfoRequest {}))
         .await
         .map_err(in_words)?
