@@ -44,8 +44,9 @@ const OWN_MAIN: &str = "tests/cluster";
 /// A program with tests that use all processors, or compare memory over time: it runs after all others.
 const ALONE: &str = "tests/load";
 
-/// Concurrent tests of a program. Whole-system tests wait for other processes most of the time.
-const TESTS_AT_ONCE: usize = 4;
+/// Concurrent tests of a program. Whole-system tests wait for other processes most of the time; with 4 of them in 3 programs, two processors run none
+/// of them for hundreds of milliseconds.
+const TESTS_AT_ONCE: usize = 3;
 
 /// A job: a test program, the examples in the documentation of the host's workspace, or the documentation itself.
 #[derive(Debug)]
