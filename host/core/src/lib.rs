@@ -29,6 +29,7 @@ pub mod fault;
 pub mod health;
 pub mod migration;
 pub mod mounter;
+pub mod mutex;
 pub mod names;
 pub mod plan;
 pub mod pool;

@@ -1,4 +1,6 @@
-//! Foreign texts, shortened.
+//! Texts for people: foreign ones shortened, and errors with their causes.
+
+use std::error::Error;
 
 /// Cut at a character, with a mark that it was cut.
 pub fn shortened(mut text: String, limit_bytes: usize) -> String {
@@ -25,6 +27,22 @@ pub fn listed(names: &[String], limit: usize) -> String {
     list
 }
 
+/// An error and its causes, in one line.
+pub fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        // Many libraries repeat their cause in their own message.
+        if !line.contains(&text) {
+            line.push_str(": ");
+            line.push_str(&text);
+        }
+        cause = error.source();
+    }
+    line
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,5 +65,21 @@ mod tests {
         let names: Vec<String> = ["a", "b", "c"].map(str::to_owned).into();
         assert_eq!(listed(&names, 3), "a, b, c");
         assert_eq!(listed(&names, 2), "a, b and 1 more");
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Fault(&'static str, #[source] Option<Box<Fault>>);
+
+    #[test]
+    fn each_cause_that_is_not_repeated_follows_its_error() {
+        let cause = |text, cause| Some(Box::new(Fault(text, cause)));
+        let disk = Fault("cannot write", cause("disk full", None));
+        assert_eq!(chain(&disk), "cannot write: disk full");
+        let repeats = Fault(
+            "cannot write: disk full",
+            cause("disk full", cause("28", None)),
+        );
+        assert_eq!(chain(&repeats), "cannot write: disk full: 28");
     }
 }

@@ -85,10 +85,12 @@ pub struct MountAccess {
 
 /// The same type before its check: as received.
 #[derive(Deserialize)]
-#[allow(missing_docs, reason = "the fields are those of `MountAccess`")]
 pub struct UncheckedMountAccess {
+    /// File system type.
     pub fs_type: Option<String>,
+    /// Mount options.
     pub mount_flags: Vec<String>,
+    /// Group that must be able to use the volume.
     pub volume_mount_group: Option<String>,
 }
 

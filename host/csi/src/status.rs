@@ -4,14 +4,12 @@
 //! the driver and the request.
 
 use crate::error::Error;
-use std::error::Error as StdError;
-use std::fmt::Write;
 use tonic::Status;
 use wasmount_core::backend::BackendError;
 use wasmount_core::error::Error as DriverError;
 use wasmount_core::mounter::MountError;
 use wasmount_core::state::StateError;
-use wasmount_core::text::shortened;
+use wasmount_core::text::{chain, shortened};
 
 /// Longest message to a client, in bytes. It is sent in a header, percent-encoded up to three times as long, and HTTP/2 clients commonly accept 16
 /// KiB of headers.
@@ -20,7 +18,7 @@ const MESSAGE_BYTES: usize = 4096;
 /// Logs a failed call and returns the client's status.
 pub(crate) fn status(error: &Error) -> Status {
     let code = tonic::Code::from_i32(error.code().number());
-    let causes = causes(error);
+    let causes = chain(error);
     if is_fault(error) {
         tracing::error!(?code, error = %causes, "call failed");
     } else {
@@ -65,18 +63,6 @@ fn is_fault_of_driver(error: &DriverError) -> bool {
         DriverError::Plan { .. } | DriverError::Lost { .. } => true,
         _ => false,
     }
-}
-
-/// The error and its causes, in one line.
-fn causes(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        // Writing to a string cannot fail.
-        let _ = write!(text, ": {error}");
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

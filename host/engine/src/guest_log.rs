@@ -5,9 +5,10 @@ use crate::redact::{Redactor, printable};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::io::AsyncWrite;
+use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
@@ -66,7 +67,7 @@ struct Spoken {
 impl LogRate {
     /// Whether one more line is within the rate, and how many were dropped since the last one that was.
     fn admit(&self, now: Instant) -> Option<u64> {
-        let mut window = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut window = lock(&self.0);
         let fresh = window
             .began
             .is_none_or(|began| now.duration_since(began) >= RATE_WINDOW);
@@ -217,7 +218,7 @@ impl GuestLog {
     }
 
     fn spoken(&self) -> std::sync::MutexGuard<'_, Spoken> {
-        self.spoken.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.spoken)
     }
 }
 

@@ -10,10 +10,11 @@ use sha2::{Digest, Sha256};
 use std::collections::{HashSet, VecDeque};
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use wasmount_core::document::DIGEST_PREFIX;
+use wasmount_core::mutex::lock;
 use wasmount_sys::component::{Checksum, map_component};
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -195,14 +196,14 @@ struct Refused {
 impl Refused {
     /// Why it did not compile.
     fn reason(&self, key: &Checksum) -> Option<String> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = lock(&self.last);
         let found = last.iter().find(|(refused, _)| refused == key);
         found.map(|(_, reason)| reason.clone())
     }
 
     /// Drops the oldest entry above the limit.
     fn remember(&self, key: Checksum, reason: &str) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last);
         last.push_back((key, reason.to_owned()));
         if last.len() > REMEMBERED {
             last.pop_front();

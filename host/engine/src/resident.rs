@@ -5,8 +5,9 @@ use crate::exports::Exports;
 use crate::invocation::Invocation;
 use crate::names::bounded;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use wasmount_core::document::{DIGEST_PREFIX, Wasi};
+use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
 use wasmount_sys::component::Checksum;
 use wasmtime::component::{Component, InstancePre};
@@ -102,7 +103,7 @@ impl Residents {
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables<Arc<Resident>>> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tables)
     }
 }
 

@@ -5,10 +5,11 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::available_parallelism;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use wasmount_core::mutex::lock;
 
 /// How long no guest runs before each turn. Without it, on a single core, no thread ever parks, and then timers and sockets are polled only every 61
 /// polls (tokio's `event_interval`).
@@ -52,7 +53,7 @@ impl Turn {
             // The semaphore is never closed, so this never fails.
             let permit = turn.slices.acquire_owned().await.ok();
             tokio::time::sleep(BREATHER).await;
-            *turn.permit.lock().unwrap_or_else(PoisonError::into_inner) = permit;
+            *lock(&turn.permit) = permit;
         }
     }
 
@@ -61,8 +62,7 @@ impl Turn {
         let mut work = pin!(work);
         poll_fn(|context| {
             let polled = work.as_mut().poll(context);
-            let turn = self.permit.lock();
-            drop(turn.unwrap_or_else(PoisonError::into_inner).take());
+            drop(lock(&self.permit).take());
             polled
         })
         .await

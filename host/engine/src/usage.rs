@@ -6,8 +6,9 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
+use wasmount_core::mutex::lock;
 
 /// The usage of one call into a guest, however it ended. One RPC of CSI may make several of these, or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +68,7 @@ impl CpuTime {
     }
 
     fn spent(&self) -> MutexGuard<'_, Spent> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use kube::core::Status;
 use kube::runtime::watcher;
-use std::error::Error as StdError;
 use wasmount_core::names::DriverName;
+use wasmount_core::text::chain;
 
 /// Why a Kubernetes operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +15,7 @@ pub enum KubernetesError {
         by: String,
         /// Why.
         #[source]
-        source: Box<dyn StdError + Send + Sync>,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The API server rejected the request or did not answer.
     #[error("{what} failed")]
@@ -94,7 +94,7 @@ pub(crate) fn describe(error: &kube::Error) -> String {
             status.message
         ),
         kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
-        other => causes(other),
+        other => chain(other),
     }
 }
 
@@ -111,23 +111,8 @@ pub(crate) fn watch_failure(error: &watcher::Error) -> String {
             }
             other => describe(other),
         },
-        other => causes(other),
+        other => chain(other),
     }
-}
-
-/// An error with all of its causes.
-pub(crate) fn causes(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        // Some libraries repeat the cause in their own message.
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }
 
 impl KubernetesError {
@@ -135,7 +120,7 @@ impl KubernetesError {
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Api { source, .. } => format!("{self}: {}", describe(source)),
-            other => causes(other),
+            other => chain(other),
         }
     }
 

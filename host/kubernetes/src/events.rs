@@ -9,9 +9,10 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
+use wasmount_core::mutex::lock;
 
 /// Longest note that the API server accepts, in bytes (events.k8s.io/v1 validation, `noteLengthLimit`).
 const NOTE_BYTES: usize = 1024;
@@ -144,7 +145,7 @@ impl Events {
 
     fn recorder(&self, client: &Client, note: &str) -> Recorder {
         let now = Instant::now();
-        let mut all = self.by_note.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.by_note);
         all.retain(|_, (_, written_at)| now.duration_since(*written_at) < COUNTED);
         let new = || Recorder::new(client.clone(), self.reporter.clone());
         let (recorder, written_at) = all.entry(note.to_owned()).or_insert_with(|| (new(), now));

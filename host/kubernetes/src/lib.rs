@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 mod access;
+#[cfg(test)]
+mod api_double;
 pub mod csi_driver;
 pub mod csi_node;
 mod election;
@@ -22,8 +24,6 @@ mod state;
 mod status;
 pub mod storage_backend;
 mod taints;
-#[cfg(test)]
-mod tests;
 pub mod wire;
 
 pub use access::{ApiAccess, connect};

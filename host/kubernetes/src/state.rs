@@ -23,10 +23,11 @@ use record::{BackendRecord, RecordSpec};
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::timeout;
 use uuid::Uuid;
+use wasmount_core::mutex::lock;
 use wasmount_core::state::{
     Expect, Keyspace, Outcome, StateEntry, StateError, StateStore, check_key, check_value,
 };
@@ -66,7 +67,7 @@ impl KubernetesStore {
     }
 
     fn caches(&self) -> MutexGuard<'_, HashMap<Keyspace, Arc<Cache>>> {
-        self.caches.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.caches)
     }
 
     /// The cache of a keyspace, fully listed.

@@ -4,9 +4,10 @@
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use wasmount_core::mutex;
 
 /// How long another holder may take to release a resource. 2 s: the kernel unbinds a device within milliseconds, udev keeps it a little longer.
 const RELEASED_WITHIN: Duration = Duration::from_secs(2);
@@ -30,7 +31,7 @@ impl<K: PartialEq + Clone> Claims<K> {
 
     /// `None`: another call has it.
     pub(crate) fn claim(&self, key: K) -> Option<Claim<'_, K>> {
-        let mut claimed = locked(&self.0);
+        let mut claimed = mutex::lock(&self.0);
         if claimed.contains(&key) {
             return None;
         }
@@ -41,13 +42,8 @@ impl<K: PartialEq + Clone> Claims<K> {
 
 impl<K: PartialEq> Drop for Claim<'_, K> {
     fn drop(&mut self) {
-        locked(&self.claims.0).retain(|it| *it != self.key);
+        mutex::lock(&self.claims.0).retain(|it| *it != self.key);
     }
-}
-
-/// The data must be consistent even after a panic of a thread: it changes in single steps.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Repeats an attempt until it gives a result or another holder had 2 s to release the resource. A child process has a copy of every descriptor of

@@ -11,7 +11,6 @@
 mod mounts;
 
 use crate::block::{BlockRecord, DeviceNumber};
-use crate::exclusive::locked;
 use crate::failure::{MountSetupError, io, kernel};
 use crate::threads::within;
 use rustix::fs::syncfs;
@@ -26,6 +25,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use uuid::Uuid;
 use wasmount_core::mounter::MountError;
+use wasmount_core::mutex::lock;
 use wasmount_sys::freeze as sys;
 
 /// How long writers may be blocked. 5 s: sharing the blocks of a hundred images takes a fraction of it. It is half of the time for which Windows lets
@@ -127,7 +127,7 @@ impl Freezer {
     /// Thaws what running copies have frozen, and freezes nothing any more. It is called at the end of the process, which also ends the guard
     /// threads.
     pub(crate) fn close(&self) {
-        let sessions = locked(&self.sessions).take().unwrap_or_default();
+        let sessions = lock(&self.sessions).take().unwrap_or_default();
         if sessions.is_empty() {
             return;
         }
@@ -178,7 +178,7 @@ impl Freezer {
             let mut sessions = sessions.iter().flatten();
             sessions.any(|session| !session.devices.is_disjoint(&devices))
         };
-        let sessions = locked(&self.sessions);
+        let sessions = lock(&self.sessions);
         let (mut sessions, waited) = self
             .ended
             .wait_timeout_while(sessions, FROZEN_AT_MOST, is_taken)
@@ -226,7 +226,7 @@ impl Frozen<'_> {
 
     /// Freezes one more file system, if the time is not over.
     fn freeze(&self, mount: OwnedFd) {
-        if locked(&self.session.state).frozen.is_none() {
+        if lock(&self.session.state).frozen.is_none() {
             return;
         }
         // The lock is not held here: a freeze may take long, and the guard must be able to take the lock.
@@ -238,7 +238,7 @@ impl Frozen<'_> {
                 false
             }
         };
-        let mut state = locked(&self.session.state);
+        let mut state = lock(&self.session.state);
         match &mut state.frozen {
             Some(frozen) if is_frozen => frozen.push(mount),
             Some(_) => {}
@@ -252,9 +252,9 @@ impl Drop for Frozen<'_> {
     fn drop(&mut self) {
         self.session.thaw();
         if let Some(intent) = self.intent.take() {
-            intent.end(!locked(&self.session.state).is_stuck);
+            intent.end(!lock(&self.session.state).is_stuck);
         }
-        if let Some(sessions) = locked(&self.freezer.sessions).as_mut() {
+        if let Some(sessions) = lock(&self.freezer.sessions).as_mut() {
             sessions.retain(|other| !Arc::ptr_eq(other, &self.session));
         }
         self.freezer.ended.notify_all();
@@ -264,7 +264,7 @@ impl Drop for Frozen<'_> {
 impl Session {
     /// Returns when everything is thawed. `false`: another thread thawed it.
     fn thaw(&self) -> bool {
-        let mut state = locked(&self.state);
+        let mut state = lock(&self.state);
         let Some(frozen) = state.frozen.take() else {
             return false;
         };
@@ -339,7 +339,7 @@ fn at_once<T: Send>(
     let things = things.into_iter();
     let helpers = things.len().saturating_sub(1).min(HELPERS);
     let things = Mutex::new(things);
-    let next = || locked(&things).next();
+    let next = || lock(&things).next();
     let work = || {
         while let Some(thing) = next() {
             job(thing);

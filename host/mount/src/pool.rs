@@ -19,7 +19,6 @@ mod promise;
 mod trash;
 mod users;
 
-use crate::exclusive::locked;
 use crate::failure::shown;
 use crate::freeze::Freezer;
 use crate::threads::Threads;
@@ -34,6 +33,7 @@ use std::sync::{Arc, Mutex};
 use wasmount_core::document::PoolGrant;
 use wasmount_core::fault::Blame;
 use wasmount_core::mounter::MountError;
+use wasmount_core::mutex::lock;
 use wasmount_core::pool::{PoolCall, PoolReply};
 
 /// Reports what staged volumes use.
@@ -269,7 +269,7 @@ impl Pools {
 
     fn open(&self, pool: &str) -> Result<Arc<Pool>, MountError> {
         let granted = self.granted(pool)?;
-        let mut open = locked(&granted.open);
+        let mut open = lock(&granted.open);
         if let Some(open) = &*open {
             if !users::leads_to(&granted.grant.path, open.identity) {
                 return Err(MountError::unusable(

@@ -1,7 +1,7 @@
 //! A directory with one small JSON file for each volume, for the journal and for the durable notes. Each file is written under a temporary name and
 //! renamed, so that a reader finds the old or the new version and never a part of one. Only the durable files are synced.
 
-use crate::exclusive::{self, locked};
+use crate::exclusive;
 use crate::failure::{MountSetupError, io};
 use crate::hexadecimal::hex;
 use serde::Serialize;
@@ -14,6 +14,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use wasmount_core::mounter::{MountError, VolumeKey};
+use wasmount_core::mutex::lock;
 
 /// Extension of a complete file.
 const WHOLE: &str = "json";
@@ -106,13 +107,13 @@ impl<R: Record> Records<R> {
 
     /// The record of a volume.
     pub(crate) fn entry(&self, key: &VolumeKey) -> R {
-        let known = locked(&self.records).get(key).cloned();
+        let known = lock(&self.records).get(key).cloned();
         known.unwrap_or_else(|| R::empty(key.clone()))
     }
 
     /// The records that match.
     pub(crate) fn entries(&self, is_match: impl Fn(&R) -> bool) -> Vec<R> {
-        let records = locked(&self.records);
+        let records = lock(&self.records);
         let matching = records.values().filter(|record| is_match(record));
         matching.cloned().collect()
     }
@@ -123,7 +124,7 @@ impl<R: Record> Records<R> {
         key: &VolumeKey,
         change: impl FnOnce(&mut R) -> Result<T, MountError>,
     ) -> Result<T, MountError> {
-        let _changing = locked(&self.changing);
+        let _changing = lock(&self.changing);
         let before = self.entry(key);
         let mut record = before.clone();
         let answer = change(&mut record)?;
@@ -132,7 +133,7 @@ impl<R: Record> Records<R> {
         }
         self.store(&record)
             .map_err(|error| io("write", R::NAME, &error))?;
-        let mut records = locked(&self.records);
+        let mut records = lock(&self.records);
         if record.is_empty() {
             records.remove(key);
         } else {

@@ -1,10 +1,10 @@
 //! The last statistics of each path, and the running queries: the answer for storage that hangs.
 
-use crate::exclusive::locked;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use wasmount_core::mounter::VolumeStats;
+use wasmount_core::mutex::lock;
 
 /// Deadline of storage for an answer. 2 s: kubelet gives NodeGetVolumeStats much more, local storage takes microseconds, and a slower server has a
 /// problem that should be visible.
@@ -29,22 +29,22 @@ pub(crate) struct RunningQuery {
 impl StatsCache {
     /// Whether a query of the storage at a path has missed its deadline.
     pub(crate) fn is_hung(&self, path: &str) -> bool {
-        locked(&self.running)
+        lock(&self.running)
             .iter()
             .any(|(queried, since)| queried == path && since.elapsed() >= ANSWER_WITHIN)
     }
 
     /// Drops the last answer: the mount is gone.
     pub(crate) fn forget(&self, path: &str) {
-        locked(&self.kept).remove(path);
+        lock(&self.kept).remove(path);
     }
 
     pub(crate) fn keep(&self, path: String, stats: VolumeStats) {
-        locked(&self.kept).insert(path, (Instant::now(), stats));
+        lock(&self.kept).insert(path, (Instant::now(), stats));
     }
 
     pub(crate) fn kept(&self, path: &str) -> Option<VolumeStats> {
-        locked(&self.kept)
+        lock(&self.kept)
             .get(path)
             .filter(|(since, _)| since.elapsed() < KEPT_FOR)
             .map(|(_, stats)| *stats)
@@ -54,7 +54,7 @@ impl StatsCache {
 impl RunningQuery {
     pub(crate) fn begin(cache: &StatsCache, path: &str) -> Self {
         let query = (path.to_owned(), Instant::now());
-        locked(&cache.running).push(query.clone());
+        lock(&cache.running).push(query.clone());
         Self {
             running: cache.running.clone(),
             query,
@@ -64,7 +64,7 @@ impl RunningQuery {
 
 impl Drop for RunningQuery {
     fn drop(&mut self) {
-        let mut running = locked(&self.running);
+        let mut running = lock(&self.running);
         if let Some(own) = running.iter().position(|query| *query == self.query) {
             running.swap_remove(own);
         }

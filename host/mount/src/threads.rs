@@ -3,13 +3,13 @@
 //! Teardown, with the reads of the journal that precede it, has a separate budget: set-ups that wait for a device or a server must not keep pods
 //! Terminating. Statistics have a separate small budget, and so have pools, and copies, whose duration is not limited.
 
-use crate::exclusive::locked;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmount_core::mounter::MountError;
+use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
 
 /// How many drivers have their own budget before unused ones are dropped: a client may name any driver.
@@ -100,7 +100,7 @@ impl Budgets {
 
     /// The budget of one driver.
     pub(crate) fn of(&self, driver: &DriverName) -> Threads {
-        let mut threads = locked(&self.threads);
+        let mut threads = lock(&self.threads);
         if threads.len() >= KEPT_BUDGETS && !threads.contains_key(driver) {
             threads.retain(|_, threads| threads.is_used());
         }

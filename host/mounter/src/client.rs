@@ -8,11 +8,12 @@ use crate::protocol::{BootId, Greeting, Message, Reply, VERSION, decode, encode}
 use async_trait::async_trait;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::{MountError, Mounter, MounterRequest};
+use wasmount_core::mutex::lock;
 
 /// Concurrent calls; further ones wait. 1024: ten drivers with hung storage leave capacity for others (each has some 90 threads at the mounter, and
 /// further calls are rejected).
@@ -46,7 +47,7 @@ impl SocketMounter {
 
     /// The boot id of the mounter that was connected to last: another id means that the mounter was restarted.
     pub fn boot_id(&self) -> Option<BootId> {
-        *self.theirs.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.theirs)
     }
 
     /// Sends a request, on a kept connection or on a new one. If a request was not sent completely, the mounter has not begun it.
@@ -76,7 +77,7 @@ impl SocketMounter {
                 ),
             ));
         }
-        *self.theirs.lock().unwrap_or_else(PoisonError::into_inner) = Some(boot_id);
+        *lock(&self.theirs) = Some(boot_id);
         Ok(channel)
     }
 
@@ -87,7 +88,7 @@ impl SocketMounter {
     }
 
     fn kept(&self) -> MutexGuard<'_, Vec<(Instant, Channel)>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
 
     fn absent(&self, why: &Disconnected) -> MountError {

@@ -6,8 +6,9 @@
 
 use crate::protocol::BootId;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use wasmount_core::mounter::{MountError, MounterRequest, VolumeKey};
+use wasmount_core::mutex::lock;
 use wasmount_core::names::{DriverName, NodePath};
 use wasmount_core::pool::PoolCall;
 
@@ -79,7 +80,7 @@ impl UnderWay {
     }
 
     fn lock(&self) -> MutexGuard<'_, Jobs> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

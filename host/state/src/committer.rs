@@ -5,9 +5,10 @@
 use crate::database::Database;
 use crate::pending::Pending;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
+use wasmount_core::mutex::lock;
 use wasmount_core::state::StateError;
 
 /// What the store and its committer share.
@@ -28,7 +29,7 @@ impl Shared {
 
     /// The writes that wait. The lock is held for microseconds.
     pub(crate) fn pending(&self) -> MutexGuard<'_, Pending> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pending)
     }
 
     fn commit(&self) -> Result<(), StateError> {

@@ -14,9 +14,10 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
+use wasmount_core::mutex::lock;
 use wasmount_core::secrets::Secrets;
 
 /// Only the host reads it: documents name paths and servers.
@@ -50,7 +51,7 @@ impl Disk {
     pub(crate) async fn open(self: &Arc<Self>) -> Result<History, Refusal> {
         let disk = Arc::clone(self);
         blocking(self.directory.clone(), move |directory| {
-            let mut slots = disk.history.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut slots = lock(&disk.history);
             open_blocking(directory, &mut slots)
         })
         .await
@@ -63,7 +64,7 @@ impl Disk {
             .map_err(|error| failed(write_down, &self.directory)(io::Error::other(error)))?;
         let disk = Arc::clone(self);
         blocking(self.directory.clone(), move |directory| {
-            let mut slots = disk.history.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut slots = lock(&disk.history);
             let began = Instant::now();
             slots.write(&text).map_err(failed(write_down, directory))?;
             Ok(began.elapsed())

@@ -19,7 +19,7 @@ use futures::future::BoxFuture;
 use reconcile::ReconcileLoop;
 use state::{Command, DesiredRevision, Reply};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -27,6 +27,7 @@ use tokio::time::timeout;
 use wasmount_core::document::Grants;
 use wasmount_core::driver::{Driver, RunningCalls};
 use wasmount_core::mounter::Mounter;
+use wasmount_core::mutex::lock;
 use wasmount_core::state::StateStore;
 use wasmount_core::status::Draining;
 use wasmount_engine::Engine;
@@ -247,7 +248,7 @@ impl VersionReconciler {
     }
 
     fn task(&self) -> Option<JoinHandle<()>> {
-        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut task = lock(&self.task);
         task.take()
     }
 }
@@ -263,7 +264,7 @@ impl Drop for VersionReconciler {
 impl Shared {
     /// Old versions that still have calls; drops the others.
     fn draining(&self) -> Vec<Draining> {
-        let mut draining = self.draining.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut draining = lock(&self.draining);
         draining.retain(|(_, calls)| calls.count() > 0);
         let versions = draining.iter().map(|(number, calls)| Draining {
             number: *number,

@@ -8,6 +8,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use wasmount_control::ControlError;
+use wasmount_core::text::chain;
 
 /// Wrong flags or documents (BSD `sysexits.h`).
 const EX_USAGE: u8 = 64;
@@ -85,20 +86,4 @@ impl Fault {
             Self::Found | Self::Admin(_) | Self::Failed(_) => ExitCode::from(EX_FAILURE),
         }
     }
-}
-
-/// An error and its causes, in one line.
-pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        // Many libraries repeat their cause in their own message.
-        if !line.contains(&text) {
-            line.push_str(": ");
-            line.push_str(&text);
-        }
-        cause = error.source();
-    }
-    line
 }

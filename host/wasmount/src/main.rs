@@ -12,7 +12,6 @@ mod fault;
 mod health;
 mod host;
 mod metrics;
-mod mutex;
 mod progress_bar;
 mod readiness;
 mod regular_file;

@@ -2,7 +2,6 @@
 //!
 //! Labels are bounded: drivers are those of the documents, methods and codes those of CSI and gRPC. docs/kubernetes.md has the same table.
 
-use crate::mutex::lock;
 use crate::readiness::{DriverReport, Readiness};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -16,6 +15,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use wasmount_core::driver::Driver;
 use wasmount_core::fault::FaultKind;
+use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
 use wasmount_csi::CallMetrics;
 use wasmount_versions::{RefusalKind, VersionEvent, VersionReconciler};

@@ -2,11 +2,11 @@
 //!
 //! If standard error is not a terminal, nothing is drawn: bars would fill a log.
 
-use crate::mutex::lock;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex};
 use wasmount_artifact::{Progress, Step, silent};
+use wasmount_core::mutex::lock;
 
 /// The format: progress, amounts, rate, remaining time.
 const FORM: &str = "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";

@@ -7,10 +7,11 @@ use crate::blame::{RequestContent, RequestStrings};
 use crate::call::Origin;
 use crate::error::Error;
 use crate::fault::{FaultKind, PluginFault};
+use crate::mutex::lock;
 use crate::rpc::Rpc;
 use crate::secrets::Secrets;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 use tokio::sync::broadcast;
 
@@ -45,11 +46,11 @@ impl Default for Faults {
 
 impl Faults {
     fn record(&self, fault: PluginFault) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = lock(&self.counts);
         *counts.entry(fault.kind).or_default() += 1;
         drop(counts);
         let fault = Arc::new(fault);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(LastFault {
+        *lock(&self.last) = Some(LastFault {
             at: SystemTime::now(),
             fault: Arc::clone(&fault),
         });
@@ -66,17 +67,12 @@ impl Driver {
 
     /// The number of faults of each kind; kinds without faults are absent.
     pub fn fault_counts(&self) -> BTreeMap<FaultKind, u64> {
-        let counts = &self.faults.counts;
-        counts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.faults.counts).clone()
     }
 
     /// The newest fault; none if there was none since the start of the host.
     pub fn last_fault(&self) -> Option<LastFault> {
-        let last = self.faults.last.lock();
-        last.unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.faults.last).clone()
     }
 
     /// Counts and reports that a call was rejected for lack of a plugin. A plugin that is still being loaded is not a fault.

@@ -5,10 +5,11 @@ use super::work::Work;
 use crate::attributes::Attributes;
 use crate::backend::BackendError;
 use crate::error::Error;
+use crate::mutex::lock;
 use crate::names::VolumeId;
 use crate::services::Service;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -41,7 +42,7 @@ impl HookUsage {
 impl Hooks {
     /// Counts one more call, if the limits allow it.
     fn count_call(&self, id: &VolumeId) -> Option<HookUsage> {
-        let mut hooks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hooks = lock(&self.0);
         let usage = hooks.entry(id.clone()).or_insert_with(|| HookUsage {
             calls: 0,
             since: Instant::now(),
@@ -54,7 +55,7 @@ impl Hooks {
 
     /// The volume was unstaged from this node: its next stage starts with fresh limits.
     pub(super) fn forget(&self, id: &VolumeId) {
-        let mut hooks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hooks = lock(&self.0);
         hooks.remove(id);
     }
 }

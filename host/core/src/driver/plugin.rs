@@ -5,12 +5,13 @@ use super::{Driver, ServingPolicy, VersionFault};
 use crate::backend::{Backend, NodeDescription};
 use crate::capabilities::{Capabilities, serves};
 use crate::fault::FaultKind;
+use crate::mutex::lock;
 use crate::rpc::Rpc;
 use arc_swap::ArcSwapOption;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::time::Instant;
 
 /// A backend in use, with the data derived from it. A call takes it once, so that a swap does not affect a running call.
@@ -100,8 +101,7 @@ impl Plugin {
     }
 
     fn answered_about(&self) -> MutexGuard<'_, BTreeMap<Rpc, About>> {
-        let about = self.answered_about.lock();
-        about.unwrap_or_else(PoisonError::into_inner)
+        lock(&self.answered_about)
     }
 }
 

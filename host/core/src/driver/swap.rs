@@ -6,10 +6,11 @@ use super::{Driver, ServingPolicy};
 use crate::backend::Backend;
 use crate::capabilities::{Capabilities, Hidden};
 use crate::error::Error;
+use crate::mutex::lock;
 use crate::rpc::Rpc;
 use crate::services::{Service, ServiceSet};
+use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -29,7 +30,7 @@ impl Driver {
         );
         let offer = backend.offer().clone();
         let plugin = Arc::new(Plugin::new(backend, policy, capabilities));
-        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut retired = lock(&self.retired);
         let replaced = self.plugin.swap(Some(Arc::clone(&plugin)));
         // Pairs with the fence in `enter`: a call whose count was not visible here sees the swap.
         fence(Ordering::SeqCst);
@@ -95,7 +96,7 @@ impl Driver {
 
     /// The calls of every version that may have some.
     pub(super) fn all_calls(&self) -> Vec<RunningCalls> {
-        let retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        let retired = lock(&self.retired);
         let mut all = retired.clone();
         let plugin = self.plugin.load();
         all.extend(plugin.as_ref().map(|plugin| plugin.calls.clone()));

@@ -1,7 +1,6 @@
 //! The bound registration socket, and the requests of kubelet on it.
 
 use super::error::RegistrationError;
-use crate::error::causes;
 use crate::wire::pluginregistration::registration_server::{Registration, RegistrationServer};
 use crate::wire::pluginregistration::{
     InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse,
@@ -16,6 +15,7 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
+use wasmount_core::text::chain;
 use wasmount_socket::{BoundSocket, SocketFile};
 
 /// How long an answer may take to be sent after the socket is removed: kubelet's own time limit of NotifyRegistrationStatus.
@@ -57,7 +57,7 @@ impl Binding {
     /// an error for one that has been renamed by then (`handleCreateEvent` of its `pluginwatcher`).
     pub(super) fn make(path: &Path, info: PluginInfo) -> Result<Self, RegistrationError> {
         let bound = BoundSocket::bind_in_place(path)
-            .map_err(|error| RegistrationError::NotBound(causes(&error)))?;
+            .map_err(|error| RegistrationError::NotBound(chain(&error)))?;
         let (listener, file) = bound.into_parts();
         let listener = UnixListener::from_std(listener.into()).map_err(|error| {
             let reason = format!("could not watch the registration socket: {error}");

@@ -10,9 +10,10 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
+use wasmount_core::mutex::lock;
 use wasmount_core::state::{Keyspace, STATE_SCAN_ENTRIES, StateEntry, record_bytes};
 
 /// Records of one page of the first listing. 64: with values of the largest size that is 90 MiB of JSON, with small ones 10,000 records take 160
@@ -162,10 +163,6 @@ fn weight(key: &str, slot: &Slot) -> u64 {
     slot.value
         .as_ref()
         .map_or(0, |value| record_bytes(key, value.len()))
-}
-
-fn lock(index: &Mutex<Index>) -> MutexGuard<'_, Index> {
-    index.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn follow(

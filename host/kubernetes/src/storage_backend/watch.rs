@@ -12,8 +12,9 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
+use wasmount_core::mutex::lock;
 
 /// Objects of one page of the first listing: with objects of the largest size that is 75 MiB.
 const LIST_PAGE: u32 = 50;
@@ -168,7 +169,7 @@ impl StorageBackends {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

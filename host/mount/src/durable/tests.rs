@@ -1,11 +1,11 @@
 //! What outlives the host, what is written to disk, and how a torn file is handled.
 
 use super::*;
-use crate::exclusive::locked;
 use crate::failure::MountSetupError;
 use crate::records::{ASIDE, QUARANTINED, file_name};
 use std::fs;
 use std::path::{Path, PathBuf};
+use wasmount_core::mutex::lock;
 use wasmount_core::names::{DriverName, VolumeId};
 
 fn key(volume: &str) -> VolumeKey {
@@ -143,7 +143,7 @@ fn who_reads_does_not_wait_for_who_writes() {
     let durable = Durable::open(state.path()).unwrap();
     durable.set_notes(&key("v"), &notes("x")).unwrap();
     std::thread::scope(|scope| {
-        let changing = locked(&durable.changing);
+        let changing = lock(&durable.changing);
         let change = scope.spawn(|| durable.set_notes(&key("v"), &notes("y")));
         assert_eq!(durable.notes(&key("v")), notes("x"));
         assert_eq!(durable.intent(&key("v")), None);

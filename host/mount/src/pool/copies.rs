@@ -6,7 +6,6 @@
 //! something else is refused.
 
 use crate::confine::PoolPath;
-use crate::exclusive::locked;
 use crate::pool::place::Place;
 use std::collections::HashSet;
 use std::fmt;
@@ -15,6 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
+use wasmount_core::mutex::lock;
 
 /// How long a call waits for a copy, its own or one that it joins. 30 s: half of a backend's default time budget, so that its guest receives
 /// `aborted` and can return it before the call is interrupted.
@@ -158,7 +158,7 @@ pub(super) fn begin(
         copy,
     };
     let targets: HashSet<_> = request.pairs().iter().map(|it| &it.target.path).collect();
-    let mut table = locked(&copies.0);
+    let mut table = lock(&copies.0);
     // A failure of long ago is not reported any more.
     let is_kept = |(at, _): &(Instant, Outcome)| at.elapsed() < ERROR_KEPT;
     table
@@ -208,7 +208,7 @@ impl Copies {
     /// would appear after its removal was answered; and for a path that is already being removed, so that a retry does not walk beside the first
     /// walk.
     pub(super) fn leave(&self, place: &Place) -> Result<Leaving<'_>, MountError> {
-        let mut table = locked(&self.0);
+        let mut table = lock(&self.0);
         if table.leaving.iter().any(|path| place.overlaps(path)) {
             return Err(leaving(place));
         }
@@ -235,7 +235,7 @@ impl Copies {
         path: &PoolPath,
         place: &dyn fmt::Display,
     ) -> Result<(), MountError> {
-        let table = locked(&self.0);
+        let table = lock(&self.0);
         match table.leaving.iter().any(|leaving| path.is_in(leaving)) {
             true => Err(leaving(place)),
             false => Ok(()),
@@ -259,7 +259,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         let Waiting { copies, copy } = &self.copy;
-        let mut table = locked(&copies.0);
+        let mut table = lock(&copies.0);
         let outcome = std::mem::replace(&mut self.outcome, Ok(()));
         // A finished copy is found at its target from now on.
         if outcome.is_ok() {
@@ -284,7 +284,7 @@ impl Waiting {
             let what = self.copy.request.to_string();
             return Err(MountError::under_way(what));
         };
-        locked(&self.copies.0).remove(&self.copy);
+        lock(&self.copies.0).remove(&self.copy);
         outcome
     }
 }
@@ -295,7 +295,7 @@ fn leaving(place: &dyn fmt::Display) -> MountError {
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        let mut table = locked(&self.copies.0);
+        let mut table = lock(&self.copies.0);
         table.leaving.retain(|path| *path != self.path);
     }
 }

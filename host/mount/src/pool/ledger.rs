@@ -7,7 +7,6 @@
 
 mod lines;
 
-use crate::exclusive::locked;
 use lines::{Lines, SPARE_LINES};
 use rustix::fs::{AtFlags, Statx, StatxFlags};
 use rustix::io::Errno;
@@ -17,6 +16,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use wasmount_core::mutex::lock;
 
 /// How long a measurement of the used part of the promises is valid. 10 s: until then only what others than the pool's volumes write could be
 /// promised as well, and they can write that at any time. A pool with 10,000 images is measured six times a minute at most.
@@ -148,12 +148,12 @@ impl Ledger {
     /// Sum of all promises, in bytes.
     #[cfg(test)]
     pub(super) fn promised(&self) -> u64 {
-        locked(&self.book).promised
+        lock(&self.book).promised
     }
 
     /// All records, as of one moment.
     pub(super) fn all(&self) -> Vec<(Inode, Record)> {
-        let book = locked(&self.book);
+        let book = lock(&self.book);
         let all = book.records.values();
         all.map(|known| (known.inode, known.record.clone()))
             .collect()
@@ -161,13 +161,13 @@ impl Ledger {
 
     /// The record of an inode.
     pub(super) fn get(&self, inode: Inode) -> Record {
-        locked(&self.book).get(inode)
+        lock(&self.book).get(inode)
     }
 
     /// Stores a measurement: the used bytes of each promise, and the free bytes right after. A record that was added since counts as unused; a
     /// removed one is ignored. Returns the promised bytes that are not used.
     pub(super) fn measured(&self, used: &[(Inode, u64)], free: u64) -> u64 {
-        let book = &mut *locked(&self.book);
+        let book = &mut *lock(&self.book);
         for (inode, used) in used {
             let known = book.records.get_mut(&inode.number);
             if let Some(known) = known.filter(|known| known.inode == *inode) {
@@ -182,7 +182,7 @@ impl Ledger {
 
     /// Updates the path hints of a renamed path and of everything below it. Durable after [`Ledger::sync`].
     pub(super) fn moved(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut book = locked(&self.book);
+        let mut book = lock(&self.book);
         let moved = |known: &Known| {
             let rest = known.record.path.as_deref()?.strip_prefix(from)?;
             // A path that only has the same prefix is skipped.
@@ -204,7 +204,7 @@ impl Ledger {
         inode: Inode,
         change: impl FnOnce(Others, &mut Record) -> bool,
     ) -> io::Result<Option<Record>> {
-        let mut book = locked(&self.book);
+        let mut book = lock(&self.book);
         let before = book.get(inode);
         let mut after = before.clone();
         if !change(book.others(inode), &mut after) {
@@ -219,7 +219,7 @@ impl Ledger {
     /// Removes the record of a deleted inode, by its number, which identifies files that are being deleted. Durable on return. Returns the project
     /// that became free.
     pub(super) fn forget(&self, number: u64) -> io::Result<Option<u32>> {
-        let Some(record) = locked(&self.book).forget(number)? else {
+        let Some(record) = lock(&self.book).forget(number)? else {
             return Ok(None);
         };
         self.sync()?;
@@ -228,13 +228,13 @@ impl Ledger {
 
     /// Returns when every change before the call is on stable storage.
     pub(super) fn sync(&self) -> io::Result<()> {
-        let required = locked(&self.book).lines.written;
-        let mut synced = locked(&self.synced);
+        let required = lock(&self.book).lines.written;
+        let mut synced = lock(&self.synced);
         if *synced >= required {
             return Ok(());
         }
         let (reached, file) = {
-            let Book { lines, records, .. } = &mut *locked(&self.book);
+            let Book { lines, records, .. } = &mut *lock(&self.book);
             let records = records.values();
             let records = records.map(|known| (&known.inode, &known.record));
             if lines.shorten(&self.folder, records, SPARE_LINES)? {
@@ -245,7 +245,7 @@ impl Ledger {
         };
         if let Err(error) = file.sync_data() {
             // The kernel reports a failed write once and then treats the pages as clean (fsync(2)), so only a new file is reliable.
-            locked(&self.book).lines.is_distrusted = true;
+            lock(&self.book).lines.is_distrusted = true;
             return Err(error);
         }
         *synced = reached;

@@ -2,7 +2,6 @@
 
 use crate::confine::RESERVED_NAME;
 use crate::exclusive;
-use crate::exclusive::locked;
 use crate::failure::{kernel, shown};
 use crate::observe::{Identity, observe};
 use crate::plan::PoolPlace;
@@ -17,6 +16,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 use wasmount_core::mounter::MountError;
+use wasmount_core::mutex::lock;
 
 /// Only the host may access the pool and its private directory; volumes are accessed through mounts and never through the pool's path.
 const POOL_MODE: u32 = 0o700;
@@ -50,8 +50,8 @@ impl Pool {
         let identity = observe(&root)
             .map_err(|errno| failed("stat", errno))?
             .identity;
-        let slot = Arc::clone(locked(&OPEN).entry(identity).or_default());
-        let mut open = locked(&slot);
+        let slot = Arc::clone(lock(&OPEN).entry(identity).or_default());
+        let mut open = lock(&slot);
         if let Some(pool) = open.upgrade() {
             return Ok(pool);
         }
@@ -80,8 +80,8 @@ impl Pool {
 
 /// The pool that this process has open in a directory. If it is being opened, the call waits: a request to such a pool would hang as well.
 fn opened(identity: Identity) -> Option<Arc<Pool>> {
-    let slot = locked(&OPEN).get(&identity).cloned()?;
-    locked(&slot).upgrade()
+    let slot = lock(&OPEN).get(&identity).cloned()?;
+    lock(&slot).upgrade()
 }
 
 /// Refuses to mount a path that is being removed or renamed in an open pool, or that lies in one. Must be called after the journal records that the

@@ -6,7 +6,6 @@
 //! on the disk and is found by the next start. It never follows a link or crosses a mount.
 
 use crate::confine::{open_confined, remove_empty};
-use crate::exclusive::locked;
 use crate::mountinfo;
 use crate::observe::mount_id;
 use crate::pool::directory::file_type;
@@ -23,6 +22,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use wasmount_core::mounter::MountError;
+use wasmount_core::mutex::lock;
 use wasmount_sys::quota;
 
 /// How often a directory that is not empty yet is read again. A second time is sufficient unless a process still writes into it.
@@ -74,7 +74,7 @@ pub(super) fn discard(pool: &Pool, parent: BorrowedFd<'_>, name: &str) -> Result
 /// Deletes what [`discard`] moved. It continues after an error and returns the first one. What could not be deleted is tried again with the next
 /// deletion: a mount that prevented it may be gone.
 pub(super) fn delete(pool: &Pool, discarded: CString) -> Result<(), Errno> {
-    let stuck = std::mem::take(&mut *locked(&pool.stuck));
+    let stuck = std::mem::take(&mut *lock(&pool.stuck));
     let deleted = delete_or_keep(pool, discarded);
     for name in stuck {
         let _ = delete_or_keep(pool, name);
@@ -120,7 +120,7 @@ fn has_mount(tree: BorrowedFd<'_>) -> Result<bool, Errno> {
 fn delete_or_keep(pool: &Pool, name: CString) -> Result<(), Errno> {
     let deleted = delete_tree(pool, &name);
     if deleted.is_err() {
-        locked(&pool.stuck).push(name);
+        lock(&pool.stuck).push(name);
     }
     deleted
 }

@@ -4,7 +4,6 @@
 //! A directory is identified by its inode, not by the name or the path of a grant. A query may access the storage of the queried driver, which must
 //! not delay the caller, so it runs on a separate thread with a deadline. This module does not know how a driver determines what it uses.
 
-use crate::exclusive::locked;
 use crate::mountinfo::{self, MountLine};
 use crate::observe::{Identity, mount_id};
 use crate::pool::InUse;
@@ -18,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 use wasmount_core::mounter::MountError;
+use wasmount_core::mutex::lock;
 
 /// How long a driver may take to report what it uses. 2 s: it takes microseconds, and a removal must not wait for the storage of another driver.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -45,7 +45,7 @@ impl User {
             Some(_) => true,
             None => self.directory == pool.path,
         };
-        if locked(&self.late).strong_count() > 0 {
+        if lock(&self.late).strong_count() > 0 {
             return self.unanswered(is_here, pool);
         }
         let question = Arc::new(());
@@ -62,7 +62,7 @@ impl User {
         match answer {
             Ok(Some(uses)) => Some(uses),
             Ok(None) => {
-                *locked(&self.late) = pending;
+                *lock(&self.late) = pending;
                 self.unanswered(leads_here.load(Ordering::Acquire), pool)
             }
             Err(error) => {
@@ -86,7 +86,7 @@ impl User {
 
 /// Registers a driver that may use a directory from now on, until the result is dropped.
 pub(super) fn add(pool: &str, directory: &Path, in_use: Arc<dyn InUse>) -> Arc<User> {
-    let mut users = locked(&USERS);
+    let mut users = lock(&USERS);
     users.retain(|user| user.strong_count() > 0);
     let user = Arc::new(User {
         pool: pool.to_owned(),
@@ -103,7 +103,7 @@ pub(super) fn add(pool: &str, directory: &Path, in_use: Arc<dyn InUse>) -> Arc<U
 /// marked as leaving: a later stage sees the mark ([`super::refuse_leaving`]), an earlier stage is seen here.
 pub(super) fn refuse_used(pool: &Pool, place: &Place) -> Result<(), MountError> {
     // A copy of the list: no lock is held during a query.
-    let users: Vec<_> = locked(&USERS).iter().filter_map(Weak::upgrade).collect();
+    let users: Vec<_> = lock(&USERS).iter().filter_map(Weak::upgrade).collect();
     for user in users {
         match user.uses(pool, place) {
             Some(false) => {}

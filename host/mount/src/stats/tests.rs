@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::durable::Durable;
-use crate::exclusive::locked;
 use crate::journal::Journal;
 use crate::journal::{Progress, RecordedCapability, StageRecord};
 use crate::observe::Identity;
@@ -11,6 +10,7 @@ use crate::stats_cache::StatsCache;
 use crate::threads::Budgets;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use wasmount_core::mutex::lock;
 use wasmount_core::names::{DriverName, NodePath, VolumeId};
 use wasmount_core::plan::{Plan, Source};
 use wasmount_core::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
@@ -64,7 +64,7 @@ fn node(run: &std::path::Path, asked: Duration) -> Arc<Node> {
         })
         .unwrap();
     let since = Instant::now().checked_sub(asked).unwrap();
-    locked(&node.stats_cache.running).push((PATH.to_owned(), since));
+    lock(&node.stats_cache.running).push((PATH.to_owned(), since));
     Arc::new(node)
 }
 
@@ -115,13 +115,13 @@ fn quick_overlapping_queries_are_not_taken_for_a_hang() {
     let mut first = RunningQuery::begin(&cache, PATH);
     let second = RunningQuery::begin(&cache, PATH);
     let early = Instant::now().checked_sub(ANSWER_WITHIN).unwrap();
-    locked(&cache.running)[0].1 = early;
+    lock(&cache.running)[0].1 = early;
     first.query.1 = early;
     assert!(cache.is_hung(PATH));
     drop(first);
     assert!(!cache.is_hung(PATH));
     drop(second);
-    assert!(locked(&cache.running).is_empty());
+    assert!(lock(&cache.running).is_empty());
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use crate::refusal::Refusal;
 use crate::status::{Outcome, VersionEvent};
 use crate::trial::Trial;
 use futures::future::BoxFuture;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -24,6 +24,7 @@ use wasmount_core::backend::Backend;
 use wasmount_core::document::{Grants, VersionPolicy};
 use wasmount_core::driver::{Role, ServingPolicy};
 use wasmount_core::mounter::MountError;
+use wasmount_core::mutex::lock;
 use wasmount_core::pool::PoolCall;
 
 /// Faults that may wait for the reconciler. 1,024: more than any sensible fault limit of a trial.
@@ -72,9 +73,7 @@ impl ReconcileLoop {
         self.history = history;
         let before = self.running.as_ref().map(|running| running.number);
         if let (Some(retired), Some(before)) = (retired, before) {
-            let draining = self.shared.draining.lock();
-            let mut draining = draining.unwrap_or_else(PoisonError::into_inner);
-            draining.push((before, retired));
+            lock(&self.shared.draining).push((before, retired));
         }
         for warning in &admitted.warnings {
             tracing::warn!(driver = %driver.name(), "{warning}");

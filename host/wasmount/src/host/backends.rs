@@ -8,8 +8,7 @@ pub(crate) use refusal::{ApplyError, RemoveError};
 
 use super::backend::{Backend, grant};
 use super::common::Common;
-use crate::fault::{Fault, chain};
-use crate::mutex::lock;
+use crate::fault::Fault;
 use futures::future::join_all;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -19,7 +18,9 @@ use tokio::sync::{Mutex as Turn, watch};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use wasmount_core::driver::{Driver, Leaving, Role};
+use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
+use wasmount_core::text::chain;
 use wasmount_versions::{Desired, DesiredFrom, VersionReconciler};
 
 /// How long running calls may take before a driver is removed. 10 s: as long as kubelet and the sidecars wait for most of them.

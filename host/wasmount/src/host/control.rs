@@ -6,7 +6,6 @@ mod messages;
 
 use super::backends::{Backends, Removal, RemoveError, Seen, file_of};
 use super::document_watch;
-use crate::fault::chain;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -21,6 +20,7 @@ use wasmount_control::messages::{
 use wasmount_control::{Refusal, RefusalKind, ServerLimits, paths, serve};
 use wasmount_core::document::{PluginPlace, Reference, RegistryPlace, without_credentials};
 use wasmount_core::names::DriverName;
+use wasmount_core::text::chain;
 use wasmount_socket::BoundSocket;
 use wasmount_versions::{Desired, Outcome, RollbackRequest, SwapRequest};
 

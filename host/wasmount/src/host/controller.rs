@@ -3,8 +3,7 @@
 //! A standby host is warm: its sockets answer identity RPCs, its plugins are loaded. The rules of leases are in `wasmount_kubernetes`.
 
 use super::{FatalError, HostOptions};
-use crate::fault::{Fault, chain};
-use crate::mutex::lock;
+use crate::fault::Fault;
 use crate::readiness::Readiness;
 use futures::future::{join_all, pending};
 use std::collections::BTreeMap;
@@ -16,7 +15,9 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wasmount_core::driver::Driver;
+use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
+use wasmount_core::text::chain;
 use wasmount_kubernetes::{Election, KubernetesStore, Term, Withdrawal, connect};
 use wasmount_versions::VersionReconciler;
 

@@ -1,12 +1,12 @@
 //! The CSIDriver object of each driver of a serving host, and reports of the result.
 
-use crate::fault::chain;
 use crate::readiness::Readiness;
 use kube::Client;
 use std::sync::Arc;
 use tokio::sync::watch;
 use wasmount_core::capabilities::{Capabilities, Profile};
 use wasmount_core::driver::{Driver, Role};
+use wasmount_core::text::chain;
 use wasmount_kubernetes::{Events, csi_driver};
 use wasmount_versions::Desired;
 

@@ -5,13 +5,13 @@ use super::documents::{Documents, desired};
 use super::follow::{FileStates, follow};
 use super::local_mounts;
 use crate::config::{self, Configured};
-use crate::fault::chain;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 use wasmount_core::names::DriverName;
+use wasmount_core::text::chain;
 use wasmount_mount::LocalMounter;
 
 /// Applies each document that has changed since `states`, until the host ends.

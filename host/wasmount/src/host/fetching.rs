@@ -5,7 +5,6 @@
 //! trusted; the parent computes the digest of the component that it receives again.
 
 use super::settled_file::unreadable;
-use crate::fault::chain;
 use crate::regular_file;
 use crate::signature_files::{beside, signer_keys};
 use clap::ValueEnum;
@@ -17,6 +16,7 @@ use wasmount_artifact::{
 };
 use wasmount_child::{Bounds, Task};
 use wasmount_core::document::{PluginPlace, PluginSource, RegistryPlace};
+use wasmount_core::text::chain;
 use wasmount_versions::Refusal;
 
 /// The subcommand that a child is started with.

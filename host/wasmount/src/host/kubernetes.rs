@@ -1,12 +1,12 @@
 //! The Kubernetes side of a serving host: its options, its client of the API server, and the events about its node.
 
-use crate::fault::chain;
 use crate::readiness::Readiness;
 use clap::ValueEnum;
 use kube::Client;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
+use wasmount_core::text::chain;
 use wasmount_kubernetes::{About, ApiAccess, Events, NodeTroubles, connect};
 
 /// After this long a failed write is tried again, even if nothing has changed. 60 s: an API server that restarts is unavailable for less.

@@ -2,12 +2,12 @@
 //!
 //! They are read again at each attempt of admission: a file that is created late is found.
 
-use crate::fault::chain;
 use crate::regular_file;
 use std::collections::BTreeMap;
 use std::path::Path;
 use wasmount_core::document::SecretSource;
 use wasmount_core::secrets::Secrets;
+use wasmount_core::text::chain;
 use wasmount_kubernetes::storage_backend::{SecretName, SecretReader};
 
 /// Largest secret, in bytes: what a Kubernetes Secret can hold.

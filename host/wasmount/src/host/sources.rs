@@ -4,7 +4,6 @@
 
 use super::fetching::fetch;
 use super::{secrets, settled_file};
-use crate::fault::chain;
 use async_trait::async_trait;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,7 @@ use wasmount_core::document::{
     PluginPlace, PluginSource, PublicKey, RegistryPlace, SecretSource, StorageBackend,
 };
 use wasmount_core::secrets::Secrets;
+use wasmount_core::text::chain;
 use wasmount_kubernetes::storage_backend::SecretReader;
 use wasmount_versions::{
     Component, Desired, Fetched, Origin, PLUGIN_BYTES, Refusal, Sources, check_kind,

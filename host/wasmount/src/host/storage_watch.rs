@@ -2,7 +2,6 @@
 //!
 //! It uses the answers of mounter and driver, and does not know where the mounter is.
 
-use crate::fault::chain;
 use crate::readiness::{AWAITING_MOUNTER, Readiness};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,6 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use wasmount_core::driver::Driver;
 use wasmount_core::mounter::Mounter;
+use wasmount_core::text::chain;
 use wasmount_kubernetes::registry;
 use wasmount_mounter::SocketMounter;
 

@@ -1,12 +1,12 @@
 //! Captures the log of a plugin instead of writing it: for a command that shows it beside the answer.
 
-use crate::mutex::lock;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
+use wasmount_core::mutex::lock;
 
 /// The log target of plugins' messages.
 const GUESTS: &str = "wasmount::guest";

@@ -6,10 +6,11 @@ use crate::code::Code;
 use crate::driver::work::Work;
 use crate::error::Error;
 use crate::health::{Health, merged};
+use crate::mutex::lock;
 use crate::names::VolumeId;
 use crate::rpc::Rpc;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -98,7 +99,7 @@ impl HealthAnswers {
     }
 
     fn cache(&self) -> MutexGuard<'_, Cache> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

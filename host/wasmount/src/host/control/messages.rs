@@ -1,6 +1,5 @@
 //! Conversions from the host's state to the types of the admin socket.
 
-use crate::fault::chain;
 use crate::host::HostOptions;
 use crate::host::backends::{Seen, location};
 use crate::readiness::Report;
@@ -14,6 +13,7 @@ use wasmount_control::{Refusal, RefusalKind};
 use wasmount_core::driver::{LastFault, Role};
 use wasmount_core::mounter::VolumeInUse;
 use wasmount_core::names::DriverName;
+use wasmount_core::text::chain;
 use wasmount_versions::{
     Drained, Outcome, PastRefusal as Past, ReconcilerStatus, RefusalKind as Why, RefusedVersion,
     VersionRecord, VersionState,

@@ -5,7 +5,6 @@
 
 use super::super::backends::{ApplyError, Backends, Removal, RemoveError};
 use super::standing::{Known, report};
-use crate::fault::chain;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use wasmount_core::document::StorageBackend;
 use wasmount_core::names::DriverName;
+use wasmount_core::text::chain;
 use wasmount_kubernetes::storage_backend::{
     BackendReport, DesiredBackend, Leaving, Phase, StorageBackends,
 };

@@ -4,13 +4,13 @@
 //! Requests that a host answers from the kernel alone are rejected here: they reach no plugin, and there is no mount to query the kernel about.
 
 use super::needed_grants::needed;
-use crate::mutex::lock;
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use wasmount_core::document::Grants;
 use wasmount_core::mounter::{MountError, Mounter, MounterRequest, MounterResponse, Staged};
+use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
 use wasmount_core::plan::Plan;
 use wasmount_core::pool::{PoolCall, PoolReply};

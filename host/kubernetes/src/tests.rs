@@ -1,3 +1,0 @@
-//! Helpers of the unit tests.
-
-pub(crate) mod api_double;
