@@ -45,6 +45,16 @@ pub enum Sidecar {
     Snapshotter,
 }
 
+/// Flags of all kinds.
+const COMMON: [&str; 4] = [
+    // Most retries wait for another part of Kubernetes, which takes a second; by default the first one comes after a second, then after twice the time.
+    "--retry-interval-start=200ms",
+    "--retry-interval-max=10s",
+    // All tests share a sidecar. By default it makes five requests a second.
+    "--kube-api-qps=50",
+    "--kube-api-burst=100",
+];
+
 impl Sidecar {
     /// Its program.
     fn name(self) -> &'static str {
@@ -56,6 +66,7 @@ impl Sidecar {
         }
     }
 
+    /// Flags of its kind only.
     fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Provisioner => &[
@@ -67,18 +78,13 @@ impl Sidecar {
                 "--capacity-ownerref-level=-1",
                 // The default is a minute, for which tests would have to wait.
                 "--capacity-poll-interval=5s",
-                "--retry-interval-max=10s",
             ],
-            Self::Attacher => &["--retry-interval-max=10s"],
+            Self::Attacher => &[],
             Self::Resizer => &[
-                "--retry-interval-max=10s",
                 // As in the manifests for a driver that expands volumes in use: otherwise the sidecar lists all pods.
                 "--handle-volume-inuse-error=false",
             ],
-            Self::Snapshotter => &[
-                "--retry-interval-max=10s",
-                "--feature-gates=CSIVolumeGroupSnapshot=true",
-            ],
+            Self::Snapshotter => &["--feature-gates=CSIVolumeGroupSnapshot=true"],
         }
     }
 
@@ -89,7 +95,8 @@ impl Sidecar {
             [&program, kubeconfig, &driver.socket()].map(|path| path.display().to_string());
         let mut line = vec![program, "--kubeconfig".to_owned(), kubeconfig];
         line.extend(["--csi-address".to_owned(), socket]);
-        line.extend(self.arguments().iter().map(ToString::to_string));
+        let arguments = COMMON.iter().chain(self.arguments());
+        line.extend(arguments.map(ToString::to_string));
         let environment = [
             ("NODE_NAME", NODE_NAME),
             ("NAMESPACE", NAMESPACE),

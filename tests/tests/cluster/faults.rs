@@ -15,12 +15,13 @@ use wasmount_tests::cluster::objects::{self, Claim, Volume};
 use wasmount_tests::cluster::scene::Scene;
 use wasmount_tests::cluster::wait::NotYet;
 use xtask::cluster::access::NODE_NAME;
+use xtask::cluster::parts::NODE_GRACE;
 use xtask::command;
 use xtask::failure::Failure;
 
-/// How long the API server and etcd are away: longer than a node's lease lasts (`nodeLeaseDurationSeconds`, 40 s), shorter than pods are
-/// evicted after.
-const AWAY: Duration = Duration::from_secs(60);
+/// How long the API server and etcd are away: longer than a node's lease lasts and than a node is silent before it counts as lost, shorter than
+/// pods are evicted after (300 s).
+const AWAY: Duration = NODE_GRACE.saturating_add(Duration::from_secs(10));
 
 /// Moments at which the host is killed while pods come and go, after the order: whatever is under way then. Killing it in a step of one's choice is
 /// another file's subject.

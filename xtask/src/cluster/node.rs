@@ -13,6 +13,7 @@ use crate::image::archive::{Content, Image, write_layer};
 use rustix::fs::statfs;
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// containerd's socket, inside.
 pub(super) const CONTAINERD: &str = "/run/containerd/containerd.sock";
@@ -31,6 +32,9 @@ const BUSYBOX: &str = "/usr/bin/busybox";
 
 /// The directory of network plugins in the Debian package.
 const NETWORK_PLUGINS: &str = "/usr/lib/cni";
+
+/// Validity of the node's lease: a quarter of the default. kubelet renews it four times as often, so eight times within `NODE_GRACE`.
+const NODE_LEASE: Duration = Duration::from_secs(10);
 
 /// Addresses of pods that are not on the node's network; only this cluster sees them.
 const PODS: &str = "10.88.0.0/24";
@@ -122,6 +126,13 @@ fn kubelet_config(lab: &Lab) -> String {
         "imageGCHighThresholdPercent": 100,
         // No server is at this address; without an address every pod on the pod network would get a warning event.
         "clusterDNS": ["10.96.0.10"],
+        // Volumes are attached to pods, and detached, once the node's status says that they are in use, or no longer: by default every 10 s, which
+        // is most of the time that such a pod takes to start. An unchanged status is written as rarely as by default.
+        "nodeStatusUpdateFrequency": "1s",
+        "nodeStatusReportFrequency": "5m",
+        "nodeLeaseDurationSeconds": NODE_LEASE.as_secs(),
+        // A volume under a running pod grows, and is published again, when kubelet looks at the pod: by default every minute.
+        "syncFrequency": "5s",
         // Conditions of volumes become events of pods, and are polled often enough for a test.
         "featureGates": {"CSIVolumeHealth": true},
         "volumeStatsAggPeriod": "5s",

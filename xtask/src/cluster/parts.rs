@@ -7,6 +7,7 @@ use super::programs::Programs;
 use super::supervisor::Service;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
+use std::time::Duration;
 
 /// etcd's port for clients.
 const ETCD_PORT: u16 = 2379;
@@ -16,6 +17,9 @@ const ETCD_PEER_PORT: u16 = 2380;
 
 /// The API server's port in a cluster with namespaces of its own: its service has this port, and no port is translated there.
 pub(super) const API_PORT: u16 = 443;
+
+/// Time without a renewed lease after which a node counts as lost: eight renewals. Less than half of the default, so that a test can outlast it.
+pub const NODE_GRACE: Duration = Duration::from_secs(20);
 
 /// Addresses of services; the API server's own is the first one.
 const SERVICES: &str = "10.96.0.0/24";
@@ -98,6 +102,12 @@ pub fn controller_manager(programs: &Programs, access: &Access) -> Service {
         .flag("--leader-elect", "false")
         .flag("--service-account-private-key-file", access.signing_key())
         .flag("--root-ca-file", access.certificate())
+        // Claims and volumes whose change was refused as outdated are looked at again after this time; 15 s by default.
+        .flag("--pvclaimbinder-sync-period", "1s")
+        .flag(
+            "--node-monitor-grace-period",
+            format!("{}s", NODE_GRACE.as_secs()),
+        )
         .flag("--bind-address", Ipv4Addr::LOCALHOST.to_string())
 }
 
@@ -117,5 +127,7 @@ pub fn snapshot_controller(programs: &Programs, access: &Access) -> Service {
         .flag("--kubeconfig", access.kubeconfig(User::Admin))
         // Snapshots of volumes that only their own node can reach are taken on that node.
         .flag("--enable-distributed-snapshotting", "true")
+        // The first retry; each later one takes twice as long. 1 s by default.
+        .flag("--retry-interval-start", "200ms")
         .flag("--feature-gates", "CSIVolumeGroupSnapshot=true")
 }
