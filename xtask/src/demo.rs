@@ -23,6 +23,7 @@ use findings::{Findings, inventory};
 use interrupt::Interrupt;
 use journey::Journey;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 /// The plugin that the demo serves.
 const PLUGIN: &str = "directory";
@@ -48,9 +49,8 @@ pub fn run(workspace: &Workspace, options: &DemoOptions) -> Result<(), Failure> 
         let program =
             std::env::current_exe().map_err(Failure::cannot("find the running program"))?;
         packages::install(packages::DEMO)?;
-        say::line("building the plugins and the host (minutes the first time)");
-        plugins::build(workspace)?;
-        plugins::build_host(workspace)?;
+        say::line("building the plugin and the host (minutes the first time)");
+        build(workspace)?;
         namespace::enter(&program, options)?;
     }
     for leftover in place::sweep(PREFIX) {
@@ -60,6 +60,17 @@ pub fn run(workspace: &Workspace, options: &DemoOptions) -> Result<(), Failure> 
         ));
     }
     serve_and_play(workspace, options)
+}
+
+/// Side by side: the last step of each build keeps only one processor busy.
+fn build(workspace: &Workspace) -> Result<(), Failure> {
+    thread::scope(|scope| {
+        let plugin = scope.spawn(|| plugins::build_one(workspace, PLUGIN));
+        let host = plugins::build_host(workspace);
+        let plugin = plugin.join();
+        plugin.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        host
+    })
 }
 
 fn serve_and_play(workspace: &Workspace, options: &DemoOptions) -> Result<(), Failure> {

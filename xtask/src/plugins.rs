@@ -60,9 +60,19 @@ fn guests(workspace: &Workspace, arguments: &[&str]) -> Result<(), Failure> {
 
 /// Builds all plugins in Rust into `plugins/target`, where each `backend.yaml` expects them.
 pub fn build(workspace: &Workspace) -> Result<(), Failure> {
+    build_selected(workspace, &["--workspace"])
+}
+
+/// Builds one of them there. Its dependencies are the same ones, so that building the others later builds nothing twice.
+pub fn build_one(workspace: &Workspace, plugin: &str) -> Result<(), Failure> {
+    build_selected(workspace, &["--package", plugin])
+}
+
+fn build_selected(workspace: &Workspace, packages: &[&str]) -> Result<(), Failure> {
     toolchain::guest_target()?;
     let mut cargo = workspace.plugins_cargo("build");
     cargo.args(["--release", "--target", GUEST_TARGET]);
+    cargo.args(packages);
     // Committed, but absent while the first build creates it.
     if workspace.plugins().join("Cargo.lock").exists() {
         cargo.arg("--locked");
