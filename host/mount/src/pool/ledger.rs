@@ -47,6 +47,9 @@ pub(super) struct Record {
     /// The project whose limit enforces the promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) project: Option<u32>,
+    /// The whole tree is in its project. It is recorded last: without it, a killed host may have put only a part of the tree there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) in_project: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) origin: Option<Origin>,
     /// Path of an image when it was last measured. It is a hint that must be verified by the inode.

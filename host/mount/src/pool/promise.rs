@@ -116,10 +116,11 @@ impl Holder<'_> {
             },
         };
         quota::set_project_limit(tree, project, bytes.unwrap_or(0)).map_err(failed)?;
-        if before.project.is_none() {
+        if bytes.is_some() && !before.in_project {
             // A copy has content already. The limit is set first, so that no write can exceed it.
             assign(tree, project).map_err(failed)?;
             rustix::fs::syncfs(tree).map_err(failed)?;
+            self.set(|record| record.in_project = true)?;
         }
         Ok(bytes.is_some())
     }

@@ -3,6 +3,7 @@
 use super::disk::*;
 use super::*;
 use std::os::fd::AsFd;
+use wasmount_sys::quota;
 
 #[test]
 fn privileged_a_mount_in_a_pool_is_neither_entered_nor_removed() {
@@ -212,9 +213,32 @@ fn quota_tells_the_truth(fixture: &Fixture) {
         let grown = fixture.call(set_quota("a", Some(16 * MIB)));
         assert_eq!(grown, Ok(PoolReply::Quota { enforced: true }));
         std::fs::write(fixture.path("a/inner/new"), vec![1; 8 << 20]).unwrap();
+        a_partial_assignment_is_completed(fixture);
     }
     fixture.done(remove("a"));
     assert_eq!(fixture.promised(), 0);
+}
+
+/// As after a kill between the record of the project and the end of the assignment: the same call completes it.
+fn a_partial_assignment_is_completed(fixture: &Fixture) {
+    let pool = fixture.pools.open("data").unwrap();
+    let open = |path| std::fs::File::open(fixture.path(path)).unwrap();
+    let (inode, _) = ledger::Inode::of_fd(open("a")).unwrap();
+    let project = pool.ledger.get(inode).project.unwrap();
+    for path in ["a/inner/old", "a/inner"] {
+        quota::set_project(open(path), 0, false).unwrap();
+    }
+    let unmark = |_, record: &mut ledger::Record| {
+        record.in_project = false;
+        true
+    };
+    pool.ledger.update(inode, unmark).unwrap();
+    let again = fixture.call(set_quota("a", Some(16 * MIB)));
+    assert_eq!(again, Ok(PoolReply::Quota { enforced: true }));
+    for path in ["a", "a/inner", "a/inner/old", "a/inner/new"] {
+        assert_eq!(quota::project(open(path)), Ok(project), "{path}");
+    }
+    assert!(pool.ledger.get(inode).in_project);
 }
 
 #[test]
