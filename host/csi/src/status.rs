@@ -32,36 +32,77 @@ fn is_fault(error: &Error) -> bool {
     match error {
         Error::NoProgress { .. } => true,
         Error::Driver(error) => is_fault_of_driver(error),
-        _ => false,
+        Error::Invalid(_) | Error::NegativeOffset | Error::UnknownToken | Error::CutOff { .. } => {
+            false
+        }
     }
 }
 
 fn is_fault_of_driver(error: &DriverError) -> bool {
     match error {
         DriverError::AfterEffect { source } => is_fault_of_driver(source),
-        DriverError::Backend(error) => matches!(
-            error,
-            BackendError::Trapped { .. }
-                | BackendError::OverLimit { .. }
-                | BackendError::OutOfTime { .. }
-                | BackendError::BadAnswer { .. }
-                | BackendError::Refused { .. }
-                | BackendError::HostFailed { .. }
-        ),
-        DriverError::Mount(error) => matches!(
-            error,
-            MountError::Hung { .. }
-                | MountError::OutOfThreads { .. }
-                | MountError::OutOfResources { .. }
-                | MountError::Kernel { .. }
-                | MountError::Tool { .. }
-                | MountError::Damaged { .. }
-                | MountError::Unreachable { .. }
-        ),
-        DriverError::State(error) => matches!(error, StateError::Full | StateError::Failed { .. }),
+        DriverError::Backend(error) => is_fault_of_backend(error),
+        DriverError::Mount(error) => is_fault_of_mounter(error),
+        DriverError::State(error) => match error {
+            StateError::Full | StateError::Failed { .. } => true,
+            StateError::TooLarge { .. }
+            | StateError::OverLimit { .. }
+            | StateError::NoTransactions => false,
+        },
         // If the request is at fault, the error of a plan does not name the plugin.
         DriverError::Plan { .. } | DriverError::Lost { .. } => true,
-        _ => false,
+        DriverError::InFlight { .. }
+        | DriverError::NotServed { .. }
+        | DriverError::NotOffered { .. }
+        | DriverError::NoPlugin { .. }
+        | DriverError::Precondition(_)
+        | DriverError::SnapshotNotReady { .. }
+        | DriverError::ShuttingDown
+        | DriverError::Standby
+        | DriverError::NoNewWork { .. }
+        | DriverError::Quiesced
+        | DriverError::StillUnderWay { .. } => false,
+    }
+}
+
+fn is_fault_of_backend(error: &BackendError) -> bool {
+    match error {
+        BackendError::Trapped { .. }
+        | BackendError::OverLimit { .. }
+        | BackendError::OutOfTime { .. }
+        | BackendError::BadAnswer { .. }
+        | BackendError::Refused { .. }
+        | BackendError::HostFailed { .. } => true,
+        BackendError::Answered { .. }
+        | BackendError::Busy { .. }
+        | BackendError::MemoryBusy { .. }
+        | BackendError::NotOffered { .. }
+        | BackendError::Cancelled => false,
+    }
+}
+
+fn is_fault_of_mounter(error: &MountError) -> bool {
+    match error {
+        MountError::Hung(_)
+        | MountError::OutOfThreads(_)
+        | MountError::OutOfResources(_)
+        | MountError::Kernel { .. }
+        | MountError::Tool(_)
+        | MountError::Damaged(_)
+        | MountError::Unreachable(_) => true,
+        MountError::OutsideRoots(_)
+        | MountError::NotFound(_)
+        | MountError::NotStaged(_)
+        | MountError::Precondition(_)
+        | MountError::AlreadyExists(_)
+        | MountError::InUse(_)
+        | MountError::NotGranted { .. }
+        | MountError::Invalid { .. }
+        | MountError::Unusable(_)
+        | MountError::OutOfRange(_)
+        | MountError::Unsupported(_)
+        | MountError::NoSpace(_)
+        | MountError::UnderWay(_) => false,
     }
 }
 
