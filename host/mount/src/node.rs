@@ -2,23 +2,34 @@
 //!
 //! The calls are in `stage`, `publish`, `teardown`, `recovery`, `stats` and `health`; this file has the code that several of them need.
 
+use crate::block::loop_device;
 use crate::durable::Durable;
 use crate::exclusive::{Claim, Claims};
 use crate::failure::{kernel, shown};
 use crate::journal::{Entry, Journal};
 use crate::kubelet_path::Purpose;
 use crate::kubelet_record;
-use crate::observe::{Identity, Observation, Seen, SeenMount, inspect};
+use crate::observe::{Identity, Observation, Seen, SeenMount, inspect, is_removed};
 use crate::roots::{CheckedPath, Location, Roots};
 use crate::stats_cache::StatsCache;
 use crate::threads::Budgets;
-use rustix::fs::{Dir, FileType, Mode, OFlags, openat};
+use rustix::fs::{Dir, FileType, Mode, OFlags, mkdirat, openat};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{PoisonError, RwLock};
 use wasmount_core::document::Grants;
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::{DriverName, NodePath};
+use wasmount_core::plan::Source;
+
+/// Mode of a target directory, which kubelet also uses for the directories above it. The mount hides it.
+const TARGET_MODE: Mode = Mode::from_raw_mode(0o750);
+/// Mode of a target file. The device node hides it.
+const TARGET_FILE_MODE: Mode = Mode::from_raw_mode(0o600);
+
+const IMAGE_REMOVED: &str = "its image was removed from the pool, so that whatever is written now is lost when it is unstaged; copy its data away from pods that still run, then delete them";
+const DIRECTORY_REMOVED: &str = "its directory was removed from the pool, so that nothing can be written there any more; delete the pods that use it, and restore the volume";
 
 /// The state of the mounter on one node.
 #[derive(Debug)]
@@ -138,6 +149,31 @@ impl Node {
         Ok(())
     }
 
+    /// Refuses a new target of a stage whose image or directory was removed. It reads only sysfs and the mount's inode, so it does not wait for
+    /// storage. Existing targets stay: running programs must be able to copy their data away.
+    pub(crate) fn ensure_source_exists(
+        &self,
+        key: &VolumeKey,
+        staged: Option<&SeenMount>,
+    ) -> Result<(), MountError> {
+        let Some(stage) = self.journal.entry(key).stage else {
+            return Ok(());
+        };
+        let reason = match (&stage.plan.source, stage.block, staged) {
+            (Source::Image { path, .. }, Some(block), _) => {
+                let name = path.rsplit('/').next().unwrap_or(path);
+                loop_device::is_backing_removed(block.number, name).then_some(IMAGE_REMOVED)
+            }
+            (Source::Directory { .. }, _, Some(mount)) => is_removed(&mount.root)
+                .map_err(|errno| kernel("statx", &stage.path, errno))?
+                .then_some(DIRECTORY_REMOVED),
+            _ => None,
+        };
+        reason.map_or(Ok(()), |reason| {
+            Err(MountError::unusable(describe_volume(key), reason))
+        })
+    }
+
     /// Records a step of a teardown. If the journal's disk is full, the teardown must not fail: an outdated record is harmless and is removed at the
     /// next recovery.
     pub(crate) fn record_teardown(&self, key: &VolumeKey, change: impl FnOnce(&mut Entry)) {
@@ -192,4 +228,34 @@ pub(crate) fn refuse_content(directory: &OwnedFd, location: &Location) -> Result
         }
     }
     Ok(())
+}
+
+/// Creates and opens the target: a directory, or a file for a raw block volume (CSI specification, NodePublishVolumeRequest.target_path). An existing
+/// one is accepted, because some clients create it.
+pub(crate) fn create_target(location: &Location, is_raw: bool) -> Result<OwnedFd, MountError> {
+    let (parent, name) = (&location.parent, &location.name);
+    let created = if is_raw {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        openat(parent, name, flags | OFlags::CLOEXEC, TARGET_FILE_MODE).map(drop)
+    } else {
+        mkdirat(parent, name, TARGET_MODE)
+    };
+    match created {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(location.failed("create", errno)),
+    }
+    let difference = match (place(location)?, is_raw) {
+        (Place::Directory(directory), false) => {
+            refuse_content(&directory, location)?;
+            return Ok(directory);
+        }
+        (Place::File(file, observation), true) if observation.size_bytes == 0 => return Ok(file),
+        (Place::File(..), true) => "it is a file with content; move it away first",
+        (Place::File(..), false) => "it is a file, and the volume is a file system",
+        (Place::Directory(_), true) => "it is a directory, and the volume is a block device",
+        (Place::Missing | Place::Taken(_), _) => {
+            return Err(kernel("open", &location.path, Errno::STALE));
+        }
+    };
+    Err(location.occupied(difference))
 }

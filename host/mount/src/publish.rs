@@ -2,31 +2,29 @@
 //!
 //! The order is that of `stage`. A read-only publish is read-only before it is attached, whatever the stage is; no other mount changes for it.
 
-mod checks;
+mod unrecorded;
 
 use crate::block::loop_device::{self, Tag};
 use crate::block::{BlockDevice, BlockRecord};
 use crate::executor::{PreparedMount, attach, clone_mount, dress};
-use crate::failure::kernel;
 use crate::group;
-use crate::journal::{Progress, RecordedCapability, TargetRecord, recorded_plan};
-use crate::node::{Node, Place, describe_volume, place, refuse_content};
+use crate::journal::{
+    Entry, Progress, RecordedCapability, StageRecord, TargetRecord, recorded_plan,
+};
+use crate::kubelet_path::Purpose;
+use crate::node::{Node, Place, create_target, describe_volume, place};
 use crate::observe::SeenMount;
-use crate::plan::{CheckedPlan, CheckedSource};
+use crate::plan::{self, CheckedPlan, CheckedSource};
 use crate::roots::{CheckedPath, Location};
 use crate::source::{self, Preparation, Prepared};
-use crate::stage::{MountState, undone};
-use rustix::fs::{Mode, OFlags, mkdirat, openat};
-use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use crate::stage::{MountState, made_read_only, undone};
+use std::collections::BTreeSet;
 use wasmount_core::mounter::{MountError, PublishVolume};
-use wasmount_core::plan::Plan;
-use wasmount_core::volume::AccessType;
+use wasmount_core::plan::{Plan, Source};
+use wasmount_core::volume::{AccessMode, AccessType};
 
-/// Mode of a target directory, which kubelet also uses for the directories above it. The mount hides it.
-const TARGET_MODE: Mode = Mode::from_raw_mode(0o750);
-/// Mode of a target file. The device node hides it.
-const TARGET_FILE_MODE: Mode = Mode::from_raw_mode(0o600);
+/// The mode that allows only one publish of a volume (CSI specification, NodePublishVolume).
+const SINGLE: AccessMode = AccessMode::SingleNodeSingleWriter;
 
 /// The source of a publish.
 enum Origin<'r> {
@@ -119,10 +117,12 @@ impl Node {
                 self.record_target(publish, MountState::default(), Progress::Coming)
                     .and_then(|()| self.make_target(publish, location))
             }
-            Origin::Stage(_) | Origin::Device(_) => {
-                self.ensure_source_exists(publish)?;
-                self.make_target(publish, location)
-            }
+            Origin::Stage(mount) => self
+                .ensure_source_exists(key, Some(mount))
+                .and_then(|()| self.make_target(publish, location)),
+            Origin::Device(_) => self
+                .ensure_source_exists(key, None)
+                .and_then(|()| self.make_target(publish, location)),
         };
         done.map_err(|error| {
             let undo = self.undo_target(key, publish.path.text());
@@ -219,6 +219,103 @@ impl Node {
             Ok(())
         })
     }
+
+    fn checked<'r>(&self, request: &'r PublishVolume) -> Result<Publish<'r>, MountError> {
+        let key = &request.key;
+        let path = self.path_for(Purpose::Publish, key, &request.target_path)?;
+        let grants = self.grants_of(&key.driver);
+        let entry = self.journal.entry(key);
+        let check = |plan: &Plan| plan::check(plan, &request.capability, request.readonly, &grants);
+        let (plan, origin) = match &request.plan {
+            Some(plan) => (check(plan)?, Origin::Plan(plan)),
+            None => {
+                let stage = self.stage_to_publish(request, &entry)?;
+                (check(&stage.plan)?, self.staged_origin(request, stage)?)
+            }
+        };
+        let publish = Publish {
+            request,
+            path,
+            origin,
+            plan,
+        };
+        if entry.is_staged_at(publish.path.text()) {
+            return Err(publish.differs("the target is the staging path; name another"));
+        }
+        if publish.plan.flags.is_read_only() {
+            return Ok(publish);
+        }
+        if let Some(stage) = entry.stage.filter(|_| request.plan.is_none()) {
+            if stage.read_only {
+                return Err(publish.differs("the volume is staged read-only"));
+            }
+            if let Origin::Stage(mount) = &publish.origin
+                && mount.is_read_only()?
+            {
+                return Err(made_read_only(key, &stage.path));
+            }
+        }
+        Ok(publish)
+    }
+
+    fn stage_to_publish<'e>(
+        &self,
+        request: &PublishVolume,
+        entry: &'e Entry,
+    ) -> Result<&'e StageRecord, MountError> {
+        let Some(staging_path) = &request.staging_path else {
+            return Err(MountError::not_staged("an empty staging_target_path"));
+        };
+        let path = self.roots.check(staging_path)?;
+        let stage = entry.settled_stage();
+        stage
+            .filter(|stage| stage.path == path.text())
+            .ok_or_else(|| MountError::not_staged(path.text()))
+    }
+
+    fn staged_origin<'r>(
+        &self,
+        request: &PublishVolume,
+        stage: &StageRecord,
+    ) -> Result<Origin<'r>, MountError> {
+        let capability = RecordedCapability::of(&request.capability);
+        let differs = |difference| {
+            Err(MountError::already_exists(
+                describe_volume(&request.key),
+                difference,
+            ))
+        };
+        // A bind mount has the labels of its source. Kubelet unstages before it uses another pod's label; a request without a label accepts any.
+        if capability.label.is_some() && capability.label != stage.capability.label {
+            return differs("it is staged without this SELinux label; unstage it first");
+        }
+        if capability.is_raw() != stage.capability.is_raw() {
+            return differs("it is staged with another access type");
+        }
+        let path = self.roots.check_text(&stage.path)?;
+        let origin = match (stage.identity, stage.block) {
+            _ if !self.has_device(&request.key, &stage.at())? => None,
+            (Some(identity), _) => self.mounted(&path, identity)?.map(Origin::Stage),
+            (None, block) => block.map(Origin::Device),
+        };
+        origin.ok_or_else(|| MountError::not_staged(path.text()))
+    }
+
+    /// Other targets that are recorded as settled but whose mounts are gone: they do not conflict. One that cannot be checked counts as mounted.
+    fn outdated_targets(&self, publish: &Publish<'_>) -> BTreeSet<String> {
+        let entry = self.journal.entry(&publish.request.key);
+        let is_gone = |path: &str, target: &TargetRecord| {
+            target.progress == Progress::Settled
+                && self
+                    .still_mounted(path, target.identity)
+                    .is_ok_and(|mounted| !mounted)
+        };
+        let targets = entry.targets.into_iter();
+        targets
+            .filter(|(path, target)| publish.is_single_beside(target) && is_gone(path, target))
+            .map(|(path, _)| path)
+            .collect()
+    }
 }
 
 impl Publish<'_> {
@@ -230,34 +327,60 @@ impl Publish<'_> {
         let volume = describe_volume(&self.request.key);
         MountError::already_exists(format!("{volume} at {}", self.path.text()), difference)
     }
-}
 
-/// Creates and opens the target: a directory, or a file for a raw block volume (CSI specification, NodePublishVolumeRequest.target_path). An existing
-/// one is accepted, because some clients create it.
-fn create_target(location: &Location, is_raw: bool) -> Result<OwnedFd, MountError> {
-    let (parent, name) = (&location.parent, &location.name);
-    let created = if is_raw {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        openat(parent, name, flags | OFlags::CLOEXEC, TARGET_FILE_MODE).map(drop)
-    } else {
-        mkdirat(parent, name, TARGET_MODE)
-    };
-    match created {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(errno) => return Err(location.failed("create", errno)),
+    /// A repeated call for a target: an equal request is a success, any other is refused.
+    fn ensure_same(&self, record: &TargetRecord, mount: &SeenMount) -> Result<(), MountError> {
+        let same_source = match &self.origin {
+            Origin::Stage(stage) => record.identity == Some(stage.identity),
+            Origin::Device(block) => match record.block {
+                Some(own) => loop_device::is_bound(&own)?,
+                // The kernel reuses numbers: the node may belong to another volume by now.
+                None => self.is_node_of(block, mount)?,
+            },
+            // Files are replaced as a whole.
+            Origin::Plan(_) if matches!(self.plan.source, CheckedSource::Files(_)) => {
+                matches!(record.plan.source, Source::Files { .. })
+            }
+            Origin::Plan(plan) => {
+                !record.shows_stage && recorded_plan(plan).source == record.plan.source
+            }
+        };
+        if !same_source {
+            return Err(self.differs("it shows another source"));
+        }
+        if mount.is_read_only()? != self.plan.flags.is_read_only() {
+            return Err(self.differs("the one is read-only and the other is not"));
+        }
+        if record.capability != RecordedCapability::of(&self.request.capability) {
+            return Err(self.differs("it was published with another capability"));
+        }
+        Ok(())
     }
-    let difference = match (place(location)?, is_raw) {
-        (Place::Directory(directory), false) => {
-            refuse_content(&directory, location)?;
-            return Ok(directory);
+
+    /// Refuses a target in addition to another one (CSI specification, NodePublishVolume, the table of repeated calls).
+    fn ensure_no_other_writer(
+        &self,
+        entry: &Entry,
+        outdated: &BTreeSet<String>,
+    ) -> Result<(), MountError> {
+        let other = entry.targets.iter().find(|(path, target)| {
+            *path != self.path.text() && self.is_single_beside(target) && !outdated.contains(*path)
+        });
+        match other {
+            None => Ok(()),
+            Some((path, _)) => Err(self.second_writer(path)),
         }
-        (Place::File(file, observation), true) if observation.size_bytes == 0 => return Ok(file),
-        (Place::File(..), true) => "it is a file with content; move it away first",
-        (Place::File(..), false) => "it is a file, and the volume is a file system",
-        (Place::Directory(_), true) => "it is a directory, and the volume is a block device",
-        (Place::Missing | Place::Taken(_), _) => {
-            return Err(kernel("open", &location.path, Errno::STALE));
-        }
-    };
-    Err(location.occupied(difference))
+    }
+
+    fn is_single_beside(&self, other: &TargetRecord) -> bool {
+        self.request.capability.access_mode == SINGLE
+            || other.capability.shape.access_mode == SINGLE
+    }
+
+    fn second_writer(&self, path: &str) -> MountError {
+        let by = format!(
+            "it is published at {path}, and only one publish may be (SINGLE_NODE_SINGLE_WRITER)"
+        );
+        MountError::in_use(describe_volume(&self.request.key), by)
+    }
 }
