@@ -1,11 +1,14 @@
-//! Requests and answers.
+//! Requests and answers. What they say of versions is the status of `core`.
 //!
 //! Times are RFC 3339 in UTC. No value of a setting or a secret is ever among them.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use wasmount_core::status::camel_case;
 
-pub use wasmount_core::status::{Draining, Phase};
+pub use wasmount_core::status::{
+    Draining, DriverStatus, PastRefusal, Phase, RefusalKind, RefusedVersion, VersionRecord,
+    VersionState,
+};
 
 /// A host and its drivers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,38 +23,28 @@ pub struct HostStatus {
     /// Why no driver can be ready; none: no such reason.
     pub not_ready: Option<String>,
     /// Sorted by name.
-    pub drivers: Vec<DriverStatus>,
+    pub drivers: Vec<DriverReport>,
 }
 
 /// One driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct DriverStatus {
+pub struct DriverReport {
     /// The driver's name in CSI.
     pub driver: String,
     /// `metadata.name` of its document.
     pub backend: String,
     /// Where the document is: a path, or the object's kind and name.
     pub document: String,
-    /// Its phase.
-    #[serde(with = "camel_case")]
-    pub phase: Phase,
-    /// No version is loaded without a command until `resume`.
-    pub paused: bool,
+    /// Its versions.
+    #[serde(flatten)]
+    pub status: DriverStatus,
     /// Why it is not as its document says, or does not take new work; none: no such reason.
     pub reason: Option<String>,
     /// Why it cannot serve all that it should; none: it can.
     pub not_ready: Option<String>,
-    /// The version that serves; none: no version does.
-    pub version: Option<Version>,
-    /// The last rejected candidate, if it is still rejected.
-    pub refused: Option<Refused>,
-    /// Since when it takes no new work because of `wasmount drain`; none: it takes work.
-    pub drained_since: Option<String>,
     /// Calls that are not answered yet.
     pub calls_in_flight: u64,
-    /// Old versions that still have calls.
-    pub draining: Vec<Draining>,
     /// Volumes that are staged or published on this node; none: not known now.
     pub volumes_in_use: Option<u64>,
     /// Faults of the plugin since the host started.
@@ -60,49 +53,15 @@ pub struct DriverStatus {
     pub last_fault: Option<Fault>,
 }
 
-/// A version of a plugin with its settings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Version {
-    /// Its number among the versions of this driver on this host.
-    pub number: u64,
-    /// The name that the plugin reports.
-    pub plugin: String,
-    /// `sha256:..` of the component.
-    pub digest: String,
-    /// A path, or a reference with the digest of its manifest.
-    pub origin: String,
-    /// Distinguishes two sets of settings without revealing their values.
-    pub settings_digest: String,
-    /// Names of the keys that signed it.
-    pub signed_by: Vec<String>,
-    /// Since when it serves.
-    pub since: String,
-}
-
-/// A version that may not serve.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Refused {
-    /// `sha256:..` of the component, if it was read.
-    pub digest: Option<String>,
-    /// One word, such as `signature`.
-    pub kind: String,
-    /// A message that says what to do.
-    pub reason: String,
-    /// When.
-    pub at: String,
-}
-
 /// A fault of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fault {
     /// When.
-    pub at: String,
+    pub at: Timestamp,
     /// The RPC.
     pub rpc: String,
-    /// One word, such as `trapped`.
+    /// A name, such as `trapped`.
     pub kind: String,
     /// Name, version and digest of the plugin, if they are known.
     pub plugin: Option<String>,
@@ -115,45 +74,10 @@ pub struct History {
     /// The driver's name in CSI.
     pub driver: String,
     /// Its versions.
-    pub versions: Vec<PastVersion>,
+    pub versions: Vec<VersionRecord>,
     /// Candidates that were rejected, the newest first.
     #[serde(default)]
     pub refusals: Vec<PastRefusal>,
-}
-
-/// A candidate that was rejected, once or several times.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PastRefusal {
-    /// `sha256:..` of the component, if it was read.
-    pub digest: Option<String>,
-    /// Path or reference.
-    pub origin: String,
-    /// One word, such as `signature`.
-    pub kind: String,
-    /// The first line of the reason.
-    pub reason: String,
-    /// The first time.
-    pub first: String,
-    /// The last time.
-    pub last: String,
-    /// How often.
-    pub times: u64,
-}
-
-/// A version of the history.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PastVersion {
-    /// The version.
-    #[serde(flatten)]
-    pub version: Version,
-    /// When it stopped serving; none: it serves.
-    pub until: Option<String>,
-    /// `serving`, `replaced` or `rolledBack`.
-    pub state: String,
-    /// Why it stopped serving, if there is a reason.
-    pub reason: Option<String>,
 }
 
 /// Volumes of a driver that this node has in use.
@@ -241,7 +165,7 @@ pub struct Done {
     /// Whether anything changed.
     pub changed: bool,
     /// The version that serves now.
-    pub version: Option<Version>,
+    pub version: Option<VersionRecord>,
     /// What an administrator should know.
     pub warnings: Vec<String>,
 }
@@ -270,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_nobody_knows_is_refused() {
+    fn an_unknown_field_is_rejected() {
         let read = |value| serde_json::from_value::<Swap>(value);
         assert!(read(json!({"allowServiceChange": true})).is_ok());
         assert!(read(json!({"allowServiceChanges": true})).is_err());
@@ -279,27 +203,28 @@ mod tests {
     }
 
     #[test]
-    fn a_past_version_is_one_flat_object() {
-        let version = Version {
-            number: 3,
-            plugin: "directory 1.2".to_owned(),
-            digest: "sha256:00".to_owned(),
-            origin: "/a.wasm".to_owned(),
-            settings_digest: "00".to_owned(),
-            signed_by: Vec::new(),
-            since: "2026-01-01T00:00:00Z".to_owned(),
-        };
-        let past = PastVersion {
-            version,
-            until: None,
-            state: "serving".to_owned(),
+    fn a_report_is_one_flat_object() {
+        let report = DriverReport {
+            driver: "a.b".to_owned(),
+            backend: "a".to_owned(),
+            document: "/a.yaml".to_owned(),
+            status: DriverStatus {
+                phase: Phase::RolledBack,
+                ..DriverStatus::default()
+            },
             reason: None,
+            not_ready: None,
+            calls_in_flight: 0,
+            volumes_in_use: None,
+            faults: 0,
+            last_fault: None,
         };
-        let value = serde_json::to_value(&past).unwrap();
+        let value = serde_json::to_value(&report).unwrap();
+        assert_eq!(value["phase"], json!("rolledBack"));
+        assert_eq!(value["driver"], json!("a.b"));
         assert_eq!(
-            (&value["number"], &value["state"]),
-            (&json!(3), &json!("serving"))
+            serde_json::from_value::<DriverReport>(value).unwrap(),
+            report
         );
-        assert_eq!(serde_json::from_value::<PastVersion>(value).unwrap(), past);
     }
 }

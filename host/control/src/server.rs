@@ -96,7 +96,7 @@ fn may_connect(uid: u32, own: u32) -> bool {
 /// Routes for a client that is not allowed to connect: each request is rejected.
 fn refusing(uid: Option<u32>) -> Router {
     let who = uid.map_or_else(
-        || "somebody whose user is unknown".to_owned(),
+        || "a process of an unknown user".to_owned(),
         |uid| format!("the user with the number {uid}"),
     );
     Router::new().fallback(async move || {

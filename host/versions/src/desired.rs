@@ -4,7 +4,6 @@ use crate::plugin_file::Component;
 use crate::refusal::Refusal;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::path::PathBuf;
 use wasmount_core::document::{PluginPlace, StorageBackend};
 use wasmount_core::secrets::Secrets;
@@ -45,24 +44,10 @@ pub enum DesiredFrom {
 pub struct Fetched {
     /// Its bytes, and their digest.
     pub component: Component,
-    /// Where it was fetched from.
-    pub origin: Origin,
+    /// Where it was fetched from: a path, or a reference with the digest of its manifest.
+    pub origin: String,
     /// Names of the document's keys that signed it.
     pub signed_by: Vec<String>,
-}
-
-/// Where a component was fetched from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Origin {
-    /// A file.
-    File(PathBuf),
-    /// An artifact.
-    Registry {
-        /// Its name with the digest of its manifest.
-        reference: String,
-        /// The reference in the document.
-        asked: String,
-    },
 }
 
 /// Fetches what a document refers to.
@@ -73,15 +58,6 @@ pub trait Sources: Send + Sync + 'static {
     async fn component(&self, desired: &Desired) -> Result<Fetched, Refusal>;
     /// The backend's secrets, as they are now.
     async fn secrets(&self, desired: &Desired) -> Result<Secrets, Refusal>;
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Origin::File(path) => write!(f, "{}", path.display()),
-            Origin::Registry { reference, .. } => f.write_str(reference),
-        }
-    }
 }
 
 /// The target of a rollback.

@@ -4,20 +4,20 @@
 
 mod holds;
 
-use crate::desired::{Desired, Origin, RollbackRequest};
+use crate::desired::{Desired, RollbackRequest};
 use crate::plugin_file::digest_of;
-use crate::record::{Drained, Hold, VersionRecord, VersionState};
 use crate::refusal::Refusal;
 use crate::services::Kept;
+use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::sync::Arc;
-use std::time::SystemTime;
 use wasmount_core::capabilities::Profile;
 use wasmount_core::document::{PluginPlace, PluginSource, StorageBackend};
 use wasmount_core::services::{Feature, Service, ServiceSet};
+use wasmount_core::status::{Drained, Hold, VersionRecord, VersionState};
 
 /// The version of the stored form. A host that finds another one starts with an empty history, and logs it.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
 /// Versions that are remembered, most of them without their component. 30: three times what Helm and Deployments keep; each is written again with
 /// every swap, and a hundred made a swap a fifth slower.
 const REMEMBERED: usize = 30;
@@ -83,7 +83,7 @@ pub(crate) struct NewVersion {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) digest: String,
-    pub(crate) origin: Origin,
+    pub(crate) origin: String,
     pub(crate) signed_by: Vec<String>,
 }
 
@@ -222,7 +222,7 @@ impl History {
     }
 
     /// A new version serves, and any hold ends. `proven`: the version before served well so far.
-    pub(crate) fn admit(&mut self, version: NewVersion, proven: bool, now: SystemTime) -> u64 {
+    pub(crate) fn admit(&mut self, version: NewVersion, proven: bool, now: Timestamp) -> u64 {
         let (key, known) = (version.key, version.known);
         let number = self.next_number;
         self.next_number += 1;
@@ -245,9 +245,9 @@ impl History {
                 origin: known.origin,
                 signed_by: known.signed_by,
                 settings_digest: key.settings_digest,
-                began: now,
-                ended: None,
-                why_ended: None,
+                since: now,
+                until: None,
+                reason: None,
                 state: VersionState::Serving,
                 proven: false,
                 is_kept: true,
@@ -265,20 +265,18 @@ impl History {
     }
 
     /// An earlier version serves again, with the current secrets.
-    pub(crate) fn roll_back_to(&mut self, hold: Hold, secrets: String, now: SystemTime) {
+    pub(crate) fn roll_back_to(&mut self, hold: Hold, secrets: String, now: Timestamp) {
         let Hold { number, reason, .. } = hold.clone();
         if let Some(left) = self.current_mut() {
-            let why = format!("went back to version {number}: {reason}");
-            left.record
-                .end(VersionState::RolledBack { reason }, why, now);
+            left.record.end(VersionState::RolledBack, reason, now);
         }
         self.current = Some(number);
         if let Some(entry) = self.current_mut() {
             entry.secrets = Some(secrets);
             let back = &mut entry.record;
-            back.began = now;
-            back.ended = None;
-            back.why_ended = None;
+            back.since = now;
+            back.until = None;
+            back.reason = None;
             back.state = VersionState::Serving;
         }
         self.held = Some(hold);
@@ -331,7 +329,7 @@ impl History {
         let current = self.current.unwrap_or(self.next_number);
         let fits = |entry: &&Arc<Entry>| {
             let record = &entry.record;
-            let rolled_back = matches!(record.state, VersionState::RolledBack { .. });
+            let rolled_back = matches!(record.state, VersionState::RolledBack);
             record.number < current
                 && entry.kept.is_some()
                 && !rolled_back

@@ -10,11 +10,9 @@ mod state;
 
 use crate::desired::{Desired, RollbackRequest, Sources};
 use crate::disk;
+use crate::events::{Outcome, VersionEvent};
 use crate::history::History;
-use crate::record::VersionRecord;
 use crate::refusal::Refusal;
-use crate::refused::PastRefusal;
-use crate::status::{Outcome, ReconcilerStatus, VersionEvent};
 use futures::future::BoxFuture;
 use reconcile::ReconcileLoop;
 use state::{Command, DesiredRevision, Reply};
@@ -29,7 +27,7 @@ use wasmount_core::driver::{Driver, RunningCalls};
 use wasmount_core::mounter::Mounter;
 use wasmount_core::mutex::lock;
 use wasmount_core::state::StateStore;
-use wasmount_core::status::Draining;
+use wasmount_core::status::{Draining, DriverStatus, PastRefusal, VersionRecord};
 use wasmount_engine::Engine;
 
 /// Commands that may wait for the loop. 16: administrators send them.
@@ -96,7 +94,7 @@ pub struct VersionReconciler {
 /// State that the reconciler and its loop share.
 struct Shared {
     desired: watch::Sender<DesiredRevision>,
-    status: watch::Sender<ReconcilerStatus>,
+    status: watch::Sender<DriverStatus>,
     history: watch::Sender<History>,
     refusals: watch::Sender<Vec<PastRefusal>>,
     draining: Mutex<Vec<(u64, RunningCalls)>>,
@@ -129,7 +127,7 @@ impl VersionReconciler {
         })
     }
 
-    /// The document changed. Returns the number of this revision, for [`ReconcilerStatus::settled`].
+    /// The document changed. Returns the number of this revision, for [`DriverStatus::settled`].
     pub fn set_desired(&self, desired: Desired) -> u64 {
         let mut number = 0;
         self.shared.desired.send_modify(|revision| {
@@ -190,7 +188,7 @@ impl VersionReconciler {
     }
 
     /// The current status.
-    pub fn status(&self) -> ReconcilerStatus {
+    pub fn status(&self) -> DriverStatus {
         let mut status = self.shared.status.borrow().clone();
         status.draining = self.shared.draining();
         // After the rest: it includes requests made before this call, whether or not the loop has seen them.
@@ -199,7 +197,7 @@ impl VersionReconciler {
     }
 
     /// The status and each change of it, except the number of calls of old versions and requests that the loop has not seen yet.
-    pub fn watch(&self) -> watch::Receiver<ReconcilerStatus> {
+    pub fn watch(&self) -> watch::Receiver<DriverStatus> {
         self.shared.status.subscribe()
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use wasmount_core::backend::{BackendError, PluginLabel};
-use wasmount_core::named;
+use wasmount_core::status::RefusalKind;
 use wasmount_engine::{CONTRACT_LINE, EngineError};
 
 /// A plugin that was not admitted. The version that served before continues.
@@ -193,52 +193,6 @@ pub enum Refusal {
     Stopped,
 }
 
-named! {
-    /// The kind of a rejection, in the order of admission, with its name for machines, such as the label of a metric.
-    pub enum RefusalKind, as_str {
-        /// The component could not be fetched.
-        Source = "source",
-        /// A secret could not be read.
-        Secret = "secret",
-        /// Too large.
-        Size = "size",
-        /// The digest is not the document's.
-        Digest = "digest",
-        /// A required signature is missing.
-        Signature = "signature",
-        /// Not a component.
-        NotAComponent = "not_a_component",
-        /// It does not compile.
-        Compile = "compile",
-        /// Another line of the contract.
-        ApiLine = "api_line",
-        /// It imports what the host lacks.
-        Imports = "imports",
-        /// It does not link, start, or report its identity.
-        TrialLoad = "trial_load",
-        /// Its features contradict its services.
-        Features = "features",
-        /// It lacks what the running version offers.
-        Services = "services",
-        /// Its limits are higher than this host's.
-        Limits = "limits",
-        /// It does not accept its settings.
-        Settings = "settings",
-        /// It cannot say whether it is ready.
-        Probe = "probe",
-        /// Records of the version before cannot be migrated.
-        Migration = "migration",
-        /// Its grants cannot be applied.
-        Grants = "grants",
-        /// The host's files cannot be written.
-        Disk = "disk",
-        /// There is no such version to roll back to.
-        History = "history",
-        /// Another request was done first.
-        Overtaken = "overtaken",
-    }
-}
-
 /// Whether trying again may succeed with nothing changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryPolicy {
@@ -340,7 +294,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn each_kind_has_a_word_of_its_own() {
+    fn each_kind_has_its_own_name() {
         let names: BTreeSet<_> = RefusalKind::ALL.iter().map(|kind| kind.as_str()).collect();
         assert_eq!(names.len(), RefusalKind::ALL.len());
     }

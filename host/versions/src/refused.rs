@@ -1,32 +1,12 @@
 //! Rejected candidates as they are remembered: which, when, how often, why.
 
-use crate::status::RefusedVersion;
 use serde::{Deserialize, Serialize};
-use std::time::SystemTime;
+use wasmount_core::status::{PastRefusal, RefusedVersion};
 
 /// Different rejections that are remembered. 20: those of a week that an administrator may look up; each is some 500 bytes.
 const REMEMBERED: usize = 20;
 /// Longest reason, in bytes: a plugin writes a part of some reasons.
 const REASON_BYTES: usize = 500;
-
-/// A candidate that was rejected, once or several times.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PastRefusal {
-    /// `sha256:..` of the component; none: it was not fetched.
-    pub digest: Option<String>,
-    /// Where it was fetched from, or should have been.
-    pub origin: String,
-    /// [`crate::RefusalKind::as_str`].
-    pub kind: String,
-    /// The first line of the reason.
-    pub reason: String,
-    /// The first time.
-    pub first: SystemTime,
-    /// The last time.
-    pub last: SystemTime,
-    /// How often.
-    pub times: u64,
-}
 
 /// All that are remembered.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,13 +21,13 @@ impl PastRefusals {
         let mut next = PastRefusal {
             digest: refused.digest,
             origin,
-            kind: refused.kind.as_str().to_owned(),
+            kind: refused.kind,
             reason: first_line(&refused.reason),
             first: refused.at,
             last: refused.at,
             times: 1,
         };
-        if let Some(index) = self.all.iter().position(|it| it.is_same(&next)) {
+        if let Some(index) = self.all.iter().position(|it| is_same(it, &next)) {
             let before = self.all.remove(index);
             next.first = before.first;
             next.times = before.times.saturating_add(1);
@@ -63,11 +43,9 @@ impl PastRefusals {
     }
 }
 
-impl PastRefusal {
-    fn is_same(&self, other: &Self) -> bool {
-        (&self.digest, &self.origin, &self.kind, &self.reason)
-            == (&other.digest, &other.origin, &other.kind, &other.reason)
-    }
+fn is_same(one: &PastRefusal, other: &PastRefusal) -> bool {
+    (&one.digest, &one.origin, one.kind, &one.reason)
+        == (&other.digest, &other.origin, other.kind, &other.reason)
 }
 
 fn first_line(reason: &str) -> String {
@@ -79,20 +57,24 @@ fn first_line(reason: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::refusal::RefusalKind;
-    use std::time::{Duration, UNIX_EPOCH};
+    use jiff::Timestamp;
+    use wasmount_core::status::RefusalKind;
 
-    fn refused(digest: &str, second: u64) -> RefusedVersion {
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn refused(digest: &str, second: i64) -> RefusedVersion {
         RefusedVersion {
             by_document: true,
             digest: Some(digest.to_owned()),
             kind: RefusalKind::Imports,
             reason: "it imports too much\nand more".to_owned(),
-            at: UNIX_EPOCH + Duration::from_secs(second),
+            at: at(second),
         }
     }
 
-    fn noted(refusals: &[(&str, u64)]) -> Vec<PastRefusal> {
+    fn noted(refusals: &[(&str, i64)]) -> Vec<PastRefusal> {
         let mut all = PastRefusals::default();
         for (digest, second) in refusals {
             all.note(refused(digest, *second), "/a.wasm".to_owned());
@@ -108,10 +90,9 @@ mod tests {
             .map(|it| (it.digest.as_deref().unwrap(), it.times))
             .collect();
         assert_eq!(counts, [("a", 2), ("b", 1)]);
-        let at = |second| UNIX_EPOCH + Duration::from_secs(second);
         assert_eq!((all[0].first, all[0].last), (at(1), at(3)));
         assert_eq!(all[0].reason, "it imports too much");
-        assert_eq!(all[0].kind, "imports");
+        assert_eq!(all[0].kind, RefusalKind::Imports);
     }
 
     #[test]

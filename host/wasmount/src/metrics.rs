@@ -17,8 +17,9 @@ use wasmount_core::driver::Driver;
 use wasmount_core::fault::FaultKind;
 use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
+use wasmount_core::status::RefusalKind;
 use wasmount_csi::CallMetrics;
-use wasmount_versions::{RefusalKind, VersionEvent, VersionReconciler};
+use wasmount_versions::{VersionEvent, VersionReconciler};
 
 /// OpenMetrics 1.0, which Prometheus accepts since 2.5.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -152,7 +153,7 @@ impl Metrics {
         gauge("driver_registered", help, &|driver| {
             Some(driver.registration.as_ref()?.registered)
         });
-        let help = "1 if CSINode and Node say what the driver says; absent where nobody looks";
+        let help = "1 if CSINode and Node say what the driver says; absent where it is not checked";
         gauge("driver_listed", help, &|driver| {
             Some(driver.listing.as_ref()?.listed)
         });
@@ -191,7 +192,7 @@ impl Metrics {
                 gaps.get_or_create(&of(name)).set(length);
             }
         }
-        let help = "How long nobody served the driver before this host took over";
+        let help = "How long no host served the driver before this one took over";
         registry.register_with_unit("handover_gap", help, Unit::Seconds, gaps);
     }
 
@@ -216,7 +217,7 @@ impl Metrics {
     fn register_versions(&self, registry: &mut Registry) {
         let infos = Family::<OfVersion, Gauge>::default();
         for (name, shown) in lock(&self.drivers).iter() {
-            if let Some(version) = shown.reconciler.status().current {
+            if let Some(version) = shown.reconciler.status().version {
                 let labels = OfVersion {
                     driver: name.to_string(),
                     version: version.plugin_version,
@@ -229,7 +230,7 @@ impl Metrics {
         registry.register("plugin_info", help, infos);
         let help = "How often another version was put to use";
         registry.register("plugin_swaps", help, self.swaps.clone());
-        let help = "How often a version was taken back, by the host or by hand";
+        let help = "How often a version was rolled back, by the host or by hand";
         registry.register("plugin_rollbacks", help, self.rollbacks.clone());
         let help = "Versions that were refused";
         registry.register("plugin_refusals", help, self.refusals.clone());

@@ -1,7 +1,7 @@
 //! Client and server over a real socket: requests arrive, and no client delays another one.
 
 use super::*;
-use crate::messages::{DriverStatus, HostStatus, Swap};
+use crate::messages::{DriverReport, HostStatus, Swap};
 use crate::{Client, ControlError, paths};
 use axum::Json;
 use axum::extract::Path;
@@ -49,7 +49,7 @@ fn status() -> HostStatus {
         node: "n".to_owned(),
         role: "all".to_owned(),
         not_ready: None,
-        drivers: Vec::<DriverStatus>::new(),
+        drivers: Vec::<DriverReport>::new(),
     }
 }
 
@@ -66,7 +66,7 @@ fn routes() -> Router {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_and_a_refusal_is_said_in_its_words() {
+async fn a_request_is_answered_and_a_refusal_keeps_its_message() {
     let bench = Bench::start(routes()).await;
     assert_eq!(bench.client().status().await.unwrap(), status());
     let swap = Swap {
@@ -117,7 +117,7 @@ async fn what_is_not_understood_is_refused_as_all_else_is() {
 }
 
 #[tokio::test]
-async fn a_word_that_is_no_driver_is_not_sent() {
+async fn an_invalid_driver_name_is_not_sent() {
     let bench = Bench::start(routes()).await;
     let refused = bench.client().swap("../status", &Swap::default()).await;
     assert!(matches!(refused, Err(ControlError::NoDriver { .. })));
@@ -178,7 +178,7 @@ async fn a_host_that_is_not_there_is_said_to_be_so() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_told_with_what_happened() {
+async fn an_invalid_answer_is_reported_with_its_cause() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("a");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -192,7 +192,7 @@ async fn what_is_no_answer_is_told_with_what_happened() {
 }
 
 #[test]
-fn root_and_the_hosts_own_user_may_ask_and_nobody_else() {
+fn only_root_and_the_user_of_the_host_may_connect() {
     for (uid, own, may) in [
         (0, 0, true),
         (0, 7, true),

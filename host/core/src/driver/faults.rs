@@ -10,9 +10,10 @@ use crate::fault::{FaultKind, PluginFault};
 use crate::mutex::lock;
 use crate::rpc::Rpc;
 use crate::secrets::Secrets;
+use crate::status;
+use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
 use tokio::sync::broadcast;
 
 /// Faults that are kept for a slow listener. 64: listeners report to people, for whom that many are enough.
@@ -29,7 +30,7 @@ pub(super) struct Faults {
 #[derive(Debug, Clone)]
 pub struct LastFault {
     /// When it was detected.
-    pub at: SystemTime,
+    pub at: Timestamp,
     /// The fault.
     pub fault: Arc<PluginFault>,
 }
@@ -51,7 +52,7 @@ impl Faults {
         drop(counts);
         let fault = Arc::new(fault);
         *lock(&self.last) = Some(LastFault {
-            at: SystemTime::now(),
+            at: status::now(),
             fault: Arc::clone(&fault),
         });
         // Fails when there is no listener.

@@ -5,9 +5,9 @@
 
 use super::{CandidateKey, History, REMEMBERED, desired_digest};
 use crate::desired::{Desired, DesiredFrom};
-use crate::record::{HeldBy, VersionState};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use wasmount_core::status::{HeldBy, VersionState};
 
 impl History {
     /// Whether it is the version that failed, which must not serve again without a command. If its secrets are not known, any match.
@@ -56,7 +56,7 @@ impl History {
             .filter(|entry| entry.kept.is_some())
             .map(|entry| {
                 let number = entry.record.number;
-                let rolled_back = matches!(entry.record.state, VersionState::RolledBack { .. });
+                let rolled_back = matches!(entry.record.state, VersionState::RolledBack);
                 (
                     self.current != Some(number),
                     last_proven != Some(number),

@@ -2,12 +2,11 @@
 
 use super::*;
 use crate::desired::DesiredFrom;
-use crate::record::HeldBy;
 use proptest::prelude::*;
 use serde_json::json;
 use std::path::PathBuf;
-use std::time::{Duration, UNIX_EPOCH};
 use wasmount_core::document::{StorageBackend, raw};
+use wasmount_core::status::HeldBy;
 
 pub(crate) fn document(plugin: serde_json::Value, setting: &str) -> StorageBackend {
     let document: raw::Document = serde_json::from_value(json!({
@@ -45,7 +44,7 @@ pub(crate) fn new_version(code: &str, setting: &str) -> NewVersion {
         plugin_version: "1.0.0".to_owned(),
         known: Known {
             digest: format!("sha256:{code}"),
-            origin: Origin::File(PathBuf::from(code)),
+            origin: code.to_owned(),
             signed_by: Vec::new(),
         },
         desired,
@@ -53,8 +52,8 @@ pub(crate) fn new_version(code: &str, setting: &str) -> NewVersion {
     }
 }
 
-pub(crate) fn at(second: u64) -> SystemTime {
-    UNIX_EPOCH + Duration::from_secs(second)
+pub(crate) fn at(second: u64) -> Timestamp {
+    Timestamp::from_second(second.try_into().unwrap()).unwrap()
 }
 
 /// A history with this many versions, each proven, the last one serving.
@@ -100,10 +99,10 @@ fn a_new_version_replaces_the_one_before() {
     let history = history_of(2);
     let records = history.records();
     assert_eq!(current(&history), 2);
-    assert!(records[0].state == VersionState::Serving && records[0].ended.is_none());
+    assert!(records[0].state == VersionState::Serving && records[0].until.is_none());
     assert_eq!(records[1].state, VersionState::Replaced);
-    assert_eq!(records[1].ended, Some(at(2)));
-    assert_eq!(records[1].why_ended.as_deref(), Some("version 2 came"));
+    assert_eq!(records[1].until, Some(at(2)));
+    assert_eq!(records[1].reason.as_deref(), Some("version 2 came"));
 }
 
 #[test]
@@ -113,10 +112,9 @@ fn a_rollback_leads_to_the_last_version_not_rolled_back() {
     history.roll_back_to(back_to(3, HeldBy::Rollback), String::new(), at(9));
     assert_eq!(current(&history), 3);
     assert!(history.entry(3).unwrap().record.state == VersionState::Serving);
-    assert!(matches!(
-        &history.entry(4).unwrap().record.state,
-        VersionState::RolledBack { reason } if reason == "a test"
-    ));
+    let rolled_back = &history.entry(4).unwrap().record;
+    assert_eq!(rolled_back.state, VersionState::RolledBack);
+    assert_eq!(rolled_back.reason.as_deref(), Some("a test"));
     assert_eq!(history.target(None, false).unwrap(), 2);
     assert_eq!(history.target(Some(4), false).unwrap(), 4);
 }

@@ -10,14 +10,13 @@
 use super::reconcile::ReconcileLoop;
 use super::state::{Goal, Ready, Running, Serving};
 use crate::desired::Desired;
+use crate::events::{Outcome, VersionEvent};
 use crate::history::{CandidateKey, History, NewVersion, desired_digest};
-use crate::record::{HeldBy, Hold};
 use crate::refusal::Refusal;
-use crate::status::{Outcome, VersionEvent};
 use crate::trial::Trial;
 use futures::future::BoxFuture;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 use wasmount_core::backend::Backend;
@@ -26,6 +25,7 @@ use wasmount_core::driver::{Role, ServingPolicy};
 use wasmount_core::mounter::MountError;
 use wasmount_core::mutex::lock;
 use wasmount_core::pool::PoolCall;
+use wasmount_core::status::{HeldBy, Hold, now};
 
 /// Faults that may wait for the reconciler. 1,024: more than any sensible fault limit of a trial.
 const FAULTS: usize = 1024;
@@ -124,7 +124,7 @@ impl ReconcileLoop {
     /// The history with this version, and whether it is on trial.
     fn history_with(&mut self, ready: &Ready, goal: &Goal) -> (History, bool) {
         let mut history = self.history.clone();
-        let now = SystemTime::now();
+        let at = now();
         if ready.is_again {
             let proven = history.current().is_some_and(|entry| entry.record.proven);
             // A version that was swapped to by hand is new; one that was rolled back to is not on trial.
@@ -133,7 +133,7 @@ impl ReconcileLoop {
             return (history, !proven && !gone_back);
         }
         if let Goal::RollBack(hold) = goal {
-            history.roll_back_to(hold.clone(), ready.candidate.secrets.clone(), now);
+            history.roll_back_to(hold.clone(), ready.candidate.secrets.clone(), at);
             return (history, false);
         }
         // The version before can be rolled back to if it had no fault in its last window, even if it did not serve long.
@@ -148,7 +148,7 @@ impl ReconcileLoop {
             desired: ready.desired.clone(),
             offer: ready.admitted.backend.offer().clone(),
         };
-        let number = history.admit(version, proven, now);
+        let number = history.admit(version, proven, at);
         if matches!(goal, Goal::Swap { pinned: true, .. }) {
             history.held = Some(self.hold(number, HeldBy::Swap, PINNED));
         }
@@ -161,7 +161,7 @@ impl ReconcileLoop {
             number,
             by,
             reason: reason.to_owned(),
-            since: SystemTime::now(),
+            since: now(),
             revision: Some(desired_digest(&self.desired)),
         }
     }

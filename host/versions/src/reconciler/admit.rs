@@ -246,7 +246,7 @@ fn would_lose(calls: &[RunningCall]) -> String {
     }
     format!(
         "calls of the running version did not end within {} s, and other grants may take from them what they use: {}; what a document wants is tried \
-         again by itself, a swap by hand is to be asked for again, when they have ended, by limits.time at the latest",
+         again by itself, a swap by hand is to be requested again, when they have ended, by limits.time at the latest",
         BEFORE_GRANTS.as_secs(),
         named.join(", ")
     )

@@ -2,14 +2,13 @@
 
 use super::reconcile::ReconcileLoop;
 use super::state::{Command, Goal, Reply};
+use crate::events::{Outcome, VersionEvent};
 use crate::history::History;
-use crate::record::{Drained, HeldBy};
 use crate::refusal::Refusal;
-use crate::status::{Outcome, VersionEvent};
-use std::time::SystemTime;
 use tokio::time::Instant;
 use wasmount_core::driver::VersionFault;
 use wasmount_core::fault::Owner;
+use wasmount_core::status::{Drained, HeldBy, now};
 
 impl ReconcileLoop {
     pub(super) async fn command(&mut self, command: Command) {
@@ -24,7 +23,7 @@ impl ReconcileLoop {
             }
             Command::Rollback(request, reply) => match self.history.requested_target(request) {
                 Ok(number) => {
-                    let reason = "an administrator asked for it".to_owned();
+                    let reason = "an administrator requested it".to_owned();
                     self.roll_back(number, HeldBy::Rollback, reason, Some(reply));
                 }
                 Err(refusal) => drop(reply.send(Err(refusal))),
@@ -102,7 +101,7 @@ impl ReconcileLoop {
         if before.map(|drained| &drained.reason) == reason.as_ref() {
             return Ok(());
         }
-        let since = before.map_or_else(SystemTime::now, |drained| drained.since);
+        let since = before.map_or_else(now, |drained| drained.since);
         let mut history = self.history.clone();
         history.drained = reason.map(|reason| Drained { reason, since });
         self.record(history).await?;

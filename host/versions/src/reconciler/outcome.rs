@@ -4,14 +4,14 @@ use super::activate::PINNED;
 use super::reconcile::ReconcileLoop;
 use super::state::{Admission, Goal, NotReady, Refused};
 use crate::desired::Desired;
+use crate::events::{Outcome, VersionEvent};
 use crate::history::{CandidateKey, Known};
-use crate::record::{HeldBy, Hold};
-use crate::refusal::{Refusal, RefusalKind, RetryPolicy};
-use crate::status::{Outcome, RefusedVersion, VersionEvent};
+use crate::refusal::{Refusal, RetryPolicy};
 use crate::trial::Trial;
 use std::error::Error;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::time::Instant;
+use wasmount_core::status::{HeldBy, Hold, RefusalKind, RefusedVersion, now};
 use wasmount_core::text::shortened;
 
 /// Longest reason of a rejection, in bytes: a plugin writes a part of some reasons, and the status of all drivers is one answer.
@@ -340,7 +340,7 @@ fn refused(
         digest: candidate.map(|candidate| candidate.digest.clone()),
         kind: refusal.kind(),
         reason: describe(refusal),
-        at: SystemTime::now(),
+        at: now(),
     }
 }
 

@@ -9,10 +9,9 @@ use super::state::{
 use super::{ReconcilerParts, Shared, SwapRequest};
 use crate::desired::Desired;
 use crate::disk::Disk;
+use crate::events::Outcome;
 use crate::history::History;
-use crate::record::HeldBy;
 use crate::refused::PastRefusals;
-use crate::status::{Outcome, ReconcilerStatus};
 use futures::future::BoxFuture;
 use std::collections::{BTreeSet, VecDeque};
 use std::future::pending;
@@ -21,7 +20,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use wasmount_core::driver::VersionFault;
-use wasmount_core::status::Phase;
+use wasmount_core::status::{DriverStatus, HeldBy, Phase};
 
 /// How long to wait after a hint that something changed. 50 ms: an administrator who replaces several files has finished by then.
 const SETTLE: Duration = Duration::from_millis(50);
@@ -338,13 +337,13 @@ impl ReconcileLoop {
         }
     }
 
-    fn status(&self) -> ReconcilerStatus {
+    fn status(&self) -> DriverStatus {
         let running = self.running.as_ref();
         let entry = running.and_then(|it| self.history.entry(it.number));
         let warnings = running.map(|it| [&it.warnings[..], &it.doubts].concat());
-        ReconcilerStatus {
+        DriverStatus {
             phase: self.phase(),
-            current: entry.map(|entry| entry.record.clone()),
+            version: entry.map(|entry| entry.record.clone()),
             warnings: warnings.unwrap_or_default(),
             refused: self.last_refused().map(|it| it.version.clone()),
             draining: self.shared.draining(),

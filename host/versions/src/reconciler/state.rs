@@ -4,11 +4,10 @@ use super::{ReconcilerParts, SwapRequest};
 use crate::admission::Admitted;
 use crate::desired::{Desired, RollbackRequest};
 use crate::disk::Disk;
+use crate::events::Outcome;
 use crate::history::{CandidateKey, Entry, History, Known};
 use crate::migration::Mark;
-use crate::record::Hold;
 use crate::refusal::{Refusal, RetryPolicy};
-use crate::status::{Outcome, RefusedVersion};
 use crate::trial::Trial;
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use tokio::time::Instant;
 use wasmount_core::document::Grants;
 use wasmount_core::driver::{QuiesceGuard, VersionFault};
 use wasmount_core::migration::Migration;
+use wasmount_core::status::{Hold, RefusedVersion};
 use wasmount_engine::WasmBackend;
 
 /// Pause after the first rejection; doubled after each further one.

@@ -2,8 +2,8 @@
 
 use crate::bench::*;
 use serde_json::json;
-use wasmount_core::status::Phase;
-use wasmount_versions::{HeldBy, Refusal, RefusalKind, RollbackRequest, SwapRequest, VersionEvent};
+use wasmount_core::status::{HeldBy, Phase, RefusalKind};
+use wasmount_versions::{Refusal, RollbackRequest, SwapRequest, VersionEvent};
 
 #[tokio::test]
 async fn the_version_before_comes_back_while_its_source_is_away() {
@@ -65,7 +65,7 @@ async fn a_backend_stays_where_it_went_back_to_until_a_swap() {
     bench.set_desired(behaving("newer")).await;
     assert_eq!(bench.number(), 1);
     let bench = bench.restarted(behaving("newer")).await;
-    let status = bench.until("it serves", |it| it.current.is_some()).await;
+    let status = bench.until("it serves", |it| it.version.is_some()).await;
     assert_eq!((bench.number(), status.phase), (1, Phase::RolledBack));
     let outcome = bench.reconciler.swap(SwapRequest::default()).await.unwrap();
     assert_eq!(outcome.now.number, 3);
@@ -107,7 +107,7 @@ async fn an_object_changed_while_stopped_lifts_the_hold() {
     bench.want_object(behaving("other")).await;
     bench.back(None).await.unwrap();
     let bench = bench.restarted_with_object(behaving("other")).await;
-    let status = bench.until("it serves", |it| it.current.is_some()).await;
+    let status = bench.until("it serves", |it| it.version.is_some()).await;
     assert_eq!((bench.number(), status.phase), (1, Phase::RolledBack));
     let bench = bench.restarted_with_object(behaving("newer")).await;
     bench.until_serves(3).await;
@@ -192,7 +192,7 @@ async fn as_many_versions_are_kept_as_the_document_says() {
 async fn a_rollback_keeps_as_many_versions_as_configured() {
     let keeping = |setting: u32, keep: u32| json!({ "settings": { "setting": setting.to_string() }, "versions": { "keep": keep } });
     let bench = Bench::starting("misbehave", keeping(1, 2)).await;
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     for setting in 2..=5 {
         bench.set_desired(keeping(setting, 10)).await;
     }
@@ -206,9 +206,9 @@ async fn a_rollback_keeps_as_many_versions_as_configured() {
     assert_eq!(kept(&bench), 5);
     // Also when it serves again, and the document then keeps fewer versions.
     let bench = bench.restarted(keeping(5, 10)).await;
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     assert_eq!(kept(&bench), 5);
     let bench = bench.restarted(keeping(5, 2)).await;
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     assert_eq!((bench.number(), kept(&bench)), (3, 2));
 }

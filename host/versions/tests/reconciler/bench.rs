@@ -17,9 +17,10 @@ use wasmount_core::document::{Grants, StorageBackend, raw};
 use wasmount_core::driver::{Driver, DriverConfig, Role, ServingPolicy};
 use wasmount_core::error::Error;
 use wasmount_core::names::{DriverName, NodeId, VolumeId};
+use wasmount_core::status::{DriverStatus, VersionRecord, VersionState};
 use wasmount_versions::{
-    Desired, DesiredFrom, Migrates, Outcome, ReconcilerParts, ReconcilerStatus, Refusal,
-    RollbackRequest, VersionReconciler, VersionRecord, VersionState,
+    Desired, DesiredFrom, Migrates, Outcome, ReconcilerParts, Refusal, RollbackRequest,
+    VersionReconciler,
 };
 
 /// Longer than any operation here takes on a busy machine, including compilation.
@@ -54,7 +55,7 @@ impl Bench {
     /// A backend whose plugin is a build of `misbehave`, which behaves unless a setting or an id says otherwise.
     pub(crate) async fn serving() -> Self {
         let bench = Self::starting("misbehave", json!({})).await;
-        bench.until("it serves", |it| it.current.is_some()).await;
+        bench.until("it serves", |it| it.version.is_some()).await;
         bench
     }
 
@@ -62,7 +63,7 @@ impl Bench {
     pub(crate) async fn serving_below(directory: &Path) -> Self {
         let folder = tempfile::tempdir_in(directory).unwrap();
         let bench = Self::starting_in(folder, Role::All, "misbehave", json!({})).await;
-        bench.until("it serves", |it| it.current.is_some()).await;
+        bench.until("it serves", |it| it.version.is_some()).await;
         bench
     }
 
@@ -95,7 +96,7 @@ impl Bench {
         let first = desired(name, folder.path(), spec);
         let shared = (memory, Migrates::TheElected, Role::All);
         let bench = Self::start(name.clone(), folder, sources, shared, first).await;
-        bench.until("it serves", |it| it.current.is_some()).await;
+        bench.until("it serves", |it| it.version.is_some()).await;
         bench
     }
 
@@ -161,7 +162,7 @@ impl Bench {
     /// The same, with records of other hosts.
     pub(crate) async fn on(self, memory: Arc<Memory>, spec: Value) -> Self {
         let bench = self.restarted_on(memory, spec).await;
-        bench.until("it serves", |it| it.current.is_some()).await;
+        bench.until("it serves", |it| it.version.is_some()).await;
         bench
     }
 
@@ -203,15 +204,14 @@ impl Bench {
     }
 
     /// Sets this document, and waits until its outcome is known.
-    pub(crate) async fn set_desired(&self, spec: Value) -> ReconcilerStatus {
+    pub(crate) async fn set_desired(&self, spec: Value) -> DriverStatus {
         let wish = self.reconciler.set_desired(self.desired(spec));
         self.until("it is settled", |it| it.settled >= wish).await
     }
 
     /// Waits until this version serves.
-    pub(crate) async fn until_serves(&self, number: u64) -> ReconcilerStatus {
-        let serves =
-            |it: &ReconcilerStatus| it.current.as_ref().is_some_and(|it| it.number == number);
+    pub(crate) async fn until_serves(&self, number: u64) -> DriverStatus {
+        let serves = |it: &DriverStatus| it.version.as_ref().is_some_and(|it| it.number == number);
         self.until(&format!("version {number} serves"), serves)
             .await
     }
@@ -235,8 +235,8 @@ impl Bench {
     pub(crate) async fn until(
         &self,
         what: &str,
-        so: impl Fn(&ReconcilerStatus) -> bool,
-    ) -> ReconcilerStatus {
+        so: impl Fn(&DriverStatus) -> bool,
+    ) -> DriverStatus {
         let mut watch = self.reconciler.watch();
         let status = timeout(PATIENCE, watch.wait_for(|status| so(status))).await;
         match status {
@@ -247,7 +247,7 @@ impl Bench {
 
     /// The number of the version that serves.
     pub(crate) fn number(&self) -> u64 {
-        self.reconciler.status().current.unwrap().number
+        self.reconciler.status().version.unwrap().number
     }
 
     pub(crate) fn record(&self, number: u64) -> VersionRecord {
@@ -256,7 +256,7 @@ impl Bench {
     }
 
     pub(crate) fn is_rolled_back(&self, number: u64) -> bool {
-        matches!(self.record(number).state, VersionState::RolledBack { .. })
+        matches!(self.record(number).state, VersionState::RolledBack)
     }
 
     /// A call in which the plugin behaves as this id says.
@@ -277,7 +277,7 @@ impl Bench {
     }
 
     /// The same for an object.
-    pub(crate) async fn want_object(&self, spec: Value) -> ReconcilerStatus {
+    pub(crate) async fn want_object(&self, spec: Value) -> DriverStatus {
         let wish = self.reconciler.set_desired(of_object(self.desired(spec)));
         self.until("it is settled", |it| it.settled >= wish).await
     }

@@ -6,22 +6,19 @@ use std::fs;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::sleep;
-use wasmount_core::status::Phase;
-use wasmount_versions::{RefusalKind, VersionEvent, VersionState};
+use wasmount_core::status::{Phase, RefusalKind, VersionState};
+use wasmount_versions::VersionEvent;
 
 #[tokio::test]
-async fn a_document_is_put_to_use_and_told_of() {
+async fn a_document_is_activated_and_reported() {
     let bench = Bench::serving().await;
     let status = bench.reconciler.status();
-    let record = status.current.unwrap();
+    let record = status.version.unwrap();
     assert_eq!((status.phase, record.number), (Phase::Serving, 1));
     assert_eq!(record.plugin, "misbehave.wasmount.io");
     assert!(record.digest.starts_with("sha256:"), "{}", record.digest);
     assert_eq!(record.state, VersionState::Serving);
-    assert_eq!(
-        record.origin.to_string(),
-        bench.plugin().display().to_string()
-    );
+    assert_eq!(record.origin, bench.plugin().display().to_string());
     assert_eq!(bench.granted.lock().unwrap().len(), 1);
     bench.calls().await;
 }
@@ -46,8 +43,8 @@ async fn code_settings_secrets_and_grants_each_make_another_version() {
     let bench = Bench::serving().await;
     bench.replace(&build("misbehave", 2));
     let number = |number| {
-        move |it: &wasmount_versions::ReconcilerStatus| {
-            it.current.as_ref().is_some_and(|it| it.number == number)
+        move |it: &wasmount_core::status::DriverStatus| {
+            it.version.as_ref().is_some_and(|it| it.number == number)
         }
     };
     bench.until("the code", number(2)).await;
@@ -72,7 +69,7 @@ async fn code_settings_secrets_and_grants_each_make_another_version() {
 }
 
 #[tokio::test]
-async fn a_wish_is_told_of_before_anybody_has_looked_at_it() {
+async fn a_desired_revision_is_reported_before_its_attempt() {
     let bench = Bench::serving().await;
     let before = bench.reconciler.status();
     assert_eq!(before.settled, before.desired);
@@ -84,7 +81,7 @@ async fn a_wish_is_told_of_before_anybody_has_looked_at_it() {
     assert_eq!((status.desired, status.settled), (wish, before.settled));
     assert_eq!((status.phase, bench.number()), (Phase::Serving, 1));
     let status = bench.until("it is settled", |it| it.settled >= wish).await;
-    assert_eq!((status.desired, status.current.unwrap().number), (wish, 2));
+    assert_eq!((status.desired, status.version.unwrap().number), (wish, 2));
 }
 
 #[tokio::test]
@@ -190,14 +187,14 @@ async fn a_secret_that_comes_late_is_found_without_being_asked_to() {
 }
 
 #[tokio::test]
-async fn without_a_version_calls_are_told_why() {
+async fn without_a_version_calls_are_answered_with_the_reason() {
     let bench = Bench::starting("misbehave", json!({})).await;
     fs::write(bench.plugin(), "\x7fELF").unwrap();
     let bench = bench.restarted(behaving("bad-settings")).await;
     let status = bench
         .until("it waits", |it| it.phase == Phase::Waiting)
         .await;
-    assert_eq!(status.current, None);
+    assert_eq!(status.version, None);
     let refused = bench.delete("v").await.unwrap_err().to_string();
     assert!(refused.contains("not WebAssembly"), "{refused}");
 }
@@ -209,7 +206,7 @@ async fn a_pause_holds_the_document_back_across_restarts() {
     let status = bench.set_desired(behaving("other")).await;
     assert_eq!((status.phase, bench.number()), (Phase::Paused, 1));
     let bench = bench.restarted(behaving("other")).await;
-    let status = bench.until("it serves", |it| it.current.is_some()).await;
+    let status = bench.until("it serves", |it| it.version.is_some()).await;
     assert_eq!((status.phase, bench.number()), (Phase::Paused, 1));
     bench.reconciler.set_paused(false).await.unwrap();
     bench.until_serves(2).await;

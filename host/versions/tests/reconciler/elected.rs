@@ -6,8 +6,8 @@ use crate::memory::Memory;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use wasmount_core::names::{DriverName, VolumeId};
-use wasmount_core::status::Phase;
-use wasmount_versions::{RefusalKind, SwapRequest};
+use wasmount_core::status::{Phase, RefusalKind};
+use wasmount_versions::SwapRequest;
 
 fn schema(version: u32) -> Value {
     json!({ "settings": { "schema": version.to_string() } })
@@ -135,7 +135,7 @@ async fn a_version_restored_after_election_checks_the_records() {
     // As if the version began to serve right before the host was notified that it is elected.
     other.reconciler.take_over(|| true).await.unwrap();
     *other.sources.secret.lock().unwrap() = Some(PASSWORD.to_owned());
-    other.until("it serves", |it| it.current.is_some()).await;
+    other.until("it serves", |it| it.version.is_some()).await;
     other.driver.work_while(|| true);
     assert_eq!(origin(&other, &id).await, "1.0.0");
     let newer = make(&other, "two").await;
@@ -163,7 +163,7 @@ async fn an_unrestorable_version_yields_to_the_desired_one() {
     leader.driver.stand_by();
     leads(&other).await;
     *other.sources.secret.lock().unwrap() = Some(PASSWORD.to_owned());
-    other.until("it serves", |it| it.current.is_some()).await;
+    other.until("it serves", |it| it.version.is_some()).await;
     assert_eq!(other.number(), 2);
     assert_eq!(origin(&other, &id).await, "2.0.0");
 }

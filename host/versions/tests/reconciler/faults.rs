@@ -6,8 +6,8 @@ use std::fs;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use wasmount_core::names::VolumeId;
-use wasmount_core::status::Phase;
-use wasmount_versions::{HeldBy, SwapRequest, VersionEvent};
+use wasmount_core::status::{HeldBy, Phase};
+use wasmount_versions::{SwapRequest, VersionEvent};
 
 /// The first version of each test serves well, the second one has trapped as often as the limit.
 async fn failed(bench: &Bench) {
@@ -119,7 +119,7 @@ async fn pinned_and_restarted(window: &str) -> Bench {
     };
     assert_eq!(bench.reconciler.swap(pinned).await.unwrap().now.number, 3);
     let bench = bench.restarted(trial("good", 3, window)).await;
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     assert_eq!(bench.number(), 3);
     bench
 }
@@ -136,7 +136,7 @@ async fn a_version_swapped_by_hand_is_on_trial_after_restart() {
     let bench = pinned_and_restarted("1s").await;
     bench.calls().await;
     bench
-        .until("it is proven", |it| it.current.as_ref().unwrap().proven)
+        .until("it is proven", |it| it.version.as_ref().unwrap().proven)
         .await;
     assert_eq!(bench.number(), 3);
 }
@@ -149,7 +149,7 @@ async fn a_rollback_target_is_on_no_trial_after_restart() {
     bench.set_desired(trial("other", 2, "60s")).await;
     bench.back(None).await.unwrap();
     let bench = bench.restarted(trial("other", 2, "60s")).await;
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     for _ in 0..4 {
         bench.traps().await;
     }
@@ -197,7 +197,7 @@ async fn the_cause_of_a_rollback_is_reported_until_a_new_revision() {
 }
 
 #[tokio::test]
-async fn the_version_that_came_back_is_not_taken_back_again() {
+async fn a_restored_version_is_not_rolled_back_again() {
     let bench = Bench::serving().await;
     failed(&bench).await;
     for _ in 0..5 {
@@ -210,7 +210,7 @@ async fn the_version_that_came_back_is_not_taken_back_again() {
 #[tokio::test]
 async fn without_a_rollback_target_the_version_stays() {
     let bench = Bench::starting("misbehave", trial("first", 2, "60s")).await;
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     let mut events = bench.reconciler.events();
     for _ in 0..2 {
         bench.traps().await;
@@ -231,7 +231,7 @@ async fn a_version_is_proven_after_a_window_without_faults() {
     bench.set_desired(trial("two", 2, "1s")).await;
     bench.calls().await;
     bench
-        .until("it is proven", |it| it.current.as_ref().unwrap().proven)
+        .until("it is proven", |it| it.version.as_ref().unwrap().proven)
         .await;
     for _ in 0..4 {
         bench.traps().await;
@@ -254,7 +254,7 @@ async fn a_hanging_version_is_not_proven_by_abandoned_calls() {
     assert!(!bench.record(2).proven);
     bench.calls().await;
     bench
-        .until("it is proven", |it| it.current.as_ref().unwrap().proven)
+        .until("it is proven", |it| it.version.as_ref().unwrap().proven)
         .await;
 }
 

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use wasmount_core::names::VolumeId;
 use wasmount_core::state::{Expect, Keyspace, KeyspaceOwner, StateStore};
-use wasmount_core::status::Phase;
-use wasmount_versions::{Refusal, RefusalKind, SwapRequest};
+use wasmount_core::status::{Phase, RefusalKind};
+use wasmount_versions::{Refusal, SwapRequest};
 
 pub(crate) fn schema(version: u32) -> Value {
     json!({ "settings": { "schema": version.to_string() } })
@@ -17,7 +17,7 @@ pub(crate) fn schema(version: u32) -> Value {
 
 pub(crate) async fn serving(spec: Value) -> Bench {
     let bench = Bench::starting("migrant", spec).await;
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     bench
 }
 
@@ -87,7 +87,7 @@ async fn a_rewriting_version_rolls_back_until_a_write() {
 }
 
 #[tokio::test]
-async fn after_the_first_write_the_way_back_is_refused_in_words() {
+async fn a_rollback_after_the_first_write_is_rejected() {
     let bench = serving(schema(1)).await;
     make(&bench, "one").await;
     bench.set_desired(schema(3)).await;
@@ -234,7 +234,7 @@ async fn a_crash_before_migration_starts_the_earlier_version() {
     history["prepared"] = coming;
     written::write(&versions, &history);
     let bench = bench.restarted(schema(1)).await;
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     assert_eq!(bench.number(), 1);
     assert!(origin(&bench, &id).await.is_some());
 }

@@ -6,8 +6,7 @@ use crate::written;
 use serde_json::{Value, json};
 use std::fs;
 use wasmount_core::state::{Expect, Keyspace, KeyspaceOwner, Outcome, StateStore};
-use wasmount_core::status::Phase;
-use wasmount_versions::RefusalKind;
+use wasmount_core::status::{Phase, RefusalKind};
 
 /// The same with a setting that no version reads.
 fn schema_with(version: u32, setting: &str) -> Value {
@@ -20,7 +19,7 @@ async fn made_anew(bench: Bench, spec: Value) -> Bench {
     let bench = bench.restarted(spec).await;
     bench
         .until("it is settled", |it| {
-            it.current.is_some() || it.refused.is_some()
+            it.version.is_some() || it.refused.is_some()
         })
         .await;
     bench
@@ -49,7 +48,7 @@ async fn a_recreated_backend_needs_readable_records() {
     let before = all(&bench).await;
     let bench = made_anew(bench, schema(1)).await;
     let status = bench.reconciler.status();
-    assert_eq!((status.current, status.phase), (None, Phase::Waiting));
+    assert_eq!((status.version, status.phase), (None, Phase::Waiting));
     assert_eq!(status.refused.unwrap().kind, RefusalKind::Migration);
     assert_eq!(all(&bench).await, before);
 }
@@ -77,7 +76,7 @@ async fn a_history_that_cannot_be_read_takes_no_record_along() {
         fs::write(file, "{\"turn\":").unwrap();
     }
     let bench = bench.restarted(schema(2)).await;
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     assert_eq!((bench.number(), bench.reconciler.history().len()), (1, 1));
     assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
 }
@@ -93,7 +92,7 @@ async fn a_start_records_the_owner_version_if_missing() {
     let removed = bench.memory.remove(&space, "made-for", Expect::Any).await;
     assert_ne!(removed.unwrap(), Outcome::Done(0), "there was a note");
     let bench = bench.restarted(schema(1)).await;
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     let bench = made_anew(bench, schema(2)).await;
     assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
 }

@@ -6,7 +6,8 @@ use crate::written;
 use serde_json::{Value, json};
 use std::fs;
 use wasmount_core::state::{Keyspace, KeyspaceOwner, StateStore};
-use wasmount_versions::{RefusalKind, SwapRequest};
+use wasmount_core::status::RefusalKind;
+use wasmount_versions::SwapRequest;
 
 /// The same with a setting that no version reads.
 fn schema_with(version: u32, setting: &str) -> Value {
@@ -209,7 +210,7 @@ async fn a_host_restarts_with_the_version_of_restored_records() {
     let newest = files.iter().find(|file| **file != next).unwrap();
     fs::write(newest, "").unwrap();
     let bench = bench.restarted(schema(3)).await;
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     assert_eq!((bench.number(), all(&bench).await), (1, before));
     assert_eq!(origin(&bench, &id).await.as_deref(), Some("1.0.0"));
 }

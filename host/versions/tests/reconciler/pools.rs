@@ -37,7 +37,7 @@ async fn an_unopenable_pool_is_a_warning() {
 #[tokio::test]
 async fn a_host_of_a_node_alone_opens_no_pool() {
     let bench = Bench::starting_as(Role::Node, "directory", granting()).await;
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(pools_asked(&bench), [""; 0]);
 }
@@ -47,7 +47,7 @@ async fn a_plugin_that_is_refused_opens_no_pool() {
     let mut spec = granting();
     spec["settings"] = behaving("bad-settings")["settings"].clone();
     let bench = Bench::starting("misbehave", spec).await;
-    let waits = |it: &wasmount_versions::ReconcilerStatus| it.phase == Phase::Waiting;
+    let waits = |it: &wasmount_core::status::DriverStatus| it.phase == Phase::Waiting;
     bench.until("it waits", waits).await;
     assert_eq!(pools_asked(&bench), [""; 0]);
 }

@@ -10,9 +10,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use wasmount_core::error::Error;
 use wasmount_core::names::VolumeId;
-use wasmount_core::status::Draining;
+use wasmount_core::status::{Draining, RefusalKind};
 use wasmount_core::volume::Volume;
-use wasmount_versions::{Refusal, RefusalKind, SwapRequest, VersionEvent};
+use wasmount_versions::{Refusal, SwapRequest, VersionEvent};
 
 /// Far less than any useless wait here would take: `versions.drain` is a minute.
 const SOON: Duration = Duration::from_secs(20);
@@ -63,7 +63,7 @@ fn granting(path: &str, drain: &str) -> Value {
 /// Two versions have served, with records of the same format.
 async fn serving() -> Bench {
     let bench = Bench::starting("migrant", schema(1)).await;
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     let mut second = schema(1);
     second["settings"]["other"] = json!("x");
     bench.set_desired(second).await;
@@ -219,7 +219,7 @@ fn short(behaviour: &str) -> Value {
 #[tokio::test]
 async fn a_blocked_rollback_is_taken_after_further_faults() {
     let bench = Bench::starting("misbehave", short("good")).await;
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     bench.reconciler.stop().await;
     // As if an older plugin had written the records.
     let versions = bench.folder.path().join("versions");
@@ -227,7 +227,7 @@ async fn a_blocked_rollback_is_taken_after_further_faults() {
     history["entries"][0]["record"]["plugin_version"] = json!("0.0.1");
     written::write(&versions, &history);
     let bench = bench.restarted(short("good")).await;
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     bench.set_desired(short("migrate")).await;
     assert_eq!(bench.number(), 2);
 

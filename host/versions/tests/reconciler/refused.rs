@@ -7,7 +7,8 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::time::Duration;
 use tokio::time::sleep;
-use wasmount_versions::{RefusalKind, SwapRequest};
+use wasmount_core::status::RefusalKind;
+use wasmount_versions::SwapRequest;
 
 #[tokio::test]
 async fn a_rejection_is_recorded_counted_and_survives_restart() {
@@ -18,7 +19,7 @@ async fn a_rejection_is_recorded_counted_and_survives_restart() {
     assert_eq!(refusals.len(), 1, "{refusals:#?}");
     assert_eq!(refusals[0].digest.as_deref(), Some(digest.as_str()));
     assert_eq!(refusals[0].origin, bench.plugin().display().to_string());
-    assert_eq!(refusals[0].kind, "settings");
+    assert_eq!(refusals[0].kind, RefusalKind::Settings);
     assert!(
         refusals[0].reason.contains("`endpoint` is missing"),
         "{}",
@@ -55,7 +56,7 @@ async fn a_rejection_that_cannot_be_recorded_is_reported() {
     bench.set_desired(behaving("other")).await;
     assert_eq!(bench.number(), 2);
     let bench = bench.restarted(behaving("other")).await;
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     assert_eq!(bench.reconciler.refusals(), []);
 }
 

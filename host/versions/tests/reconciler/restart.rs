@@ -7,8 +7,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use wasmount_core::error::Error;
-use wasmount_core::status::Phase;
-use wasmount_versions::{Refusal, RefusalKind};
+use wasmount_core::status::{Phase, RefusalKind};
+use wasmount_versions::Refusal;
 
 /// The files of the history; the newer complete one is used.
 const HISTORY: [&str; 2] = ["history.0.json", "history.1.json"];
@@ -33,7 +33,7 @@ async fn it_serves_though_its_source_is_away() {
     let bench = bench.restarted(json!({})).await;
     let status = bench
         .until("that is said", |it| {
-            it.refused.is_some() && it.current.is_some()
+            it.refused.is_some() && it.version.is_some()
         })
         .await;
     assert_eq!(status.refused.unwrap().kind, RefusalKind::Source);
@@ -73,7 +73,7 @@ async fn a_history_that_is_lost_begins_anew_with_the_document() {
             }
         }
         bench = bench.restarted(json!({})).await;
-        bench.until("it serves", |it| it.current.is_some()).await;
+        bench.until("it serves", |it| it.version.is_some()).await;
         assert_eq!(bench.number(), 1);
         bench.calls().await;
         bench.set_desired(behaving("other")).await;
@@ -88,7 +88,7 @@ async fn a_history_that_was_half_written_is_the_one_before() {
     // What a power cut leaves of the next text.
     fs::write(written::next(&versions), "{\"turn\":\"000").unwrap();
     let bench = bench.restarted(behaving("other")).await;
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     assert_eq!(bench.number(), 2);
 }
 
@@ -102,7 +102,7 @@ async fn a_secret_that_is_missing_at_the_start_is_waited_for() {
         .await;
     assert_eq!(status.refused.unwrap().kind, RefusalKind::Secret);
     *bench.sources.secret.lock().unwrap() = Some(PASSWORD.to_owned());
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     assert_eq!((bench.number(), bench.reconciler.history().len()), (1, 1));
 }
 
@@ -128,7 +128,7 @@ async fn secrets_of_a_version_that_was_gone_back_to_are_those_of_then() {
     *bench.sources.secret.lock().unwrap() = Some("another-password".to_owned());
     bench.back(None).await.unwrap();
     let bench = bench.restarted(json!({})).await;
-    let status = bench.until("it serves", |it| it.current.is_some()).await;
+    let status = bench.until("it serves", |it| it.version.is_some()).await;
     assert_eq!((bench.number(), status.phase), (1, Phase::RolledBack));
     bench.reconciler.swap(Default::default()).await.unwrap();
     // The first version, with its current secrets.
@@ -187,7 +187,7 @@ async fn a_drain_lasts_across_restarts_until_work_is_taken_again() {
     drain.await.unwrap();
     let since = bench.reconciler.status().drained.unwrap().since;
     let bench = bench.restarted(json!({})).await;
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     let refused = bench.driver.create_volume(incoming(), create("x")).await;
     let refused = refused.unwrap_err();
     assert!(
@@ -201,7 +201,7 @@ async fn a_drain_lasts_across_restarts_until_work_is_taken_again() {
     bench.calls().await;
     bench.reconciler.undrain().await.unwrap();
     let bench = bench.restarted(json!({})).await;
-    let status = bench.until("it serves", |it| it.current.is_some()).await;
+    let status = bench.until("it serves", |it| it.version.is_some()).await;
     assert_eq!((status.phase, status.drained), (Phase::Serving, None));
     let made = bench.driver.create_volume(incoming(), create("x")).await;
     made.unwrap();

@@ -3,8 +3,8 @@
 use crate::bench::*;
 use serde_json::{Value, json};
 use std::fs;
-use wasmount_core::status::Phase;
-use wasmount_versions::{RefusalKind, VersionEvent};
+use wasmount_core::status::{Phase, RefusalKind};
+use wasmount_versions::VersionEvent;
 
 fn secret_in(file: &str) -> Value {
     json!({ "secrets": { "password": { "file": file } } })
@@ -33,7 +33,7 @@ async fn a_moved_secret_is_found_where_the_document_says() {
     let bench = with_secret().await;
     move_secret(&bench, "old", "new");
     let bench = bench.restarted(secret_in("new")).await;
-    let status = bench.until("it serves", |it| it.current.is_some()).await;
+    let status = bench.until("it serves", |it| it.version.is_some()).await;
     assert_eq!((bench.number(), status.refused), (3, None));
     bench.calls().await;
 }
@@ -65,7 +65,7 @@ async fn two_versions_that_cannot_serve_are_reported_once() {
     assert_eq!(told, ["old: it is missing", "new: it is missing"]);
     // The version that served is still tried.
     move_secret(&bench, "away", "old");
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     assert_eq!(bench.number(), 2);
 }
 
@@ -75,10 +75,10 @@ async fn a_lost_component_is_fetched_under_its_number() {
     put(&build("misbehave", 77), &bench.plugin());
     bench.set_desired(behaving("other")).await;
     let bench = bench.restarted_without_code(behaving("other")).await;
-    let status = bench.until("it serves", |it| it.current.is_some()).await;
+    let status = bench.until("it serves", |it| it.version.is_some()).await;
     assert_eq!((status.phase, status.refused), (Phase::Serving, None));
     assert_eq!((bench.number(), bench.reconciler.history().len()), (2, 2));
-    assert_eq!(bench.reconciler.refusals()[0].kind, "disk");
+    assert_eq!(bench.reconciler.refusals()[0].kind, RefusalKind::Disk);
     assert_eq!(bench.kept_components().await, 1);
     bench.calls().await;
 }
@@ -94,7 +94,7 @@ async fn a_hold_waits_for_its_version_and_ignores_the_document() {
     assert_eq!(status.phase, Phase::Waiting);
     assert_eq!(status.refused.unwrap().kind, RefusalKind::Secret);
     move_secret(&bench, "away", "old");
-    let status = bench.until("it serves", |it| it.current.is_some()).await;
+    let status = bench.until("it serves", |it| it.version.is_some()).await;
     assert_eq!((bench.number(), status.phase), (2, Phase::RolledBack));
 }
 
@@ -114,7 +114,7 @@ async fn a_failed_version_does_not_replace_the_rollback_target() {
         bench.traps().await;
     }
     bench
-        .until("it is taken back", |it| it.held.is_some())
+        .until("it is rolled back", |it| it.held.is_some())
         .await;
     move_secret(&bench, "old", "away");
     let bench = bench.restarted(of_trial("bad", "bad")).await;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::RwLock;
 use wasmount_core::document::{PluginPlace, SecretSource};
 use wasmount_core::secrets::Secrets;
-use wasmount_versions::{Component, Desired, Fetched, Origin, Refusal, Sources, check_kind};
+use wasmount_versions::{Component, Desired, Fetched, Refusal, Sources, check_kind};
 
 #[derive(Default)]
 pub(crate) struct TestSources {
@@ -45,7 +45,7 @@ impl Sources for TestSources {
         check_kind(component.wasm())?;
         Ok(Fetched {
             component,
-            origin: Origin::File(path),
+            origin: path.display().to_string(),
             signed_by: Vec::new(),
         })
     }

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use wasmount_core::error::Error;
-use wasmount_core::status::Phase;
-use wasmount_versions::{HeldBy, Refusal, SwapRequest};
+use wasmount_core::status::{HeldBy, Phase};
+use wasmount_versions::{Refusal, SwapRequest};
 
 fn to(desired: wasmount_versions::Desired) -> SwapRequest {
     SwapRequest {
@@ -85,7 +85,7 @@ async fn a_swap_without_document_stays_until_the_next_swap() {
     bench.set_desired(behaving("newer")).await;
     assert_eq!(bench.number(), 2);
     let bench = bench.restarted(behaving("newer")).await;
-    bench.until("it serves", |it| it.current.is_some()).await;
+    bench.until("it serves", |it| it.version.is_some()).await;
     assert_eq!(bench.number(), 2);
     let outcome = bench.reconciler.swap(SwapRequest::default()).await.unwrap();
     assert_eq!(outcome.now.number, 3);

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn compiler_failures_are_told_apart_from_component_failures() {
+    fn compiler_and_component_failures_are_distinguished() {
         let text = |error: &ChildError| refusal(error).to_string();
         assert_eq!(
             text(&ChildError::Memory {

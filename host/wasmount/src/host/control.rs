@@ -167,8 +167,8 @@ async fn history(State(state): State<AdminState>, Path(driver): Path<String>) ->
     let (versions, refusals) = (seen.reconciler.history(), seen.reconciler.refusals());
     Ok(Json(History {
         driver,
-        versions: versions.into_iter().map(messages::past).collect(),
-        refusals: refusals.into_iter().map(messages::past_refusal).collect(),
+        versions,
+        refusals,
     }))
 }
 
@@ -317,7 +317,7 @@ async fn delete(
         true => Removal::Forced,
         false => Removal::IfUnused,
     };
-    let served = seen.reconciler.status().current.map(messages::version);
+    let served = seen.reconciler.status().version;
     let backends = state.backends.clone();
     // A removal must not be cancelled halfway.
     let removed = tokio::spawn(async move {

@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_pulls_reaches_the_network_and_nobody_reads_the_node() {
+    fn only_a_fetch_child_has_network_and_none_reads_files() {
         let pulls = bounds(FetchWork::Registry);
         assert!(pulls.network && !pulls.readable.iter().any(|it| it == Path::new("/etc")));
         let checks = bounds(FetchWork::File);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_child_is_started_with_a_word_that_it_knows() {
+    fn the_child_is_started_with_its_subcommand() {
         for work in [FetchWork::Registry, FetchWork::File] {
             assert_eq!(FetchWork::from_str(work.as_str(), false), Ok(work));
         }

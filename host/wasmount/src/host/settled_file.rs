@@ -45,7 +45,7 @@ pub(super) async fn read(path: &Path, most: u64) -> Result<Vec<u8>, Refusal> {
             return Err(Refusal::Source {
                 place: path.display().to_string(),
                 reason: format!(
-                    "it has not been the same for {rest} ms within {limit} s: somebody is still writing it"
+                    "it has not been the same for {rest} ms within {limit} s: it is still being written"
                 ),
                 passes: true,
             });

@@ -15,9 +15,7 @@ use wasmount_core::document::{
 use wasmount_core::secrets::Secrets;
 use wasmount_core::text::chain;
 use wasmount_kubernetes::storage_backend::SecretReader;
-use wasmount_versions::{
-    Component, Desired, Fetched, Origin, PLUGIN_BYTES, Refusal, Sources, check_kind,
-};
+use wasmount_versions::{Component, Desired, Fetched, PLUGIN_BYTES, Refusal, Sources, check_kind};
 
 /// The sources of a serving host.
 pub(super) struct HostSources {
@@ -49,7 +47,6 @@ impl HostSources {
         folder: &Path,
         place: &RegistryPlace,
     ) -> Result<Fetched, Refusal> {
-        let asked = place.reference.to_string();
         let credentials = self.credentials(place).await?;
         let fetched = fetch(plugin, folder, credentials).await?;
         let component = Component::of(fetched.wasm).await?;
@@ -57,10 +54,9 @@ impl HostSources {
         check_kind(component.wasm())?;
         Ok(Fetched {
             component,
-            origin: Origin::Registry {
-                reference: fetched.reference.unwrap_or_else(|| asked.clone()),
-                asked,
-            },
+            origin: fetched
+                .reference
+                .unwrap_or_else(|| place.reference.to_string()),
             signed_by: fetched.signed_by,
         })
     }
@@ -90,7 +86,7 @@ async fn file(plugin: &PluginSource, folder: &Path, path: &Path) -> Result<Fetch
     component.check_digest(plugin.digest.as_deref())?;
     let mut fetched = Fetched {
         component,
-        origin: Origin::File(path.clone()),
+        origin: path.display().to_string(),
         signed_by: Vec::new(),
     };
     if !plugin.signers.is_empty() {
@@ -98,7 +94,7 @@ async fn file(plugin: &PluginSource, folder: &Path, path: &Path) -> Result<Fetch
         if signed.wasm != fetched.component.wasm() {
             return Err(Refusal::Source {
                 place: path.display().to_string(),
-                reason: "somebody is writing it".to_owned(),
+                reason: "it is being written".to_owned(),
                 passes: true,
             });
         }

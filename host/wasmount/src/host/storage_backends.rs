@@ -3,7 +3,7 @@
 //! It holds no rule of Kubernetes, and none of versions. Only the deletion of an object stops a serving backend.
 
 mod converge;
-mod standing;
+mod observed;
 
 use super::STORAGE_BACKENDS;
 use super::backends::Backends;

@@ -14,10 +14,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wasmount_core::driver::{Driver, Role};
 use wasmount_core::names::DriverName;
-use wasmount_core::status::Draining;
+use wasmount_core::status::{Draining, DriverStatus, VersionRecord};
 use wasmount_core::text::short_digest;
 use wasmount_kubernetes::{About, Events};
-use wasmount_versions::{ReconcilerStatus, VersionEvent, VersionReconciler, VersionRecord};
+use wasmount_versions::{VersionEvent, VersionReconciler};
 
 /// Between two Events of swaps. 10 s: for more frequent swaps there is the log; Events must not fill the API server.
 const SWAPS_APART: Duration = Duration::from_secs(10);
@@ -50,8 +50,8 @@ pub(super) fn start(
 }
 
 /// Why no version serves; none: one does.
-fn lacks_plugin(status: &ReconcilerStatus) -> Option<String> {
-    if status.current.is_some() {
+fn lacks_plugin(status: &DriverStatus) -> Option<String> {
+    if status.version.is_some() {
         return None;
     }
     let refused = status.refused.as_ref();
@@ -130,12 +130,12 @@ fn described(event: &VersionEvent) -> (bool, &'static str, String) {
             by_itself,
         } => {
             let to = named(to);
-            let note = format!("version {from} was taken back, {to} serves: {reason}");
+            let note = format!("version {from} was rolled back, {to} serves: {reason}");
             (*by_itself, "PluginRolledBack", note)
         }
         VersionEvent::CannotRollBack { number, reason } => {
             let note = format!(
-                "version {number} fails and could not be taken back: {reason}; swap to a mended one"
+                "version {number} fails and could not be rolled back: {reason}; swap to a mended one"
             );
             (true, "PluginCannotRollBack", note)
         }

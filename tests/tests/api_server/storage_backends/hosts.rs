@@ -54,7 +54,7 @@ async fn privileged_an_object_of_another_version_lifts_a_rollback() {
         let status = admin.status().await.unwrap();
         let mut drivers = status.drivers.into_iter();
         let driver = drivers.find(|it| it.driver == "lifted.example").unwrap();
-        driver.version.unwrap().number
+        driver.status.version.unwrap().number
     };
     scene.apply(&wanted).await;
     served(&scene, "lifted").await;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::sleep;
 use wasmount_control::Client;
-use wasmount_control::messages::{DriverStatus, Phase, Swap, Version};
+use wasmount_control::messages::{DriverStatus, Phase, RefusalKind, Swap, VersionRecord};
 use wasmount_tests::builds;
 use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::keys::key_pair;
@@ -59,7 +59,7 @@ fn document(server: &Server) -> PathBuf {
 async fn status(client: &Client) -> DriverStatus {
     loop {
         let mut drivers = client.status().await.unwrap().drivers;
-        let driver = drivers.remove(0);
+        let driver = drivers.remove(0).status;
         if driver.version.is_some() {
             return driver;
         }
@@ -68,7 +68,7 @@ async fn status(client: &Client) -> DriverStatus {
 }
 
 /// As soon as the version of this number serves.
-async fn version(client: &Client, number: u64) -> Version {
+async fn version(client: &Client, number: u64) -> VersionRecord {
     loop {
         let version = status(client).await.version.unwrap();
         if version.number == number {
@@ -119,12 +119,12 @@ async fn privileged_an_unsigned_artifact_is_not_compiled() {
     let before = compiled(&host);
     let refused = client.swap(DRIVER, &Swap::default()).await.unwrap_err();
     assert!(
-        refused.to_string().contains("nobody has signed"),
+        refused.to_string().contains("has no signature"),
         "{refused}"
     );
     assert_eq!(compiled(&host), before);
     let now = status(&client).await;
-    assert_eq!(now.refused.unwrap().kind, "signature");
+    assert_eq!(now.refused.unwrap().kind, RefusalKind::Signature);
     assert_eq!(now.version.unwrap().number, serving.number);
 
     sign(&server, &key, &second);

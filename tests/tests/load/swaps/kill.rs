@@ -7,7 +7,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use std::time::Duration;
 use tokio::time::sleep;
 use tonic::Code;
-use wasmount_control::messages::{Phase, Swap};
+use wasmount_control::messages::{Phase, Swap, VersionState};
 use wasmount_tests::rounds::rounds;
 
 /// Times that it is killed.
@@ -65,10 +65,10 @@ async fn privileged_kill_9_amid_swaps_leaves_one_whole_version() {
         scene.host.orchestrator().await.unwrap();
         let status = scene
             .until("one serves", |it| {
-                it.version.is_some() && it.phase == Phase::Serving
+                it.status.version.is_some() && it.status.phase == Phase::Serving
             })
             .await;
-        let version = status.version.unwrap();
+        let version = status.status.version.unwrap();
         assert!(digests.contains(&version.digest), "{version:?}");
         // What was answered is kept: it is that version, or the one that was under way.
         if let Some(told) = told {
@@ -81,7 +81,10 @@ async fn privileged_kill_9_amid_swaps_leaves_one_whole_version() {
         assert!(version.number >= last_number, "{version:?}");
         last_number = version.number;
         let serving = scene.history().await.versions;
-        let serving = serving.iter().filter(|it| it.state == "serving").count();
+        let serving = serving
+            .iter()
+            .filter(|it| it.state == VersionState::Serving)
+            .count();
         assert_eq!(serving, 1);
         // Whole: it does all that a volume needs.
         Lives::some(&scene.host, &format!("after-{round}")).await;

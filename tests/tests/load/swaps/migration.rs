@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use wasmount_control::messages::{Phase, Rollback, Swap};
+use wasmount_control::messages::{Phase, Rollback, Swap, VersionState};
 use wasmount_csi::wire::csi::v1::ListVolumesRequest;
 use wasmount_tests::builds;
 use wasmount_tests::orchestrator::{Orchestrator, VOLUME_BYTES};
@@ -163,8 +163,8 @@ async fn privileged_rewriting_migrations_under_load_fail_no_call() {
         "{refused}"
     );
     let status = scene.status().await;
-    assert_eq!(status.version.unwrap().number, 2);
-    assert_eq!((status.phase, status.faults), (Phase::Serving, 0));
+    assert_eq!(status.status.version.unwrap().number, 2);
+    assert_eq!((status.status.phase, status.faults), (Phase::Serving, 0));
     let newer = make(&scene, "newer", 1).await;
     scene.host.kill_9().unwrap();
     scene.host.restart().unwrap();
@@ -172,8 +172,10 @@ async fn privileged_rewriting_migrations_under_load_fail_no_call() {
     let found = origins(&orchestrator).await;
     assert_eq!(found.len(), ids.len() + 1);
     assert_eq!(found.get(&newer[0]).map(String::as_str), Some("3.0.0"));
-    let status = scene.until("it serves", |it| it.version.is_some()).await;
-    assert_eq!(status.version.unwrap().number, 2);
+    let status = scene
+        .until("it serves", |it| it.status.version.is_some())
+        .await;
+    assert_eq!(status.status.version.unwrap().number, 2);
 }
 
 #[tokio::test]
@@ -269,15 +271,17 @@ async fn privileged_kill_9_amid_a_migration_leaves_one_version() {
         scene.host.orchestrator().await.unwrap();
         let status = scene
             .until("it serves", |it| {
-                it.version.is_some() && it.phase != Phase::Loading
+                it.status.version.is_some() && it.status.phase != Phase::Loading
             })
             .await;
-        let number = status.version.unwrap().number;
+        let number = status.status.version.unwrap().number;
         assert!(done.is_none_or(|done| done == number), "{number} {done:?}");
         // Only the version whose records they are can read them.
         assert_all_of_version_one(&scene, &ids).await;
         let serving = scene.history().await.versions;
-        let serving = serving.iter().filter(|it| it.state == "serving");
+        let serving = serving
+            .iter()
+            .filter(|it| it.state == VersionState::Serving);
         assert_eq!(serving.count(), 1);
         match number {
             1 => low = (low + after) / 2,

@@ -6,7 +6,7 @@ use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tonic::{Code, Status};
-use wasmount_control::messages::{DriverStatus, Phase, Swap};
+use wasmount_control::messages::{DriverReport, Phase, Swap};
 use wasmount_csi::wire::csi::v1::volume_capability::AccessType;
 use wasmount_csi::wire::csi::v1::{NodeStageVolumeRequest, VolumeCapability};
 use wasmount_tests::copies;
@@ -52,9 +52,13 @@ fn behaving(volume: &Volume, behaviour: &str) -> NodeStageVolumeRequest {
 }
 
 /// The version on trial serves on, and nothing was counted against it.
-fn assert_stays(status: &DriverStatus) {
-    assert_ne!(status.phase, Phase::RolledBack, "{status:#?}");
-    assert_eq!(status.version.as_ref().unwrap().number, 2, "{status:#?}");
+fn assert_stays(status: &DriverReport) {
+    assert_ne!(status.status.phase, Phase::RolledBack, "{status:#?}");
+    assert_eq!(
+        status.status.version.as_ref().unwrap().number,
+        2,
+        "{status:#?}"
+    );
     assert_eq!(status.faults, 0, "{status:#?}");
 }
 
@@ -102,9 +106,11 @@ async fn privileged_a_bad_plan_rolls_back_a_missing_secret_does_not() {
         assert_refused(orchestrator.stage_as(stage).await, Code::PermissionDenied);
     }
     let back = scene
-        .until("it is taken back", |it| it.phase == Phase::RolledBack)
+        .until("it is rolled back", |it| {
+            it.status.phase == Phase::RolledBack
+        })
         .await;
-    assert_eq!(back.version.unwrap().number, 1);
+    assert_eq!(back.status.version.unwrap().number, 1);
     scene.host.abandon().unwrap();
 }
 
@@ -120,14 +126,16 @@ async fn privileged_one_volume_alone_rolls_nothing_back_beside_others() {
         assert_refused(orchestrator.stage_as(stage).await, Code::Internal);
     }
     let status = scene.status().await;
-    assert_ne!(status.phase, Phase::RolledBack, "{status:#?}");
+    assert_ne!(status.status.phase, Phase::RolledBack, "{status:#?}");
     // A second and a third volume are no accident.
     for name in ["behave.second", "behave.third"] {
         let stage = behaving(&volume(&orchestrator, name).await, "trap");
         assert_refused(orchestrator.stage_as(stage).await, Code::Internal);
     }
     scene
-        .until("it is taken back", |it| it.phase == Phase::RolledBack)
+        .until("it is rolled back", |it| {
+            it.status.phase == Phase::RolledBack
+        })
         .await;
     orchestrator.unstage(&sound).await.unwrap();
     scene.host.abandon().unwrap();

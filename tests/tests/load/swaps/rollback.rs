@@ -5,7 +5,7 @@ use crate::swaps::scene::{DRIVER, Scene};
 use std::time::Duration;
 use tokio::time::sleep;
 use tonic::Code;
-use wasmount_control::messages::{DriverStatus, Phase, Swap, Version};
+use wasmount_control::messages::{DriverReport, Phase, Swap, VersionRecord, VersionState};
 use wasmount_tests::builds;
 use wasmount_tests::orchestrator::code;
 use wasmount_tests::requests;
@@ -37,9 +37,9 @@ async fn trapped(scene: &Scene) -> usize {
     panic!("{CALLS} calls trapped");
 }
 
-fn assert_rolled_back(status: &DriverStatus, good: &Version) {
-    assert_eq!(status.phase, Phase::RolledBack);
-    let version = status.version.as_ref().unwrap();
+fn assert_rolled_back(status: &DriverReport, good: &VersionRecord) {
+    assert_eq!(status.status.phase, Phase::RolledBack);
+    let version = status.status.version.as_ref().unwrap();
     assert_eq!(version.digest, good.digest);
     let reason = status.reason.as_deref().unwrap();
     assert!(
@@ -51,7 +51,7 @@ fn assert_rolled_back(status: &DriverStatus, good: &Version) {
 #[tokio::test]
 async fn privileged_a_version_that_traps_is_rolled_back_for_good() {
     let mut scene = Scene::with(TRAPS).await;
-    let good = scene.status().await.version.unwrap();
+    let good = scene.status().await.status.version.unwrap();
     let lives = Lives::begin(&scene.host, "pvc").await;
     let traps = trapped(&scene).await;
     assert!(traps <= CALLS / 2, "{traps}");
@@ -61,7 +61,9 @@ async fn privileged_a_version_that_traps_is_rolled_back_for_good() {
         assert!(failed.status.message().contains("trapped"), "{failed:?}");
     }
     let what = "the good one serves";
-    let back = scene.until(what, |it| it.phase == Phase::RolledBack).await;
+    let back = scene
+        .until(what, |it| it.status.phase == Phase::RolledBack)
+        .await;
     assert_rolled_back(&back, &good);
     assert!(back.faults >= 3, "{back:?}");
     let fault = back.last_fault.unwrap();
@@ -69,7 +71,9 @@ async fn privileged_a_version_that_traps_is_rolled_back_for_good() {
     assert!(scene.host.log().contains("version rolled back"));
     let history = scene.history().await.versions;
     assert!(
-        history.iter().any(|it| it.state == "rolledBack"),
+        history
+            .iter()
+            .any(|it| it.state == VersionState::RolledBack),
         "{history:#?}"
     );
     // Calls recover without a restart.
@@ -78,7 +82,9 @@ async fn privileged_a_version_that_traps_is_rolled_back_for_good() {
     scene.host.terminate().unwrap();
     scene.host.restart().unwrap();
     scene.host.orchestrator().await.unwrap();
-    let after = scene.until("it serves", |it| it.version.is_some()).await;
+    let after = scene
+        .until("it serves", |it| it.status.version.is_some())
+        .await;
     assert_rolled_back(&after, &good);
     Lives::some(&scene.host, "after").await;
     // Volumes of lives that were cut off.
@@ -88,12 +94,13 @@ async fn privileged_a_version_that_traps_is_rolled_back_for_good() {
 #[tokio::test]
 async fn privileged_a_rollback_works_though_the_file_is_gone() {
     let mut scene = Scene::with("").await;
-    let first = scene.status().await.version.unwrap();
+    let first = scene.status().await.status.version.unwrap();
     let build = builds::build_of("directory", "second").unwrap();
     builds::put(&build, &scene.component).unwrap();
     let second = scene
         .until("the second serves", |it| {
-            it.version
+            it.status
+                .version
                 .as_ref()
                 .is_some_and(|it| it.digest != first.digest)
         })
@@ -109,13 +116,15 @@ async fn privileged_a_rollback_works_though_the_file_is_gone() {
     scene.host.kill_9().unwrap();
     scene.host.restart().unwrap();
     scene.host.orchestrator().await.unwrap();
-    let after = scene.until("it serves", |it| it.version.is_some()).await;
-    assert_eq!(after.version.unwrap().digest, first.digest);
-    assert_ne!(second.version.unwrap().digest, first.digest);
+    let after = scene
+        .until("it serves", |it| it.status.version.is_some())
+        .await;
+    assert_eq!(after.status.version.unwrap().digest, first.digest);
+    assert_ne!(second.status.version.unwrap().digest, first.digest);
     // The file comes back, and with `swap` the hold ends.
     builds::put(&build, &scene.component).unwrap();
     let done = scene.swap_to_document().await;
     assert_ne!(done.version.unwrap().digest, first.digest);
-    assert_eq!(scene.status().await.phase, Phase::Serving);
+    assert_eq!(scene.status().await.status.phase, Phase::Serving);
     scene.nothing_is_left();
 }

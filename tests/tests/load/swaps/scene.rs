@@ -6,7 +6,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 use wasmount_control::Client;
-use wasmount_control::messages::{Done, DriverStatus, History, Plugin, Rollback, Swap};
+use wasmount_control::messages::{Done, DriverReport, History, Plugin, Rollback, Swap};
 use wasmount_tests::builds;
 use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions};
@@ -60,7 +60,9 @@ impl Scene {
             folder,
         };
         // Calls go to a version a moment before it is told.
-        scene.until("it serves", |it| it.version.is_some()).await;
+        scene
+            .until("it serves", |it| it.status.version.is_some())
+            .await;
         scene
     }
 
@@ -97,7 +99,7 @@ impl Scene {
     }
 
     /// How it stands.
-    pub(crate) async fn status(&self) -> DriverStatus {
+    pub(crate) async fn status(&self) -> DriverReport {
         let status = self.client.status().await.unwrap();
         let mut drivers = status.drivers.into_iter();
         drivers.find(|it| it.driver == DRIVER).unwrap()
@@ -107,8 +109,8 @@ impl Scene {
     pub(crate) async fn until(
         &self,
         what: &str,
-        mut holds: impl FnMut(&DriverStatus) -> bool,
-    ) -> DriverStatus {
+        mut holds: impl FnMut(&DriverReport) -> bool,
+    ) -> DriverReport {
         let start = Instant::now();
         loop {
             let status = self.status().await;

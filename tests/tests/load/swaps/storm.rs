@@ -6,7 +6,7 @@ use crate::swaps::scene::{DRIVER, Scene, append};
 use std::fs;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use wasmount_control::messages::{Phase, Swap};
+use wasmount_control::messages::{Phase, RefusalKind, Swap};
 use wasmount_tests::builds;
 use wasmount_tests::rounds::rounds;
 
@@ -39,7 +39,9 @@ fn tell_median(what: &str, mut took: Vec<Duration>) {
 /// Waits until no old version has calls.
 async fn drained(scene: &Scene) {
     scene
-        .until("old versions have drained", |it| it.draining.is_empty())
+        .until("old versions have drained", |it| {
+            it.status.draining.is_empty()
+        })
         .await;
 }
 
@@ -188,7 +190,7 @@ async fn privileged_concurrent_swaps_leave_one_serving_version() {
     let lives = Lives::begin(&scene.host, "pvc").await;
     for _ in 0..50 {
         let (one, two) = tokio::join!(scene.swap(&plugins[0]), scene.swap(&plugins[1]));
-        let served = scene.status().await.version.unwrap();
+        let served = scene.status().await.status.version.unwrap();
         let numbers = [one, two].map(|done| done.version.unwrap());
         assert!(
             numbers
@@ -220,8 +222,12 @@ async fn privileged_a_file_replaced_often_is_never_loaded_in_part() {
     let what = "the last build serves, and nothing is refused";
     let status = scene
         .until(what, |it| {
-            let serves = it.version.as_ref().is_some_and(|it| it.digest == digest);
-            serves && it.refused.is_none() && it.phase == Phase::Serving
+            let serves = it
+                .status
+                .version
+                .as_ref()
+                .is_some_and(|it| it.digest == digest);
+            serves && it.status.refused.is_none() && it.status.phase == Phase::Serving
         })
         .await;
     assert_eq!(status.faults, 0);
@@ -237,15 +243,15 @@ async fn privileged_a_file_replaced_often_is_never_loaded_in_part() {
 #[tokio::test]
 async fn privileged_a_broken_component_is_rejected() {
     let scene = Scene::with("").await;
-    let before = scene.status().await.version.unwrap();
+    let before = scene.status().await.status.version.unwrap();
     let lives = Lives::begin(&scene.host, "pvc").await;
     builds::put(b"\0asm\x01\0\0\0", &scene.component).unwrap();
     let refused = scene
-        .until("it is refused", |it| it.refused.is_some())
+        .until("it is refused", |it| it.status.refused.is_some())
         .await;
-    assert_eq!(refused.version.unwrap().number, before.number);
-    let refusal = refused.refused.unwrap();
-    assert_eq!(refusal.kind, "not_a_component");
+    assert_eq!(refused.status.version.unwrap().number, before.number);
+    let refusal = refused.status.refused.unwrap();
+    assert_eq!(refusal.kind, RefusalKind::NotAComponent);
     assert!(
         refusal.reason.contains("is a core module"),
         "{}",

@@ -129,7 +129,7 @@ pub(crate) struct DrainFlags {
 Example:
   $ wasmount delete directory.wasmount.io
 
-It is refused, naming them, while volumes are in use on the node; with --force those stay mounted, and nobody is left to take them down until a
+It is refused, naming them, while volumes are in use on the node; with --force those stay mounted, and none is torn down until a
 host serves the driver again. A document that a --backend still names is served again after a restart. No volume and no record is removed.
 
 Exit codes: 0, 64 for wrong flags, 1 for a refusal and any other failure.")]

@@ -6,7 +6,7 @@ use crate::cli::show::Tone;
 use crate::fault::Fault;
 use clap::Args;
 use wasmount_control::Client;
-use wasmount_control::messages::{History, PastRefusal, PastVersion};
+use wasmount_control::messages::{History, PastRefusal, VersionRecord, VersionState};
 use wasmount_core::text::short_digest;
 
 /// Show the versions of a driver that served, why each ended, and rejected versions
@@ -48,8 +48,8 @@ fn refusals(refusals: &[PastRefusal]) -> String {
         table.row([
             Cell::toned(refusal.kind.as_str(), Tone::Bad),
             digest.into(),
-            ago(&refusal.last).into(),
-            ago(&refusal.first).into(),
+            ago(refusal.last).into(),
+            ago(refusal.first).into(),
             refusal.times.to_string().into(),
             refusal.origin.as_str().into(),
             refusal.reason.as_str().into(),
@@ -65,33 +65,28 @@ fn versions(history: &History) -> String {
     let mut table = Table::new([
         "VERSION", "STATE", "PLUGIN", "DIGEST", "SETTINGS", "SINCE", "UNTIL", "ORIGIN", "REASON",
     ]);
-    for past in &history.versions {
-        table.row(row(past));
+    for version in &history.versions {
+        table.row(row(version));
     }
     table.text()
 }
 
-fn row(past: &PastVersion) -> [Cell; 9] {
-    let version = &past.version;
-    let tone = match past.state.as_str() {
-        "serving" => Tone::Good,
-        "replaced" => Tone::Plain,
-        _ => Tone::Warning,
+fn row(version: &VersionRecord) -> [Cell; 9] {
+    let (state, tone) = match version.state {
+        VersionState::Serving => ("serving", Tone::Good),
+        VersionState::Replaced => ("replaced", Tone::Plain),
+        VersionState::RolledBack => ("rolled back", Tone::Warning),
     };
-    let state = match past.state.as_str() {
-        "rolledBack" => "rolled back",
-        state => state,
-    };
-    let until = past.until.as_deref().map(ago);
+    let until = version.until.map(ago);
     [
         version.number.to_string().into(),
         Cell::toned(state, tone),
         version.plugin.as_str().into(),
         short_digest(&version.digest).into(),
         short_digest(&version.settings_digest).into(),
-        ago(&version.since).into(),
+        ago(version.since).into(),
         until.unwrap_or_else(|| "-".to_owned()).into(),
         version.origin.as_str().into(),
-        past.reason.as_deref().unwrap_or("-").into(),
+        version.reason.as_deref().unwrap_or("-").into(),
     ]
 }

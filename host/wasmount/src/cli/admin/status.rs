@@ -12,7 +12,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 use tokio::time::sleep;
 use wasmount_control::ControlError;
-use wasmount_control::messages::{DriverStatus, HostStatus, Phase};
+use wasmount_control::messages::{DriverReport, HostStatus, Phase};
 use wasmount_core::text::short_digest;
 
 /// Between two requests of `--watch`. 1 s: a person reads no faster, and each is one short request.
@@ -140,10 +140,10 @@ fn text(status: &HostStatus) -> String {
     text
 }
 
-fn row(driver: &DriverStatus) -> [Cell; 9] {
-    let version = driver.version.as_ref();
+fn row(driver: &DriverReport) -> [Cell; 9] {
+    let version = driver.status.version.as_ref();
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let (label, tone) = phase(driver.phase);
+    let (label, tone) = phase(driver.status.phase);
     let faults = match driver.faults {
         0 => Tone::Plain,
         _ => Tone::Warning,
@@ -154,7 +154,7 @@ fn row(driver: &DriverStatus) -> [Cell; 9] {
         or_none(version.map(|it| it.number.to_string())).into(),
         or_none(version.map(|it| it.plugin.clone())).into(),
         or_none(version.map(|it| short_digest(&it.digest).to_owned())).into(),
-        or_none(version.map(|it| ago(&it.since))).into(),
+        or_none(version.map(|it| ago(it.since))).into(),
         driver.calls_in_flight.to_string().into(),
         or_none(driver.volumes_in_use.map(|it| it.to_string())).into(),
         Cell::toned(driver.faults.to_string(), faults),
@@ -176,32 +176,33 @@ fn phase(phase: Phase) -> (&'static str, Tone) {
 }
 
 /// Information that does not fit into a cell.
-fn notes(driver: &DriverStatus) -> Vec<(Tone, String)> {
+fn notes(driver: &DriverReport) -> Vec<(Tone, String)> {
     let mut notes = Vec::new();
+    let status = &driver.status;
     if let Some(reason) = &driver.reason {
         notes.push((Tone::Warning, reason.clone()));
     }
-    if driver.paused && driver.phase != Phase::Paused {
+    if status.paused && status.phase != Phase::Paused {
         let line = "paused as well: its document is not followed until `wasmount resume`";
         notes.push((Tone::Warning, line.to_owned()));
     }
-    if let Some(refused) = &driver.refused {
+    if let Some(refused) = &status.refused {
         let digest = refused.digest.as_deref();
         let digest = digest.map_or("a version", short_digest);
         let line = format!(
             "{digest} was refused {} ago ({}): {}",
-            ago(&refused.at),
-            refused.kind,
+            ago(refused.at),
+            refused.kind.as_str(),
             refused.reason
         );
         notes.push((Tone::Bad, line));
     }
-    let refused = driver.refused.as_ref().map(|refused| &refused.reason);
+    let refused = status.refused.as_ref().map(|refused| &refused.reason);
     let is_shown = |reason: &&String| [driver.reason.as_ref(), refused].contains(&Some(*reason));
     if let Some(reason) = driver.not_ready.as_ref().filter(|it| !is_shown(it)) {
         notes.push((Tone::Bad, format!("not ready: {reason}")));
     }
-    for old in &driver.draining {
+    for old in &status.draining {
         let calls = if old.calls == 1 { "call" } else { "calls" };
         let line = format!("version {} still has {} {calls}", old.number, old.calls);
         notes.push((Tone::Plain, line));
@@ -211,7 +212,7 @@ fn notes(driver: &DriverStatus) -> Vec<(Tone, String)> {
         let by = plugin.map_or_else(String::new, |plugin| format!(", by {plugin}"));
         let line = format!(
             "last fault {} ago: {} in {}{by}",
-            ago(&fault.at),
+            ago(fault.at),
             fault.kind,
             fault.rpc
         );

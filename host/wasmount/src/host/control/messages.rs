@@ -3,27 +3,22 @@
 use crate::host::HostOptions;
 use crate::host::backends::{Seen, location};
 use crate::readiness::Report;
-use k8s_openapi::jiff::Timestamp;
-use std::time::SystemTime;
 use wasmount_control::messages::{
-    Done, DriverStatus, Fault, HostStatus, PastRefusal, PastVersion, Phase, Refused, Version,
-    Volume,
+    Done, DriverReport, DriverStatus, Fault, HostStatus, Phase, Volume,
 };
 use wasmount_control::{Refusal, RefusalKind};
 use wasmount_core::driver::{LastFault, Role};
 use wasmount_core::mounter::VolumeInUse;
 use wasmount_core::names::DriverName;
+use wasmount_core::status::{Drained, RefusalKind as Why};
 use wasmount_core::text::chain;
-use wasmount_versions::{
-    Drained, Outcome, PastRefusal as Past, ReconcilerStatus, RefusalKind as Why, RefusedVersion,
-    VersionRecord, VersionState,
-};
+use wasmount_versions::Outcome;
 
 /// The host, with the state of its drivers.
 pub(super) fn host(
     options: &HostOptions,
     report: &Report,
-    drivers: Vec<DriverStatus>,
+    drivers: Vec<DriverReport>,
 ) -> HostStatus {
     let role = match options.role {
         Role::All => "all",
@@ -45,31 +40,29 @@ pub(super) fn driver(
     seen: &Seen,
     report: &Report,
     volumes_in_use: Option<u64>,
-) -> DriverStatus {
+) -> DriverReport {
     let status = seen.reconciler.status();
     let desired = seen.desired.borrow().clone();
     let known = report.drivers.get(name);
-    DriverStatus {
+    DriverReport {
         driver: name.to_string(),
         backend: desired.document.name,
         document: location(&desired.from),
-        phase: phase(&status),
-        paused: status.paused,
         reason: reason(&status, seen),
         not_ready: known.and_then(|known| report.not_ready(known)),
-        version: status.current.clone().map(version),
-        refused: status.refused.map(refused),
-        drained_since: status.drained.map(|drained| time(drained.since)),
         calls_in_flight: seen.driver.calls_in_flight() as u64,
-        draining: status.draining,
         volumes_in_use,
         faults: seen.driver.fault_counts().values().sum(),
         last_fault: seen.driver.last_fault().map(fault),
+        status: DriverStatus {
+            phase: phase(&status),
+            ..status
+        },
     }
 }
 
 /// A serving version keeps serving while another one is rejected.
-fn phase(status: &ReconcilerStatus) -> Phase {
+fn phase(status: &DriverStatus) -> Phase {
     match (status.phase, &status.refused) {
         (Phase::Serving, Some(refused)) if refused.by_document => Phase::Refused,
         (phase, _) => phase,
@@ -77,14 +70,15 @@ fn phase(status: &ReconcilerStatus) -> Phase {
 }
 
 /// All reasons why it does not match its document.
-fn reason(status: &ReconcilerStatus, seen: &Seen) -> Option<String> {
+fn reason(status: &DriverStatus, seen: &Seen) -> Option<String> {
     let held = status.held.as_ref().map(|held| {
         let (number, reason) = (held.number, &held.reason);
         format!("held at version {number} ({reason}); `wasmount swap` lifts it")
     });
-    let drained = status.drained.as_ref().map(|Drained { reason, since }| {
-        format!("takes no new work since {}: {reason}", time(*since))
-    });
+    let drained = status
+        .drained
+        .as_ref()
+        .map(|Drained { reason, since }| format!("takes no new work since {since}: {reason}"));
     let leaving = seen.driver.is_leaving();
     let leaving = leaving.then(|| "takes no new work: it is being taken away".to_owned());
     let trouble = seen.trouble.as_ref();
@@ -96,59 +90,9 @@ fn reason(status: &ReconcilerStatus, seen: &Seen) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// A version.
-pub(super) fn version(record: VersionRecord) -> Version {
-    Version {
-        number: record.number,
-        plugin: record.plugin,
-        digest: record.digest,
-        origin: record.origin.to_string(),
-        settings_digest: record.settings_digest,
-        signed_by: record.signed_by,
-        since: time(record.began),
-    }
-}
-
-/// A version, and its outcome.
-pub(super) fn past(record: VersionRecord) -> PastVersion {
-    let (state, why) = match &record.state {
-        VersionState::Serving => ("serving", None),
-        VersionState::Replaced => ("replaced", None),
-        VersionState::RolledBack { reason } => ("rolledBack", Some(reason.clone())),
-    };
-    PastVersion {
-        until: record.ended.map(time),
-        state: state.to_owned(),
-        reason: why.or_else(|| record.why_ended.clone()),
-        version: version(record),
-    }
-}
-
-/// A candidate that was rejected.
-pub(super) fn past_refusal(refusal: Past) -> PastRefusal {
-    PastRefusal {
-        digest: refusal.digest,
-        origin: refusal.origin,
-        kind: refusal.kind,
-        reason: refusal.reason,
-        first: time(refusal.first),
-        last: time(refusal.last),
-        times: refusal.times,
-    }
-}
-
-fn refused(version: RefusedVersion) -> Refused {
-    Refused {
-        digest: version.digest,
-        kind: version.kind.as_str().to_owned(),
-        reason: version.reason,
-        at: time(version.at),
-    }
-}
-
 fn fault(LastFault { at, fault }: LastFault) -> Fault {
     Fault {
-        at: time(at),
+        at,
         rpc: fault.rpc.name().to_owned(),
         kind: fault.kind.as_str().to_owned(),
         plugin: fault.plugin.as_ref().map(ToString::to_string),
@@ -183,7 +127,7 @@ pub(super) fn done(outcome: Outcome) -> Done {
         said,
         changed: outcome.changed,
         warnings: outcome.warnings,
-        version: Some(version(outcome.now)),
+        version: Some(outcome.now),
     }
 }
 
@@ -195,7 +139,7 @@ pub(super) fn done_with(text: String, changed: bool, seen: &Seen) -> Done {
     Done {
         said: text,
         changed,
-        version: seen.reconciler.status().current.map(version),
+        version: seen.reconciler.status().version,
         warnings: Vec::new(),
     }
 }
@@ -210,11 +154,4 @@ pub(super) fn refusal(refusal: wasmount_versions::Refusal) -> Refusal {
         _ => RefusalKind::Refused,
     };
     Refusal::new(kind, format!("{} ({})", chain(&refusal), reason.as_str()))
-}
-
-/// Rounded to the second: no reader needs more precision.
-fn time(time: SystemTime) -> String {
-    let time = Timestamp::try_from(time).unwrap_or_default();
-    let seconds = Timestamp::from_second(time.as_second());
-    seconds.unwrap_or_default().to_string()
 }

@@ -52,7 +52,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn a_file_that_is_written_replaced_removed_or_made_is_told() {
+async fn each_change_of_a_file_is_reported() {
     let mut bench = Bench::follow(&["a", "b"], |folder| {
         fs::write(folder.join("a"), "1").unwrap();
     })
@@ -86,7 +86,7 @@ async fn changes_between_listing_and_watching_are_seen() {
 }
 
 #[tokio::test]
-async fn a_link_of_kubernetes_that_is_swapped_is_told() {
+async fn a_swapped_link_of_kubernetes_is_reported() {
     let mut bench = Bench::follow(&["password"], |folder| {
         for version in ["..1", "..2"] {
             fs::create_dir(folder.join(version)).unwrap();
@@ -102,7 +102,7 @@ async fn a_link_of_kubernetes_that_is_swapped_is_told() {
 }
 
 #[tokio::test]
-async fn what_else_happens_in_the_directory_is_not_told() {
+async fn changes_of_other_files_are_not_reported() {
     let mut bench = Bench::follow(&["a"], |folder| {
         fs::write(folder.join("a"), "1").unwrap();
     })
@@ -130,7 +130,7 @@ fn a_watch_names_the_directory_or_the_nearest_parent() {
 }
 
 #[test]
-fn a_secret_of_kubernetes_is_told_by_each_link_on_its_way() {
+fn a_mounted_secret_is_watched_at_each_link() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     let first = root.join("..2026");

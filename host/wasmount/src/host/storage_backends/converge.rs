@@ -4,7 +4,7 @@
 //! again with it.
 
 use super::super::backends::{ApplyError, Backends, Removal, RemoveError};
-use super::standing::{Known, report};
+use super::observed::{Known, report};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_grant_allows_is_refused_in_the_hosts_words() {
+    fn what_no_grant_allows_is_rejected_as_by_the_host() {
         let outside = Source::Directory {
             pool: "p".to_owned(),
             path: "../a".to_owned(),

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sweeps_while_others_move_in_takes_nobodys_place() {
+    fn a_concurrent_sweep_removes_no_used_place() {
         const ROUNDS: usize = 200;
         let folder = tempfile::tempdir().unwrap();
         thread::scope(|scope| {

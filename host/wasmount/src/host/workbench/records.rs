@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_went_and_changed_is_told_and_the_rest_is_not() {
+    fn only_changed_records_are_shown() {
         let records = |pairs: &[(&str, &str)]| {
             let owned = pairs
                 .iter()

@@ -36,7 +36,7 @@ pub(super) async fn component(
     let checked = checked.map_err(Refusal::Signature);
     let checked = report.take(Step::Signature, checked, |checked| {
         match checked.signed_by.as_slice() {
-            [] => "the document wants nobody's".to_owned(),
+            [] => "the document requires none".to_owned(),
             signers => format!("by {}", signers.join(", ")),
         }
     })?;

@@ -2,8 +2,8 @@
 //!
 //! It makes no requests.
 
+use wasmount_core::status::{DriverStatus, HeldBy, RefusalKind};
 use wasmount_kubernetes::storage_backend::{BackendReport, Phase, RolledBackBy};
-use wasmount_versions::{HeldBy, ReconcilerStatus, RefusalKind};
 
 /// The state of a backend beside its versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,12 +41,12 @@ pub(super) fn report(
     uid: &str,
     generation: i64,
     known: Option<&Known>,
-    status: Option<&ReconcilerStatus>,
+    status: Option<&DriverStatus>,
 ) -> BackendReport {
-    let current = status.and_then(|it| it.current.as_ref());
+    let current = status.and_then(|it| it.version.as_ref());
     let (phase, reason) = match (known, status) {
         (Some(known), _) => (known.phase, known.reason.clone()),
-        (None, Some(status)) => standing(status),
+        (None, Some(status)) => phase_of(status),
         (None, None) => (Phase::Loading, None),
     };
     BackendReport {
@@ -63,7 +63,7 @@ pub(super) fn report(
     }
 }
 
-fn standing(status: &ReconcilerStatus) -> (Phase, Option<String>) {
+fn phase_of(status: &DriverStatus) -> (Phase, Option<String>) {
     // The rest belongs to an earlier desired revision, and so to an earlier generation.
     if status.settled < status.desired {
         return (Phase::Loading, None);
@@ -94,7 +94,7 @@ fn standing(status: &ReconcilerStatus) -> (Phase, Option<String>) {
     }
 }
 
-fn rolled_back_by(status: &ReconcilerStatus) -> Option<RolledBackBy> {
+fn rolled_back_by(status: &DriverStatus) -> Option<RolledBackBy> {
     match status.held.as_ref()?.by {
         HeldBy::Faults { .. } => Some(RolledBackBy::PluginFaults),
         HeldBy::Rollback => Some(RolledBackBy::Administrator),
@@ -105,23 +105,23 @@ fn rolled_back_by(status: &ReconcilerStatus) -> Option<RolledBackBy> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::SystemTime;
-    use wasmount_versions::{Hold, Origin, RefusedVersion, VersionRecord, VersionState};
+    use k8s_openapi::jiff::Timestamp;
+    use wasmount_core::status::{Hold, RefusedVersion, VersionRecord, VersionState};
 
-    fn status(phase: Phase) -> ReconcilerStatus {
-        ReconcilerStatus {
+    fn status(phase: Phase) -> DriverStatus {
+        DriverStatus {
             phase,
-            current: Some(VersionRecord {
+            version: Some(VersionRecord {
                 number: 1,
                 digest: "sha256:1".to_owned(),
                 plugin: "p".to_owned(),
                 plugin_version: "1.0".to_owned(),
-                origin: Origin::File("/p.wasm".into()),
+                origin: "/p.wasm".to_owned(),
                 signed_by: Vec::new(),
                 settings_digest: String::new(),
-                began: SystemTime::UNIX_EPOCH,
-                ended: None,
-                why_ended: None,
+                since: Timestamp::UNIX_EPOCH,
+                until: None,
+                reason: None,
                 state: VersionState::Serving,
                 proven: false,
                 is_kept: true,
@@ -143,11 +143,11 @@ mod tests {
             digest: None,
             kind,
             reason: "no".to_owned(),
-            at: SystemTime::UNIX_EPOCH,
+            at: Timestamp::UNIX_EPOCH,
         }
     }
 
-    fn reported(known: Option<&Known>, status: &ReconcilerStatus) -> (Phase, Option<String>) {
+    fn reported(known: Option<&Known>, status: &DriverStatus) -> (Phase, Option<String>) {
         let reported = report("u", 2, known, Some(status));
         assert_eq!(
             (reported.generation, reported.version.as_deref()),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_became_of_an_earlier_wish_is_not_told_of_a_newer_one() {
+    fn an_outcome_is_not_reported_for_a_newer_revision() {
         for phase in [
             Phase::Serving,
             Phase::RolledBack,
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_while_the_version_before_serves() {
+    fn a_refusal_is_reported_while_the_old_version_serves() {
         let mut serving = status(Phase::Serving);
         for (kind, phase) in [
             (RefusalKind::Digest, Phase::Refused),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn who_had_the_host_go_back_is_told_and_why() {
+    fn a_rollback_is_reported_with_trigger_and_reason() {
         for (by, reported_by) in [
             (HeldBy::Faults { failed: 2 }, RolledBackBy::PluginFaults),
             (HeldBy::Rollback, RolledBackBy::Administrator),
@@ -203,7 +203,7 @@ mod tests {
                 number: 1,
                 by,
                 reason: "it trapped".to_owned(),
-                since: SystemTime::UNIX_EPOCH,
+                since: Timestamp::UNIX_EPOCH,
                 revision: None,
             });
             let reason = Some("it trapped".to_owned());
