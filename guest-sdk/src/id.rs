@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_from_elsewhere_is_told_apart() {
+    fn a_foreign_id_is_distinguished() {
         let id = from_name("vol", "a");
         for other in [
             "",

@@ -113,7 +113,7 @@ pub fn change<T: Value, R>(
         answer = Some(decide(&mut value)?);
         Ok(value.map(|value| value.to_bytes()))
     })?;
-    answer.ok_or_else(|| Error::internal(format!("nobody decided about `{key}`")))
+    answer.ok_or_else(|| Error::internal(format!("no decision was made about `{key}`")))
 }
 
 /// Compares and swaps until no other call interferes. Separate from [`change`], of which a component has one copy for each type of record.

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_says_no_is_a_failure_with_its_words() {
+    fn a_failed_program_is_an_error_with_its_output() {
         let failure = read(Command::new("sh").args(["-c", "echo gone >&2; exit 3"])).unwrap_err();
         assert_eq!(
             failure.to_string(),

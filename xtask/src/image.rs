@@ -36,7 +36,7 @@ pub struct ImageOptions {
     /// What a node knows the image by
     #[arg(long, default_value_t = wasmount_name())]
     name: String,
-    /// Optimised, for a node of somebody's: takes minutes to build
+    /// Optimised, for the node of a user: takes minutes to build
     #[arg(long)]
     release: bool,
     /// Fetches the packages again, though they were fetched before

@@ -13,7 +13,7 @@ const EVERY_USER: u32 = 0o777;
 
 /// Content in a pool: of a volume, or of a snapshot that is ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the fields are the pool's words")]
+#[allow(missing_docs, reason = "the fields are those of the pool")]
 pub struct Content {
     pub pool: Pool,
     pub path: String,

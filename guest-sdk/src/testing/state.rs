@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_decided_again_when_somebody_came_in_between() {
+    fn a_change_is_decided_again_after_a_conflict() {
         testing::reset();
         state::create("a", &1_u64).unwrap();
         let mut seen = Vec::new();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_or_unreadable_record_is_told_apart() {
+    fn missing_and_unreadable_records_are_distinguished() {
         testing::reset();
         state::create("a", &"seven".to_owned()).unwrap();
         let code = |key| state::require::<u64>(key).map_err(|error| error.code);

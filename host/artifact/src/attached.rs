@@ -285,7 +285,7 @@ mod tests {
     use crate::media_type::OCI_MANIFEST;
 
     #[test]
-    fn signatures_are_told_apart_from_other_referrers() {
+    fn signatures_are_distinguished_from_other_referrers() {
         for (kind, signs) in [
             (Some("application/vnd.dev.sigstore.bundle.v0.3+json"), true),
             (

@@ -46,7 +46,7 @@ pub enum RegistryError {
     },
     /// The bytes do not match the digest.
     #[error(
-        "{what}: the registry sent bytes with the digest {got} where {wanted} was asked for; it, or somebody on the way, changed them: do not \
+        "{what}: the registry sent bytes with the digest {got} where {wanted} was asked for; the registry or a proxy changed them: do not \
          use them, and push the artifact again"
     )]
     WrongDigest {

@@ -126,7 +126,7 @@ impl Registry {
             }
             if present.len() + lacking.len() > BLOBS {
                 return Err(RegistryError::Other(format!(
-                    "{what}: there would be more than {BLOBS}, and more are read by nobody; delete that tag, and try again"
+                    "{what}: there would be more than {BLOBS}, and no client reads more; delete that tag, and try again"
                 )));
             }
             if attempt == ATTEMPTS {
@@ -150,7 +150,7 @@ impl Registry {
             sleep(pause(begun.elapsed())).await;
         }
         Err(RegistryError::Other(format!(
-            "{what}: somebody else writes to that tag too, and what we wrote was gone {ATTEMPTS} times; try again when they have ended"
+            "{what}: another client writes to that tag too, and our signature was overwritten {ATTEMPTS} times; try again when it has ended"
         )))
     }
 

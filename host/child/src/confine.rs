@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_may_open_nothing_cannot() {
+    fn a_child_without_paths_opens_nothing() {
         assert_eq!(descriptors(&bounds()), 3);
         let reader = Bounds {
             readable: vec![PathBuf::from("/etc")],

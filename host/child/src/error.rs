@@ -74,7 +74,7 @@ pub enum ChildError {
     },
     /// Killed from outside: by an administrator, or by the kernel when memory ran out.
     #[error(
-        "the process was killed from outside; if nobody did, this machine or container has too little memory"
+        "the process was killed from outside; or by the kernel: this machine or container has too little memory"
     )]
     Killed,
     /// Its answer could not be read.
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn each_end_is_told_apart() {
+    fn each_exit_of_a_child_is_distinguished() {
         for (raw, message, expected) in [
             (exit(1), "no such thing", "no such thing"),
             (

@@ -106,7 +106,7 @@ fn warn_of_missing_features() {
     }
     if !walls::are_here() {
         tracing::warn!(
-            "this kernel has no Landlock: whoever pulls plugins can read what its user may; \
+            "this kernel has no Landlock: a fetch child can read what its user may; \
              start it with lsm=landlock, or serve plugins from files"
         );
     }

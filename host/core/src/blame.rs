@@ -39,7 +39,7 @@ pub enum Blame {
     /// This owner is responsible, whatever the request contains.
     Of(Owner),
     /// A string is not valid: the request is responsible if it contains the string too.
-    Word(RefusedString),
+    Argument(RefusedString),
     /// The size exceeds this many bytes: the request is responsible if it is nearly as large.
     Size(usize),
 }
@@ -63,19 +63,21 @@ pub struct RequestContent<'a> {
 
 impl Blame {
     /// This string is not valid.
-    pub fn word(string: impl Into<String>) -> Self {
-        Self::Word(RefusedString(Zeroizing::new(string.into())))
+    pub fn argument(string: impl Into<String>) -> Self {
+        Self::Argument(RefusedString(Zeroizing::new(string.into())))
     }
 
     /// Who is responsible, given the request.
     pub fn owner(&self, request: RequestContent<'_>) -> Owner {
         match self {
             Blame::Of(owner) => *owner,
-            Blame::Word(RefusedString(string)) if request.strings.overlap_with(string) => {
+            Blame::Argument(RefusedString(string)) if request.strings.overlap_with(string) => {
                 Owner::Request
             }
-            Blame::Word(RefusedString(string)) if holds(request.secrets, string) => Owner::Secret,
-            Blame::Word(_) => Owner::Plugin,
+            Blame::Argument(RefusedString(string)) if holds(request.secrets, string) => {
+                Owner::Secret
+            }
+            Blame::Argument(_) => Owner::Plugin,
             Blame::Size(limit) if request.bytes().saturating_mul(GROWTH) >= *limit => {
                 Owner::Request
             }
@@ -150,12 +152,12 @@ fn holds(secrets: &Secrets, string: &str) -> bool {
 
 impl fmt::Debug for RefusedString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a word of {} bytes", self.0.len())
+        write!(f, "a string of {} bytes", self.0.len())
     }
 }
 
 impl fmt::Debug for RequestStrings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} words", self.0.len())
+        write!(f, "{} strings", self.0.len())
     }
 }

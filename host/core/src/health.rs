@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_finding_of_two_is_told_once_with_both_messages() {
+    fn equal_findings_are_merged_with_both_messages() {
         use HealthStatus::{DataLoss, Degraded};
         let found = [
             finding(Degraded, "ReplicaMissing", "disk a is gone"),

@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_of_a_call_are_all_its_names_and_paths() {
+    fn the_strings_of_a_call_are_its_names_and_paths() {
         let string = |string: &str| string.to_owned();
         let copies = vec![(string("a"), string("b")), (string("c"), string("d"))];
         for (call, strings) in [

@@ -4,12 +4,12 @@
 //! without `..`: a new field does not compile until a developer has handled it. Error messages name the field, never its content.
 
 mod controller;
+mod fields;
 mod group_controller;
 mod health;
 mod node;
 mod snapshot_metadata;
 mod snapshots;
-mod words;
 
 pub(crate) use controller::*;
 pub(crate) use group_controller::*;

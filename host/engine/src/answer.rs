@@ -56,7 +56,7 @@ impl Invalid {
 
     /// The request is responsible if it contains the string.
     fn of_string(self, text: &str) -> Self {
-        let blame = Blame::word(text);
+        let blame = Blame::argument(text);
         Self { blame, ..self }
     }
 }
@@ -245,7 +245,7 @@ impl Checker {
             .map_err(|error| Invalid::from(error).of_string(text))?;
         if text.split(['/', '\\']).any(|segment| segment == "..") {
             let reason = format!(
-                "{what} has `..` between slashes; whoever makes a path of it would leave its directory"
+                "{what} has `..` between slashes; a path made of it would leave its directory"
             );
             return Err(Invalid::of_plugin(reason).of_string(text));
         }

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn more_changes_than_are_told_apart_stay_changes() {
+    fn more_changes_than_are_tracked_stay_effects() {
         let paths: Vec<String> = (0..=PLACES).map(|number| number.to_string()).collect();
         assert!(leave(|effects| {
             paths.iter().for_each(|path| done(effects, &[made(path)]));

@@ -25,7 +25,7 @@ impl Invocation {
         let reason = match self.access {
             Access::ReadWrite => return Ok(()),
             Access::ReadOnly => "in a call that only reads, as `probe` and `check-settings` do",
-            Access::Migration => "while records are migrated: that could not be taken back",
+            Access::Migration => "while records are migrated: that could not be undone",
         };
         let refused = format!("{what} cannot be changed {reason}");
         let refused = HostError::new(Code::FailedPrecondition, refused);

@@ -130,7 +130,7 @@ impl Loader {
 
     fn remove(&self, key: &Checksum) {
         if let Some(Err(error)) = self.cache.as_ref().map(|cache| cache.remove(key)) {
-            tracing::warn!(%error, "a compiled component that nobody wants stays in the cache");
+            tracing::warn!(%error, "an unused compiled component stays in the cache");
         }
     }
 

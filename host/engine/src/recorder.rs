@@ -141,12 +141,12 @@ impl Recorder {
             return Err(self.refuse(step, reason, Blame::Size(limit)));
         }
         if let Some(string) = strings.iter().find(|string| string.contains('\0')) {
-            return Err(self.refuse(step, "a word contains a NUL byte", Blame::word(*string)));
+            return Err(self.refuse(step, "a word contains a NUL byte", Blame::argument(*string)));
         }
         let is_secret = |string: &&&str| self.redactor.finds_secret_in(string);
         if let Some(string) = strings.iter().find(is_secret) {
             let reason = "a word holds the value of a secret; give its name in `secret-options` instead, the plan is journaled";
-            return Err(self.refuse(step, reason, Blame::word(*string)));
+            return Err(self.refuse(step, reason, Blame::argument(*string)));
         }
         Ok(())
     }

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_wants_any_more_goes_and_what_another_wants_stays() {
+    fn only_code_that_a_version_uses_stays() {
         let mut tables = of(&[1, 2, 3], false);
         assert_eq!(gone(&mut tables, "a", &[1, 2]), [0; 0]);
         assert_eq!(gone(&mut tables, "b", &[2, 3]), [0; 0]);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_claimed_yet_stays() {
+    fn fresh_unclaimed_code_stays() {
         let mut tables = of(&[9], false);
         assert_eq!(gone(&mut tables, "a", &[1]), [0; 0]);
         assert_eq!(gone(&mut tables, "a", &[]), [1]);

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_what_its_word_says() {
+    fn a_target_is_parsed_from_its_name() {
         for target in [Target::Pooled, Target::Unpooled] {
             assert_eq!(target.to_string().parse::<Target>().unwrap(), target);
         }

@@ -51,7 +51,7 @@ pub enum KubernetesError {
     /// Another account created it, or a person changed it.
     #[error(
         "BackendRecord {0} is of another driver or holds another key than its name says: look who made it (`kubectl get backendrecord {0} \
-         --show-managed-fields -o yaml`), and delete it if it is nobody's"
+         --show-managed-fields -o yaml`), and delete it if it has no owner"
     )]
     ForeignRecord(String),
     /// This host is no longer elected.

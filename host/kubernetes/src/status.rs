@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_nobody_served_has_no_gap() {
+    fn a_driver_that_was_never_served_has_no_gap() {
         let beginning = Beginning {
             started: at(50),
             succeeded: Some(at(51)),

@@ -99,7 +99,7 @@ fn roll_back(prepared: &PreparedMount, path: &CheckedPath) {
     match unmount(mount, UnmountFlags::DETACH) {
         Ok(()) | Err(Errno::INVAL) => {}
         Err(errno) => {
-            tracing::error!(path = path.text(), %errno, "a mount could not be taken back; unpublishing or unstaging its path removes it");
+            tracing::error!(path = path.text(), %errno, "a mount could not be rolled back; unpublishing or unstaging its path removes it");
         }
     }
 }

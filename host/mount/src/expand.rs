@@ -86,7 +86,7 @@ impl Node {
             Some(required) if size_bytes < on_device(required) => Err(MountError::unusable(
                 describe_volume(key),
                 format!(
-                    "its device has {size_bytes} bytes, and {required} are wanted: nobody has grown the storage (ControllerExpandVolume), or this node has not noticed; look at the capacity of its PersistentVolume"
+                    "its device has {size_bytes} bytes, and {required} are wanted: the storage was not expanded (ControllerExpandVolume), or this node has not noticed; look at the capacity of its PersistentVolume"
                 ),
             )),
             _ => Ok(size_bytes),

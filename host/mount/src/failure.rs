@@ -133,7 +133,7 @@ mod tests {
     use wasmount_core::code::Code;
 
     #[test]
-    fn a_full_disk_or_quota_is_told_from_other_refusals() {
+    fn a_full_disk_or_quota_is_no_space() {
         let variant = |errno| match kernel("mkdir", "a", errno) {
             MountError::NoSpace { .. } => "space",
             MountError::Kernel { .. } => "kernel",

@@ -54,8 +54,8 @@ impl FsContext {
             fsconfig_set_string(&self.context, name, value)
         };
         let blame = match value {
-            "" => Blame::word(name),
-            value => Blame::word(format!("{name}={value}")),
+            "" => Blame::argument(name),
+            value => Blame::argument(format!("{name}={value}")),
         };
         done.map_err(|errno| self.not_taken(name, errno, blame))
     }

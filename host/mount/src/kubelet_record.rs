@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn kubelets_word_counts_for_its_own_driver_and_volume_only() {
+    fn a_kubelet_record_counts_for_its_own_volume_only() {
         let kubelet = tempfile::tempdir().unwrap();
         let roots = Roots::new(vec![PathRoot::Kubelet(kubelet.path().to_owned())]);
         let target = kubelet.path().join("pv/mount");

@@ -305,14 +305,18 @@ fn check_fs_type(fs_type: &str) -> Result<(), MountError> {
         return Ok(());
     }
     let reason = "it is not the name of a file system type";
-    Err(MountError::invalid("fs_type", reason, Blame::word(fs_type)))
+    Err(MountError::invalid(
+        "fs_type",
+        reason,
+        Blame::argument(fs_type),
+    ))
 }
 
 fn block_fs_type(name: &str) -> Result<FsType, MountError> {
     FsType::parse(name).ok_or_else(|| {
         let names = FsType::ALL.map(FsType::name).join(", ");
         let reason = format!("`{name}` is not made by this host; it makes {names}");
-        MountError::invalid("fs_type", reason, Blame::word(name))
+        MountError::invalid("fs_type", reason, Blame::argument(name))
     })
 }
 
@@ -342,11 +346,11 @@ fn pool_place<'g>(
     let grant = grants.pools.get(pool).ok_or_else(|| {
         let name = shown(pool);
         let reason = format!("pool `{name}` is not in `grants.pools` of the backend document");
-        MountError::not_granted(step, reason, Blame::word(pool))
+        MountError::not_granted(step, reason, Blame::argument(pool))
     })?;
     let path = PoolPath::parse(path).map_err(|fault| {
         let what = format!("path of step `{step}`");
-        MountError::invalid(what, fault, Blame::word(path))
+        MountError::invalid(what, fault, Blame::argument(path))
     })?;
     let place = PoolPlace {
         pool: pool.to_owned(),

@@ -263,7 +263,7 @@ impl Pools {
             let pool_name = shown(pool);
             let reason =
                 format!("pool `{pool_name}` is not in `grants.pools` of the backend document");
-            MountError::not_granted("pool", reason, Blame::word(pool))
+            MountError::not_granted("pool", reason, Blame::argument(pool))
         })
     }
 

@@ -208,7 +208,7 @@ impl Node {
             }
             std::thread::sleep(BUSY_PAUSE);
         }
-        tracing::warn!(%key.driver, %key.volume, device = %block.number, "somebody still has the volume's loop device, another mount namespace most likely; it goes when the last user lets go, and its image stays till then");
+        tracing::warn!(%key.driver, %key.volume, device = %block.number, "the volume's loop device is still in use, most likely by another mount namespace; it goes when the last user lets go, and its image stays till then");
         Ok(())
     }
 

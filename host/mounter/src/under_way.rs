@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_one_life_are_trusted_until_nobody_waits_for_one() {
+    fn calls_of_one_boot_id_share_until_one_is_abandoned() {
         let (table, [boot_id, _]) = (Arc::new(UnderWay::default()), boot_ids());
         let job = table.begin(boot_id, vec![volume("v")]).unwrap();
         assert!(table.begin(boot_id, vec![volume("v")]).is_ok());

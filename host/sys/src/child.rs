@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_lost_its_parent_before_the_order_does_not_run() {
+    fn a_child_without_its_parent_does_not_run() {
         assert!(still_child_of(getppid().unwrap()).is_ok());
         let refused = still_child_of(getpid()).unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(Errno::SRCH.raw_os_error()));

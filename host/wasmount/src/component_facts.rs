@@ -191,7 +191,7 @@ mod tests {
         \x0b\x07\x01\0\x01b\x01\0\0";
 
     #[test]
-    fn only_what_the_outermost_component_says_is_its_word() {
+    fn only_facts_of_the_outermost_component_count() {
         let facts = facts(NESTED).unwrap();
         assert_eq!(facts.imports, ["a"]);
         assert_eq!(facts.exports, ["b"]);

@@ -166,7 +166,7 @@ impl Report {
         };
         let not_listed = || {
             let status = driver.listing.as_ref()?;
-            let why = status.reason.as_deref().unwrap_or("nobody looked yet");
+            let why = status.reason.as_deref().unwrap_or("it was not checked yet");
             (!status.listed).then(|| format!("CSINode does not have it: {why}"))
         };
         let never_loaded = || driver.no_plugin.clone().filter(|_| driver.never_loaded);

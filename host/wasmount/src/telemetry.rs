@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_no_level_is_refused_with_the_nearest() {
+    fn an_unknown_log_level_is_rejected_with_the_nearest() {
         for (levels_text, part) in [
             ("debgu", "`debgu` is no level; did you mean `debug`?"),
             ("warning", "did you mean `warn`?"),

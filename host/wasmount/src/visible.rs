@@ -34,7 +34,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_others_reach_a_terminal_without_its_commands() {
+    fn foreign_text_reaches_a_terminal_without_escapes() {
         let text = "\x1b[31mred\x07\ttitle\nnext \u{9b}1m ü";
         assert_eq!(
             line(text),

@@ -139,7 +139,7 @@ fn every_way_between_versions_is_planned_or_refused() {
 }
 
 #[test]
-fn a_migration_stops_at_the_record_that_it_is_told_to() {
+fn a_migration_stops_at_the_configured_record() {
     testing::reset();
     version("1");
     let id = create("a", 7).unwrap().id;

@@ -69,7 +69,7 @@ fn main() -> ExitCode {
         view::privileged_kubelet_reports_what_a_volume_has_and_uses,
         view::privileged_kubelet_reports_the_size_of_a_raw_device,
         view::privileged_kubelet_tells_a_pod_that_its_volume_lost_its_mount,
-        swaps::privileged_a_backend_that_is_an_object_is_swapped_and_taken_back_under_pods,
+        swaps::privileged_an_object_is_swapped_and_rolled_back_under_pods,
         managed::privileged_the_host_writes_what_kubelet_wrote_for_the_same_drivers,
     ];
     let faults = tests![Turn::Alone =>

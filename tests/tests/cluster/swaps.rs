@@ -12,7 +12,7 @@ use wasmount_tests::cluster::swapped::{CLASS, Swapped};
 /// Swaps while pods come and go.
 const SWAPS: usize = 12;
 
-pub(crate) async fn privileged_a_backend_that_is_an_object_is_swapped_and_taken_back_under_pods(
+pub(crate) async fn privileged_an_object_is_swapped_and_rolled_back_under_pods(
     scene: Scene,
 ) -> Outcome {
     let swapped = Swapped::begin(&scene).await?;

@@ -189,7 +189,7 @@ fn is_interrupted(newcomer: &Newcomer) {
 }
 
 #[test]
-fn a_wrong_word_is_refused_with_the_right_one() {
+fn a_wrong_argument_is_rejected_with_the_right_one() {
     let workspace = Workspace::locate().unwrap();
     let said = |arguments: &[&str]| -> Output {
         let mut command = Command::new(workspace.own_program());

@@ -94,7 +94,7 @@ fn every_path_that_a_page_names_exists() {
 }
 
 #[test]
-fn links_and_paths_are_told_from_other_words() {
+fn links_and_paths_are_found_in_prose() {
     let text =
         "[a](b.md#c) [d](https://e) `host/core/x.rs::f` `host/*` `cargo xtask` ```\n`host/no`\n```";
     assert_eq!(links(text).collect::<Vec<_>>(), ["b.md"]);

@@ -239,7 +239,7 @@ fn every_crate_takes_the_lints_of_its_workspace() {
 }
 
 #[test]
-fn nobody_writes_unsafe_code_outside_sys() {
+fn unsafe_code_is_only_in_sys() {
     let root = root();
     let words = [
         "unsafe {",
@@ -337,7 +337,7 @@ fn every_key_of_a_document_is_explained() {
 }
 
 #[test]
-fn no_file_names_a_path_of_somebodys_machine() {
+fn no_file_names_a_path_of_a_developer_machine() {
     // In parts, so that this file does not name them.
     let paths = [["/wo", "rk/"], ["/ro", "ot/."]].map(|parts| parts.concat());
     let texts = files(&root()).into_iter().map(|path| {

@@ -3,4 +3,4 @@
 
 mod decoy;
 mod races;
-mod words;
+mod strings;

@@ -191,7 +191,7 @@ fn a_group_that_cannot_be_leaves_nothing() {
 }
 
 #[test]
-fn blocks_are_told_of_images_of_one_volume() {
+fn blocks_are_compared_within_one_volume() {
     fresh();
     let [first, second] = ["s1", "s2"].map(|name| taken(name, "a").unwrap().id);
     let other = taken("s3", "b").unwrap().id;

@@ -312,7 +312,7 @@ fn a_copy_under_way_is_joined_and_keeps_what_it_needs() {
 }
 
 #[test]
-fn a_copy_that_fails_is_told_once_and_one_that_is_lost_is_not() {
+fn a_failed_copy_is_reported_once_and_a_lost_one_not() {
     fresh();
     POOL.create_image("a", 100).unwrap();
     testing::delay_copies();

@@ -306,7 +306,7 @@ async fn a_token_is_fetched_where_the_registry_says() {
 }
 
 #[tokio::test]
-async fn whoever_may_not_learns_who_asked() {
+async fn a_forbidden_request_names_its_user() {
     let refusing = |_: &str| {
         let body = br#"{"errors":[{"code":"DENIED","message":"no such user"}]}"#;
         Some(Reply::status(401, body).with("www-authenticate", "Basic realm=x"))
@@ -329,7 +329,7 @@ async fn whoever_may_not_learns_who_asked() {
 }
 
 #[tokio::test]
-async fn a_busy_registry_is_given_the_time_that_it_wishes() {
+async fn retry_after_of_a_busy_registry_is_honoured() {
     let mut busy = access();
     busy.limits.total = Duration::from_secs(30);
     let server = Server::start(|_| Some(Reply::status(429, b"").with("retry-after", "1"))).await;
@@ -371,7 +371,7 @@ async fn what_is_not_there_is_asked_for_once() {
 }
 
 #[tokio::test]
-async fn a_registry_without_tls_is_told_from_one_that_is_not_trusted() {
+async fn plain_http_is_distinguished_from_an_untrusted_registry() {
     let host = hostile::answering(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
     let mut tls = access();
     tls.plain_http = false;

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_told_from_what_somebody_else_signed() {
+    fn truncation_is_distinguished_from_a_foreign_signature() {
         let key = PrivateKey::generate().unwrap();
         let signature = key.sign(b"a component").unwrap();
         for cut in [0, 1, signature.len() / 2, signature.len() - 1] {

@@ -45,7 +45,7 @@ pub enum SignerKeysError {
 pub enum SignatureError {
     /// There is no signature.
     #[error(
-        "nobody has signed {digest}, and a signature by {wanted} is wanted; sign it with `wasmount sign` or cosign, where it comes from"
+        "{digest} has no signature, and one by {wanted} is required; sign it with `wasmount sign` or cosign, where it comes from"
     )]
     Unsigned {
         /// The digest of the component or manifest.
@@ -55,7 +55,7 @@ pub enum SignatureError {
     },
     /// There are signatures, but none of a required signer.
     #[error(
-        "none of the signatures found for {digest} ({found}) is by {wanted}{remarks}; either somebody else signed it, or it was changed after that: \
+        "none of the signatures found for {digest} ({found}) is by {wanted}{remarks}; either another key signed it, or it was changed after that: \
          get it anew from whom you trust, or name the key of who signed it"
     )]
     ByNobodyNamed {

@@ -42,7 +42,7 @@ async fn what_goes_in_comes_out() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_told() {
+async fn a_missing_program_is_reported() {
     let task = task("-", &[]);
     let answer = run_program(Path::new("/nowhere/program"), &task, Vec::new()).await;
     assert!(
@@ -52,7 +52,7 @@ async fn a_program_that_is_not_there_is_told() {
 }
 
 #[tokio::test]
-async fn a_refusal_has_the_childs_own_words_without_its_name() {
+async fn a_refusal_has_the_message_of_the_child() {
     let answer = lines("echo wasmount: not today >&2; exit 1").await;
     assert!(
         matches!(&answer, Err(ChildError::Refused { message }) if message == "not today"),
@@ -68,7 +68,7 @@ async fn a_child_that_hears_nothing_is_judged_by_its_end() {
 }
 
 #[tokio::test]
-async fn of_many_words_the_last_are_kept() {
+async fn only_the_last_lines_are_kept() {
     let answer =
         lines("i=0; while [ $i -lt 3000 ]; do echo $i >&2; i=$((i+1)); done; exit 1").await;
     match answer {
@@ -127,7 +127,7 @@ async fn a_child_that_hangs_is_killed_with_what_it_started() {
 }
 
 #[tokio::test]
-async fn a_child_is_killed_when_nobody_waits_for_it_any_more() {
+async fn a_child_is_killed_when_its_future_is_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ids");
     let script = format!("echo $$ > {}; sleep 61", file.display());
@@ -152,7 +152,7 @@ async fn a_child_is_killed_when_nobody_waits_for_it_any_more() {
 }
 
 #[tokio::test]
-async fn whoever_is_killed_from_outside_says_so() {
+async fn a_child_killed_from_outside_is_reported() {
     let answer = lines("kill -9 $$").await;
     assert!(matches!(answer, Err(ChildError::Killed)), "{answer:?}");
     let answer = lines("kill -XCPU $$").await;

@@ -20,7 +20,7 @@ const TOKEN_SECONDS_MAX: u64 = 1 << 32;
 #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = [
     {
         "rule": "!has(self.serviceAccountTokenInSecrets) || (has(self.tokenRequests) && self.tokenRequests.size() > 0)",
-        "message": "`serviceAccountTokenInSecrets` says where tokens go, and `tokenRequests` asks for none",
+        "message": "`serviceAccountTokenInSecrets` says where tokens go, and `tokenRequests` requests none",
     },
     {
         "rule": "!has(self.volumeLifecycleModes) || !('Ephemeral' in self.volumeLifecycleModes) || !has(self.podInfoOnMount) || self.podInfoOnMount",
@@ -100,7 +100,7 @@ pub(super) fn check(key: &KeyPath, driver: &CsiDriver) -> Result<(), InvalidDocu
     }
     key.key("serviceAccountTokenInSecrets").ensure(
         driver.service_account_token_in_secrets.is_none() || !tokens.is_empty(),
-        "says where tokens go, and `tokenRequests` asks for none",
+        "says where tokens go, and `tokenRequests` requests none",
     )?;
     let modes_key = key.key("volumeLifecycleModes");
     for (index, mode) in modes.iter().enumerate() {

@@ -59,7 +59,7 @@ pub struct Spec {
     pub driver_name: String,
     /// Where the component comes from.
     pub plugin: Plugin,
-    /// What the plugin is told; which keys there are is its own.
+    /// Settings that the plugin reads; it defines their keys.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
     /// Secrets of the backend, by name: where each is read.

@@ -40,7 +40,7 @@ fn plan(source: MountError) -> Error {
 }
 
 #[test]
-fn what_a_plugin_does_wrong_is_its_fault() {
+fn each_error_of_a_plugin_is_its_fault() {
     let (plugin, function) = (label(), "create-volume");
     let reason = String::new();
     let table: Vec<(Error, FaultKind)> = vec![
@@ -103,7 +103,7 @@ fn what_a_plugin_does_wrong_is_its_fault() {
             plan(MountError::not_granted(
                 "tree",
                 "pool x is not in grants.pools",
-                Blame::word("x"),
+                Blame::argument("x"),
             )),
             FaultKind::NotGranted,
         ),
@@ -115,7 +115,7 @@ fn what_a_plugin_does_wrong_is_its_fault() {
 }
 
 #[test]
-fn what_a_user_asks_for_wrongly_is_nobodys_fault() {
+fn an_invalid_request_is_no_fault() {
     let answered = BackendError::Answered {
         code: Code::InvalidArgument,
         message: "no such pool".to_owned(),
@@ -130,7 +130,7 @@ fn what_a_user_asks_for_wrongly_is_nobodys_fault() {
 }
 
 #[test]
-fn a_limit_is_told_with_its_value() {
+fn a_limit_is_reported_with_its_value() {
     let driver = DriverName::parse("a.b").unwrap();
     let error = Error::Backend(BackendError::OutOfTime {
         plugin: label(),

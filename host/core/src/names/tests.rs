@@ -89,7 +89,7 @@ fn a_name_has_the_length_and_characters_of_the_specification() {
 }
 
 #[test]
-fn no_word_that_was_not_parsed_can_be_read() {
+fn deserialising_validates_every_name() {
     fn read<T: serde::de::DeserializeOwned>(json: &str) -> bool {
         serde_json::from_str::<T>(json).is_ok()
     }

@@ -1,7 +1,7 @@
 //! A backend in native code: it remembers volumes, returns scripted answers, and records its calls.
 
+use crate::common::{snapshot_id, volume_id};
 use crate::script::{Script, label};
-use crate::words::{snapshot_id, volume_id};
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -1,7 +1,7 @@
 //! Which calls run concurrently, and which outlive their client.
 
+use crate::common::*;
 use crate::script::{Act, PATIENCE};
-use crate::words::*;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -120,7 +120,7 @@ async fn a_volume_is_made_anew_once_its_late_deletion_has_ended() {
 }
 
 #[tokio::test]
-async fn a_read_whose_client_went_away_is_told_to_stop() {
+async fn a_read_without_its_client_is_cancelled() {
     let bench = full(&[]);
     let script = &bench.backend.script;
     script.on("list_volumes", Act::UntilCancelled);
@@ -211,7 +211,7 @@ async fn a_call_that_panics_is_lost_and_gives_its_claims_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_told_to_stop_when_its_budget_is_spent() {
+async fn a_call_is_cancelled_when_its_budget_is_spent() {
     let bench = bench(&[Service::Controller], &[]);
     bench
         .backend

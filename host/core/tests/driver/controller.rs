@@ -1,8 +1,8 @@
 //! Decisions that CSI leaves to no backend.
 
 use crate::backend::{entry, snapshot};
+use crate::common::*;
 use crate::script::{Act, answered, trapped};
-use crate::words::*;
 use wasmount_core::backend::{BackendError, ControllerPublish, CreateVolume};
 use wasmount_core::code::Code;
 use wasmount_core::driver::ListSnapshotsRequest;

@@ -1,7 +1,7 @@
 //! Faults of the plugin: counted and reported, even if the client has gone.
 
+use crate::common::{bench_without_plugin, create, full, incoming};
 use crate::script::{Act, label};
-use crate::words::{bench_without_plugin, create, full, incoming};
 use wasmount_core::backend::BackendError;
 use wasmount_core::call::Incoming;
 use wasmount_core::call::Origin;
@@ -10,7 +10,7 @@ use wasmount_core::driver::Role;
 use wasmount_core::fault::FaultKind;
 use wasmount_core::rpc::Rpc;
 
-fn for_somebody() -> Incoming {
+fn for_pod() -> Incoming {
     Incoming {
         origin: Origin {
             name: Some("x".to_owned()),
@@ -27,8 +27,7 @@ async fn an_abandoned_call_that_times_out_names_its_client() {
     let script = &bench.backend.script;
     script.on("create_volume", Act::UntilCancelled);
     let driver = bench.driver.clone();
-    let client =
-        tokio::spawn(async move { driver.create_volume(for_somebody(), create("x")).await });
+    let client = tokio::spawn(async move { driver.create_volume(for_pod(), create("x")).await });
     script.arrived("create_volume", 1).await;
     client.abort();
     let fault = told.recv().await.unwrap();
@@ -36,7 +35,7 @@ async fn an_abandoned_call_that_times_out_names_its_client() {
         (fault.rpc, fault.kind),
         (Rpc::CreateVolume, FaultKind::OutOfTime)
     );
-    assert_eq!(fault.origin, for_somebody().origin);
+    assert_eq!(fault.origin, for_pod().origin);
     assert_eq!(
         bench.driver.fault_counts(),
         [(FaultKind::OutOfTime, 1)].into()

@@ -1,8 +1,8 @@
 //! Health: which views are requested, for how long, and the answer when one is missing.
 
 use crate::backend::entry;
+use crate::common::*;
 use crate::script::{Act, answered};
-use crate::words::*;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -290,7 +290,7 @@ async fn a_mount_room_that_fails_fails_the_nodes_health() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pools_are_asked_at_once_and_those_that_fail_are_told() {
+async fn pools_are_queried_at_once_and_failures_reported() {
     let bench = full_in_1_13(&[]);
     let storage = || bench.driver.node_get_storage_health(incoming());
     assert_eq!(storage().await.unwrap(), []);
@@ -318,7 +318,7 @@ async fn pools_are_asked_at_once_and_those_that_fail_are_told() {
 }
 
 #[tokio::test]
-async fn health_is_told_while_the_volume_is_being_changed() {
+async fn health_is_answered_while_a_volume_changes() {
     let bench = full_in_1_13(&[]);
     with_volumes(&bench, &["v"]);
     let gate = bench.backend.script.hold("delete_volume");

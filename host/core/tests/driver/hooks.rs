@@ -1,7 +1,7 @@
 //! `before-unstage`: called for every unstage, and never able to block one.
 
+use crate::common::*;
 use crate::script::{Act, answered, trapped};
-use crate::words::*;
 use std::time::Duration;
 use wasmount_core::code::Code;
 use wasmount_core::error::Error;

@@ -1,7 +1,7 @@
 //! Recovery and shutdown.
 
+use crate::common::*;
 use crate::script::{Act, PATIENCE, trapped};
-use crate::words::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -8,6 +8,7 @@
 )]
 
 mod backend;
+mod common;
 mod concurrency;
 mod controller;
 mod faults;
@@ -24,4 +25,3 @@ mod served;
 mod snapshots;
 mod state;
 mod swap;
-mod words;

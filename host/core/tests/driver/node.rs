@@ -1,9 +1,9 @@
 //! Calls of the Node service: when the plugin is called, and when not.
 
 use crate::backend::plan;
+use crate::common::*;
 use crate::mounter::USAGE;
 use crate::script::{Act, answered};
-use crate::words::*;
 use std::time::Duration;
 use wasmount_core::code::Code;
 use wasmount_core::driver::{NodeExpandRequest, NodePublishRequest, Role};

@@ -1,8 +1,8 @@
 //! NodeGetInfo: the first answer remains in force.
 
 use crate::backend::FakeBackend;
+use crate::common::*;
 use crate::script::{Act, trapped};
-use crate::words::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

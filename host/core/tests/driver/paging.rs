@@ -1,8 +1,8 @@
 //! Lists: the backend's pages joined into one answer, up to the client's limit.
 
 use crate::backend::entry;
+use crate::common::*;
 use crate::script::Act;
-use crate::words::*;
 use std::time::Duration;
 use wasmount_core::backend::BackendError;
 use wasmount_core::error::Error;

@@ -1,6 +1,6 @@
 //! The pod info that kubelet must pass: a request without it is rejected if the plugin needs it, and only then.
 
-use crate::words::*;
+use crate::common::*;
 use std::sync::Arc;
 use wasmount_core::call::Incoming;
 use wasmount_core::code::Code;

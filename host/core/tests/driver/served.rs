@@ -1,6 +1,6 @@
 //! Which calls are served in which role, with which hidden capabilities, and without a plugin.
 
-use crate::words::*;
+use crate::common::*;
 use wasmount_core::code::Code;
 use wasmount_core::driver::Role;
 use wasmount_core::error::Error;

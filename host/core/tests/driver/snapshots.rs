@@ -1,7 +1,7 @@
 //! The topology of snapshots, and when groups of them are ready.
 
 use crate::backend::snapshot;
-use crate::words::*;
+use crate::common::*;
 use wasmount_core::backend::{CreateGroup, CreateSnapshot};
 use wasmount_core::code::Code;
 use wasmount_core::names::{GroupSnapshotId, RequestedName};
@@ -26,7 +26,7 @@ fn somewhere() -> CreateSnapshot {
 }
 
 /// Every RPC that returns snapshots returns those of `made`, which have a topology.
-async fn told_places(bench: &Bench) -> Vec<usize> {
+async fn reported_topologies(bench: &Bench) -> Vec<usize> {
     let placed = Snapshot {
         accessible_topology: vec![place()],
         ..snapshot("snap", "v")
@@ -58,7 +58,7 @@ async fn snapshot_topology_is_passed_to_backends_that_know_it() {
     made.await.unwrap();
     let asked = bench.backend.asked_place.lock().unwrap().clone();
     assert_eq!(asked, somewhere().accessibility);
-    assert_eq!(told_places(&bench).await, [1, 1, 1, 1]);
+    assert_eq!(reported_topologies(&bench).await, [1, 1, 1, 1]);
 }
 
 #[tokio::test]
@@ -67,20 +67,20 @@ async fn a_snapshots_place_is_an_invalid_argument_where_it_does_not() {
     let refused = bench.driver.create_snapshot(incoming(), somewhere());
     assert_eq!(refused.await.unwrap_err().code(), Code::InvalidArgument);
     assert_eq!(bench.backend.script.count("create_snapshot"), 0);
-    assert_eq!(told_places(&bench).await, [0, 0, 0, 0]);
+    assert_eq!(reported_topologies(&bench).await, [0, 0, 0, 0]);
 }
 
 #[tokio::test]
-async fn in_csi_1_12_nobody_hears_of_a_snapshots_place() {
+async fn csi_1_12_omits_snapshot_accessibility() {
     let bench = full(&[Feature::SnapshotTopology]);
     let made = bench.driver.create_snapshot(incoming(), somewhere());
     made.await.unwrap();
     assert_eq!(*bench.backend.asked_place.lock().unwrap(), None);
-    assert_eq!(told_places(&bench).await, [0, 0, 0, 0]);
+    assert_eq!(reported_topologies(&bench).await, [0, 0, 0, 0]);
 }
 
 #[tokio::test]
-async fn a_group_is_told_at_once_and_ready_when_all_its_members_are() {
+async fn a_group_is_ready_when_all_its_members_are() {
     for (readiness, expected) in [
         ([true, true], true),
         ([true, false], false),

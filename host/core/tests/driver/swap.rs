@@ -1,8 +1,8 @@
 //! Swaps while calls run: which version a call uses, which calls wait, and what is dropped with the old version.
 
 use crate::backend::FakeBackend;
+use crate::common::*;
 use crate::script::{Act, trapped};
-use crate::words::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -322,7 +322,7 @@ async fn the_first_version_brings_nothing_that_a_client_does_not_know() {
 }
 
 #[tokio::test]
-async fn faults_are_told_to_whoever_follows_their_version() {
+async fn faults_are_sent_to_the_watchers_of_a_version() {
     let bench = full(&[]);
     let (tell, mut told) = mpsc::channel(8);
     let backend = whole();

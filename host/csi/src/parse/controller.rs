@@ -1,6 +1,6 @@
 //! Requests of the Controller service about volumes; `snapshots` has those about snapshots.
 
-use super::words::{
+use super::fields::{
     any_capabilities, attributes, capabilities, capability, capacity, content_source, optional,
     page, required, required_capacity, topology, topology_requirement,
 };

@@ -1,6 +1,6 @@
 //! Requests of the GroupController service.
 
-use super::words::attributes;
+use super::fields::attributes;
 use super::{Parsed, Result, author_strings, subject};
 use crate::wire::csi::v1 as wire;
 use wasmount_core::backend::CreateGroup;

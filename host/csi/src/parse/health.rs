@@ -1,6 +1,6 @@
 //! Requests about health, of the Controller and the Node service.
 
-use super::words::{count, optional};
+use super::fields::{count, optional};
 use super::{Parsed, Result, volume};
 use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;

@@ -1,7 +1,7 @@
 //! Requests of the Node service. Paths are only strings here: the mounter checks whether a path lies below a path root and exists (csi-sanity sends a
 //! relative path and expects NOT_FOUND).
 
-use super::words::{attributes, capability, capacity, optional, required};
+use super::fields::{attributes, capability, capacity, optional, required};
 use super::{Parsed, Result, author_strings, origin, volume};
 use crate::wire::csi::v1 as wire;
 use wasmount_core::backend::{NodePublish, NodeStage};

@@ -1,6 +1,6 @@
 //! Requests of the SnapshotMetadata service.
 
-use super::words::count;
+use super::fields::count;
 use super::{Parsed, Result, subject};
 use crate::error::Error;
 use crate::wire::csi::v1 as wire;

@@ -1,6 +1,6 @@
 //! Requests of the Controller service about snapshots.
 
-use super::words::{attributes, optional, page, topology_requirement};
+use super::fields::{attributes, optional, page, topology_requirement};
 use super::{Parsed, Result, Subject, author_strings, origin, subject};
 use crate::page_token::PageTokens;
 use crate::wire::csi::v1 as wire;

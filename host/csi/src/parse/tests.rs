@@ -2,10 +2,10 @@
 
 mod anything;
 mod controller;
+mod fields;
 mod health;
 mod node;
 mod snapshots;
-mod words;
 
 use super::Parsed;
 use crate::error::Error;

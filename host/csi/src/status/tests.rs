@@ -24,7 +24,7 @@ fn every_code_of_a_backend_arrives_as_grpcs_code_of_that_number() {
 }
 
 #[test]
-fn a_client_is_told_the_whole_chain_of_causes() {
+fn a_status_contains_the_whole_chain_of_causes() {
     let error = Error::Driver(
         StateError::Failed {
             operation: "put",
@@ -100,7 +100,7 @@ fn invalid_request_fields_get_the_codes_of_the_specification() {
 }
 
 #[test]
-fn a_fault_of_the_plugin_is_told_from_an_ordinary_answer() {
+fn a_plugin_fault_is_distinguished_from_an_answer() {
     let plugin = || PluginLabel {
         name: String::new(),
         version: String::new(),
@@ -118,13 +118,13 @@ fn a_fault_of_the_plugin_is_told_from_an_ordinary_answer() {
 }
 
 #[test]
-fn a_refused_plan_is_told_once_with_whose_it_is() {
+fn a_rejected_plan_names_its_plugin_once() {
     let plugin = PluginLabel {
         name: "demo".to_owned(),
         version: "1.0.0".to_owned(),
         digest: "sha256:00".to_owned(),
     };
-    let source = MountError::invalid("path `..`", "it leads out", Blame::word(".."));
+    let source = MountError::invalid("path `..`", "it leads out", Blame::argument(".."));
     let plugin = Box::new(plugin);
     let status = status(&Error::Driver(DriverError::Plan { plugin, source }));
     assert_eq!(status.code(), tonic::Code::InvalidArgument);

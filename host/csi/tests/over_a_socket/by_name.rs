@@ -34,7 +34,7 @@ async fn a_call_is_answered_with_its_message_by_the_names_of_csi() {
 }
 
 #[tokio::test]
-async fn a_refusal_has_the_code_and_the_words_that_a_client_hears() {
+async fn a_refusal_has_code_and_message_of_the_status() {
     let served = Served::offering(ServiceSet::default());
     let answer = make(&served, "CreateVolume", create()).await;
     assert_eq!((answer.code, answer.code_name), (12, "UNIMPLEMENTED"));

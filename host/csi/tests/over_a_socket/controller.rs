@@ -76,7 +76,7 @@ async fn a_volume_of_the_same_name_and_another_size_already_exists() {
 }
 
 #[tokio::test]
-async fn a_malformed_word_is_an_invalid_argument_that_names_the_field() {
+async fn a_malformed_field_is_named_in_invalid_argument() {
     let served = Served::whole();
     let mut controller = served.controller().await;
     let no_name = refused(controller.create_volume(volume_named("")).await);
@@ -148,7 +148,7 @@ async fn a_confirmation_repeats_what_was_asked_and_a_refusal_says_why() {
 }
 
 #[tokio::test]
-async fn a_volume_is_published_to_a_node_and_taken_back() {
+async fn a_volume_is_published_to_a_node_and_unpublished() {
     let served = Served::whole();
     let mut controller = served.controller().await;
     controller.create_volume(volume_named("a")).await.unwrap();

@@ -38,7 +38,7 @@ fn on_node(id: &str) -> wire::NodeGetVolumeHealthRequest {
 }
 
 #[tokio::test]
-async fn a_volumes_health_is_told_and_that_of_none_is_not_found() {
+async fn volume_health_is_answered_and_without_volume_not_found() {
     let served = with_volumes(Served::whole_in_1_13()).await;
     let mut controller = served.controller().await;
     for (id, expected) in [("v-a", vec![slow()]), ("v-well", vec![])] {
@@ -108,7 +108,7 @@ async fn the_node_reports_conditions_with_numbers_of_a_later_csi() {
 }
 
 #[tokio::test]
-async fn storage_that_the_node_does_not_reach_is_told() {
+async fn unreachable_storage_is_reported() {
     let served = Served::whole_in_1_13();
     let mut node = served.node().await;
     let mut storage = async || {
@@ -175,7 +175,7 @@ async fn capabilities_of_csi_1_13_have_its_numbers() {
 }
 
 #[tokio::test]
-async fn a_volumes_condition_is_told_in_csi_1_12_only() {
+async fn a_volume_condition_is_sent_in_csi_1_12_only() {
     for (served, told) in [(Served::whole(), true), (Served::whole_in_1_13(), false)] {
         let served = with_volumes(served).await;
         let mut controller = served.controller().await;
@@ -214,7 +214,7 @@ async fn a_volumes_condition_is_told_in_csi_1_12_only() {
 }
 
 #[tokio::test]
-async fn a_snapshots_place_is_told_in_csi_1_13_only() {
+async fn snapshot_accessibility_is_sent_in_csi_1_13_only() {
     for (served, places) in [(Served::whole(), 0), (Served::whole_in_1_13(), 1)] {
         let served = with_volumes(served).await;
         let zone = wire::Topology {

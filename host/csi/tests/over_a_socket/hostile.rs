@@ -154,7 +154,7 @@ async fn connections_above_the_limit_wait() {
 }
 
 #[tokio::test]
-async fn half_a_frame_holds_up_nobody_else() {
+async fn half_a_frame_delays_no_other_connection() {
     let served = Served::whole();
     let mut slow = UnixStream::connect(&served.socket).await.unwrap();
     slow.write_all(PREFACE).await.unwrap();

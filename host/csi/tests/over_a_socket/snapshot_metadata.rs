@@ -253,7 +253,7 @@ async fn waiting(
 }
 
 #[tokio::test]
-async fn a_page_that_nobody_waits_for_is_told_to_stop() {
+async fn a_page_without_a_client_is_cancelled() {
     let served = Served::whole();
     let stream = waiting(&served, None).await;
     assert_eq!(served.backend.stopped.load(Ordering::SeqCst), 0);
@@ -280,7 +280,7 @@ async fn a_deadline_within_a_stream_ends_the_page_under_way() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_not_read_keeps_nobody_from_the_snapshot() {
+async fn an_unread_stream_does_not_block_the_snapshot() {
     let served = Served::whole();
     let stream = waiting(&served, None).await;
     let delete = wire::DeleteSnapshotRequest {

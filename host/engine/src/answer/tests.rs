@@ -141,7 +141,8 @@ fn a_volume_that_breaks_a_rule_is_refused() {
 #[test]
 fn an_id_that_leads_upwards_is_refused_and_dots_alone_are_not() {
     for id in ["..", "../../etc", "a/../b", "a/..", "a\\..\\b"] {
-        let expected = "volume_id has `..` between slashes; whoever makes a path of it would leave its directory";
+        let expected =
+            "volume_id has `..` between slashes; a path made of it would leave its directory";
         let answer = checker().volume_id(id.to_owned());
         assert_eq!(reason(answer).as_deref(), Some(expected), "{id}");
     }

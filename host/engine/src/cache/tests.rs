@@ -209,7 +209,7 @@ fn a_symbolic_link_in_place_of_the_directory_is_refused() {
 }
 
 #[test]
-fn what_nobody_claims_goes_and_what_somebody_claims_stays() {
+fn only_claimed_code_stays() {
     let fixture = Fixture::filled();
     let code = fixture.engine.precompile_component(COMPONENT).unwrap();
     fixture.cache.put(&[8; 32], &code).unwrap();

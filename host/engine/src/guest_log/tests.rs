@@ -119,7 +119,7 @@ fn a_budget_that_ends_within_a_secret_shows_none_of_it() {
 }
 
 #[test]
-fn a_line_that_is_not_logged_is_still_among_the_last_words() {
+fn a_line_below_the_log_level_is_kept_for_faults() {
     let log = log();
     for number in 0..=LINES_PER_SECOND {
         let line = format!("line {number} hunter22\n");
@@ -132,7 +132,7 @@ fn a_line_that_is_not_logged_is_still_among_the_last_words() {
 }
 
 #[test]
-fn how_to_see_a_backtrace_is_not_among_the_last_words() {
+fn the_backtrace_hint_is_not_kept_for_faults() {
     let log = log();
     let panic = "thread 'main' panicked at src/lib.rs:7:5:\nout of luck\n\
         note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n";

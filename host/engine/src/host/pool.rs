@@ -22,7 +22,7 @@ impl Invocation {
                 Code::InvalidArgument,
                 "a path in a pool holds the value of a secret: everybody on the node can read it there",
             )
-            .blaming(Code::Internal, Blame::word(*string)));
+            .blaming(Code::Internal, Blame::argument(*string)));
         }
         if call.is_reading() {
             return Ok(self.call_pool(call).await?);

@@ -51,7 +51,7 @@ impl Invocation {
                 Code::InvalidArgument,
                 "a record of the state holds the value of a secret, and the store is not encrypted: keep its name, and ask for the value in each call",
             )
-            .blaming(Code::Internal, Blame::word(text)));
+            .blaming(Code::Internal, Blame::argument(text)));
         }
         Ok(())
     }
@@ -146,7 +146,7 @@ fn check_key(key: &str) -> Answer<()> {
             Code::InvalidArgument,
             "a key of the state is empty or contains a NUL byte",
         )
-        .blaming(Code::Internal, Blame::word(key)));
+        .blaming(Code::Internal, Blame::argument(key)));
     }
     Ok(check_length("the key", key.len(), STATE_KEY_BYTES)?)
 }

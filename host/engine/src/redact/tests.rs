@@ -72,7 +72,7 @@ fn a_field_name_is_kept_in_identifiers_and_redacted_in_texts() {
 }
 
 #[test]
-fn words_too_short_to_be_secrets_are_left_alone() {
+fn short_strings_are_not_redacted() {
     let redactor = redactor(&["yes"], &["admin"]);
     assert_eq!(redactor.text("yes, admin"), "yes, [redacted]");
     assert!(!redactor.finds_secret_in("volumes/admin/1"));

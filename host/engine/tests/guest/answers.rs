@@ -73,7 +73,7 @@ async fn long_ids_where_the_document_allows_them_obeyed() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_guest_keeps_its_code_and_words() {
+async fn an_error_of_the_guest_keeps_code_and_message() {
     assert_eq!(
         Fixture::misbehave().await.create("error").await,
         Err(BackendError::Answered {

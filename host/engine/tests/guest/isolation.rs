@@ -62,7 +62,7 @@ async fn a_removal_outlives_its_guest_as_a_job_of_the_call() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn as_many_spinning_guests_as_threads_keep_nobody_waiting() {
+async fn spinning_guests_on_all_threads_delay_no_call() {
     let limits = Limits {
         cpu: Duration::from_millis(500),
         ..Limits::default()

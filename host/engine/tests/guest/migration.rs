@@ -109,7 +109,7 @@ async fn the_largest_page_goes_through() {
 }
 
 #[tokio::test]
-async fn what_a_version_refuses_is_told_in_its_words() {
+async fn a_rejection_of_a_version_keeps_its_message() {
     match Scene::misbehaving("refuse-migration").await.plan().await {
         Err(BackendError::Answered { code, message }) => {
             assert_eq!(

@@ -13,7 +13,7 @@ use wasmount_engine::{Engine, EngineOptions, Usage};
 const BUDGET: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn each_call_is_told_once_with_what_it_used_however_it_ends() {
+async fn each_call_is_reported_once_with_its_usage() {
     let limits = Limits {
         cpu: Duration::from_millis(50),
         ..Limits::default()

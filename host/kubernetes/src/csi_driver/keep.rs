@@ -155,7 +155,7 @@ pub(super) fn change(
     if !fixed.is_empty() {
         let (driver, fields) = (live.name_any(), fixed.join("; "));
         let what = format!(
-            "{fields}; the API server lets nobody change that. Stop the pods that use its volumes, `kubectl delete csidriver {driver}`, and the host \
+            "{fields}; these fields are immutable. Stop the pods that use its volumes, `kubectl delete csidriver {driver}`, and the host \
              writes it anew"
         );
         return Err(KubernetesError::Contradiction { driver, what });

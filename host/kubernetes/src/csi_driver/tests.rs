@@ -74,7 +74,7 @@ fn the_csi_driver_object_follows_exports_and_document_only() {
 }
 
 #[test]
-fn capacities_that_nobody_would_tell_are_refused() {
+fn implausible_capacities_are_rejected() {
     let name = DriverName::parse("a.b").unwrap();
     let document = serde_json::from_value(json!({ "storageCapacity": true })).unwrap();
     for features in [&[][..], &[Feature::Topology]] {
@@ -172,7 +172,7 @@ fn a_field_that_cannot_change_is_named_with_both_values() {
         ),
     ] {
         let refused = change(Some(&live), &object(desired)).unwrap_err();
-        let message = format!("CSIDriver a.b: {named}; the API server lets nobody change that.");
+        let message = format!("CSIDriver a.b: {named}; these fields are immutable.");
         assert!(refused.to_string().starts_with(&message), "{refused}");
     }
 }

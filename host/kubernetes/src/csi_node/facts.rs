@@ -113,7 +113,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_no_map_of_words_is_refused() {
+    fn what_is_no_map_of_strings_is_rejected() {
         for wrong in ["x", "[]", r#"{"a":1}"#, r#"{"a":"#] {
             assert_eq!(node_ids(&node(Some(wrong))), None, "{wrong}");
         }

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_of_nobody_or_of_our_own_is_free() {
+    fn a_lease_without_holder_or_our_own_is_free() {
         for holder in [None, Some(""), Some("me")] {
             let verdict = evaluate(&held(holder, "1"), "me", Instant::now(), &mut None);
             assert_eq!(verdict, Verdict::Free, "{holder:?}");

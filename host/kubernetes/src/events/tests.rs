@@ -81,7 +81,7 @@ async fn notes_that_were_not_said_for_long_are_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_never_answers_holds_nobody_up() {
+async fn a_silent_api_server_delays_no_driver() {
     let (client, requests) = api_double(|_| Reply::Never);
     let events = Events::new(Some(client), "n".to_owned());
     assert!(!warn(&events, "x").await);

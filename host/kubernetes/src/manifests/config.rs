@@ -40,7 +40,7 @@ pub fn secret_object(backend: &str) -> String {
 pub(super) fn driver_object(backend: &Backend) -> Result<Manifest, ManifestsError> {
     Manifest::new(
         "From the exports of the plugin and `csiDriver` of the document. A running host wants the same object; if they differ it reports that, and \
-         does not take the fields of whoever applied this.",
+         does not take over the fields of the user who applied this.",
         &backend.csi_driver,
     )
 }

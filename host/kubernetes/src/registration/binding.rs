@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kubelets_words_are_one_line_of_a_length_that_an_event_takes() {
+    fn a_kubelet_message_is_one_line_of_bounded_length() {
         assert_eq!(in_one_line("a\nb\u{1b}c "), "a b c");
         assert_eq!(in_one_line(" \n"), "without a reason");
         assert_eq!(in_one_line(&"é".repeat(5000)), "é".repeat(350));

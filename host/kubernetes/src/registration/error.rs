@@ -20,9 +20,9 @@ pub(super) enum RegistrationError {
     /// No socket can be bound, or it cannot be served.
     #[error("{0}")]
     NotBound(String),
-    #[error("somebody removed its registration socket")]
+    #[error("its registration socket was removed")]
     Removed,
-    #[error("somebody put another socket in place of its registration socket")]
+    #[error("its registration socket was replaced")]
     Replaced,
     /// kubelet may have missed that the socket appeared.
     #[error("kubelet does not take it, and does not say why")]
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn kubelets_words_are_told() {
+    fn the_message_of_kubelet_is_reported() {
         assert_eq!(refused().to_string(), "kubelet refused it: no");
     }
 }

@@ -109,7 +109,7 @@ fn names_of_documented_length_fit_kubelet_directories() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kubelet_is_told_who_serves_as_often_as_it_asks() {
+async fn each_get_info_of_kubelet_is_answered() {
     let scene = Scene::begin(None);
     for _ in 0..3 {
         let info = scene.kubelet().await.get_info(InfoRequest {}).await;

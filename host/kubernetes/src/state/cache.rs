@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_late_does_not_hide_what_is_newer() {
+    fn a_late_event_does_not_hide_a_newer_one() {
         let mut index = Index::default();
         apply(&mut index, "k", 5, Some("new"));
         apply(&mut index, "k", 4, Some("old"));
@@ -284,7 +284,7 @@ mod tests {
     proptest! {
         /// In whatever order changes are reported, the last one wins.
         #[test]
-        fn the_order_of_what_is_told_does_not_matter(
+        fn the_order_of_events_does_not_matter(
             changes in proptest::collection::vec((0..4_u8, any::<bool>()), 1..40).prop_flat_map(|changes| {
                 let numbered: Vec<_> = changes.into_iter().zip(1_u64..).collect();
                 (Just(numbered.clone()), Just(numbered).prop_shuffle())

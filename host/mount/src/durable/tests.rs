@@ -70,7 +70,7 @@ fn intents_and_notes_are_removed_independently() {
 }
 
 #[test]
-fn a_volume_without_a_word_has_no_file() {
+fn a_volume_without_a_record_has_no_file() {
     let state = tempfile::tempdir().unwrap();
     let durable = Durable::open(state.path()).unwrap();
     durable.set_notes(&key("v"), &BTreeMap::new()).unwrap();

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_blkid_become_what_is_there() {
+    fn the_output_of_blkid_is_parsed() {
         let foreign = |name: &str| Some(Content::Foreign(name.to_owned()));
         for (status, text, expected) in [
             (2, "", Some(Content::Blank)),

@@ -35,7 +35,7 @@ pub(super) fn decide(
     };
     match content {
         Content::Foreign(name) => refuse(format!(
-            "there is {name} on it, which this host neither mounts nor overwrites; give the volume another device, or wipe this one (`wipefs --all`, then zeros over its first and last MiB) if nobody needs it"
+            "there is {name} on it, which this host neither mounts nor overwrites; give the volume another device, or wipe this one (`wipefs --all`, then zeros over its first and last MiB) if its content is not needed"
         )),
         Content::Ambivalent => Err(unusable(
             device,
@@ -44,7 +44,7 @@ pub(super) fn decide(
         _ if is_unfinished => make(),
         Content::Blank => make(),
         Content::Unsigned { at } => refuse(format!(
-            "it has no signature, but it is not blank either: byte {at} is not 0; write zeros over its first and last MiB if nobody needs it"
+            "it has no signature, but it is not blank either: byte {at} is not 0; write zeros over its first and last MiB if its content is not needed"
         )),
         Content::Broken(found) => {
             let (found, repair) = (found.name(), found.repair());

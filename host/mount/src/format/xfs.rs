@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn words_without_that_line_say_nothing() {
+    fn output_without_that_line_is_none() {
         for text in [
             "",
             "xfs_logprint: unknown log format",

@@ -318,7 +318,7 @@ fn privileged_two_copies_of_one_image_take_turns() {
 }
 
 #[test]
-fn an_image_that_nobody_has_mounted_freezes_nothing() {
+fn an_unmounted_image_freezes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("a"), "image").unwrap();
     let freezer = Freezer::open(&directory.path().join("run")).unwrap();

@@ -13,7 +13,7 @@ pub(super) enum Finding {
     NotAnswering,
     /// The recorded mount is not there.
     #[error(
-        "its mount is gone, and nobody unpublished or unstaged it: somebody unmounted it; delete the pods that use it, so that it is mounted anew"
+        "its mount is gone, without an unpublish or unstage: it was unmounted from outside; delete the pods that use it, so that it is mounted anew"
     )]
     MountLost,
     /// It is a directory of a pool that was removed from the pool.

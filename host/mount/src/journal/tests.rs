@@ -95,7 +95,7 @@ fn an_entry_outlives_the_host_and_goes_when_it_is_empty() {
 }
 
 #[test]
-fn a_label_is_told_from_another_and_shown_by_no_record() {
+fn labels_are_distinguished_and_not_recorded() {
     let of = |flags: &[&str]| RecordedCapability::of(&capability(flags));
     let own = r#"context="u:r:t:s0:c1,c2""#;
     let labelled = of(&[own, "noatime"]);

@@ -10,7 +10,7 @@ const LINES: &str = "\
 ";
 
 #[test]
-fn lines_are_read_with_their_escapes_and_optional_words() {
+fn lines_are_parsed_with_escapes_and_optional_fields() {
     let line = |(mount_id, parent_id),
                 (device, fs_type, source, super_options): (&str, &str, &str, &str),
                 root: &str,

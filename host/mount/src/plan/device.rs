@@ -110,7 +110,7 @@ pub(crate) fn not_granted(facts: &RequestedFacts) -> MountError {
     );
     // All values together name the device.
     let values: Vec<&str> = facts.values().map(String::as_str).collect();
-    MountError::not_granted(STEP, reason, Blame::word(values.join(" ")))
+    MountError::not_granted(STEP, reason, Blame::argument(values.join(" ")))
 }
 
 /// Text of facts for a message.
@@ -128,15 +128,15 @@ fn parse_facts(facts: &[(String, String)]) -> Result<RequestedFacts, MountError>
         let fact = DeviceFact::parse(name).ok_or_else(|| {
             let (name_shown, known) = (shown(name), DeviceFact::names());
             let reason = format!("`{name_shown}` is unknown; known are {known}");
-            invalid("facts", reason, Blame::word(name))
+            invalid("facts", reason, Blame::argument(name))
         })?;
         fact.check_value(value).map_err(|fault| {
             let reason = format!("`{}` {fault}", fact.name());
-            invalid("facts", reason, Blame::word(value))
+            invalid("facts", reason, Blame::argument(value))
         })?;
         if requested.insert(fact, value.clone()).is_some() {
             let reason = format!("`{}` is there twice", fact.name());
-            return Err(invalid("facts", reason, Blame::word(name)));
+            return Err(invalid("facts", reason, Blame::argument(name)));
         }
     }
     if requested.keys().all(|fact| *fact == DeviceFact::Partition) {

@@ -181,7 +181,7 @@ fn parent_and_name(path: &str) -> (&str, &str) {
 
 fn refused(path: &str, reason: &str) -> MountError {
     let what = format!("file `{}` of step `files`", shown(path));
-    MountError::invalid(what, reason, Blame::word(path))
+    MountError::invalid(what, reason, Blame::argument(path))
 }
 
 #[cfg(test)]

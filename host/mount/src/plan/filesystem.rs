@@ -85,9 +85,9 @@ pub(crate) fn check<'w>(
         let what = format!("type `{fs_type}` of step `{STEP}`");
         return Err(MountError::unsupported(what, reason));
     }
-    let grant = granted_type(STEP, grants, fs_type, Blame::word(fs_type))?;
+    let grant = granted_type(STEP, grants, fs_type, Blame::argument(fs_type))?;
     let source = spelled(fs_type, step.source);
-    check_form(&source).map_err(|rule| invalid("source", rule, Blame::word(step.source)))?;
+    check_form(&source).map_err(|rule| invalid("source", rule, Blame::argument(step.source)))?;
     let allowed = Allowed {
         step: STEP,
         granted: &grant.mount_options,
@@ -113,7 +113,7 @@ pub(crate) fn check<'w>(
         return Err(MountError::not_granted(
             STEP,
             reason,
-            Blame::word(step.source),
+            Blame::argument(step.source),
         ));
     }
     let filesystem = CheckedFilesystem {
@@ -228,15 +228,19 @@ fn secret_names(
     for (name, _) in step.secret_options {
         let option = || format!("secret option `{}`", shown(name));
         if is_reserved(step.fs_type, name) {
-            return Err(invalid(&option(), "is set by the host", Blame::word(name)));
+            return Err(invalid(
+                &option(),
+                "is set by the host",
+                Blame::argument(name),
+            ));
         }
         if !is_harmless_secret(step.fs_type, name) && !grant.mount_options.contains(name) {
             let rule = "needs a grant; the administrator lists it in `mountOptions` of the grant";
             let reason = format!("{} {rule}", option());
-            return Err(MountError::not_granted(STEP, reason, Blame::word(name)));
+            return Err(MountError::not_granted(STEP, reason, Blame::argument(name)));
         }
         if names.contains(name) {
-            return Err(invalid(&option(), "is given twice", Blame::word(name)));
+            return Err(invalid(&option(), "is given twice", Blame::argument(name)));
         }
         names.push(name.clone());
     }
@@ -253,16 +257,16 @@ fn each_once(
         let option = || format!("mount option `{}`", shown(&name));
         if SECRET.contains(&name.as_str()) {
             let rule = "is a secret; the plan names it in `secret-options`";
-            return Err(invalid(&option(), rule, Blame::word(name)));
+            return Err(invalid(&option(), rule, Blame::argument(name)));
         }
         if secret_names.contains(&name) {
             let rule = "is given as a secret as well";
-            return Err(invalid(&option(), rule, Blame::word(name)));
+            return Err(invalid(&option(), rule, Blame::argument(name)));
         }
         match once.iter().find(|(there, _)| *there == name) {
             Some((_, there)) if *there != value => {
                 let rule = "is given twice with different values, by the plan or the request";
-                return Err(invalid(&option(), rule, Blame::word(name)));
+                return Err(invalid(&option(), rule, Blame::argument(name)));
             }
             Some(_) => {}
             None => once.push((name, value)),

@@ -154,7 +154,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_taken_is_one_word_for_the_kernel(value in "[\"a-c:,.= \\\\\0\n]{0,16}") {
+        fn an_accepted_label_is_one_mount_option(value in "[\"a-c:,.= \\\\\0\n]{0,16}") {
             if let Ok(Some(label)) = of(&[&format!("context={value}")]) {
                 let is_quoted = value.starts_with('"');
                 prop_assert!(is_quoted || !label.contains(','));

@@ -172,12 +172,12 @@ impl Allowed<'_> {
         } else {
             return Ok(());
         };
-        Err(self.malformed(option, rule, Blame::word(option)))
+        Err(self.malformed(option, rule, Blame::argument(option)))
     }
 
     fn own_option(&self, option: &str) -> Result<(String, String), MountError> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
-        let malformed = |rule| Err(self.malformed(option, rule, Blame::word(option)));
+        let malformed = |rule| Err(self.malformed(option, rule, Blame::argument(option)));
         match self.fs_type {
             None => malformed("is not an option of a directory"),
             Some(fs_type) if is_reserved(fs_type, name) => malformed("is set by the host"),
@@ -226,7 +226,7 @@ impl Allowed<'_> {
         Err(MountError::not_granted(
             self.step,
             reason,
-            Blame::word(option),
+            Blame::argument(option),
         ))
     }
 

@@ -76,7 +76,7 @@ pub(super) fn hold(pool: &Pool) -> Result<RwLockReadGuard<'_, bool>, MountError>
         }
         drop(held);
         settle(pool)
-            .map_err(|errno| kernel("take back half of a group of copies", "a pool", errno))?;
+            .map_err(|errno| kernel("roll back half of a group of copies", "a pool", errno))?;
     }
 }
 
@@ -121,7 +121,7 @@ fn undo(pool: &Pool, name: impl Arg, intents: &[MoveIntent]) -> Result<(), Errno
     for name in discarded {
         // It is not visible any more. What cannot be deleted now is deleted later.
         if let Err(errno) = trash::delete(pool, name) {
-            tracing::warn!(%errno, "a copy that was taken back could not be deleted yet");
+            tracing::warn!(%errno, "a copy that was rolled back could not be deleted yet");
         }
     }
     Ok(())

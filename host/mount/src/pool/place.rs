@@ -22,7 +22,7 @@ impl Place {
     pub(super) fn parse(pool: &str, path: &str) -> Result<Self, MountError> {
         let parsed = PoolPath::parse(path).map_err(|fault| {
             let what = format!("path `{}` of pool `{}`", shown(path), shown(pool));
-            MountError::invalid(what, fault.to_string(), Blame::word(path))
+            MountError::invalid(what, fault.to_string(), Blame::argument(path))
         })?;
         Ok(Self {
             pool: pool.to_owned(),
@@ -52,7 +52,11 @@ impl Place {
 
     /// The error that the path is not acceptable.
     pub(super) fn invalid(&self, reason: &str) -> MountError {
-        MountError::invalid(self.to_string(), reason, Blame::word(self.path.as_str()))
+        MountError::invalid(
+            self.to_string(),
+            reason,
+            Blame::argument(self.path.as_str()),
+        )
     }
 
     /// The error that the call does not apply to what exists there.

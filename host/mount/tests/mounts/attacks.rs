@@ -7,9 +7,9 @@
 mod content;
 mod devices;
 mod links;
+mod strings;
 mod swaps;
 mod targets;
-mod words;
 
 use crate::bench::*;
 use std::fs::{self, File};

@@ -197,7 +197,7 @@ fn privileged_a_failed_stage_leaves_no_record_behind() {
 }
 
 #[test]
-fn privileged_a_mount_that_was_made_read_only_is_told() {
+fn privileged_a_mount_made_read_only_is_reported() {
     privileged(async |bench| {
         bench.volume("v");
         let volume = Volume::new(&bench, "v", tree("v"), mounted_as("ext4"));

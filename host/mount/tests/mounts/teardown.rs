@@ -172,7 +172,7 @@ fn privileged_a_name_that_no_file_can_have_is_refused() {
 }
 
 #[test]
-fn privileged_a_target_with_somebody_elses_files_is_not_removed() {
+fn privileged_a_target_with_foreign_files_is_not_removed() {
     privileged(async |bench| {
         bench.in_use("v").await;
         take_off(bench.target("v"));

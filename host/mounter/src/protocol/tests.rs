@@ -186,7 +186,7 @@ fn hand_made(driver: &str, volume: &str) -> Vec<u8> {
 }
 
 #[test]
-fn words_that_were_never_parsed_are_not_read() {
+fn deserialising_validates_every_string() {
     let read = |driver: &str, volume: &str| decode::<MounterRequest>(&hand_made(driver, volume));
     let wanted = MounterRequest::Notes(key());
     assert!(read("directory.test", "v") == Ok(wanted));

@@ -78,7 +78,7 @@ async fn a_half_message_is_waited_for_a_while_and_a_slow_greeting_too() {
 }
 
 #[tokio::test]
-async fn another_version_and_another_protocol_are_refused_in_words() {
+async fn another_version_or_protocol_is_rejected() {
     let bench = Bench::start();
     let mut other = connected(&bench.socket()).await;
     other.write_all(&greeting(VERSION + 1)).await.unwrap();

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_told_in_the_unit_that_fits() {
+    fn sizes_are_shown_in_the_largest_exact_unit() {
         for (size, formatted) in [
             (0, "0 bytes"),
             (1023, "1023 bytes"),

@@ -240,7 +240,7 @@ fn each_wrong_value_is_named_by_its_key_and_never_repeated() {
         ),
         (
             "  csiDriver:\n    serviceAccountTokenInSecrets: true\n",
-            "10: spec.csiDriver.serviceAccountTokenInSecrets: says where tokens go, and `tokenRequests` asks for none",
+            "10: spec.csiDriver.serviceAccountTokenInSecrets: says where tokens go, and `tokenRequests` requests none",
         ),
         (
             "  csiDriver:\n    volumeLifecycleModes: [Ephemeral, Ephemeral]\n",

@@ -91,7 +91,7 @@ fn a_driver_that_kubelet_has_not_taken_is_not_reached() {
 fn a_driver_that_csinode_does_not_have_is_not_reached() {
     let (name, readiness) = well();
     readiness.change(&name, |it| it.listing = Some(ListingStatus::default()));
-    let expected = both("CSINode does not have it: nobody looked yet");
+    let expected = both("CSINode does not have it: it was not checked yet");
     assert_eq!(reached_and_ready(&readiness), expected);
     let listed = ListingStatus {
         listed: true,
@@ -129,7 +129,7 @@ fn one_driver_without_plugin_leaves_the_other_ready() {
 }
 
 #[test]
-fn a_late_word_of_a_driver_that_was_removed_is_nobodys() {
+fn a_late_report_of_a_removed_driver_is_ignored() {
     let (name, readiness) = well();
     readiness.remove(&name);
     readiness.change(&name, |it| it.storage = Some("it hangs".to_owned()));

@@ -103,7 +103,7 @@ fn blocks_of_an_image_come_in_pages() {
 }
 
 #[test]
-fn blocks_that_cannot_be_told_are_refused() {
+fn blocks_without_extents_are_rejected() {
     fresh();
     let image = created("pvc-1", "image").id;
     let snapshot = taken("snap-1", &image).unwrap().id;

@@ -73,7 +73,7 @@ fn content_that_is_lost_after_it_was_ready_is_not_copied_anew() {
 }
 
 #[test]
-fn a_copy_that_failed_is_told_once_and_leaves_nothing() {
+fn a_failed_copy_is_reported_once_and_leaves_nothing() {
     let (volume, snapshot) = begun("directory");
     testing::finish_copies(Err(Error::resource_exhausted("the disk is full")));
     let told = look_up(&snapshot.id);

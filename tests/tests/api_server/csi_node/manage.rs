@@ -199,7 +199,7 @@ async fn privileged_a_differing_node_label_is_reported_not_written() {
 
 /// Each change of another writer makes the version old that ours was about to change.
 #[tokio::test(flavor = "multi_thread")]
-async fn in_a_storm_of_writers_nobody_loses_a_write() {
+async fn concurrent_writers_lose_no_write() {
     let cluster = Arc::new(Cluster::with_node("storm", json!({})).await);
     foreign_csi_node(&cluster, json!([])).await;
     let mut tasks = JoinSet::new();

@@ -53,7 +53,7 @@ async fn drifts(name: &str, of_node: Option<Value>, of_csi_node: Vec<Value>, wor
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_fact_that_drifts_is_told_and_healed_by_one_registration() {
+async fn each_drift_is_reported_and_corrected_once() {
     let none = json!({ "spec": { "drivers": [] } });
     let annotation = |value| json!({ "metadata": { "annotations": { "csi.volume.kubernetes.io/nodeid": value } } });
     let label = json!({ "metadata": { "labels": { "example.com/rack": null } } });

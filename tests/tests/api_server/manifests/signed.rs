@@ -85,7 +85,7 @@ fn what_could_never_serve_is_not_printed() {
         assert!(!output.status.success() && output.stdout.is_empty());
         assert!(said.contains(words), "{said}");
     };
-    refused("nobody has signed");
+    refused("has no signature");
     good(directory.path(), &["sign", "nas.wasm", "--key", "ann.key"]);
     fs::remove_file(directory.path().join("ann.pub")).unwrap();
     refused("ann.pub");

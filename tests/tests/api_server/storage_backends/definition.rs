@@ -102,7 +102,7 @@ fn listed(scene: &Scene, what: &[&str]) -> [Vec<String>; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_explains_a_key_in_the_words_of_the_document() {
+async fn kubectl_explain_shows_the_text_of_a_key() {
     let scene = Scene::shared().await;
     // An API server publishes what it knows of a definition some time after it serves its objects.
     let explained = soon("an explanation", async || {

@@ -223,7 +223,7 @@ async fn a_deletion_waits_for_staged_volumes_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deletion_that_is_forced_waits_for_nobody() {
+async fn a_forced_deletion_does_not_wait() {
     let scene = Scene::shared().await;
     scene.apply(&labelled("forced")).await;
     let host = Host::start(&scene, "n1", "test=forced");

@@ -164,7 +164,7 @@ fn rubbish_beside_a_good_signature_takes_no_memory_of_the_child() {
 }
 
 #[test]
-fn a_child_for_files_checks_signatures_and_reaches_nobody() {
+fn a_child_for_files_checks_signatures_without_network() {
     let key = private_key();
     let wasm = fs::read(component()).unwrap();
     let signed = SignerKeys::new(vec![NamedKey::new("ann", key.verifying_key())], Vec::new());

@@ -48,7 +48,7 @@ fn without_a_file_name_the_repository_gives_one() {
 }
 
 #[test]
-fn whoever_may_not_is_told_who_asked_and_what_to_give() {
+fn a_forbidden_push_names_user_and_credentials() {
     let server = Server::start();
     let reference = server.reference("storage/nas:1");
     let authority = text(&server.certificates.authority).to_owned();

@@ -48,7 +48,7 @@ fn skopeo_reads_a_bundle_and_we_read_its_own() {
 }
 
 #[test]
-fn a_container_image_is_told_from_a_plugin() {
+fn a_container_image_is_distinguished_from_a_plugin() {
     let server = Server::start();
     let folder = server.path().join("image");
     fs::create_dir_all(folder.join("blobs/sha256")).unwrap();

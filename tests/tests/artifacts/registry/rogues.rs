@@ -39,7 +39,7 @@ fn pull(port: u16, folder: &Path, more: &[&str]) -> String {
 }
 
 #[test]
-fn nobody_there_is_said_after_some_attempts() {
+fn an_absent_registry_is_reported_after_retries() {
     let folder = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -89,7 +89,7 @@ impl Drop for Ended {
 }
 
 #[test]
-fn nobody_is_led_out_of_tls() {
+fn a_redirect_out_of_tls_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let certificates = Certificates::make(folder.path());
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();

@@ -81,7 +81,7 @@ async fn privileged_a_host_that_is_not_there_is_said_to_be_so() {
 }
 
 #[tokio::test]
-async fn privileged_somebody_else_is_refused() {
+async fn privileged_another_user_is_rejected() {
     let scene = Scene::start();
     let host_program = xtask::workspace::Workspace::locate()
         .unwrap()

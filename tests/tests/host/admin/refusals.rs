@@ -109,7 +109,7 @@ fn before_it_runs() -> Vec<Row> {
                 "",
             ),
             [
-                "nobody has signed sha256:",
+                "has no signature, and one by",
                 "sign it with `wasmount sign` or cosign",
             ],
         ),
@@ -121,7 +121,7 @@ fn before_it_runs() -> Vec<Row> {
                 "",
             ),
             [
-                "nobody has signed sha256:",
+                "has no signature, and one by",
                 "sign it with `wasmount sign` or cosign",
             ],
         ),

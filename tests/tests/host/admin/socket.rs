@@ -12,7 +12,7 @@ const SILENT: usize = 100;
 const BOUND: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn privileged_clients_that_say_nothing_keep_nobody_out() {
+async fn privileged_silent_clients_keep_no_other_out() {
     let scene = Scene::start();
     let socket = scene.host.data().join("admin.sock");
     let silent: Vec<_> = (0..SILENT)

@@ -54,7 +54,7 @@ async fn privileged_a_real_api_server_gets_swap_and_rollback_events() {
     assert_eq!(event.type_.as_deref(), Some("Warning"));
     let note = event.message.unwrap();
     assert!(
-        note.contains("version 1 fails and could not be taken back: version 1 had 2 faults"),
+        note.contains("version 1 fails and could not be rolled back: version 1 had 2 faults"),
         "{note}"
     );
     assert!(
@@ -82,7 +82,7 @@ async fn privileged_a_real_api_server_gets_swap_and_rollback_events() {
     assert_eq!(event.type_.as_deref(), Some("Warning"));
     let note = event.message.unwrap();
     assert!(
-        note.contains("version 3 was taken back, version 2 (misbehave.wasmount.io, "),
+        note.contains("version 3 was rolled back, version 2 (misbehave.wasmount.io, "),
         "{note}"
     );
     assert!(note.contains("version 3 had 2 faults"), "{note}");

@@ -148,7 +148,7 @@ async fn privileged_a_missing_mount_is_reported_until_republish() {
 }
 
 #[tokio::test]
-async fn privileged_a_pod_whose_own_mount_was_taken_off_is_told() {
+async fn privileged_stats_report_a_pod_mount_that_is_gone() {
     let used = InUse::of(Kind::Directory).await;
     used.kubelet_comes_to_say(None).await;
     mount(&["umount"], &used.volume.target);

@@ -36,7 +36,7 @@ async fn privileged_a_foreign_socket_owner_is_left_alone() {
     let other = UnixListener::bind(&hidden).unwrap();
     fs::rename(&hidden, &socket).unwrap();
     let inode = fs::metadata(&socket).unwrap().ino();
-    host.says("somebody put another socket in place of its registration socket");
+    host.says("its registration socket was replaced");
     host.is_not_ready(&format!(
         "another process serves on {}: stop it first",
         socket.display()

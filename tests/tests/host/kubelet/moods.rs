@@ -42,7 +42,7 @@ async fn privileged_a_driver_registers_with_every_kubelet() {
     kubelet.restarts_with_an_empty_registry().await;
     kubelet.takes("a.b").await;
     host.is_ready();
-    host.says("somebody removed its registration socket");
+    host.says("its registration socket was removed");
 
     assert!(host.terminate().success());
     kubelet.loses("a.b").await;
@@ -87,7 +87,7 @@ async fn privileged_a_rejecting_kubelet_is_asked_with_backoff() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_kubelet_that_hangs_holds_nobody_else_up() {
+async fn privileged_a_hung_kubelet_delays_no_other_driver() {
     let scene = Scene::new();
     let mut kubelet = Kubelet::in_moods(scene.kubelet(), [Mood::HangsBeforeGetInfo]);
     let mut host = scene.host("host", &[]);

@@ -269,7 +269,7 @@ async fn register(
     state: &Mutex<State>,
 ) -> Result<Option<String>, String> {
     if let Mood::HangsBeforeGetInfo = mood {
-        let _connection = UnixStream::connect(socket).await.map_err(in_words)?;
+        let _connection = UnixStream::connect(socket).await.map_err(error_text)?;
         lock(state)
             .heard
             .push(Heard::Hangs(socket.display().to_string()));
@@ -283,11 +283,11 @@ async fn register(
             }
         }
     });
-    let mut client = RegistrationClient::new(connected.await.map_err(in_words)?);
+    let mut client = RegistrationClient::new(connected.await.map_err(error_text)?);
     let info = timeout(GET_INFO, client.get_info(InfoRequest {}))
         .await
-        .map_err(in_words)?
-        .map_err(in_words)?
+        .map_err(error_text)?
+        .map_err(error_text)?
         .into_inner();
     let PluginInfo { name, endpoint, .. } = info.clone();
     lock(state).heard.push(Heard::Info(info));
@@ -321,7 +321,7 @@ async fn register(
     client
         .notify_registration_status(status)
         .await
-        .map_err(in_words)?;
+        .map_err(error_text)?;
     let taken = error.is_empty().then(|| name.clone());
     lock(state).heard.push(Heard::Told {
         driver: name,
@@ -336,7 +336,7 @@ pub(crate) async fn node_id(endpoint: &Path) -> Result<String, String> {
     // For CSI sockets kubelet does say otherwise.
     let mut node = NodeClient::new(connect(path, "localhost").await?);
     let info = node.node_get_info(NodeGetInfoRequest {}).await;
-    Ok(info.map_err(in_words)?.into_inner().node_id)
+    Ok(info.map_err(error_text)?.into_inner().node_id)
 }
 
 /// As the real one dials a registration socket: grpc-go names a Unix socket's path, percent-encoded, as HTTP/2's `:authority` unless the client says
@@ -349,13 +349,13 @@ pub(crate) async fn dial(socket: &Path) -> Result<Channel, String> {
 async fn connect(path: &str, authority: &str) -> Result<Channel, String> {
     let origin = format!("http://{authority}");
     Endpoint::from_shared(format!("unix://{path}"))
-        .map_err(in_words)?
-        .origin(origin.parse().map_err(in_words)?)
+        .map_err(error_text)?
+        .origin(origin.parse().map_err(error_text)?)
         .connect()
         .await
-        .map_err(in_words)
+        .map_err(error_text)
 }
 
-fn in_words(error: impl std::fmt::Display) -> String {
+fn error_text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }

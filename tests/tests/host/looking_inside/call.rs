@@ -43,7 +43,7 @@ fn volume_of(answer: &Value) -> String {
 }
 
 #[test]
-fn a_call_is_told_with_its_answer_its_records_and_its_use() {
+fn a_call_is_shown_with_answer_records_and_usage() {
     let bench = Bench::new();
     let told = call(&bench, "directory", "CreateVolume", &create(""), &[]).well();
     let answer = told.json();
@@ -138,7 +138,7 @@ fn a_failed_call_exits_with_1_and_prints_its_code() {
 }
 
 #[test]
-fn a_plugin_that_traps_is_told_and_what_it_used_too() {
+fn a_trap_is_shown_with_the_usage() {
     let bench = Bench::new();
     let told = misbehave(&bench, "trap");
     assert_eq!(told.code, Some(1), "{told:?}");
@@ -181,7 +181,7 @@ fn no_secret_is_ever_printed() {
 }
 
 #[test]
-fn what_a_plugin_says_is_told_as_its_log() {
+fn the_log_of_a_plugin_is_shown() {
     let bench = Bench::new();
     let answer = misbehave(&bench, "secret-in-log").well().json();
     let log = answer["log"].as_array().unwrap();
@@ -260,7 +260,7 @@ fn requests_and_flags_that_cannot_be_are_refused_with_64() {
 }
 
 #[test]
-fn people_are_told_in_columns() {
+fn the_text_form_has_columns() {
     let bench = Bench::new();
     let plugin = component("directory");
     let told = bench.run(&["call", text(&plugin), "CreateVolume", &create("")]);

@@ -88,7 +88,7 @@ fn a_plugin_that_would_serve_passes_each_step() {
 }
 
 #[test]
-fn people_are_told_each_step_in_a_line() {
+fn the_text_form_has_a_line_for_each_step() {
     let bench = Bench::new();
     let plugin = component("directory");
     let document = bench.document(&plugin, "");
@@ -155,7 +155,7 @@ fn each_refusal_ends_the_steps_where_it_belongs() {
             "",
             "signature",
             "signature",
-            "nobody has signed sha256:",
+            "has no signature, and one by",
         ),
         (
             text(&core),
@@ -163,7 +163,7 @@ fn each_refusal_ends_the_steps_where_it_belongs() {
             "",
             "signature",
             "signature",
-            "nobody has signed sha256:",
+            "has no signature, and one by",
         ),
         (
             text(&core),

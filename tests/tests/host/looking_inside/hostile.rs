@@ -28,7 +28,7 @@ fn assert_refused(told: &Told, part: &str) {
 }
 
 #[test]
-fn what_is_no_component_is_refused_in_words_by_each_command() {
+fn each_command_rejects_what_is_no_component() {
     let bench = Bench::new();
     let zeros = bench.path("zeros");
     File::create(&zeros).unwrap().set_len(100 << 20).unwrap();
@@ -134,7 +134,7 @@ fn refused_by_each_command(depth: usize) {
 }
 
 #[test]
-fn a_component_of_somebody_else_is_told_as_what_it_is() {
+fn a_component_of_another_world_is_described() {
     let bench = Bench::new();
     let file = bench.file("stranger.wasm", COMPONENT);
     let told = bench.run(&["inspect", text(&file)]).well();

@@ -15,7 +15,7 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_plugin_is_told_as_what_it_offers_and_asks_for() {
+fn a_plugin_is_shown_with_exports_and_imports() {
     let bench = Bench::new();
     let plugin = component("directory");
     let told = bench.run(&["inspect", text(&plugin), "--json"]).well();
@@ -172,7 +172,7 @@ fn the_world_is_printed_as_wit() {
 }
 
 #[test]
-fn a_signature_beside_the_file_is_told() {
+fn a_signature_beside_the_file_is_reported() {
     let bench = Bench::new();
     let plugin = bench.path("plugin.wasm");
     fs::copy(component("directory"), &plugin).unwrap();

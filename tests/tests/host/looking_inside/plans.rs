@@ -82,7 +82,7 @@ fn what_a_document_grants_is_granted() {
 }
 
 #[test]
-fn without_a_document_it_is_told_what_one_must_grant() {
+fn without_a_document_the_needed_grants_are_shown() {
     let bench = Bench::new();
     let nothing = json!({ "pools": {}, "filesystems": [], "devices": [] });
     let with = |part: &str, grant: Value| {
@@ -147,7 +147,7 @@ fn without_a_document_it_is_told_what_one_must_grant() {
 }
 
 #[test]
-fn what_nobody_can_grant_is_refused_without_a_document_too() {
+fn what_no_document_can_grant_is_rejected_without_one() {
     let bench = Bench::new();
     for (behaviour, reason) in [
         ("parent-path", "it has a part `.` or `..`"),

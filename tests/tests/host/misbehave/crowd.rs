@@ -27,7 +27,7 @@ const TABLE: &[Row] = rows! {
 };
 
 #[test]
-fn privileged_a_hundred_calls_that_misbehave_disturb_nobody() {
+fn privileged_a_hundred_misbehaving_calls_disturb_no_other() {
     scene::run(async {
         let scene = Scene::with("").await;
         let rows = TABLE.iter().cycle().take(AT_ONCE);

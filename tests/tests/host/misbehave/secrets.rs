@@ -48,7 +48,7 @@ fn privileged_a_secret_leaves_the_host_by_no_way() {
 
 /// A bundle of certificates, 200 KB in 3,000 lines, beside errors of 4 MiB that repeat it: more calls at once than there are threads.
 #[test]
-fn privileged_a_large_secret_in_huge_errors_delays_nobody() {
+fn privileged_a_large_secret_in_errors_delays_no_call() {
     const AT_ONCE: usize = 4;
     // Some twenty times what they take on a busy machine; line by line they took as many minutes.
     const PATIENCE: Duration = Duration::from_secs(60);

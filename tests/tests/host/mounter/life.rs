@@ -63,7 +63,7 @@ async fn privileged_a_root_host_without_capabilities_serves() {
 }
 
 #[tokio::test]
-async fn privileged_a_host_of_nobody_serves_a_whole_life() {
+async fn privileged_a_host_as_user_nobody_serves_a_lifecycle() {
     whole_life(NOBODY).await;
 }
 

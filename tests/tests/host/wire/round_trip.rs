@@ -118,7 +118,7 @@ fn official_go_module_1_13_writes_what_we_read() {
 
 /// As a client of a later CSI sends it.
 #[test]
-fn a_field_that_nobody_knows_yet_is_passed_over() {
+fn an_unknown_field_is_ignored() {
     let filler = Filler::new(ours());
     for descriptor in messages(&ours()) {
         let message = filler.filled(descriptor.clone(), 1);

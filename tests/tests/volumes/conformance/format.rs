@@ -137,7 +137,7 @@ async fn privileged_what_is_not_blank_is_refused_and_not_touched() {
 }
 
 #[tokio::test]
-async fn privileged_a_file_system_that_nobody_can_make_is_refused() {
+async fn privileged_an_unknown_file_system_is_rejected() {
     let driver = Driver::serving().await;
     let orchestrator = &driver.orchestrator;
     let kind = Kind::Filesystem("ext4");

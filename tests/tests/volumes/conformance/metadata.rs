@@ -1,14 +1,14 @@
 //! SnapshotMetadata: what the streams say of a snapshot is compared with its bytes. Where blocks are shared and where they are copied, the
 //! allocated ranges hold all data, and the changed ranges make the older snapshot into the newer one.
 
-mod told;
+mod answers;
 
 use crate::conformance::driver::Driver;
+use answers::{Answer, allocated, applied, between, changed, of, ranges};
 use rustix::fs::fallocate;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use told::{Answer, allocated, applied, between, changed, of, ranges};
 use tonic::Code;
 use wasmount_csi::wire::csi::v1::GetMetadataAllocatedRequest;
 use wasmount_tests::copies::{begun_with, delete_snapshot, restored, snapshot};
@@ -124,7 +124,7 @@ async fn content(driver: &Driver, snapshot: &str) -> Vec<u8> {
 
 /// All ranges of a stream.
 fn in_order(answers: &[Answer], most: usize) -> Vec<(usize, usize)> {
-    told::joined(answers, KIND.bytes(), most)
+    answers::joined(answers, KIND.bytes(), most)
 }
 
 async fn streams_tell_the_bytes(file_system: &str) {
@@ -246,7 +246,7 @@ async fn privileged_a_client_of_a_stream_may_leave_and_may_be_slow() {
 }
 
 #[tokio::test]
-async fn privileged_what_cannot_be_told_of_a_snapshot_is_refused() {
+async fn privileged_unknown_snapshot_metadata_is_rejected() {
     let driver = Driver::over("xfs").await;
     let orchestrator = &driver.orchestrator;
     let pair = Pair::taken(&driver).await;

@@ -30,7 +30,7 @@ fn assert_untouched(host: &Host, content: &[u8]) {
 }
 
 #[tokio::test]
-async fn privileged_an_id_is_a_word_and_no_path_to_an_image() {
+async fn privileged_an_id_is_no_path_to_an_image() {
     let (host, orchestrator) = serving().await;
     let kind = Kind::Block;
     let volume = kind.created(&orchestrator, "pvc").await.unwrap();

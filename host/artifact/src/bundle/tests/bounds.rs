@@ -83,7 +83,7 @@ fn no_signature_is_as_large_as_a_component() {
 }
 
 #[test]
-fn words_of_a_stranger_are_cut_in_an_error() {
+fn foreign_text_is_shortened_in_an_error() {
     let kind = "x".repeat(100_000);
     let manifest = json!({ "schemaVersion": 2, "mediaType": kind });
     let error = refused(&listing(&[manifest.to_string().into_bytes()]));

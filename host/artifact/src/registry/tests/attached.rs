@@ -210,7 +210,7 @@ async fn a_broken_tag_does_not_hide_referrers_or_the_reverse() {
 }
 
 #[tokio::test]
-async fn a_registry_in_trouble_is_no_proof_that_nobody_has_signed() {
+async fn a_failing_registry_does_not_count_as_unsigned() {
     let key = PrivateKey::generate().unwrap();
     let (good, bytes) = signature(&key);
     let mut shelf = Shelf::new();

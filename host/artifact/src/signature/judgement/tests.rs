@@ -223,7 +223,7 @@ fn some() -> Evidence {
 }
 
 #[test]
-fn words_of_strangers_are_few_and_harmless() {
+fn foreign_text_is_short_and_escaped() {
     let mut gathered = Gathered::default();
     for _ in 0..REMARKS + 2 {
         let payload = format!("\x1b[2J\n{}", "x".repeat(10_000));

@@ -81,11 +81,11 @@ fn what_the_plugin_does_by_itself_is_its_own() {
         }
         .into(),
         bad_answer(Blame::Of(Owner::Plugin)).into(),
-        bad_answer(Blame::word("../x")).into(),
-        refused(Blame::word("../x")).into(),
-        invalid(Blame::word("../x")).into(),
+        bad_answer(Blame::argument("../x")).into(),
+        refused(Blame::argument("../x")).into(),
+        invalid(Blame::argument("../x")).into(),
         invalid(Blame::Size(4096)).into(),
-        not_granted(Blame::word("server:/export")).into(),
+        not_granted(Blame::argument("server:/export")).into(),
     ];
     for error in table {
         let text = format!("{error:?}");
@@ -206,7 +206,7 @@ fn what_the_plugin_does_not_decide_is_not_its_own() {
 }
 
 #[test]
-fn a_refused_word_that_the_request_says_is_the_requests() {
+fn a_rejected_string_of_the_request_belongs_to_it() {
     let access = MountAccess {
         fs_type: Some("no/type".to_owned()),
         mount_flags: vec!["suid".to_owned()],
@@ -247,17 +247,17 @@ fn a_refused_word_that_the_request_says_is_the_requests() {
         ("", Owner::Plugin),
     ] {
         for error in [
-            Error::from(invalid(Blame::word(string))),
-            not_granted(Blame::word(string)).into(),
-            bad_answer(Blame::word(string)).into(),
-            refused(Blame::word(string)).into(),
+            Error::from(invalid(Blame::argument(string))),
+            not_granted(Blame::argument(string)).into(),
+            bad_answer(Blame::argument(string)).into(),
+            refused(Blame::argument(string)).into(),
         ] {
             assert_eq!(owner(error, &strings, &secrets), expected, "{string}");
         }
     }
     let empty = RequestStrings::default().with("");
     assert_eq!(
-        owner(invalid(Blame::word("")), &empty, &secrets),
+        owner(invalid(Blame::argument("")), &empty, &secrets),
         Owner::Request
     );
 }
@@ -286,8 +286,8 @@ fn only_kinds_of_the_plugin_can_count_for_a_rollback() {
 }
 
 #[test]
-fn formatting_shows_no_word() {
+fn formatting_shows_no_string() {
     let strings = RequestStrings::default().with("hunter22");
-    let text = format!("{strings:?} {:?}", Blame::word("hunter22"));
-    assert_eq!(text, "1 words Word(a word of 8 bytes)");
+    let text = format!("{strings:?} {:?}", Blame::argument("hunter22"));
+    assert_eq!(text, "1 strings Argument(a string of 8 bytes)");
 }

@@ -80,7 +80,7 @@ fn what_is_wrong_is_named_by_its_field_and_never_shown() {
 }
 
 #[test]
-fn a_word_for_an_enum_is_one_of_its_own() {
+fn an_enum_takes_only_its_own_names() {
     let value = json!({"volume_capabilities": [{"access_mode": {"mode": "hunter22"}}]});
     let refused = create(value).unwrap_err().to_string();
     let beginning = "volume_capabilities[0].access_mode.mode must be one of `UNKNOWN`, ";

@@ -9,7 +9,7 @@ use wasmount_core::volume::{
 use wire::volume_content_source::{SnapshotSource, Type as Source};
 
 #[test]
-fn a_whole_request_becomes_the_cores_words() {
+fn a_whole_request_becomes_core_types() {
     let parsed = parse::create_volume(wire::CreateVolumeRequest {
         name: "pvc-1".to_owned(),
         capacity_range: Some(wire::CapacityRange {

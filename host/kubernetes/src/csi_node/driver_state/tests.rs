@@ -58,7 +58,7 @@ fn reports_drift(step: &Step) -> bool {
 }
 
 #[test]
-fn what_settles_in_time_is_never_told() {
+fn drift_that_ends_in_time_is_not_reported() {
     let mut clock = Clock::listed_since_zero();
     let step = clock.at(100, &[no_entry()], true);
     assert_eq!(step, Step::wait(clock.after(105)));
@@ -71,7 +71,7 @@ fn what_settles_in_time_is_never_told() {
 }
 
 #[test]
-fn what_lasts_is_told_once_and_mended_with_growing_pauses() {
+fn lasting_drift_is_reported_once_and_corrected_with_back_off() {
     let mut clock = Clock::listed_since_zero();
     clock.at(100, &[no_entry()], true);
     let step = clock.at(105, &[no_entry()], true);
@@ -137,7 +137,7 @@ fn a_limit_that_is_behind_makes_nothing_else_wait() {
 }
 
 #[test]
-fn what_only_a_person_can_mend_is_told_and_not_tried() {
+fn a_permanent_drift_is_reported_and_not_retried() {
     let mut clock = Clock::listed_since_zero();
     clock.at(100, &[label(), no_entry()], true);
     let step = clock.at(105, &[label(), no_entry()], true);

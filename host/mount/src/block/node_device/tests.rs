@@ -224,7 +224,7 @@ fn two_paths_to_one_disk_are_not_chosen_between() {
 }
 
 #[test]
-fn a_device_that_is_not_there_is_told_with_links_astray() {
+fn a_missing_device_is_reported_with_dangling_links() {
     let made = Made::new();
     made.link("by-id/late", "../../sdz");
     let not_found = |facts, told: &str| {

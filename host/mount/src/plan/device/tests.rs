@@ -159,7 +159,7 @@ fn a_device_with_a_differing_fact_is_not_granted() {
     assert!(!is_covered(&halves, &found));
 }
 
-fn with_word(device: CheckedDevice, word: &str) -> Result<CheckedDevice, String> {
+fn with_option(device: CheckedDevice, word: &str) -> Result<CheckedDevice, String> {
     let check = |granted: &[String]| match granted.iter().any(|it| it == word) {
         true => Ok(()),
         false => Err(format!("{word} is not granted")),
@@ -174,9 +174,9 @@ fn an_option_is_allowed_only_with_the_grant_that_lists_it() {
     let both = grants(vec![wide, narrow.clone()]);
     let checked = || check(&pairs(&[("by-id", "scsi-1")]), 0, &both).unwrap();
     assert_eq!(checked().grants.len(), 2);
-    assert_eq!(with_word(checked(), "suid").unwrap().grants, [narrow]);
+    assert_eq!(with_option(checked(), "suid").unwrap().grants, [narrow]);
     assert_eq!(
-        with_word(checked(), "dev"),
+        with_option(checked(), "dev"),
         Err("dev is not granted".to_owned())
     );
 }

@@ -38,7 +38,7 @@ pub(crate) fn parse(
     source: &str,
     options: &mut Vec<(String, String)>,
 ) -> Result<Option<Server>, MountError> {
-    let no_host = |rule| invalid("source", rule, Blame::word(source));
+    let no_host = |rule| invalid("source", rule, Blame::argument(source));
     match fs_type {
         "nfs" | "nfs4" => {
             let host = nfs_host(source).map_err(no_host)?;
@@ -130,7 +130,7 @@ fn settle_nfs_version(options: &mut Vec<(String, String)>) -> Result<(), MountEr
         (Some(_), Some(_)) => Err(invalid(
             "mount option `vers`",
             "is given twice, once as `nfsvers`",
-            Blame::word("nfsvers"),
+            Blame::argument("nfsvers"),
         )),
         (Some((_, version)), None) if version == "4" => {
             version.replace_range(.., newest);
@@ -159,7 +159,7 @@ fn nfs_family(options: &[(String, String)]) -> Result<Option<AddressFamily>, Mou
         Some(transport) => Err(invalid(
             "mount option `proto`",
             "is no transport of NFS version 4",
-            Blame::word(transport),
+            Blame::argument(transport),
         )),
     }
 }

@@ -98,7 +98,7 @@ const SMB: (&str, &str) = ("cifs", "//server/share/a");
 const OVERLAY: (&str, &str) = ("overlay", "overlay");
 
 #[test]
-fn a_granted_step_becomes_what_the_kernel_is_told() {
+fn a_granted_step_becomes_kernel_options() {
     let (filesystem, flags) = checked(
         NFS,
         &["hard", "nconnect=4", "ro"],
@@ -276,7 +276,7 @@ fn a_request_cannot_change_what_the_plan_says() {
 }
 
 #[test]
-fn secret_options_are_kept_by_name_and_never_as_plain_words() {
+fn secret_options_are_stored_by_name_only() {
     let named = |of, secrets: &[&str]| {
         checked(of, &[], &[], secrets, None).map(|(filesystem, _)| filesystem.secret_names)
     };

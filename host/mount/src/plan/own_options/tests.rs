@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn is_word_harmless(fs_type: &str, word: &str) -> bool {
+fn is_option_harmless(fs_type: &str, word: &str) -> bool {
     let (name, value) = word.split_once('=').unwrap_or((word, ""));
     is_harmless(fs_type, name, value)
 }
@@ -38,7 +38,7 @@ fn what_administrators_use_is_harmless() {
         ("virtiofs", "sync"),
     ] {
         for word in words.split(' ') {
-            assert!(is_word_harmless(fs_type, word), "{fs_type} {word}");
+            assert!(is_option_harmless(fs_type, word), "{fs_type} {word}");
         }
     }
 }
@@ -75,7 +75,7 @@ fn what_hurts_the_node_or_has_a_value_of_another_shape_is_not() {
         ("virtiofs", "dax fd=3 rootmode=40000 user_id=0 discard"),
     ] {
         for word in words.split(' ') {
-            assert!(!is_word_harmless(fs_type, word), "{fs_type} {word}");
+            assert!(!is_option_harmless(fs_type, word), "{fs_type} {word}");
         }
     }
 }

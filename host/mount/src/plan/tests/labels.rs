@@ -92,7 +92,7 @@ fn an_selinux_label_is_one_option_of_each_file_system() {
 }
 
 #[test]
-fn without_the_administrators_word_no_request_labels_a_mount() {
+fn without_a_grant_no_request_labels_a_mount() {
     for plan in [image(), nfs(), tmpfs(None), files()] {
         let refused = check(&plan, &asking(&[FLAG]), false, &not_labelling()).unwrap_err();
         let MountError::NotGranted { text: reason, .. } = refused else {

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_nobody_writes_stand_still() {
+    fn unwritten_files_are_stable() {
         let files = written();
         for file in begin(&files) {
             assert_eq!([file.check(), file.check()], [Ok(()), Ok(())]);

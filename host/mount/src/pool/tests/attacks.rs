@@ -228,7 +228,7 @@ fn names_that_look_like_paths_are_names() {
 }
 
 #[test]
-fn words_that_no_name_can_be_are_refused_by_every_call() {
+fn invalid_names_are_rejected_by_every_call() {
     let fixture = Fixture::with(true);
     let (long, longer) = ("n".repeat(256), "n/".repeat(2048));
     for path in [

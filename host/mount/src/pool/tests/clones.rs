@@ -29,7 +29,7 @@ fn a_copy_of_an_image_is_equal_and_as_sparse() {
 }
 
 #[test]
-fn a_copy_is_found_by_its_retry_and_told_from_a_clash() {
+fn a_retry_finds_its_copy_and_a_clash_is_rejected() {
     let fixture = Fixture::with(true);
     image_with_data(&fixture, "a");
     fixture.done(create_image("other", 8 * MIB));

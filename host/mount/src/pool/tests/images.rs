@@ -61,7 +61,7 @@ fn an_image_only_grows() {
 }
 
 #[test]
-fn a_named_pipe_is_no_image_and_blocks_nobody() {
+fn a_named_pipe_is_no_image_and_does_not_block() {
     let fixture = Fixture::with(true);
     fixture.done(create_image("a", MIB));
     let pool = std::fs::File::open(fixture.path("")).unwrap();

@@ -66,7 +66,7 @@ fn full() -> MountError {
 }
 
 #[tokio::test]
-async fn whoever_asks_for_a_copy_that_is_under_way_gets_its_result() {
+async fn a_call_for_a_running_copy_gets_its_result() {
     let (fixture, claim) = under_way();
     let threads = threads();
     let joined: Vec<_> = (0..16)
@@ -84,7 +84,7 @@ async fn whoever_asks_for_a_copy_that_is_under_way_gets_its_result() {
 }
 
 #[tokio::test]
-async fn an_error_is_told_to_all_who_wait_and_the_next_begins_anew() {
+async fn an_error_is_returned_to_all_waiting_calls() {
     let (fixture, claim) = under_way();
     let threads = threads();
     let joined: Vec<_> = (0..3)
@@ -101,7 +101,7 @@ async fn an_error_is_told_to_all_who_wait_and_the_next_begins_anew() {
 }
 
 #[tokio::test]
-async fn an_error_that_nobody_waited_for_is_told_once_to_the_next() {
+async fn an_unread_error_is_returned_once_to_the_next_call() {
     let (fixture, claim) = under_way();
     let threads = threads();
     claim.end(Err(full()));
@@ -112,7 +112,7 @@ async fn an_error_that_nobody_waited_for_is_told_once_to_the_next() {
 }
 
 #[tokio::test]
-async fn an_error_is_not_told_to_who_wants_another_copy() {
+async fn an_error_is_not_returned_for_another_copy() {
     let (fixture, claim) = under_way();
     fixture.done(create_image("other", MIB));
     claim.end(Err(full()));
@@ -134,7 +134,7 @@ async fn another_copy_to_the_same_place_is_refused_meanwhile() {
 }
 
 #[tokio::test]
-async fn who_waits_too_long_is_told_that_it_is_under_way() {
+async fn a_long_wait_ends_as_under_way() {
     let (fixture, claim) = under_way();
     let pool = fixture.pools.open("data").unwrap();
     let (none, waiting) =

@@ -90,7 +90,7 @@ fn what_can_be_promised_is_what_is_free_and_not_promised() {
 const MOMENT: std::time::Duration = std::time::Duration::from_secs(3);
 
 #[test]
-fn the_capacity_of_a_pool_of_10_000_images_is_told_in_a_moment() {
+fn the_capacity_of_10_000_images_is_measured_in_time() {
     let fixture = Fixture::new();
     let pool = fixture.pools.open("data").unwrap();
     for i in 0..10_000 {

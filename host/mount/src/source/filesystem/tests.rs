@@ -252,7 +252,7 @@ fn each_failure_has_the_code_for_what_is_to_be_done() {
 }
 
 #[test]
-fn the_kernels_words_are_repeated() {
+fn the_kernel_message_is_in_the_error() {
     let told = kernel_messages(&["NFS: no such version".to_owned()], &nfs(), &[]);
     assert_eq!(told, "; the kernel says: NFS: no such version");
     let error = create_failed(&nfs(), Errno::INVAL, &told);
@@ -261,7 +261,7 @@ fn the_kernels_words_are_repeated() {
 }
 
 #[test]
-fn the_kernels_words_are_left_out_when_they_repeat_a_value() {
+fn a_kernel_message_that_repeats_a_value_is_omitted() {
     let secrets = [("password", "pw")];
     for message in ["bad password pw", "no domain corp.example"] {
         let messages = ["harmless".to_owned(), message.to_owned()];

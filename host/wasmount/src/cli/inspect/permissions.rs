@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn imports_are_told_as_what_they_ask_for() {
+    fn imports_are_shown_as_permissions() {
         assert_eq!(
             names(&[
                 "wasi:cli/stderr@0.2.6",
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_has_not_is_told_too() {
+    fn imports_that_the_host_lacks_are_shown() {
         assert_eq!(
             names(&[
                 "env",
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_of_the_contract_are_told_once() {
+    fn versions_of_the_contract_are_shown_once() {
         let named = |name: &str| name.to_owned();
         let imports = [
             named("wasmount:csi/call@0.1.0"),

@@ -54,7 +54,7 @@ fn only_what_can_be_the_file_is_asked() {
 }
 
 #[test]
-fn what_cannot_be_told_of_the_file_sorts_nothing_out() {
+fn an_unknown_backing_file_excludes_no_device() {
     let nameless = Sought {
         name: None,
         ..sought(false)

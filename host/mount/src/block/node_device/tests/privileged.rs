@@ -148,7 +148,7 @@ fn privileged_a_device_is_opened_as_it_was_asked_for() {
 }
 
 #[test]
-fn privileged_a_device_that_refuses_writes_is_told() {
+fn privileged_a_read_only_device_is_reported() {
     privileged(|| {
         let device = Loop::attach(&["--read-only"]);
         device.link("acme-1");

@@ -24,7 +24,7 @@ fn names_and_addresses_are_resolved() {
 }
 
 #[test]
-fn a_name_without_an_address_is_told_with_what_to_check() {
+fn an_unresolvable_name_is_reported_with_a_hint() {
     let error = resolve(&server("no-such-server.invalid", None)).unwrap_err();
     assert_eq!(error.code(), Code::FailedPrecondition);
     assert!(error.to_string().contains("check the name"), "{error}");

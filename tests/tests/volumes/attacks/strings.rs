@@ -16,7 +16,7 @@ use xtask::mountinfo::mounts_below;
 const PAGE: usize = 4096;
 
 #[tokio::test]
-async fn privileged_an_id_is_a_word_and_no_path() {
+async fn privileged_an_id_is_a_string_and_no_path() {
     needs_root();
     let host = Host::start(HostOptions::default()).unwrap();
     let orchestrator = host.orchestrator().await.unwrap();

@@ -219,7 +219,7 @@ fn a_map_over_4_kib_is_refused_but_for_what_kubernetes_adds() {
 }
 
 #[test]
-fn other_words_of_a_capability_have_128_bytes() {
+fn strings_of_a_capability_have_at_most_128_bytes() {
     let of_type = |bytes: usize| {
         let mount = MountVolume {
             fs_type: "f".repeat(bytes),
@@ -242,7 +242,7 @@ fn other_words_of_a_capability_have_128_bytes() {
 }
 
 #[test]
-fn a_refusal_never_repeats_the_word() {
+fn a_rejection_never_repeats_the_value() {
     let request = wire::DeleteVolumeRequest {
         volume_id: "hunter2\0".to_owned(),
         ..Default::default()

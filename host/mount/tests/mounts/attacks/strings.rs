@@ -244,7 +244,7 @@ fn privileged_options_of_a_raw_volume_mean_nothing() {
 }
 
 #[test]
-fn privileged_facts_of_a_device_are_words_and_no_paths() {
+fn privileged_facts_of_a_device_are_no_paths() {
     privileged(async |bench| {
         let device = NodeDevice::attach(&bench, "v", MEBIBYTE);
         let name = device.by_id();
