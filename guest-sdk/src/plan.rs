@@ -70,6 +70,12 @@ impl Plan {
         )
     }
 
+    /// More secret options of the step [`Plan::filesystem`], after it: option name to the name of a secret of the backend's document. The component
+    /// never sees the value. Names that come from a request must not be passed here: the administrator's secrets are not the user's to choose.
+    pub fn backend_secret_options(&self, options: &[(&str, &str)]) -> Result<(), Error> {
+        imports::node_plan::backend_secret_options(&attributes::owned(options))
+    }
+
     /// Source: an empty file system in memory.
     pub fn tmpfs(&self, size_bytes: Option<u64>) -> Result<(), Error> {
         imports::node_plan::tmpfs(size_bytes)

@@ -1,8 +1,9 @@
 //! The interface `node-plan` in memory: records the steps of a node call for the test.
 
-use super::attempt;
+use super::{attempt, with};
 use crate::error::Error;
 use crate::plan::File;
+use crate::secrets::Scope;
 use std::collections::BTreeMap;
 
 /// The plan that a node call recorded.
@@ -52,6 +53,8 @@ pub enum Source {
         options: Vec<String>,
         /// Option name to the name of a request secret.
         secret_options: Vec<(String, String)>,
+        /// Option name to the name of a secret of the backend's document.
+        backend_secret_options: Vec<(String, String)>,
     },
     /// An empty file system in memory.
     Tmpfs {
@@ -135,6 +138,33 @@ pub(crate) fn filesystem(
         source: source.to_owned(),
         options: options.to_vec(),
         secret_options: secret_options.to_vec(),
+        backend_secret_options: Vec::new(),
+    })
+}
+
+pub(crate) fn backend_secret_options(options: &[(String, String)]) -> Result<(), Error> {
+    let known = with(|host| {
+        let is_known = |name: &String| host.secrets.contains_key(&(Scope::Backend, name.clone()));
+        options.iter().all(|(_, secret)| is_known(secret))
+    });
+    record(|plan| {
+        let refused = match &mut plan.source {
+            _ if !known => Error::failed_precondition(
+                "step `backend-secret-options` is refused: it names a secret that the document does not have",
+            ),
+            Some(Source::Filesystem {
+                backend_secret_options,
+                ..
+            }) => {
+                backend_secret_options.extend_from_slice(options);
+                return Ok(());
+            }
+            _ => Error::invalid_argument(
+                "step `backend-secret-options` is refused: it belongs to the step `filesystem`, which comes first",
+            ),
+        };
+        plan.refused = Some(refused.clone());
+        Err(refused)
     })
 }
 
@@ -238,6 +268,32 @@ mod tests {
             })),
             Err(Code::InvalidArgument)
         );
+    }
+
+    #[test]
+    fn a_document_secret_is_recorded_by_name_after_its_step() {
+        testing::reset();
+        testing::set_secret(Scope::Backend, "account", "hunter22");
+        let share = |plan: &crate::Plan| plan.filesystem("cifs", "//server/share", &[], &[]);
+        let plan = testing::record(|plan| {
+            share(plan)?;
+            plan.backend_secret_options(&[("password", "account")])
+        });
+        let source = plan.unwrap().source;
+        let expected = [("password".to_owned(), "account".to_owned())];
+        assert!(matches!(
+            source,
+            Source::Filesystem { backend_secret_options, .. } if backend_secret_options == expected
+        ));
+        let code = |answer: Result<RecordedPlan, Error>| answer.map_err(|error| error.code);
+        let unknown = testing::record(|plan| {
+            share(plan)?;
+            plan.backend_secret_options(&[("password", "none")])
+        });
+        assert_eq!(code(unknown), Err(Code::FailedPrecondition));
+        let too_early =
+            testing::record(|plan| plan.backend_secret_options(&[("password", "account")]));
+        assert_eq!(code(too_early), Err(Code::InvalidArgument));
     }
 
     #[test]

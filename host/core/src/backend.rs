@@ -15,6 +15,7 @@ use crate::code::Code;
 use crate::health::Health;
 use crate::names::{GroupSnapshotId, NodeId, RequestedName, SnapshotId, VolumeId};
 use crate::plan::Plan;
+use crate::secrets::Secrets;
 use crate::services::ServiceSet;
 use crate::snapshot::{GroupSnapshot, MetadataPage, Snapshot};
 use crate::topology::{Topology, TopologyRequirement};
@@ -285,6 +286,8 @@ pub trait Backend: Send + Sync + 'static {
     fn label(&self) -> &PluginLabel;
     /// The services and features that it offers.
     fn offer(&self) -> &ServiceSet;
+    /// Secrets of its document, for the secret options of a plan.
+    fn secrets(&self) -> &Secrets;
     /// `plugin-info.manifest`.
     fn manifest(&self) -> &Attributes;
 

@@ -64,6 +64,9 @@ pub enum Source {
         options: Vec<String>,
         /// Option name to the name of a request secret.
         secret_options: Vec<(String, String)>,
+        /// Option name to the name of a secret of the backend's document.
+        #[serde(default)]
+        backend_secret_options: Vec<(String, String)>,
     },
     /// An empty file system in memory.
     Tmpfs {
@@ -112,7 +115,7 @@ impl TryFrom<UncheckedPlan> for Plan {
         let notes_bytes = notes.iter().map(|(key, value)| key.len() + value.len());
         check_length("notes of a plan", notes_bytes.sum(), MAP_BYTES)?;
         if strings.len() > PLAN_STRINGS {
-            return Err(InvalidField::rule("plan", "has more than 256 words"));
+            return Err(InvalidField::rule("plan", "has more than 256 strings"));
         }
         let mut strings = strings.into_iter();
         strings.try_for_each(|string| check_no_nul("plan", string))?;
@@ -126,15 +129,25 @@ impl TryFrom<UncheckedPlan> for Plan {
 }
 
 impl Plan {
-    /// The values of its secret options. A name without a secret in the request is left out: the recording of such a plan was rejected.
-    pub fn secret_options(&self, secrets: &Secrets) -> SecretOptions {
-        let Source::Filesystem { secret_options, .. } = &self.source else {
+    /// The values of its secret options. A name without a secret is left out: the recording of such a plan was rejected.
+    pub fn secret_options(&self, of_request: &Secrets, of_backend: &Secrets) -> SecretOptions {
+        let Source::Filesystem {
+            secret_options,
+            backend_secret_options,
+            ..
+        } = &self.source
+        else {
             return SecretOptions::default();
         };
-        let value = |(option, secret): &(String, String)| {
-            Some((option.clone(), secrets.get(secret)?.to_owned()))
+        let values = |options: &[(String, String)], secrets: &Secrets| {
+            let value = |(option, secret): &(String, String)| {
+                Some((option.clone(), secrets.get(secret)?.to_owned()))
+            };
+            options.iter().filter_map(value).collect::<Vec<_>>()
         };
-        secret_options.iter().filter_map(value).collect()
+        let of_request = values(secret_options, of_request);
+        let of_backend = values(backend_secret_options, of_backend);
+        of_request.into_iter().chain(of_backend).collect()
     }
 }
 
@@ -166,11 +179,13 @@ impl Source {
                 source,
                 options,
                 secret_options,
+                backend_secret_options,
             } => [fs_type, source]
                 .into_iter()
                 .chain(options)
                 .map(String::as_str)
                 .chain(pairs(secret_options))
+                .chain(pairs(backend_secret_options))
                 .collect(),
             Source::Tmpfs { size_bytes: _ } => Vec::new(),
             Source::Files { files } => files.iter().map(|file| file.path.as_str()).collect(),
@@ -250,6 +265,35 @@ mod tests {
         for source in [tree("v"), tree("../v"), files(FILE_BYTES)] {
             assert!(is_read(&plan(source)));
         }
+    }
+
+    #[test]
+    fn each_secret_option_is_taken_from_its_own_scope() {
+        let pair = |option: &str, secret: &str| (option.to_owned(), secret.to_owned());
+        let secrets = |value: &str| Secrets::from_iter([pair("key", value)]);
+        let plan = plan(Source::Filesystem {
+            fs_type: "cifs".to_owned(),
+            source: "//server/share".to_owned(),
+            options: Vec::new(),
+            secret_options: vec![pair("username", "key"), pair("domain", "none")],
+            backend_secret_options: vec![pair("password", "key")],
+        });
+        let options = plan.secret_options(&secrets("of-request"), &secrets("of-backend"));
+        assert_eq!(options.get("username"), Some("of-request"));
+        assert_eq!(options.get("password"), Some("of-backend"));
+        assert_eq!(options.get("domain"), None);
+        assert!(is_read(&plan));
+    }
+
+    #[test]
+    fn a_plan_of_an_earlier_journal_is_read() {
+        let text = r#"{"source":{"Filesystem":{"fs_type":"nfs4","source":"s:/e","options":[],"secret_options":[]}},
+            "default_fs_type":null,"mount_options":[],"notes":{}}"#;
+        let read: Plan = serde_json::from_str(text).unwrap();
+        assert!(matches!(
+            read.source,
+            Source::Filesystem { backend_secret_options, .. } if backend_secret_options.is_empty()
+        ));
     }
 
     #[test]

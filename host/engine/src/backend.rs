@@ -17,6 +17,7 @@ use wasmount_core::health::Health;
 use wasmount_core::migration::{Migration, StateChange};
 use wasmount_core::names::{GroupSnapshotId, NodeId, SnapshotId, VolumeId};
 use wasmount_core::plan::Plan;
+use wasmount_core::secrets::Secrets;
 use wasmount_core::services::ServiceSet;
 use wasmount_core::snapshot::{GroupSnapshot, MetadataPage, Snapshot};
 use wasmount_core::state::StateEntry;
@@ -69,6 +70,10 @@ impl Backend for WasmBackend {
 
     fn offer(&self) -> &ServiceSet {
         &self.offer
+    }
+
+    fn secrets(&self) -> &Secrets {
+        &self.program.parts.secrets
     }
 
     fn manifest(&self) -> &Attributes {

@@ -27,7 +27,7 @@ pub(crate) struct Recorder {
 /// Why a step was rejected.
 #[derive(Debug)]
 pub(crate) struct StepRefusal {
-    /// The client's code if the request must change; absent: that of an invalid answer.
+    /// The client's code if the request or the document must change; absent: that of an invalid answer.
     pub(crate) code: Option<Code>,
     pub(crate) text: String,
     pub(crate) blame: Blame,
@@ -65,6 +65,32 @@ impl Recorder {
         Ok(())
     }
 
+    /// Records secret options of the step `filesystem` whose values are secrets of the backend's document.
+    pub(crate) fn backend_secret_options(
+        &mut self,
+        added: Vec<(String, String)>,
+        is_known: impl Fn(&(String, String)) -> bool,
+    ) -> Result<(), HostError> {
+        const STEP: &str = "backend-secret-options";
+        let strings = added.iter().flat_map(|(option, secret)| [option, secret]);
+        let strings: Vec<&str> = strings.map(String::as_str).collect();
+        self.check(STEP, &strings)?;
+        if !added.iter().all(is_known) {
+            let reason = "it names a secret that the document of the backend does not have; add it to `spec.secrets`";
+            return Err(self.refuse(STEP, reason, Blame::Of(Owner::Administrator)));
+        }
+        let Some(Source::Filesystem {
+            backend_secret_options,
+            ..
+        }) = &mut self.source
+        else {
+            let reason = "it belongs to the step `filesystem`, which comes first";
+            return Err(self.refuse(STEP, reason, Blame::Of(Owner::Plugin)));
+        };
+        backend_secret_options.extend(added);
+        Ok(())
+    }
+
     /// Records the file system that is used if the request names none.
     pub(crate) fn default_fs_type(&mut self, fs_type: String) -> Result<(), HostError> {
         self.check("default-fs-type", &[&fs_type])?;
@@ -95,11 +121,15 @@ impl Recorder {
         Ok(())
     }
 
-    /// Rejects a step for good. If the request is responsible, it must change.
+    /// Rejects a step for good. If the request or the document is responsible, it must change.
     pub(crate) fn refuse(&mut self, step: &str, reason: &str, blame: Blame) -> HostError {
         let text = format!("step `{step}` is refused: {reason}");
         self.refused.get_or_insert_with(|| StepRefusal {
-            code: (blame == Blame::Of(Owner::Request)).then_some(Code::InvalidArgument),
+            code: match blame {
+                Blame::Of(Owner::Request) => Some(Code::InvalidArgument),
+                Blame::Of(Owner::Administrator) => Some(Code::FailedPrecondition),
+                _ => None,
+            },
             text: text.clone(),
             blame,
         });
@@ -137,15 +167,19 @@ impl Recorder {
             } else {
                 PLAN_BYTES
             };
-            let reason = "the plan is larger than 256 words or 32 KiB";
+            let reason = "the plan is larger than 256 strings or 32 KiB";
             return Err(self.refuse(step, reason, Blame::Size(limit)));
         }
         if let Some(string) = strings.iter().find(|string| string.contains('\0')) {
-            return Err(self.refuse(step, "a word contains a NUL byte", Blame::argument(*string)));
+            return Err(self.refuse(
+                step,
+                "a string contains a NUL byte",
+                Blame::argument(*string),
+            ));
         }
         let is_secret = |string: &&&str| self.redactor.finds_secret_in(string);
         if let Some(string) = strings.iter().find(is_secret) {
-            let reason = "a word holds the value of a secret; give its name in `secret-options` instead, the plan is journaled";
+            let reason = "a string contains the value of a secret; give its name in `secret-options` instead, the plan is journaled";
             return Err(self.refuse(step, reason, Blame::argument(*string)));
         }
         Ok(())

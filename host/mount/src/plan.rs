@@ -132,12 +132,14 @@ pub(crate) fn check(
             source,
             options,
             secret_options,
+            backend_secret_options,
         } => {
+            let secret_options = [&secret_options[..], backend_secret_options].concat();
             let step = FilesystemStep {
                 fs_type,
                 source,
                 options,
-                secret_options,
+                secret_options: &secret_options,
             };
             let requested = requested_options(plan, file_system()?)?;
             let (filesystem, flags) = filesystem::check(&step, requested, group, grants)?;

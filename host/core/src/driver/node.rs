@@ -17,6 +17,7 @@ use crate::mounter::{
 use crate::names::{NodePath, VolumeId};
 use crate::plan::Plan;
 use crate::rpc::Rpc;
+use crate::secrets::SecretOptions;
 use crate::services::{Feature, Service};
 use std::sync::Arc;
 
@@ -43,12 +44,13 @@ impl Driver {
                 Staged::AsWanted => return Ok(()),
                 Staged::No => {}
             }
-            let plan = work.backend()?.node_stage(&work.call, volume).await?;
+            let backend = work.backend()?;
+            let plan = backend.node_stage(&work.call, volume).await?;
             let stage = StageVolume {
                 key: query.key,
                 staging_path: query.staging_path,
                 capability: query.capability,
-                secret_options: plan.secret_options(&work.call.secrets),
+                secret_options: plan.secret_options(&work.call.secrets, backend.secrets()),
                 plan,
             };
             let staged = work.driver.mounter.stage(stage).await;
@@ -95,10 +97,10 @@ impl Driver {
                 Some(staging_path) => (Some(staging_path), None),
                 None => (None, Some(work.publish_plan(&request).await?)),
             };
-            let secret_options = plan
-                .as_ref()
-                .map(|plan: &Plan| plan.secret_options(&work.call.secrets))
-                .unwrap_or_default();
+            let secret_options = match &plan {
+                Some(plan) => plan.secret_options(&work.call.secrets, work.backend()?.secrets()),
+                None => SecretOptions::default(),
+            };
             let is_planned = plan.is_some();
             let publish = PublishVolume {
                 key: work.driver.key(request.volume.id),

@@ -16,6 +16,7 @@ use wasmount_core::code::Code;
 use wasmount_core::health::Health;
 use wasmount_core::names::{GroupSnapshotId, NodeId, SnapshotId, VolumeId};
 use wasmount_core::plan::{Plan, Source};
+use wasmount_core::secrets::Secrets;
 use wasmount_core::services::ServiceSet;
 use wasmount_core::snapshot::{BlockType, GroupSnapshot, MetadataPage, Snapshot};
 use wasmount_core::topology::TopologyRequirement;
@@ -48,6 +49,7 @@ pub(crate) struct FakeBackend {
     /// Answers CreateVolume without its source.
     pub(crate) forgets_source: Mutex<bool>,
     pub(crate) volumes: Mutex<BTreeMap<String, Volume>>,
+    secrets: Secrets,
     label: PluginLabel,
     offer: ServiceSet,
     manifest: Attributes,
@@ -70,6 +72,7 @@ impl FakeBackend {
             changes: Mutex::new(false),
             forgets_source: Mutex::new(false),
             volumes: Mutex::default(),
+            secrets: Secrets::default(),
             label: label(),
             offer,
             manifest: Attributes::default(),
@@ -147,6 +150,9 @@ impl Backend for FakeBackend {
     }
     fn offer(&self) -> &ServiceSet {
         &self.offer
+    }
+    fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
     fn manifest(&self) -> &Attributes {
         &self.manifest

@@ -41,7 +41,13 @@ impl Host for Invocation {
             source,
             options,
             secret_options,
+            backend_secret_options: Vec::new(),
         })
+    }
+
+    fn backend_secret_options(&mut self, options: Vec<(String, String)>) -> Answer<()> {
+        let known = |(_, secret): &(String, String)| self.parts.secrets.get(secret).is_some();
+        self.recorder.backend_secret_options(options, known)
     }
 
     fn tmpfs(&mut self, size_bytes: Option<u64>) -> Answer<()> {

@@ -78,11 +78,11 @@ fn a_refused_step_is_remembered() {
         ),
         (
             |recorder| recorder.mount_options(vec!["a\0b".to_owned()]),
-            "step `mount-options` is refused: a word contains a NUL byte",
+            "step `mount-options` is refused: a string contains a NUL byte",
         ),
         (
             |recorder| recorder.mount_options(vec![String::new(); PLAN_STRINGS + 1]),
-            "step `mount-options` is refused: the plan is larger than 256 words or 32 KiB",
+            "step `mount-options` is refused: the plan is larger than 256 strings or 32 KiB",
         ),
         (
             |recorder| recorder.note("n".to_owned(), "v".repeat(MAP_BYTES)),
@@ -90,7 +90,7 @@ fn a_refused_step_is_remembered() {
         ),
         (
             |recorder| recorder.note("key".to_owned(), "is tr0ub4dor".to_owned()),
-            "step `note` is refused: a word holds the value of a secret; give its name in `secret-options` instead, the plan is journaled",
+            "step `note` is refused: a string contains the value of a secret; give its name in `secret-options` instead, the plan is journaled",
         ),
     ];
     for (steps, refusal) in steps {
@@ -118,4 +118,59 @@ fn outside_of_staging_nothing_is_recorded() {
     assert!(recorder.source(tree()).is_err());
     assert!(recorder.refusal().is_some());
     assert_eq!(recorder.into_plan(), None);
+}
+
+fn share() -> Source {
+    Source::Filesystem {
+        fs_type: "cifs".to_owned(),
+        source: "//server/share".to_owned(),
+        options: Vec::new(),
+        secret_options: Vec::new(),
+        backend_secret_options: Vec::new(),
+    }
+}
+
+fn password_of(secret: &str) -> Vec<(String, String)> {
+    vec![("password".to_owned(), secret.to_owned())]
+}
+
+#[test]
+fn a_document_secret_is_recorded_by_name() {
+    let mut recorder = recorder(true);
+    recorder.source(share()).unwrap();
+    let recorded = recorder.backend_secret_options(password_of("account"), |_| true);
+    recorded.unwrap();
+    let expected = Source::Filesystem {
+        fs_type: "cifs".to_owned(),
+        source: "//server/share".to_owned(),
+        options: Vec::new(),
+        secret_options: Vec::new(),
+        backend_secret_options: password_of("account"),
+    };
+    assert_eq!(recorder.into_plan().unwrap().source, expected);
+}
+
+#[test]
+fn an_unknown_document_secret_is_the_administrators() {
+    let mut recorder = recorder(true);
+    recorder.source(share()).unwrap();
+    let refused = recorder.backend_secret_options(password_of("account"), |_| false);
+    refused.unwrap_err();
+    let refusal = recorder.refusal().unwrap();
+    assert_eq!(refusal.code, Some(Code::FailedPrecondition));
+    assert_eq!(refusal.blame, Blame::Of(Owner::Administrator));
+    assert!(refusal.text.contains("`spec.secrets`"), "{}", refusal.text);
+}
+
+#[test]
+fn document_secrets_without_a_file_system_are_rejected() {
+    for source in [None, Some(tree())] {
+        let mut recorder = recorder(true);
+        if let Some(source) = source {
+            recorder.source(source).unwrap();
+        }
+        let refused = recorder.backend_secret_options(password_of("account"), |_| true);
+        refused.unwrap_err();
+        assert_eq!(recorder.refusal().unwrap().blame, Blame::Of(Owner::Plugin));
+    }
 }

@@ -1,12 +1,13 @@
 //! Plans of a live guest: recorded while a volume is staged, rejected for good if a rule is violated. The single rules are unit tests of the
 //! recorder.
 
-use crate::harness::{Fixture, secrets, volume_id};
+use crate::harness::{Fixture, misbehave, secrets, volume_id};
 use std::collections::BTreeMap;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{Backend, BackendError};
 use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::code::Code;
+use wasmount_core::document::Limits;
 use wasmount_core::plan::{Plan, Source};
 use wasmount_core::rpc::Rpc;
 
@@ -46,7 +47,7 @@ async fn rules_of_recording_violated() {
         // In the following cases the guest passes the error on; it is still responsible.
         (
             "secret-in-plan",
-            "step `filesystem` is refused: a word holds the value of a secret",
+            "step `filesystem` is refused: a string contains the value of a secret",
         ),
         (
             "huge-plan",
@@ -86,6 +87,36 @@ async fn a_secret_by_name_obeyed() {
             if *secret_options == [("password".to_owned(), "password".to_owned())]
     ));
     assert!(!format!("{plan:?}").contains("tr0ub4dor"));
+}
+
+#[tokio::test]
+async fn a_document_secret_is_named_and_never_read() {
+    let document = secrets(&[("account", "tr0ub4dor")]);
+    let fixture = Fixture::of(misbehave().await, Limits::default(), document).await;
+    let plan = fixture.stage("backend-secret-by-name").await.unwrap();
+    assert!(matches!(
+        &plan.source,
+        Source::Filesystem { backend_secret_options, .. }
+            if *backend_secret_options == [("password".to_owned(), "account".to_owned())]
+    ));
+    assert!(!format!("{plan:?}").contains("tr0ub4dor"));
+    assert_eq!(fixture.backend.secrets().get("account"), Some("tr0ub4dor"));
+}
+
+#[tokio::test]
+async fn a_secret_that_the_document_lacks_is_the_administrators() {
+    let mut fixture = Fixture::misbehave().await;
+    // A request cannot stand in for the document.
+    fixture.secrets = secrets(&[("account", "tr0ub4dor")]);
+    match fixture.stage("backend-secret-by-name").await {
+        Err(BackendError::Refused {
+            code: Code::FailedPrecondition,
+            reason,
+            blame: Blame::Of(Owner::Administrator),
+            ..
+        }) => assert!(reason.contains("spec.secrets"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test]

@@ -77,7 +77,7 @@ fn requested_secrets<'s>(
 ) -> Result<Vec<(&'s str, &'s str)>, MountError> {
     let value = |name: &'s String| {
         let rule = match secrets.get(name) {
-            None => "is not among the secrets of this request",
+            None => "is not among the secrets of this request or of the document",
             Some("") => "is empty",
             Some(value) if value.len() > SECRET_BYTES => {
                 "is longer than the 255 bytes that the kernel takes"

@@ -266,6 +266,7 @@ fn privileged_a_file_system_mounted_by_name_works() {
                 source: "layers".to_owned(),
                 options,
                 secret_options: Vec::new(),
+                backend_secret_options: Vec::new(),
             })
         })
         .await;

@@ -61,6 +61,10 @@ pub const PLANS: Table<Steps> = &[
         let secret = [("password", "password")];
         plan.filesystem("cifs", "//server/share", &["vers=3.1.1"], &secret)
     }),
+    ("backend-secret-by-name", |plan, _| {
+        plan.filesystem("cifs", "//server/share", &["vers=3.1.1"], &[])?;
+        plan.backend_secret_options(&[("password", "account")])
+    }),
     ("huge-plan", |plan, _| {
         plan.directory(&POOL, "a")?;
         (0..1000).try_for_each(|number: u32| plan.note(&number.to_string(), &"n".repeat(100)))

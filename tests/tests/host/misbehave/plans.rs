@@ -33,7 +33,7 @@ pub(crate) const STAGED: &[(&str, Code, Told)] = &[
     (
         "nul-path",
         Code::Internal,
-        Fault("a word contains a NUL byte"),
+        Fault("a string contains a NUL byte"),
     ),
     (
         "hosts-own-folder",
@@ -56,12 +56,12 @@ pub(crate) const STAGED: &[(&str, Code, Told)] = &[
     (
         "secret-in-plan",
         Code::Internal,
-        Fault("a word holds the value of a secret"),
+        Fault("a string contains the value of a secret"),
     ),
     (
         "secret-in-note",
         Code::Internal,
-        Fault("a word holds the value of a secret"),
+        Fault("a string contains the value of a secret"),
     ),
     (
         "unknown-secret",

@@ -11,6 +11,7 @@ use wasmount_core::backend::{BackendError, PluginLabel};
 use wasmount_core::code::Code;
 use wasmount_core::names::{SnapshotId, VolumeId};
 use wasmount_core::plan::{Plan, Source};
+use wasmount_core::secrets::Secrets;
 use wasmount_core::services::ServiceSet;
 use wasmount_core::snapshot::{BlockType, Extent, GroupSnapshot, MetadataPage, Snapshot};
 use wasmount_core::topology::Topology;
@@ -29,6 +30,7 @@ pub(crate) struct MemoryBackend {
     label: PluginLabel,
     offer: ServiceSet,
     manifest: Attributes,
+    secrets: Secrets,
     volumes: Mutex<BTreeMap<String, Volume>>,
     snapshots: Mutex<BTreeMap<String, Snapshot>>,
     groups: Mutex<BTreeMap<String, GroupSnapshot>>,
@@ -57,6 +59,7 @@ impl MemoryBackend {
             },
             offer,
             manifest: Attributes::from_iter([("language".to_owned(), "rust".to_owned())]),
+            secrets: Secrets::default(),
             volumes: Mutex::default(),
             snapshots: Mutex::default(),
             groups: Mutex::default(),

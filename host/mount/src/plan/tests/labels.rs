@@ -49,6 +49,7 @@ fn nfs() -> Plan {
         source: "server:/a".to_owned(),
         options: Vec::new(),
         secret_options: Vec::new(),
+        backend_secret_options: Vec::new(),
     })
 }
 

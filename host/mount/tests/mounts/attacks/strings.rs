@@ -193,6 +193,7 @@ fn privileged_options_by_name_are_checked() {
             source: "layers".to_owned(),
             options: Vec::new(),
             secret_options: Vec::new(),
+            backend_secret_options: Vec::new(),
         });
         for (option, expected) in SMUGGLED {
             // Options of an overlay that are granted to the bench's driver.
@@ -209,6 +210,7 @@ fn privileged_options_by_name_are_checked() {
                     source: "layers".to_owned(),
                     options: vec![option.to_owned()],
                     secret_options: Vec::new(),
+                    backend_secret_options: Vec::new(),
                 }),
             ] {
                 let volume = Volume::new(&bench, "v", plan, mounted_as("overlay"));

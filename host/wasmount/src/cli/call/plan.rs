@@ -32,11 +32,13 @@ fn source_json(source: &Source) -> Value {
             source,
             options,
             secret_options,
+            backend_secret_options,
         } => json!({
             "fsType": fs_type,
             "source": source,
             "options": options,
             "secretOptions": pairs(secret_options),
+            "backendSecretOptions": pairs(backend_secret_options),
         }),
         Source::Tmpfs { size_bytes } => json!({ "sizeBytes": size_bytes }),
         Source::Files { files } => files
@@ -145,6 +147,7 @@ mod tests {
             source: "//a/b".to_owned(),
             options: vec!["ro".to_owned()],
             secret_options: vec![("password".to_owned(), "of-the-share".to_owned())],
+            backend_secret_options: Vec::new(),
         };
         for (source, shown) in [
             (

@@ -50,11 +50,13 @@ fn options(plan: &Plan, capability: &VolumeCapability) -> Vec<String> {
     if let Source::Filesystem {
         options,
         secret_options,
+        backend_secret_options,
         ..
     } = &plan.source
     {
         all.extend(options.iter().map(String::as_str));
-        all.extend(secret_options.iter().map(|(name, _)| name.as_str()));
+        let secret = secret_options.iter().chain(backend_secret_options);
+        all.extend(secret.map(|(name, _)| name.as_str()));
     }
     let names = all
         .into_iter()
@@ -92,6 +94,7 @@ fn source(source: &Source, options: &[String]) -> Grants {
             source,
             options: _,
             secret_options: _,
+            backend_secret_options: _,
         } => grants.filesystems.push(FilesystemGrant {
             fs_type: fs_type.clone(),
             sources: vec![source.clone()],

@@ -10,6 +10,7 @@ use wasmount_core::code::Code;
 use wasmount_core::health::{Health, HealthStatus};
 use wasmount_core::names::{GroupSnapshotId, NodeId, SnapshotId, VolumeId};
 use wasmount_core::plan::Plan;
+use wasmount_core::secrets::Secrets;
 use wasmount_core::services::ServiceSet;
 use wasmount_core::snapshot::{GroupSnapshot, MetadataPage, Snapshot};
 use wasmount_core::volume::{Page, PageRequest, Volume, VolumeEntry};
@@ -22,6 +23,10 @@ impl Backend for MemoryBackend {
 
     fn offer(&self) -> &ServiceSet {
         &self.offer
+    }
+
+    fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     fn manifest(&self) -> &Attributes {
