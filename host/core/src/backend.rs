@@ -251,6 +251,18 @@ pub enum BackendError {
         /// What failed and what to do.
         reason: String,
     },
+    /// The plugin sent a request before its version serves, which the host withheld, and the plugin ended the call with an error.
+    #[error(
+        "{plugin} asked its storage system in {function}, and nothing is sent before a version serves: {message}"
+    )]
+    Withheld {
+        /// The plugin.
+        plugin: PluginLabel,
+        /// The export that was called.
+        function: &'static str,
+        /// The message of its error. Values of the call's secrets were replaced.
+        message: String,
+    },
     /// The backend already runs as many calls as `limits.concurrency` allows.
     #[error("the backend is busy: {limit} calls are running (limits.concurrency)")]
     Busy {

@@ -8,6 +8,7 @@ pub mod amounts;
 mod check;
 mod csi_driver;
 mod key_path;
+pub mod network;
 mod plugin_source;
 pub mod raw;
 mod version_policy;
@@ -24,8 +25,9 @@ use crate::attributes::Attributes;
 use crate::capabilities::Hidden;
 use crate::device_fact::DeviceFact;
 use crate::names::DriverName;
+use network::NetworkGrant;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -90,19 +92,45 @@ pub struct Grants {
     pub filesystems: Vec<FilesystemGrant>,
     /// Block devices of the node.
     pub devices: Vec<DeviceGrant>,
+    /// Storage systems that the plugin may send requests to, by the names that it gives them. Absent in grants that earlier hosts stored.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub network: BTreeMap<String, NetworkGrant>,
     /// Requests may set the SELinux label of a whole mount (`csiDriver.seLinuxMount`).
     pub selinux_mount: bool,
 }
 
-/// A directory whose trees and images a plugin may use.
+/// A directory or an export whose trees and images a plugin may use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolGrant {
-    /// Absolute, or relative to the data directory until [`Grants::resolved`].
-    pub path: PathBuf,
+    /// Where they are. Stored as `path` or `mount`, as hosts before the second one wrote it.
+    #[serde(flatten)]
+    pub storage: PoolStorage,
     /// Clones may copy all data if the file system cannot share blocks.
     pub full_copies: bool,
     /// Mount options beyond the harmless ones, such as `suid` or `dev`.
     pub mount_options: Vec<String>,
+}
+
+/// Where the content of a pool is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PoolStorage {
+    /// A directory of the node. Absolute, or relative to the data directory until [`Grants::resolved`].
+    #[serde(rename = "path")]
+    Directory(PathBuf),
+    /// A file system that the host mounts itself before the pool is used.
+    #[serde(rename = "mount")]
+    Mount(PoolMount),
+}
+
+/// The file system of a pool that the host mounts itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolMount {
+    /// Such as `nfs4`; one of [`PoolMount::TYPES`].
+    pub fs_type: String,
+    /// Such as `nas.example.com:/export`. Not a pattern.
+    pub source: String,
+    /// Mount options of the administrator.
+    pub options: Vec<String>,
 }
 
 /// A type of file system that a plugin may mount.
@@ -169,15 +197,55 @@ impl Default for Limits {
 }
 
 impl Grants {
+    /// The grants that a mounter applies. Those of the network belong to each version by itself.
+    pub fn without_network(&self) -> Self {
+        Self {
+            network: BTreeMap::new(),
+            ..self.clone()
+        }
+    }
+
+    /// The names of the secrets that the host uses for the plugin, and hides from it.
+    pub fn held_secrets(&self) -> BTreeSet<String> {
+        let grants = self.network.values();
+        let names = grants.flat_map(|grant| grant.secret_names());
+        names.map(str::to_owned).collect()
+    }
+
     /// Makes relative pool paths absolute, below `base`.
     pub fn resolved(mut self, base: &Path) -> Self {
         for pool in self.pools.values_mut() {
-            if pool.path.is_relative() {
-                pool.path = base.join(&pool.path);
+            if let PoolStorage::Directory(path) = &mut pool.storage
+                && path.is_relative()
+            {
+                *path = base.join(&path);
             }
         }
         self
     }
+}
+
+impl PoolGrant {
+    /// The directory of the node, unless the host mounts the pool.
+    pub fn directory(&self) -> Option<&Path> {
+        match &self.storage {
+            PoolStorage::Directory(path) => Some(path),
+            PoolStorage::Mount(_) => None,
+        }
+    }
+
+    /// What the host mounts for the pool.
+    pub fn mount(&self) -> Option<&PoolMount> {
+        match &self.storage {
+            PoolStorage::Directory(_) => None,
+            PoolStorage::Mount(mount) => Some(mount),
+        }
+    }
+}
+
+impl PoolMount {
+    /// Types that can be mounted for a pool. A pool needs directories, owners and locks as a local file system has them.
+    pub const TYPES: [&str; 1] = ["nfs4"];
 }
 
 impl TryFrom<raw::Document> for StorageBackend {

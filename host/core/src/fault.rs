@@ -123,6 +123,7 @@ fn of_backend(error: &BackendError) -> Option<Parts<'_>> {
         BackendError::Answered { .. }
         | BackendError::NotOffered { .. }
         | BackendError::HostFailed { .. }
+        | BackendError::Withheld { .. }
         | BackendError::Cancelled => return None,
     })
 }

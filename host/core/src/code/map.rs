@@ -48,7 +48,9 @@ impl BackendError {
             BackendError::OverLimit { .. } => Code::ResourceExhausted,
             // A request that it sent to a remote system may still take effect.
             BackendError::OutOfTime { .. } => Code::DeadlineExceeded,
-            BackendError::Busy { .. }
+            // Never a client's call: those are made to a version that serves.
+            BackendError::Withheld { .. }
+            | BackendError::Busy { .. }
             | BackendError::MemoryBusy { .. }
             | BackendError::Cancelled => Code::Unavailable,
             BackendError::NotOffered { .. } => Code::Unimplemented,

@@ -1,6 +1,7 @@
 //! Converts the shape on disk into the checked document: every rule that needs neither node nor plugin.
 
 mod grants;
+mod network;
 mod plugin;
 
 use super::{
@@ -9,7 +10,7 @@ use super::{
 };
 use crate::capabilities::{Hidden, UnknownCapability};
 use crate::names::DriverName;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -64,6 +65,7 @@ pub(super) fn document(document: raw::Document) -> Checked<StorageBackend> {
     } = spec;
     let raw::Csi { hide_capabilities } = csi;
     csi_driver::check(&KeyPath::of("spec.csiDriver"), &csi_driver)?;
+    let secret_names: BTreeSet<String> = secrets.keys().cloned().collect();
     Ok(StorageBackend {
         name: backend_name,
         driver_name: named_driver(&KeyPath::of("spec.driverName"), driver_name)?,
@@ -72,7 +74,7 @@ pub(super) fn document(document: raw::Document) -> Checked<StorageBackend> {
         secrets: secret_sources(&KeyPath::of("spec.secrets"), secrets)?,
         grants: Grants {
             selinux_mount: csi_driver.selinux_mount == Some(true),
-            ..grants::checked(&KeyPath::of("spec.grants"), grants)?
+            ..grants::checked(&KeyPath::of("spec.grants"), grants, &secret_names)?
         },
         limits: limited(&KeyPath::of("spec.limits"), limits)?,
         versions: version_policy(&KeyPath::of("spec.versions"), versions)?,

@@ -4,12 +4,17 @@
 
 mod grants;
 mod limits;
+mod network;
 mod plugin;
 #[cfg(feature = "schema")]
 mod rules;
 
-pub use grants::{Device, Filesystem, Grants, Pool};
+pub use grants::{Device, Filesystem, Grants, Pool, PoolMount};
 pub use limits::{Amount, Limits, Rollback, Versions};
+pub use network::{
+    Auth, Basic, Bearer, Endpoint, Give, Header, HostFrom, Jwt, Login, Logout, Rate, Renew,
+    RenewJson, SecretText, Session, Take, Timeouts, Tls,
+};
 pub use plugin::{Plugin, RegistryAccess, Secret, SecretKey, Verify, VerifyKey};
 
 use super::csi_driver::CsiDriver;

@@ -50,7 +50,7 @@ impl BackendError {
             // The clients cause that many concurrent calls, or the limit is too low for them.
             BackendError::Busy { .. } | BackendError::MemoryBusy { .. } => Owner::Administrator,
             BackendError::HostFailed { .. } => Owner::Storage,
-            BackendError::Cancelled => Owner::Host,
+            BackendError::Withheld { .. } | BackendError::Cancelled => Owner::Host,
         }
     }
 }

@@ -1,17 +1,24 @@
-//! The grants of a document: pools, file systems and devices that a plugin may use.
+//! The grants of a document: pools, file systems, devices and systems on the network that a plugin may use.
 
-use super::{Checked, bytes, few, file_path, non_empty};
+use super::{Checked, bytes, few, file_path, network, non_empty};
 use crate::device_fact::DeviceFact;
-use crate::document::{DeviceGrant, FilesystemGrant, Grants, KeyPath, PoolGrant, raw};
+use crate::document::{
+    DeviceGrant, FilesystemGrant, Grants, KeyPath, PoolGrant, PoolMount, PoolStorage, raw,
+};
 use std::collections::BTreeSet;
-use std::path::Component;
+use std::path::{Component, PathBuf};
 
 /// All grants of a document.
-pub(super) fn checked(key: &KeyPath, grants: raw::Grants) -> Checked<Grants> {
+pub(super) fn checked(
+    key: &KeyPath,
+    grants: raw::Grants,
+    secrets: &BTreeSet<String>,
+) -> Checked<Grants> {
     let raw::Grants {
         pools,
         filesystems,
         devices,
+        network,
     } = grants;
     let pools_key = key.key("pools");
     few(&pools_key, pools.len())?;
@@ -35,6 +42,7 @@ pub(super) fn checked(key: &KeyPath, grants: raw::Grants) -> Checked<Grants> {
         pools,
         filesystems,
         devices: list_key.each(devices, device_grant)?,
+        network: network::checked(&key.key("network"), network, secrets)?,
         ..Grants::default()
     })
 }
@@ -42,11 +50,31 @@ pub(super) fn checked(key: &KeyPath, grants: raw::Grants) -> Checked<Grants> {
 fn pool_grant(key: &KeyPath, pool: raw::Pool) -> Checked<PoolGrant> {
     let raw::Pool {
         path,
+        mount,
         full_copies,
         mount_options,
     } = pool;
-    let path_key = key.key("path");
-    let path = file_path(&path_key, path)?;
+    let options_key = key.key("mountOptions");
+    let storage = match (path, mount) {
+        (Some(path), None) => PoolStorage::Directory(pool_path(&key.key("path"), path)?),
+        (None, Some(mount)) => {
+            options_key.ensure(
+                mount_options.is_empty(),
+                "no volume is staged from such a pool; grant options in `filesystems`",
+            )?;
+            PoolStorage::Mount(pool_mount(&key.key("mount"), mount)?)
+        }
+        _ => return Err(key.invalid("needs `path` or `mount`, and not both")),
+    };
+    Ok(PoolGrant {
+        storage,
+        full_copies,
+        mount_options: options(&options_key, mount_options)?,
+    })
+}
+
+fn pool_path(path_key: &KeyPath, path: String) -> Checked<PathBuf> {
+    let path = file_path(path_key, path)?;
     let leads_up = path.components().any(|part| part == Component::ParentDir);
     path_key.ensure(!leads_up, "must not contain `..`")?;
     // Otherwise the host's own directory could lie beside the node's, or the data directory within a plugin's reach.
@@ -55,10 +83,32 @@ fn pool_grant(key: &KeyPath, pool: raw::Pool) -> Checked<PoolGrant> {
         path.components().any(is_name),
         "must be a directory for the pool alone",
     )?;
-    Ok(PoolGrant {
-        path,
-        full_copies,
-        mount_options: options(&key.key("mountOptions"), mount_options)?,
+    Ok(path)
+}
+
+/// The form alone: what the source may be, the mounter checks as for every file system.
+fn pool_mount(key: &KeyPath, mount: raw::PoolMount) -> Checked<PoolMount> {
+    let raw::PoolMount {
+        fs_type,
+        source,
+        options: mount_options,
+    } = mount;
+    key.key("type").ensure(
+        PoolMount::TYPES.contains(&fs_type.as_str()),
+        &format!("must be {}", PoolMount::TYPES.join(" or ")),
+    )?;
+    let source_key = key.key("source");
+    non_empty(&source_key, &source)?;
+    source_key.ensure(
+        !source.contains('*'),
+        "must be one source, such as `server:/export`, and no pattern",
+    )?;
+    let options_key = key.key("options");
+    few(&options_key, mount_options.len())?;
+    Ok(PoolMount {
+        fs_type,
+        source,
+        options: options(&options_key, mount_options)?,
     })
 }
 
@@ -244,5 +294,77 @@ mod tests {
                 "devices[0].mountOptions[0]: must be one option, without comma or space".to_owned()
             )
         );
+    }
+
+    fn pool(text: &str) -> Result<PoolGrant, String> {
+        let pool: raw::Pool = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        pool_grant(&KeyPath::of("pools").key("nas"), pool).map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn a_pool_is_a_directory_or_what_the_host_mounts() {
+        let directory = pool(r#"{"path":"/srv/pool","mountOptions":["suid"]}"#).unwrap();
+        assert_eq!(
+            directory.directory(),
+            Some(std::path::Path::new("/srv/pool"))
+        );
+        let mounted = pool(
+            r#"{"mount":{"type":"nfs4","source":"nas:/export","options":["vers=4.1"]},"fullCopies":true}"#,
+        );
+        let mount = PoolMount {
+            fs_type: "nfs4".to_owned(),
+            source: "nas:/export".to_owned(),
+            options: vec!["vers=4.1".to_owned()],
+        };
+        let granted = PoolGrant {
+            storage: PoolStorage::Mount(mount),
+            full_copies: true,
+            mount_options: Vec::new(),
+        };
+        assert_eq!(mounted, Ok(granted));
+    }
+
+    #[test]
+    fn grants_that_earlier_hosts_stored_are_read_as_they_are() {
+        let stored = r#"{"path":"/srv/pool","full_copies":true,"mount_options":["suid"]}"#;
+        let grant: PoolGrant = serde_json::from_str(stored).unwrap();
+        assert_eq!(
+            grant.storage,
+            PoolStorage::Directory(PathBuf::from("/srv/pool"))
+        );
+        assert_eq!(serde_json::to_string(&grant).unwrap(), stored);
+        let mounted = r#"{"mount":{"fs_type":"nfs4","source":"nas:/e","options":[]},"full_copies":false,"mount_options":[]}"#;
+        let grant: PoolGrant = serde_json::from_str(mounted).unwrap();
+        assert_eq!(grant.mount().map(|it| it.source.as_str()), Some("nas:/e"));
+        assert_eq!(serde_json::to_string(&grant).unwrap(), mounted);
+    }
+
+    #[test]
+    fn a_pool_that_cannot_be_mounted_is_refused_by_its_key() {
+        for (text, complaint) in [
+            ("{}", "pools.nas: needs `path` or `mount`, and not both"),
+            (
+                r#"{"path":"/p","mount":{"type":"nfs4","source":"nas:/e"}}"#,
+                "pools.nas: needs `path` or `mount`, and not both",
+            ),
+            (
+                r#"{"mount":{"type":"ext4","source":"/dev/sda"}}"#,
+                "pools.nas.mount.type: must be nfs4",
+            ),
+            (
+                r#"{"mount":{"type":"nfs4","source":"nas:/*"}}"#,
+                "pools.nas.mount.source: must be one source, such as `server:/export`, and no pattern",
+            ),
+            (
+                r#"{"mount":{"type":"nfs4","source":"nas:/e","options":["a,b"]}}"#,
+                "pools.nas.mount.options[0]: must be one option, without comma or space",
+            ),
+            (
+                r#"{"mount":{"type":"nfs4","source":"nas:/e"},"mountOptions":["suid"]}"#,
+                "pools.nas.mountOptions: no volume is staged from such a pool; grant options in `filesystems`",
+            ),
+        ] {
+            assert_eq!(pool(text), Err(complaint.to_owned()), "{text}");
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! `spec.grants` on disk.
 
-use super::Amount;
 #[cfg(feature = "schema")]
-use super::rules::{self, OPTION, START, TEXT};
+use super::rules::{self, EXACT, OPTION, START, TEXT};
+use super::{Amount, Endpoint};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -23,19 +23,30 @@ pub struct Grants {
     /// Block devices of the node.
     #[cfg_attr(feature = "schema", schemars(length(max = 64)))]
     pub devices: Vec<Device>,
+    /// Storage systems that the plugin may send requests to, by the names that it gives them.
+    #[cfg_attr(feature = "schema", schemars(extend("maxProperties" = super::PARTS_MAX)))]
+    pub network: BTreeMap<String, Endpoint>,
 }
 
-/// A directory whose trees and images the plugin may use.
+/// A directory or an export whose trees and images the plugin may use.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::rules([
+    ("has(self.path) != has(self.mount)", "needs `path` or `mount`, and not both"),
+    ("!has(self.mount) || !has(self.mountOptions) || self.mountOptions.size() == 0", "no volume is staged from such a pool; grant options in `filesystems`"),
+]))))]
 pub struct Pool {
     /// A full path, or relative to the data directory of the host, which is then another directory on each node.
+    #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(length(max = 4095), regex(pattern = TEXT), extend("x-kubernetes-validations" = rules::rules([
         ("!self.split('/').exists(part, part == '..')", "must not contain `..`"),
         ("self.split('/').exists(part, part != '' && part != '.')", "must be a directory for the pool alone"),
     ]))))]
-    pub path: String,
+    pub path: Option<String>,
+    /// A file system that the host mounts itself, instead of a path.
+    #[serde(default)]
+    pub mount: Option<PoolMount>,
     /// Clones may copy all data where the file system cannot share blocks.
     #[serde(default)]
     pub full_copies: bool,
@@ -43,6 +54,24 @@ pub struct Pool {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(inner(regex(pattern = OPTION))))]
     pub mount_options: Vec<String>,
+}
+
+/// The file system of a pool that the host mounts itself.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PoolMount {
+    /// `nfs4`.
+    #[serde(rename = "type")]
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = crate::document::PoolMount::TYPES)))]
+    pub fs_type: String,
+    /// Such as `nas.example.com:/export`; no pattern.
+    #[cfg_attr(feature = "schema", schemars(length(max = 255), regex(pattern = EXACT)))]
+    pub source: String,
+    /// Mount options.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(length(max = 64), inner(regex(pattern = OPTION))))]
+    pub options: Vec<String>,
 }
 
 /// A type of file system that the plugin may mount.

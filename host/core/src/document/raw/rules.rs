@@ -14,6 +14,8 @@ pub(super) const TEXT: &str = "^[^\\x00]+$";
 pub(super) const OPTION: &str = "^[^, \\x00]+$";
 /// A pattern of sources or facts: a `*` at its end only.
 pub(super) const START: &str = "^([^*\\x00]+\\*?|\\*)$";
+/// One source, without a pattern.
+pub(super) const EXACT: &str = "^[^*\\x00]+$";
 /// A name of Kubernetes.
 pub(super) const NAME: &str = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$";
 /// A driver's name.
@@ -102,6 +104,20 @@ pub(super) fn facts(_: &mut SchemaGenerator) -> Schema {
             ),
         ]),
     })
+}
+
+/// Texts, or names of secrets, by name.
+pub(super) fn secret_texts(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": super::PARTS_MAX,
+        "additionalProperties": { "x-kubernetes-preserve-unknown-fields": true },
+    })
+}
+
+/// Any object.
+pub(super) fn any_object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
 
 /// Names of capabilities.

@@ -114,6 +114,15 @@ fn what_the_plugin_does_not_decide_is_not_its_own() {
         (BackendError::Busy { limit: 1 }.into(), Owner::Administrator),
         (BackendError::Cancelled.into(), Owner::Host),
         (
+            BackendError::Withheld {
+                plugin: label(),
+                function: "probe",
+                message: reason(),
+            }
+            .into(),
+            Owner::Host,
+        ),
+        (
             BackendError::HostFailed {
                 plugin: label(),
                 function: "f",
