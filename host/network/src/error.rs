@@ -1,0 +1,179 @@
+//! Why the network of a backend cannot be opened, and why a request has no answer.
+
+/// Why grants cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NetworkError {
+    /// A secret that a grant names has no value.
+    #[error("grants.network.{grant} names the secret `{name}`, which has no value")]
+    NoSecret {
+        /// The grant.
+        grant: String,
+        /// The secret.
+        name: String,
+    },
+    /// The value of a secret is not what the grant needs.
+    #[error("grants.network.{grant}: the secret `{name}` {reason}")]
+    InvalidSecret {
+        /// The grant.
+        grant: String,
+        /// The secret.
+        name: String,
+        /// What is wrong with it, without its value.
+        reason: String,
+    },
+    /// TLS or the client cannot be set up.
+    #[error("grants.network.{grant}: {reason}")]
+    Setup {
+        /// The grant.
+        grant: String,
+        /// What failed.
+        reason: String,
+    },
+}
+
+/// Why a request has no answer. No text contains a path, a query or a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The document does not allow it.
+    #[error("a request to `{grant}` is not granted: {reason}")]
+    NotGranted {
+        /// The authority that the plugin named.
+        grant: String,
+        /// What is not granted, and what to add to the document.
+        reason: String,
+    },
+    /// The call only reads, and the request may change something.
+    #[error(
+        "a request to `{grant}` may change something in a call that only reads; mark a search with `wasmount-request: read`"
+    )]
+    ReadOnly {
+        /// The grant.
+        grant: String,
+    },
+    /// The request does not name a host, or none that is granted.
+    #[error("no host for `{grant}`: {reason}")]
+    NoHost {
+        /// The grant.
+        grant: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The host has an address that is not allowed.
+    #[error(
+        "{host} has the address {address}, which is not allowed; add it to `addresses` of the grant if it is meant"
+    )]
+    Address {
+        /// The host.
+        host: String,
+        /// The address.
+        address: std::net::IpAddr,
+    },
+    /// The name of the host cannot be resolved.
+    #[error("{host} cannot be resolved: {reason}")]
+    Resolve {
+        /// The host.
+        host: String,
+        /// The cause.
+        reason: String,
+    },
+    /// No connection could be made. Nothing was sent.
+    #[error("no connection to {host}: {reason}; nothing was sent")]
+    Connect {
+        /// The host.
+        host: String,
+        /// The cause.
+        reason: String,
+    },
+    /// The host could not be verified, or did not accept the client. Nothing was sent.
+    #[error("no TLS connection to {host}: {reason}; nothing was sent")]
+    Tls {
+        /// The host.
+        host: String,
+        /// The cause.
+        reason: String,
+    },
+    /// The limits of the grant left no place for the request within its time. Nothing was sent.
+    #[error(
+        "`{grant}` is busy: `rate` of the grant left no place within the time of the call; nothing was sent"
+    )]
+    Busy {
+        /// The grant.
+        grant: String,
+    },
+    /// The host could not log in. The request was not sent.
+    #[error("no session with `{grant}`: {reason}; the request was not sent")]
+    Login {
+        /// The grant.
+        grant: String,
+        /// The cause.
+        reason: String,
+    },
+    /// The answer did not arrive in time.
+    #[error("no answer from `{grant}` in time; the request {}", sent_text(*.sent))]
+    Timeout {
+        /// The grant.
+        grant: String,
+        /// It may have been executed.
+        sent: bool,
+    },
+    /// The connection ended before the answer was complete.
+    #[error(
+        "the connection to `{grant}` ended: {reason}; the request was sent and may have been executed"
+    )]
+    Lost {
+        /// The grant.
+        grant: String,
+        /// The cause.
+        reason: String,
+    },
+    /// The body of the request is larger than the grant allows. Nothing was sent.
+    #[error("the request to `{grant}` is larger than {limit} bytes (`maxBody`); nothing was sent")]
+    RequestTooLarge {
+        /// The grant.
+        grant: String,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// The answer is larger than the grant allows.
+    #[error(
+        "the answer of `{grant}` is larger than {limit} bytes (`maxBody`); the request was executed"
+    )]
+    ResponseTooLarge {
+        /// The grant.
+        grant: String,
+        /// The limit in bytes.
+        limit: u64,
+    },
+}
+
+impl SendError {
+    /// Whether the storage system may have executed the request.
+    pub fn sent(&self) -> bool {
+        match self {
+            Self::Timeout { sent, .. } => *sent,
+            Self::Lost { .. } | Self::ResponseTooLarge { .. } => true,
+            Self::NotGranted { .. }
+            | Self::ReadOnly { .. }
+            | Self::NoHost { .. }
+            | Self::Address { .. }
+            | Self::Resolve { .. }
+            | Self::Connect { .. }
+            | Self::Tls { .. }
+            | Self::Busy { .. }
+            | Self::Login { .. }
+            | Self::RequestTooLarge { .. } => false,
+        }
+    }
+
+    /// Whether another host, or the same one later, may accept a connection.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Resolve { .. } | Self::Connect { .. })
+    }
+}
+
+fn sent_text(sent: bool) -> &'static str {
+    match sent {
+        true => "was sent and may have been executed",
+        false => "was not sent",
+    }
+}

@@ -1,0 +1,141 @@
+//! When a request is sent again. Pure decisions.
+
+use crate::error::SendError;
+use http::StatusCode;
+use std::time::Duration;
+
+/// Most attempts of one request: with the pauses below, about three seconds for a system that restarts a service.
+const ATTEMPTS_MAX: u32 = 4;
+/// Pause before the second attempt, at most; it doubles with each attempt.
+const FIRST_PAUSE: Duration = Duration::from_millis(400);
+
+/// Why an attempt is not the answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Failed<'a> {
+    /// There is no answer.
+    Error(&'a SendError),
+    /// It was answered with this status, and the time after which to try again.
+    Status(StatusCode, Option<Duration>),
+}
+
+/// How long to wait before the next attempt; none: there must be no other one. `attempts` were made; `may_repeat`: executing it twice does no harm;
+/// `chance` is between 0 and 1; `left` is what remains of the call's time.
+pub(crate) fn pause(
+    failed: Failed<'_>,
+    attempts: u32,
+    may_repeat: bool,
+    chance: f64,
+    left: Duration,
+) -> Option<Duration> {
+    let (allowed, asked) = match failed {
+        Failed::Error(error) if error.is_unreachable() => (true, None),
+        Failed::Error(SendError::Lost { .. }) => (may_repeat, None),
+        Failed::Error(_) => (false, None),
+        Failed::Status(status, after) => (may_repeat && is_passing(status), after),
+    };
+    let doubled = FIRST_PAUSE.saturating_mul(1 << attempts.saturating_sub(1).min(8));
+    // Between a half and the whole, so that clients that failed together do not return together.
+    let own = doubled.mul_f64(0.5 + chance.clamp(0.0, 1.0) / 2.0);
+    let pause = asked.map_or(own, |asked| asked.max(own));
+    (allowed && attempts < ATTEMPTS_MAX && pause < left).then_some(pause)
+}
+
+/// Whether a status says that the system is busy or restarts (RFC 9110, RFC 6585).
+pub(crate) fn is_passing(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT
+    )
+}
+
+/// The seconds of `Retry-After`. Its other form, a date, would need both clocks to agree.
+pub(crate) fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
+    let text = headers.get(http::header::RETRY_AFTER)?.to_str().ok()?;
+    text.trim().parse().ok().map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn refused() -> SendError {
+        SendError::Connect {
+            host: "a".to_owned(),
+            reason: "refused".to_owned(),
+        }
+    }
+
+    fn lost() -> SendError {
+        SendError::Lost {
+            grant: "a".to_owned(),
+            reason: "reset".to_owned(),
+        }
+    }
+
+    fn repeats(failed: Failed<'_>, may_repeat: bool) -> bool {
+        pause(failed, 1, may_repeat, 0.5, LONG).is_some()
+    }
+
+    #[test]
+    fn what_was_not_sent_is_always_sent_again() {
+        assert!(repeats(Failed::Error(&refused()), false));
+        assert!(repeats(Failed::Error(&refused()), true));
+    }
+
+    #[test]
+    fn what_was_sent_is_sent_again_only_if_it_may_be() {
+        let busy = Failed::Status(StatusCode::SERVICE_UNAVAILABLE, None);
+        for failed in [Failed::Error(&lost()), busy] {
+            assert!(repeats(failed, true), "{failed:?}");
+            assert!(!repeats(failed, false), "{failed:?}");
+        }
+        for status in [
+            StatusCode::OK,
+            StatusCode::INTERNAL_SERVER_ERROR,
+            StatusCode::CONFLICT,
+        ] {
+            assert!(!repeats(Failed::Status(status, None), true), "{status}");
+        }
+        let denied = SendError::ReadOnly {
+            grant: "a".to_owned(),
+        };
+        assert!(!repeats(Failed::Error(&denied), true));
+    }
+
+    #[test]
+    fn pauses_grow_and_end() {
+        let error = refused();
+        let nth = |attempts| pause(Failed::Error(&error), attempts, false, 1.0, LONG);
+        let milliseconds = |pause: Option<Duration>| pause.map(|pause| pause.as_millis());
+        assert_eq!(milliseconds(nth(1)), Some(400));
+        assert_eq!(milliseconds(nth(2)), Some(800));
+        assert_eq!(milliseconds(nth(3)), Some(1600));
+        assert_eq!(nth(4), None);
+        let least = pause(Failed::Error(&error), 1, false, 0.0, LONG);
+        assert_eq!(milliseconds(least), Some(200));
+    }
+
+    #[test]
+    fn retry_after_is_honoured_within_the_time_of_the_call() {
+        let busy = |seconds| {
+            let after = Some(Duration::from_secs(seconds));
+            Failed::Status(StatusCode::SERVICE_UNAVAILABLE, after)
+        };
+        assert_eq!(
+            pause(busy(7), 1, true, 0.5, LONG),
+            Some(Duration::from_secs(7))
+        );
+        assert_eq!(pause(busy(61), 1, true, 0.5, LONG), None);
+        let headers = |value: &'static str| {
+            let value = http::HeaderValue::from_static(value);
+            http::HeaderMap::from_iter([(http::header::RETRY_AFTER, value)])
+        };
+        assert_eq!(retry_after(&headers("3")), Some(Duration::from_secs(3)));
+        assert_eq!(retry_after(&headers("Wed, 21 Oct 2026 07:28:00 GMT")), None);
+    }
+}
