@@ -77,6 +77,7 @@ fn is_fault_of_backend(error: &BackendError) -> bool {
         | BackendError::Busy { .. }
         | BackendError::MemoryBusy { .. }
         | BackendError::NotOffered { .. }
+        | BackendError::Withheld { .. }
         | BackendError::Cancelled => false,
     }
 }

@@ -11,6 +11,7 @@ use crate::node::{Node, describe_volume};
 use crate::pool::InUse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use wasmount_core::document::{PoolGrant, PoolMount};
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::DriverName;
 use wasmount_core::plan::{Plan, Source};
@@ -34,9 +35,11 @@ impl DriverVolumes {
 
     fn recorded(&self, pool: &str, touches: &dyn Fn(&str) -> bool) -> bool {
         let entries = self.node.journal.of_driver(&self.driver);
+        let grants = self.node.grants_of(&self.driver);
+        let mount = grants.pools.get(pool).and_then(PoolGrant::mount);
         // The mounts are checked last, because each is accessed.
         entries.iter().any(|entry| {
-            let mut paths = entry.paths().filter_map(|at| path_in(pool, at.plan));
+            let mut paths = entry.paths().filter_map(|at| path_in(pool, mount, at.plan));
             paths.any(touches) && self.node.has_mounts(entry)
         })
     }
@@ -119,15 +122,39 @@ impl Node {
     }
 }
 
-/// The path of the tree or image in a pool that a plan names.
-fn path_in<'p>(pool_name: &str, plan: &'p Plan) -> Option<&'p str> {
+/// The path of the tree or image in a pool that a plan names. `mount`: what the host mounted for the pool.
+fn path_in<'p>(pool_name: &str, mount: Option<&PoolMount>, plan: &'p Plan) -> Option<&'p str> {
     match &plan.source {
         Source::Directory { pool, path } | Source::Image { pool, path } => {
             (pool == pool_name).then_some(path)
         }
-        Source::Device { .. }
-        | Source::Filesystem { .. }
-        | Source::Tmpfs { .. }
-        | Source::Files { .. } => None,
+        Source::Filesystem { source, .. } => below(&mount?.source, source),
+        Source::Device { .. } | Source::Tmpfs { .. } | Source::Files { .. } => None,
+    }
+}
+
+/// The path of one source strictly below another one.
+fn below<'s>(root: &str, source: &'s str) -> Option<&'s str> {
+    let rest = source.strip_prefix(root.trim_end_matches('/'))?;
+    let path = rest.strip_prefix('/')?.trim_matches('/');
+    (!path.is_empty()).then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_in_a_pool_if_it_lies_below_its_source() {
+        for (root, source, path) in [
+            ("nas:/export", "nas:/export/a/b", Some("a/b")),
+            ("nas:/export/", "nas:/export/a/", Some("a")),
+            ("nas:/", "nas:/a", Some("a")),
+            ("nas:/export", "nas:/export", None),
+            ("nas:/export", "nas:/exports/a", None),
+            ("nas:/export", "other:/export/a", None),
+        ] {
+            assert_eq!(below(root, source), path, "{root} {source}");
+        }
     }
 }

@@ -14,7 +14,7 @@
 //!             ├──▶ journal   intended and completed work, one file for each volume; stored by records, as durable is
 //!             └──▶ ownership, in_use, kubelet_record     the owner of a mount or device without a record
 //! local ──▶ pool_places      no pool lies in another, or in a directory of the host itself
-//! local ──▶ pool             trees and images for a backend; `confine` opens a plugin's paths, `in_use` reports what is mounted
+//! local ──▶ pool             trees and images for a backend, in directories or on servers that it mounts (`mounted`); `confine` opens a plugin's paths, `in_use` reports what is mounted
 //!             └──▶ freeze   freezes the mounted file system of an image while it is copied
 //! ```
 

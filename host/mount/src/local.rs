@@ -9,6 +9,7 @@ use crate::in_use::DriverVolumes;
 use crate::journal::Journal;
 use crate::node::Node;
 use crate::pool::Pools;
+use crate::pool::mounted::MountedPools;
 use crate::pool_places::{self, OverlappingPools, PoolPlaces};
 use crate::roots::{PathRoot, Roots};
 use crate::stats;
@@ -48,6 +49,7 @@ pub struct MounterConfig {
 pub struct LocalMounter {
     node: Arc<Node>,
     pools: RwLock<Served>,
+    mounted: MountedPools,
     pub(crate) freezer: Arc<Freezer>,
 }
 
@@ -85,6 +87,7 @@ impl LocalMounter {
         // The journal is locked, so no other host uses the run directory.
         let freezer = Arc::new(Freezer::open(&config.run_dir)?);
         let mounter = Self {
+            mounted: MountedPools::new(&config.run_dir),
             pools: RwLock::new(Served {
                 places: PoolPlaces::new(&own),
                 ..Served::default()
@@ -98,6 +101,7 @@ impl LocalMounter {
                 tracing::error!(%driver, %error, "grants of a driver are not in force");
             }
         }
+        mounter.mounted.clear();
         Ok(mounter)
     }
 
@@ -124,7 +128,8 @@ impl LocalMounter {
         let before = match &grants {
             Some(grants) => {
                 let in_use = Arc::new(DriverVolumes::new(self.node.clone(), driver.clone()));
-                let pools = Pools::new(&grants.pools, in_use, Arc::clone(&self.freezer));
+                let freezer = Arc::clone(&self.freezer);
+                let pools = Pools::new(driver, &grants.pools, in_use, freezer, &self.mounted);
                 served.granted.insert(driver.clone(), Arc::new(pools))
             }
             None => served.granted.remove(driver),

@@ -17,7 +17,7 @@ use crate::roots::{CheckedPath, open_root, real_path};
 use crate::source::files::FILES_NAME;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use wasmount_core::document::{FilesystemGrant, Grants};
+use wasmount_core::document::{FilesystemGrant, Grants, PoolGrant};
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::DriverName;
 
@@ -216,8 +216,8 @@ impl Node {
         let mounts = entries.iter().flat_map(Entry::mounts);
         let paths: HashSet<_> = mounts.map(|(path, _)| Path::new(path)).collect();
         let has_record = |line: &MountLine| paths.contains(line.mount_point.as_path());
-        let asked = match grants.pools.get(pool) {
-            Some(grant) => PoolRoot::find(&grant.path, &table)?,
+        let asked = match grants.pools.get(pool).and_then(PoolGrant::directory) {
+            Some(directory) => PoolRoot::find(directory, &table)?,
             None => None,
         };
         let mut shown = Shown {
@@ -245,7 +245,7 @@ impl Node {
 impl OwnSources {
     fn of(grants: &Grants, table: &[MountLine]) -> Self {
         let pools = grants.pools.iter().filter_map(|(name, grant)| {
-            PoolRoot::find(&grant.path, table).unwrap_or_else(|error| {
+            PoolRoot::find(grant.directory()?, table).unwrap_or_else(|error| {
                 tracing::warn!(pool = name, %error, "mounts of a pool cannot be identified");
                 None
             })

@@ -350,13 +350,20 @@ fn pool_place<'g>(
         let reason = format!("pool `{name}` is not in `grants.pools` of the backend document");
         MountError::not_granted(step, reason, Blame::argument(pool))
     })?;
+    let Some(directory) = grant.directory() else {
+        let what = format!("step `{step}` with pool `{}`", shown(pool));
+        return Err(MountError::unsupported(
+            what,
+            "the host mounts that pool for its own calls; name its server and the path there in step `filesystem`",
+        ));
+    };
     let path = PoolPath::parse(path).map_err(|fault| {
         let what = format!("path of step `{step}`");
         MountError::invalid(what, fault, Blame::argument(path))
     })?;
     let place = PoolPlace {
         pool: pool.to_owned(),
-        directory: grant.path.clone(),
+        directory: directory.to_owned(),
         path,
     };
     Ok((place, &grant.mount_options))

@@ -13,6 +13,7 @@ mod handle;
 mod image;
 mod ledger;
 mod listing;
+pub(crate) mod mounted;
 mod open;
 mod place;
 mod promise;
@@ -25,15 +26,18 @@ use crate::threads::Threads;
 use copies::{Claim, CopyRequest, Pair, Waiting};
 use copy::Job;
 use handle::Pool;
+use mounted::{MountedPool, MountedPools};
 pub(crate) use open::refuse_leaving;
 use place::Place;
 use rustix::fs::FileType;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use wasmount_core::document::PoolGrant;
+use wasmount_core::document::{PoolGrant, PoolStorage};
 use wasmount_core::fault::Blame;
 use wasmount_core::mounter::MountError;
 use wasmount_core::mutex::lock;
+use wasmount_core::names::DriverName;
 use wasmount_core::pool::{PoolCall, PoolReply};
 
 /// Reports what staged volumes use.
@@ -56,7 +60,18 @@ enum Begun {
 }
 
 struct Granted {
-    grant: PoolGrant,
+    full_copies: bool,
+    storage: Storage,
+}
+
+enum Storage {
+    Directory(Directory),
+    Mounted(Arc<MountedPool>),
+}
+
+/// A pool in a directory of the administrator.
+struct Directory {
+    path: PathBuf,
     /// Opened at the first call that needs it: a pool that cannot be opened must not affect others.
     open: Mutex<Option<Arc<Pool>>>,
     /// All drivers of this process can query it while this lives.
@@ -66,17 +81,31 @@ struct Granted {
 impl Pools {
     /// Stores the grants and opens nothing. A pool's directory is created at its first use if its parent exists.
     pub(crate) fn new(
+        driver: &DriverName,
         grants: &BTreeMap<String, PoolGrant>,
         in_use: Arc<dyn InUse>,
         freezer: Arc<Freezer>,
+        mounted: &MountedPools,
     ) -> Self {
         let granted = grants.iter().map(|(name, grant)| {
-            let granted = Granted {
-                grant: grant.clone(),
-                user: users::add(name, &grant.path, Arc::clone(&in_use)),
-                open: Mutex::default(),
+            let storage = match &grant.storage {
+                PoolStorage::Directory(path) => Storage::Directory(Directory {
+                    user: users::add(name, path, Arc::clone(&in_use)),
+                    path: path.clone(),
+                    open: Mutex::default(),
+                }),
+                PoolStorage::Mount(mount) => {
+                    Storage::Mounted(mounted.of(driver, name, mount, &in_use))
+                }
             };
-            (name.clone(), granted)
+            let full_copies = grant.full_copies;
+            (
+                name.clone(),
+                Granted {
+                    full_copies,
+                    storage,
+                },
+            )
         });
         Self {
             granted: granted.collect(),
@@ -87,6 +116,29 @@ impl Pools {
     /// Serves one call of a guest, on the threads of its driver. A copy continues after its caller is gone, and uses one thread however many callers
     /// wait.
     pub(crate) async fn serve(
+        self: Arc<Self>,
+        threads: &Threads,
+        call: PoolCall,
+    ) -> Result<PoolReply, MountError> {
+        let mounted = call.pool_and_paths().0.and_then(|pool| self.mounted(pool));
+        let Some(mounted) = mounted else {
+            return self.serve_on(threads, call).await;
+        };
+        mounted.keep_while_used();
+        let served = self.serve_on(&mounted.threads, call).await;
+        mounted.keep_while_used();
+        served.map_err(|error| mounted.explain(error))
+    }
+
+    /// The pool, if the host mounts it.
+    fn mounted(&self, pool: &str) -> Option<Arc<MountedPool>> {
+        match &self.granted.get(pool)?.storage {
+            Storage::Directory(_) => None,
+            Storage::Mounted(mounted) => Some(Arc::clone(mounted)),
+        }
+    }
+
+    async fn serve_on(
         self: Arc<Self>,
         threads: &Threads,
         call: PoolCall,
@@ -242,7 +294,7 @@ impl Pools {
     }
 
     fn begin_copy(&self, pool: &str, request: CopyRequest) -> Result<Begun, MountError> {
-        let full_copies = self.granted(pool)?.grant.full_copies;
+        let full_copies = self.granted(pool)?.full_copies;
         let job = Job {
             pool: self.open(pool)?,
             // A full copy takes too long to be consistent with others at one moment.
@@ -268,20 +320,23 @@ impl Pools {
     }
 
     fn open(&self, pool: &str) -> Result<Arc<Pool>, MountError> {
-        let granted = self.granted(pool)?;
-        let mut open = lock(&granted.open);
+        let Directory { path, open, user } = match &self.granted(pool)?.storage {
+            Storage::Directory(directory) => directory,
+            Storage::Mounted(mounted) => return mounted.open(),
+        };
+        let mut open = lock(open);
         if let Some(open) = &*open {
-            if !users::leads_to(&granted.grant.path, open.identity) {
+            if !users::leads_to(path, open.identity) {
                 return Err(MountError::unusable(
-                    format!("pool `{}` at {}", shown(pool), granted.grant.path.display()),
+                    format!("pool `{}` at {}", shown(pool), path.display()),
                     "another directory, or none, is there than when the host opened it; put the first one back, or restart the host to use this one",
                 ));
             }
             drop(group_move::hold(open)?);
             return Ok(Arc::clone(open));
         }
-        let opened = Pool::open(pool, &granted.grant.path)?;
-        granted.user.found.get_or_init(|| opened.identity);
+        let opened = Pool::open(pool, path)?;
+        user.found.get_or_init(|| opened.identity);
         Ok(Arc::clone(open.insert(opened)))
     }
 

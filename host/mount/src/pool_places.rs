@@ -6,6 +6,7 @@
 use crate::mountinfo::{self, MountLine};
 use crate::threads::within;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wasmount_core::document::PoolGrant;
@@ -91,6 +92,15 @@ impl PoolPlaces {
 }
 
 impl Place {
+    /// A tree of a server. Its source is a relative path, so it overlaps with sources of the same spelling and with no directory.
+    fn on_server(name: String, source: &str) -> Self {
+        Self {
+            name,
+            path: source.into(),
+            within: None,
+        }
+    }
+
     fn of(name: String, path: PathBuf, table: &[MountLine]) -> Self {
         let within = mountinfo::covering(table, &path).and_then(|line| {
             let below = path.strip_prefix(&line.mount_point).ok()?;
@@ -121,12 +131,19 @@ fn is_nested(one: &Path, other: &Path) -> bool {
 
 /// The locations of a driver's pools. It may take [`RESOLVED_WITHIN`].
 pub(crate) fn places(driver: &DriverName, pools: &BTreeMap<String, PoolGrant>) -> Vec<Place> {
-    let named = pools.iter().map(|(name, grant)| {
-        let path = grant.path.display();
-        let name = format!("pool `{name}` of {driver} at {path}");
-        (name, grant.path.clone())
+    let described =
+        |name: &str, place: &dyn Display| format!("pool `{name}` of {driver} at {place}");
+    let directories = pools.iter().filter_map(|(name, grant)| {
+        let path = grant.directory()?;
+        Some((described(name, &path.display()), path.to_owned()))
     });
-    resolved(named.collect())
+    let mounted = pools.iter().filter_map(|(name, grant)| {
+        let source = &grant.mount()?.source;
+        Some(Place::on_server(described(name, source), source))
+    });
+    let mut places = resolved(directories.collect());
+    places.extend(mounted);
+    places
 }
 
 /// Resolves links on a thread that may hang.
@@ -153,6 +170,7 @@ fn real(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+    use wasmount_core::document::{PoolMount, PoolStorage};
 
     fn named(name: &str) -> DriverName {
         DriverName::parse(name).unwrap()
@@ -161,7 +179,7 @@ mod tests {
     fn pools(paths: &[&Path]) -> BTreeMap<String, PoolGrant> {
         let grant = |path: &&Path| {
             let grant = PoolGrant {
-                path: path.to_path_buf(),
+                storage: PoolStorage::Directory(path.to_path_buf()),
                 full_copies: false,
                 mount_options: Vec::new(),
             };
@@ -224,6 +242,39 @@ mod tests {
         }
         let usual = path("data/pools/a");
         assert_eq!(set(&mut places, "a.test", &[&usual]), Ok(()));
+    }
+
+    #[test]
+    fn pools_of_one_server_are_the_same_tree_or_apart() {
+        let mut places = PoolPlaces::new(&["/run/wasmount".into()]);
+        let mut set = |driver: &str, source: &str| {
+            let mount = PoolMount {
+                fs_type: "nfs4".to_owned(),
+                source: source.to_owned(),
+                options: Vec::new(),
+            };
+            let grant = PoolGrant {
+                storage: PoolStorage::Mount(mount),
+                full_copies: false,
+                mount_options: Vec::new(),
+            };
+            let driver = named(driver);
+            let pools = BTreeMap::from([("nas".to_owned(), grant)]);
+            places.set(&driver, super::places(&driver, &pools))
+        };
+        set("a.test", "nas:/export/a").unwrap();
+        for nested in [
+            "nas:/export/a/b",
+            "nas:/export",
+            "nas:/",
+            "nas:/export//a/b/",
+        ] {
+            let refused = set("b.test", nested).unwrap_err().to_string();
+            assert!(refused.contains("of a.test at nas:/export/a"), "{refused}");
+        }
+        for apart in ["nas:/export/a", "nas:/export/ab", "other:/export/a/b"] {
+            assert_eq!(set("b.test", apart), Ok(()), "{apart}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! Calls receive a [`Prepared`] and attach it.
 
 pub(crate) mod files;
-mod filesystem;
+pub(crate) mod filesystem;
 pub(crate) mod image;
 
 use crate::block::loop_device::{self, Tag};

@@ -6,12 +6,12 @@ use super::*;
 use proptest::prelude::*;
 use rustix::mount::MountAttrFlags;
 use std::collections::BTreeMap;
-use wasmount_core::document::PoolGrant;
+use wasmount_core::document::{PoolGrant, PoolStorage};
 use wasmount_core::plan::PlanFile;
 
 fn grants() -> Grants {
     let pool = PoolGrant {
-        path: "/srv/pool".into(),
+        storage: PoolStorage::Directory("/srv/pool".into()),
         full_copies: false,
         mount_options: vec!["suid".to_owned()],
     };

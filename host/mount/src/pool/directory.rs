@@ -65,12 +65,6 @@ pub(super) fn rename(pool: &Pool, source: &Place, target: &Place) -> Result<(), 
         Ok(()) => {}
         Err(Errno::NOENT) if pool.status(&to, target)?.is_some() => {}
         Err(Errno::EXIST) => return Err(target.otherwise_there("a rename replaces nothing")),
-        Err(Errno::INVAL) => {
-            return Err(MountError::unsupported(
-                format!("a rename to {target}"),
-                "the file system cannot rename without replacing",
-            ));
-        }
         Err(Errno::XDEV) => {
             return Err(MountError::unsupported(
                 format!("a rename from {source} to {target}"),

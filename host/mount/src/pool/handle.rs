@@ -6,12 +6,12 @@ use crate::observe::Identity;
 use crate::pool::copies::Copies;
 use crate::pool::ledger::{Inode, Ledger};
 use crate::pool::place::Place;
-use rustix::fs::{AtFlags, Dir, DirEntry, Mode, OFlags, RenameFlags, Statx};
+use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags, RenameFlags, Statx};
 use rustix::io::Errno;
 use rustix::path::Arg;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
 use uuid::Uuid;
@@ -45,6 +45,8 @@ pub(super) struct Pool {
     pub(super) identity: Identity,
     /// The host's private directory, locked.
     _folder: OwnedFd,
+    /// What else is locked while the pool is open.
+    _locks: Vec<OwnedFd>,
 }
 
 impl Pool {
@@ -54,6 +56,7 @@ impl Pool {
         path: &Path,
         folder: OwnedFd,
         identity: Identity,
+        locks: Vec<OwnedFd>,
     ) -> Result<Self, Errno> {
         let trash = make_folder(&folder, TRASH_NAME)?;
         let unfinished = make_folder(&folder, UNFINISHED_NAME)?;
@@ -74,6 +77,7 @@ impl Pool {
             copies: Arc::default(),
             identity,
             _folder: folder,
+            _locks: locks,
         })
     }
 
@@ -144,13 +148,41 @@ pub(super) fn fresh_name() -> String {
     Uuid::new_v4().simple().to_string()
 }
 
+/// Renames an entry if the new name is free.
 pub(super) fn rename_no_replace(
     from: impl AsFd,
-    name: impl Arg,
+    name: impl Arg + Copy,
     to: impl AsFd,
-    new_name: impl Arg,
+    new_name: impl Arg + Copy,
 ) -> Result<(), Errno> {
-    rustix::fs::renameat_with(from, name, to, new_name, RenameFlags::NOREPLACE)
+    let (from, to) = (from.as_fd(), to.as_fd());
+    match rustix::fs::renameat_with(from, name, to, new_name, RenameFlags::NOREPLACE) {
+        // NFS and others know no such flag.
+        Err(Errno::INVAL) => rename_where_free(from, name, to, new_name),
+        renamed => renamed,
+    }
+}
+
+/// The same in two steps. Nothing is replaced that has content, whoever else creates the new name meanwhile: the kernel renames a directory onto
+/// nothing but an empty one, and a link never replaces a file.
+fn rename_where_free(
+    from: BorrowedFd<'_>,
+    name: impl Arg + Copy,
+    to: BorrowedFd<'_>,
+    new_name: impl Arg + Copy,
+) -> Result<(), Errno> {
+    let source = status_of(from, name)?.ok_or(Errno::NOENT)?;
+    let target = status_of(to, new_name)?;
+    // A directory has one name only. A file with both names was left by a killed host.
+    let is_same = |it: &Statx| Inode::of(it) == Inode::of(&source);
+    let is_directory = FileType::from_raw_mode(source.stx_mode.into()) == FileType::Directory;
+    match (target, is_directory) {
+        (Some(target), false) if is_same(&target) => {}
+        (Some(_), _) => return Err(Errno::EXIST),
+        (None, true) => return rustix::fs::renameat(from, name, to, new_name),
+        (None, false) => rustix::fs::linkat(from, name, to, new_name, AtFlags::empty())?,
+    }
+    rustix::fs::unlinkat(from, name, AtFlags::empty())
 }
 
 /// The current state of an entry of a directory. A link is not followed.

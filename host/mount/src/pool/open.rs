@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::io::ErrorKind;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, Weak};
@@ -20,6 +20,8 @@ use wasmount_core::mutex::lock;
 
 /// Only the host may access the pool and its private directory; volumes are accessed through mounts and never through the pool's path.
 const POOL_MODE: u32 = 0o700;
+/// The file in the private directory of a pool on a server that its host has locked.
+const LOCK_NAME: &str = "lock";
 
 /// A pool that is open or being opened. Each has its own lock: one on storage that hangs does not block others.
 type Slot = Arc<Mutex<Weak<Pool>>>;
@@ -47,6 +49,40 @@ impl Pool {
         }
         let root = rustix::fs::open(path, DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|errno| failed("open", errno))?;
+        Self::open_root(name, path, root, |_| Ok(None))
+    }
+
+    /// Opens the pool on a server that the host mounted. The lock on its directory is known to this node only, so a file is locked as well.
+    pub(super) fn open_on_server(
+        name: &str,
+        path: &Path,
+        root: OwnedFd,
+    ) -> Result<Arc<Self>, MountError> {
+        let what = || format!("pool `{}` at {}", shown(name), path.display());
+        Self::open_root(name, path, root, |folder| {
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            let file = rustix::fs::openat(folder, LOCK_NAME, flags, Mode::RUSR | Mode::WUSR)
+                .map_err(|errno| kernel("open the lock of", what(), errno))?;
+            match exclusive::lock(&file) {
+                Ok(true) => Ok(Some(file)),
+                Ok(false) => Err(MountError::under_way(format!(
+                    "the work of another host on {} (it ends a minute after its last call there, or with its lease at the server)",
+                    what()
+                ))),
+                Err(errno) => Err(kernel("lock", what(), errno)),
+            }
+        })
+    }
+
+    /// `lock_on_server` takes what excludes hosts on other nodes, for as long as the pool is open.
+    fn open_root(
+        name: &str,
+        path: &Path,
+        root: OwnedFd,
+        lock_on_server: impl FnOnce(&OwnedFd) -> Result<Option<OwnedFd>, MountError>,
+    ) -> Result<Arc<Self>, MountError> {
+        let what = || format!("pool `{}` at {}", shown(name), path.display());
+        let failed = |operation: &str, errno: Errno| kernel(operation, what(), errno);
         let identity = observe(&root)
             .map_err(|errno| failed("stat", errno))?
             .identity;
@@ -67,7 +103,9 @@ impl Pool {
             }
             Err(errno) => return Err(failed("lock", errno)),
         }
-        let pool = Self::with_folder(root, path, folder, identity)
+        let locks = std::iter::once(lock_on_server(&folder)?).flatten();
+        let locks = locks.collect();
+        let pool = Self::with_folder(root, path, folder, identity, locks)
             .map_err(|errno| failed("open", errno))?;
         let pool = Arc::new(pool);
         drop(group_move::hold(&pool)?);

@@ -204,11 +204,14 @@ pub(super) fn set_quota(
     let (inode, _) = Inode::of_fd(&tree).map_err(|errno| place.failed("stat", errno))?;
     let holder = Holder { pool, place, inode };
     let before = holder.promise(bytes.unwrap_or(0), |_| ())?;
-    let enforced = holder.enforce(&tree, &before, bytes);
+    let enforced = holder
+        .enforce(&tree, &before, bytes)
+        .and_then(|enforced| pool.sync_ledger(place).map(|()| enforced));
     if enforced.is_err() {
+        // Also if the disk became read-only: an ext4 before Linux 6.15 accepts the record, and refuses to keep it.
         holder.set(|record| *record = before)?;
+        pool.sync_ledger(place)?;
     }
-    pool.sync_ledger(place)?;
     enforced
 }
 

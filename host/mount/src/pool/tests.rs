@@ -142,13 +142,20 @@ impl Fixture {
 
 fn pools(path: &Path, full_copies: bool, used: &Arc<Used>) -> Arc<Pools> {
     let grant = PoolGrant {
-        path: path.to_owned(),
+        storage: PoolStorage::Directory(path.to_owned()),
         full_copies,
         mount_options: vec![],
     };
     let used: Arc<dyn InUse> = Arc::<Used>::clone(used);
     let granted = BTreeMap::from([("data".to_owned(), grant)]);
-    Arc::new(Pools::new(&granted, used, freezer(path)))
+    Arc::new(opened_for(&granted, used, path))
+}
+
+/// Pools that are directories: nothing is mounted for them.
+fn opened_for(granted: &BTreeMap<String, PoolGrant>, in_use: Arc<dyn InUse>, path: &Path) -> Pools {
+    let driver = DriverName::parse("pools.test").unwrap();
+    let mounted = MountedPools::new(path);
+    Pools::new(&driver, granted, in_use, freezer(path), &mounted)
 }
 
 /// A freezer with a run directory beside the pool or above it.

@@ -65,7 +65,7 @@ pub(super) fn remove(pool: &Pool, place: &Place, kind: FileType) -> Result<(), M
 /// Moves a name into the trash, where it is not visible. Durable on return.
 pub(super) fn discard(pool: &Pool, parent: BorrowedFd<'_>, name: &str) -> Result<CString, Errno> {
     let discarded = fresh_name();
-    rename_no_replace(parent, name, &pool.trash, &discarded)?;
+    rename_no_replace(parent, name, &pool.trash, discarded.as_str())?;
     rustix::fs::fsync(parent)?;
     rustix::fs::fsync(&pool.trash)?;
     CString::new(discarded).map_err(|_| Errno::INVAL)
@@ -85,7 +85,7 @@ pub(super) fn delete(pool: &Pool, discarded: CString) -> Result<(), Errno> {
 /// Clears unfinished work of a killed host, and continues its deletions in the background, because they may be large.
 pub(super) fn resume(pool: &Arc<Pool>) -> Result<(), Errno> {
     for name in names(&pool.unfinished)? {
-        rename_no_replace(&pool.unfinished, &*name, &pool.trash, fresh_name())?;
+        rename_no_replace(&pool.unfinished, &*name, &pool.trash, &*fresh_name())?;
     }
     // As many as there were running deletions, and two for each failed one.
     let left = names(&pool.trash)?;
@@ -164,7 +164,7 @@ fn delete_entry(pool: &Pool, top: &OwnedFd, name: &CStr, number: u64) -> Result<
             let moved = forget(pool, entry.ino()).and_then(|()| {
                 match remove_empty(&directory, entry.file_name()) {
                     Err(Errno::NOTEMPTY) => {
-                        rename_no_replace(&directory, entry.file_name(), top, fresh_name())
+                        rename_no_replace(&directory, entry.file_name(), top, &*fresh_name())
                     }
                     removed => removed,
                 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storage::{Silence, Storage};
 use tokio::task::JoinHandle;
-use wasmount_core::document::{Grants, PoolGrant};
+use wasmount_core::document::{Grants, PoolGrant, PoolStorage};
 use wasmount_core::health::HealthStatus;
 use wasmount_core::mounter::{
     HealthQuery, MountError, Mounter, PublishVolume, StageVolume, StatVolume, UnpublishVolume,
@@ -51,7 +51,7 @@ fn two_drivers(bench: &Bench) -> (Driver, Driver) {
         pools: BTreeMap::from([(
             "main".to_owned(),
             PoolGrant {
-                path: bench.path(pool),
+                storage: PoolStorage::Directory(bench.path(pool)),
                 full_copies: true,
                 mount_options: Vec::new(),
             },

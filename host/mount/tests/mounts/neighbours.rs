@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasmount_core::device_fact::DeviceFact;
-use wasmount_core::document::{Grants, PoolGrant};
+use wasmount_core::document::{Grants, PoolGrant, PoolStorage};
 use wasmount_core::mounter::{Mounter, UnpublishVolume, UnstageVolume, VolumeKey};
 use wasmount_core::names::DriverName;
 use wasmount_core::plan::Source;
@@ -34,7 +34,7 @@ fn pool_at(bench: &Bench, path: &str) -> Grants {
         pools: BTreeMap::from([(
             "main".to_owned(),
             PoolGrant {
-                path: bench.path(path),
+                storage: PoolStorage::Directory(bench.path(path)),
                 full_copies: false,
                 mount_options: Vec::new(),
             },

@@ -118,7 +118,11 @@ pub(super) fn changed(errno: Errno) -> CopyError {
 
 /// The state of an entry, or for an empty name of the descriptor itself. A link is not followed.
 fn stat(directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
-    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::EMPTY_PATH;
+    // A client of NFS would answer from its memory, which may be a minute old.
+    let flags = AtFlags::SYMLINK_NOFOLLOW
+        | AtFlags::NO_AUTOMOUNT
+        | AtFlags::EMPTY_PATH
+        | AtFlags::STATX_FORCE_SYNC;
     rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS)
 }
 

@@ -56,15 +56,12 @@ fn a_killed_host_leaves_whole_things_and_true_promises() {
     let mut fixture = Fixture::with(true);
     let mut seen = 0;
     for kill in 0..KILLS {
-        let freezer = freezer(&fixture.path(""));
+        let used: Arc<dyn InUse> = Arc::<Used>::clone(&fixture.used);
+        let path = fixture.path("");
         // The lock is released when the pool is dropped.
         drop(std::mem::replace(
             &mut fixture.pools,
-            Arc::new(Pools::new(
-                &BTreeMap::new(),
-                Arc::<Used>::clone(&fixture.used) as Arc<dyn InUse>,
-                freezer,
-            )),
+            Arc::new(opened_for(&BTreeMap::new(), used, &path)),
         ));
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["pool::tests::kills::worker", "--exact", "--ignored"])

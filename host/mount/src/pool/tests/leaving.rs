@@ -113,14 +113,14 @@ fn users_are_asked_once_what_leaves_cannot_be_staged_any_more() {
     }
     fixture.done(create_image("image", MIB));
     let grant = PoolGrant {
-        path: fixture.path(""),
+        storage: PoolStorage::Directory(fixture.path("")),
         full_copies: true,
         mount_options: vec![],
     };
     let stager = Arc::new(Stager::default());
     let in_use: Arc<dyn InUse> = Arc::<Stager>::clone(&stager);
     let granted = BTreeMap::from([("data".to_owned(), grant)]);
-    let pools = Pools::new(&granted, in_use, freezer(&fixture.path("")));
+    let pools = opened_for(&granted, in_use, &fixture.path(""));
     for (path, call) in [
         ("tree", remove("tree")),
         ("moved", rename("moved", "there")),

@@ -63,16 +63,12 @@ fn a_silent_backend_keeps_its_volumes_from_removal() {
     fixture.done(create("a"));
     let (answer, mute) = std::sync::mpsc::channel();
     let grant = PoolGrant {
-        path: fixture.path(""),
+        storage: PoolStorage::Directory(fixture.path("")),
         full_copies: false,
         mount_options: Vec::new(),
     };
     let grants = BTreeMap::from([("data".to_owned(), grant)]);
-    let _other = Pools::new(
-        &grants,
-        Arc::new(Mute(Mutex::new(mute))),
-        freezer(&fixture.path("")),
-    );
+    let _other = opened_for(&grants, Arc::new(Mute(Mutex::new(mute))), &fixture.path(""));
     let refused = fixture.call(remove("a"));
     let words = refused.clone().unwrap_err().to_string();
     assert!(words.contains("cannot be told"), "{words}");

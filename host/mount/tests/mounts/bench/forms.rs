@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use wasmount_core::device_fact::DeviceFact;
-use wasmount_core::document::{DeviceGrant, FilesystemGrant, Grants, PoolGrant};
+use wasmount_core::document::{DeviceGrant, FilesystemGrant, Grants, PoolGrant, PoolStorage};
 use wasmount_core::mounter::Mounter;
 use wasmount_mount::{LocalMounter, MounterConfig, PathRoot};
 use wasmount_mounter::{ServerOptions, SocketMounter, serve};
@@ -37,7 +37,7 @@ pub(super) enum Form {
 
 fn local(directory: &Path, roots: &[PathBuf]) -> LocalMounter {
     let pool = PoolGrant {
-        path: directory.join("pool"),
+        storage: PoolStorage::Directory(directory.join("pool")),
         full_copies: true,
         mount_options: Vec::new(),
     };

@@ -1,0 +1,286 @@
+//! The mount point of a pool: mounts what the grant names, or finds it mounted, verifies it, and unmounts it. It does not know what a pool is.
+
+use crate::failure::{io, kernel, shown};
+use crate::hexadecimal::hex;
+use crate::mountinfo::{self, MountLine};
+use crate::observe::mount_id;
+use crate::plan::filesystem::{self, CheckedFilesystem, FilesystemStep};
+use crate::plan::options::{MountFlags, RequestedOptions};
+use crate::pool::handle::DIRECTORY;
+use crate::source;
+use crate::threads::within;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::fs::DirBuilder;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use wasmount_core::document::{FilesystemGrant, Grants, PoolMount};
+use wasmount_core::mounter::MountError;
+use wasmount_core::names::DriverName;
+use wasmount_core::secrets::SecretOptions;
+
+/// Only the host may access a mount point.
+const FOLDER_MODE: u32 = 0o700;
+/// How long an unmount may take before the caller goes on. 2 s: it takes milliseconds unless the server does not answer; the kernel then finishes it.
+const UNMOUNTED_WITHIN: Duration = Duration::from_secs(2);
+/// Options that bound the time of a request, unless the administrator chose: after 10 s, 20 s and 30 s without an answer the kernel reports an error
+/// (nfs(5), `softerr`). Every change of a pool is synced and checked, so no data is lost by that; `hard`, the kernel's default, never ends.
+const BOUNDED: [(&str, &str); 3] = [("softerr", ""), ("timeo", "100"), ("retrans", "2")];
+/// The options of an administrator that replace the first of them.
+const HARDNESS: [&str; 3] = ["hard", "soft", "softerr"];
+
+/// Where a pool is mounted, and what.
+#[derive(Debug)]
+pub(super) struct MountPoint {
+    /// The driver's name of the pool.
+    pool: String,
+    mount: PoolMount,
+    directory: PathBuf,
+}
+
+impl MountPoint {
+    /// The mount point of a grant, in the host's directory for mount points.
+    pub(super) fn new(folder: &Path, driver: &DriverName, pool: &str, mount: &PoolMount) -> Self {
+        Self {
+            pool: pool.to_owned(),
+            mount: mount.clone(),
+            directory: folder.join(directory_name(driver, pool, mount)),
+        }
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Unmounts it, if it is mounted.
+    pub(super) fn take_down(&self) {
+        take_down(&self.directory);
+    }
+
+    /// The mount options of the grant, with a bound for the time of a request.
+    fn checked(&self) -> Result<(CheckedFilesystem, MountFlags), MountError> {
+        let named = |name: &str| {
+            let mut options = self.mount.options.iter();
+            options.any(|option| option.split('=').next() == Some(name))
+        };
+        let is_chosen = |name: &str| match name {
+            "softerr" => HARDNESS.into_iter().any(named),
+            name => named(name),
+        };
+        let bounds = BOUNDED.iter().filter(|(name, _)| !is_chosen(name));
+        let bounds = bounds.map(|(name, value)| match *value {
+            "" => (*name).to_owned(),
+            value => format!("{name}={value}"),
+        });
+        let options: Vec<String> = self.mount.options.iter().cloned().chain(bounds).collect();
+        // The administrator's own words: each option is granted, except for those that the host sets itself.
+        let names = options.iter().filter_map(|option| option.split('=').next());
+        let grant = FilesystemGrant {
+            fs_type: self.mount.fs_type.clone(),
+            sources: vec![self.mount.source.clone()],
+            mount_options: names.map(str::to_owned).collect(),
+            max_bytes: None,
+        };
+        let grants = Grants {
+            filesystems: vec![grant],
+            ..Grants::default()
+        };
+        let step = FilesystemStep {
+            fs_type: &self.mount.fs_type,
+            source: &self.mount.source,
+            options: &options,
+            secret_options: &[],
+        };
+        let nothing = RequestedOptions {
+            options: Vec::new(),
+            label: None,
+        };
+        filesystem::check(&step, nothing, None, &grants).map_err(|error| {
+            // The sentence is about a plan; no plugin is involved.
+            MountError::unusable(self, format!("{error}; correct `grants.pools`"))
+        })
+    }
+
+    /// The root of the mount, which is made if it does not exist.
+    pub(super) fn root(&self) -> Result<OwnedFd, MountError> {
+        let (filesystem, flags) = self.checked()?;
+        let directory = self.mount_point()?;
+        let table = mountinfo::read()?;
+        match topmost(&table, &directory) {
+            Some(line) if shows(line, &filesystem) => {}
+            Some(line) => {
+                return Err(MountError::unusable(
+                    self,
+                    format!(
+                        "`{}` is mounted at {}, where it should be; unmount that",
+                        shown(&line.source),
+                        directory.display()
+                    ),
+                ));
+            }
+            None => self.make(&filesystem, flags, &directory)?,
+        }
+        rustix::fs::open(&directory, DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|errno| self.unreachable(errno))
+    }
+
+    /// Mounts it, and compares with the grant what the mount table shows.
+    fn make(
+        &self,
+        filesystem: &CheckedFilesystem,
+        flags: MountFlags,
+        directory: &Path,
+    ) -> Result<(), MountError> {
+        let failed = |operation: &str, errno| kernel(operation, self, errno);
+        let mount = source::filesystem::prepare(filesystem, flags, &SecretOptions::default())?;
+        let onto = rustix::fs::open(directory, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|errno| failed("open the mount point of", errno))?;
+        let both =
+            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        move_mount(&mount, c"", &onto, c"", both).map_err(|errno| failed("move_mount", errno))?;
+        let verified = mount_id(&mount)
+            .map_err(|errno| failed("statx", errno))
+            .and_then(mountinfo::of_mount)
+            .and_then(|line| match line {
+                Some(line) => filesystem.refuse_shown(&line.source),
+                None => Err(failed("look at the mount of", Errno::STALE)),
+            });
+        drop(mount);
+        if verified.is_err() {
+            take_down(directory);
+        } else {
+            tracing::info!(pool = %self, directory = %directory.display(), "a pool is mounted");
+        }
+        verified
+    }
+
+    /// The mount point, without links as the mount table shows it.
+    fn mount_point(&self) -> Result<PathBuf, MountError> {
+        let failed = |error| io("make the mount point of", self, &error);
+        let folder = self.directory.parent().unwrap_or(&self.directory);
+        let mut builder = DirBuilder::new();
+        builder.mode(FOLDER_MODE).recursive(true);
+        builder.create(folder).map_err(failed)?;
+        match DirBuilder::new().mode(FOLDER_MODE).create(&self.directory) {
+            // A mount there need not answer.
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(failed(error));
+            }
+            _ => {}
+        }
+        real(&self.directory).map_err(failed)
+    }
+
+    pub(super) fn unreachable(&self, errno: Errno) -> MountError {
+        MountError::hung(
+            self,
+            format!(
+                "{}; look at the server, the network and firewalls",
+                std::io::Error::from(errno)
+            ),
+        )
+    }
+
+    /// Explains an error of the kernel that comes from the server or the way to it. It is not final: the same call may succeed later.
+    pub(super) fn explain(&self, error: MountError) -> MountError {
+        match error {
+            MountError::Kernel { errno, text } if is_of_server(Errno::from_raw_os_error(errno)) => {
+                MountError::hung(self, text)
+            }
+            error => error,
+        }
+    }
+}
+
+impl fmt::Display for MountPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let source = shown(&self.mount.source);
+        write!(f, "pool `{}` at `{source}`", shown(&self.pool))
+    }
+}
+
+/// Names a mount point by its grant: a changed grant gets another one.
+fn directory_name(driver: &DriverName, name: &str, mount: &PoolMount) -> String {
+    let PoolMount {
+        fs_type,
+        source,
+        options,
+    } = mount;
+    let mut hash = Sha256::new();
+    let words = [driver.as_str(), name, fs_type, source];
+    for word in words.into_iter().chain(options.iter().map(String::as_str)) {
+        // No word contains NUL, so no two grants have the same hash input.
+        hash.update(word);
+        hash.update([0]);
+    }
+    hex(&hash.finalize())
+}
+
+/// The path without links. The last component is not followed, because a mount there may not answer.
+fn real(directory: &Path) -> std::io::Result<PathBuf> {
+    match (directory.parent(), directory.file_name()) {
+        (Some(parent), Some(name)) => Ok(parent.canonicalize()?.join(name)),
+        _ => Ok(directory.to_owned()),
+    }
+}
+
+/// Of several mounts at one path, the table has the topmost last.
+fn topmost<'t>(table: &'t [MountLine], directory: &Path) -> Option<&'t MountLine> {
+    let mut lines = table.iter().rev();
+    lines.find(|line| line.mount_point == directory)
+}
+
+/// Whether a mount is the one that the grant names.
+fn shows(line: &MountLine, filesystem: &CheckedFilesystem) -> bool {
+    let is_whole = line.root == Path::new("/");
+    is_whole && filesystem::same(filesystem, &line.fs_type, &line.source)
+}
+
+/// Whether an error number means that a server is away, or does not know what it handed out earlier.
+fn is_of_server(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::TIMEDOUT
+            | Errno::STALE
+            | Errno::IO
+            | Errno::REMOTEIO
+            | Errno::NOTCONN
+            | Errno::CONNREFUSED
+            | Errno::CONNRESET
+            | Errno::HOSTDOWN
+            | Errno::HOSTUNREACH
+            | Errno::NETDOWN
+            | Errno::NETUNREACH
+            | Errno::NOLCK
+    )
+}
+
+/// Unmounts everything at a mount point and removes it. The mounts go at once, however busy they are: what still uses one keeps it until it ends.
+pub(super) fn take_down(directory: &Path) {
+    let path = directory.to_owned();
+    let ended = within(UNMOUNTED_WITHIN, "pool-unmount", move || {
+        loop {
+            match unmount(&path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+                Ok(()) => {}
+                Err(Errno::INVAL | Errno::NOENT) => break,
+                Err(errno) => {
+                    tracing::warn!(directory = %path.display(), %errno, "the mount of a pool cannot be unmounted");
+                    return;
+                }
+            }
+        }
+        // It is not empty only if it never was a mount point.
+        let _ = std::fs::remove_dir(&path);
+    });
+    if !matches!(ended, Ok(Some(()))) {
+        tracing::warn!(directory = %directory.display(), "the server of a pool does not answer at its unmount; the kernel goes on with it");
+    }
+}
+
+#[cfg(test)]
+mod tests;
