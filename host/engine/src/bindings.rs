@@ -5,8 +5,9 @@
 use crate::host_error::HostError;
 
 wasmtime::component::bindgen!({
+    inline: "package wasmount:host; world host { include wasmount:csi/full-plugin@0.1.0; import wasmount:csi/session@0.1.0; }",
     path: "../../guest-sdk/wit",
-    world: "wasmount:csi/full-plugin",
+    world: "wasmount:host/host",
     imports: {
         "wasmount:csi/call": trappable,
         "wasmount:csi/secrets": trappable,
@@ -14,6 +15,7 @@ wasmtime::component::bindgen!({
         default: async | trappable,
     },
     exports: { default: async },
+    with: { "wasmount:csi/session.lease": crate::lease::HeldLease },
     trappable_error_type: { "wasmount:csi/types.error" => HostError },
     require_store_data_send: true,
 });

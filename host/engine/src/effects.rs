@@ -3,6 +3,7 @@
 //! A removal leaves nothing behind, and callers retry deletions after every code. An object that existed already still counts as an effect: an
 //! earlier attempt of the same call may have created it.
 
+use crate::requests::Requests;
 use std::collections::BTreeSet;
 use wasmount_core::call::{Call, EffectMark};
 use wasmount_core::code::Code;
@@ -27,21 +28,25 @@ enum Place {
 pub(crate) struct Effects {
     mark: EffectMark,
     left: BTreeSet<Place>,
+    requests: Requests,
 }
 
 impl Drop for Effects {
     fn drop(&mut self) {
-        if !self.left.is_empty() {
+        let is_sent = self.requests.close();
+        if is_sent || !self.left.is_empty() {
             self.mark.set();
         }
     }
 }
 
 impl Effects {
-    pub(crate) fn of(call: &Call) -> Self {
+    /// `requests` are those of the call.
+    pub(crate) fn of(call: &Call, requests: Requests) -> Self {
         Self {
             mark: call.effect.clone(),
             left: BTreeSet::new(),
+            requests,
         }
     }
 
@@ -147,7 +152,7 @@ mod tests {
     /// Whether any of these changes remains.
     fn leave(change: impl FnOnce(&mut Effects)) -> bool {
         let call = Call::within(Rpc::CreateVolume, "request-1", Duration::ZERO);
-        let mut effects = Effects::of(&call);
+        let mut effects = Effects::of(&call, Requests::default());
         change(&mut effects);
         drop(effects);
         call.effect.is_set()

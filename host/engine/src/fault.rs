@@ -76,6 +76,14 @@ impl Callee<'_> {
         }
     }
 
+    pub(crate) fn withheld(self, message: String) -> BackendError {
+        BackendError::Withheld {
+            plugin: self.program.label.clone(),
+            function: self.function.name,
+            message,
+        }
+    }
+
     pub(crate) fn over_limit(self, limit: String) -> BackendError {
         BackendError::OverLimit {
             plugin: self.program.label.clone(),

@@ -24,6 +24,8 @@ pub(crate) struct Function {
     /// Whether it may record a plan.
     pub(crate) records: bool,
     pub(crate) access: Access,
+    /// Whether it is called only before its version serves: then it sends nothing to any system.
+    pub(crate) is_before_serving: bool,
 }
 
 impl Function {
@@ -35,6 +37,7 @@ impl Function {
             share: Share::Ordinary,
             records: false,
             access: Access::ReadWrite,
+            is_before_serving: false,
         }
     }
 
@@ -95,7 +98,14 @@ pub(crate) const MIGRATE: Function = migrating("migrate-records");
 
 /// A candidate may be rejected, and another version may serve meanwhile, on this host or another.
 const fn called_at_admission(name: &'static str) -> Function {
-    Function::reserved("identity", name).with(Access::ReadOnly)
+    before_serving(Function::reserved("identity", name).with(Access::ReadOnly))
+}
+
+const fn before_serving(function: Function) -> Function {
+    Function {
+        is_before_serving: true,
+        ..function
+    }
 }
 
 const fn reading(interface: &'static str, name: &'static str) -> Function {
@@ -111,5 +121,5 @@ const fn planning(interface: &'static str, name: &'static str) -> Function {
 }
 
 const fn migrating(name: &'static str) -> Function {
-    Function::reserved("state-migration", name).with(Access::Migration)
+    before_serving(Function::reserved("state-migration", name).with(Access::Migration))
 }

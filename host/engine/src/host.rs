@@ -1,9 +1,10 @@
-//! The imports of a guest: `call` and `secrets` here, `node-plan`, `pool` and `state` in separate files.
+//! The imports of a guest: `call` and `secrets` here, `node-plan`, `pool`, `session` and `state` in separate files.
 //!
 //! An error is a value that the guest may handle. Only an exceeded limit stops it.
 
 mod node_plan;
 mod pool;
+pub(crate) mod session;
 mod state;
 
 use crate::bindings::imported::{call, secrets};
@@ -85,16 +86,28 @@ impl Invocation {
             secrets::Scope::Backend => &self.parts.secrets,
         }
     }
+
+    /// Whether the host uses a secret for the plugin and does not show it: one that a network grant names.
+    fn is_held(&self, scope: secrets::Scope, name: &str) -> bool {
+        match scope {
+            secrets::Scope::Request => false,
+            secrets::Scope::Backend => self.parts.held_secrets.contains(name),
+        }
+    }
 }
 
 /// The two scopes are two maps, so that a request can never shadow the administrator's secrets. Names of used secrets are traced, values never.
 impl secrets::Host for Invocation {
     fn names(&mut self, scope: secrets::Scope) -> wasmtime::Result<Vec<String>> {
-        Ok(self.secrets_of(scope).names().map(str::to_owned).collect())
+        let names = self.secrets_of(scope).names();
+        let shown = names.filter(|name| !self.is_held(scope, name));
+        Ok(shown.map(str::to_owned).collect())
     }
 
     fn get(&mut self, scope: secrets::Scope, name: String) -> wasmtime::Result<Option<String>> {
-        let value = self.secrets_of(scope).get(&name).map(str::to_owned);
+        let value = self.secrets_of(scope).get(&name);
+        let value = value.filter(|_| !self.is_held(scope, &name));
+        let value = value.map(str::to_owned);
         if value.is_some() {
             let driver = self.parts.driver.as_str();
             let request_id = self.call.request_id.as_str();

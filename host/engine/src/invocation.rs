@@ -5,11 +5,14 @@ use crate::effects::Effects;
 use crate::function::{Access, Function};
 use crate::guest_log::{GuestLog, Pipe, Stream};
 use crate::host_error::HostError;
+use crate::http::Http;
 use crate::limits::{MemoryLimiter, SharedMemory, within_cpu};
 use crate::recorder::Recorder;
 use crate::redact::Redactor;
+use crate::requests::Requests;
 use crate::slices::Turn;
 use crate::usage::CpuTime;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use wasmount_core::attributes::Attributes;
@@ -19,9 +22,11 @@ use wasmount_core::mounter::Mounter;
 use wasmount_core::names::DriverName;
 use wasmount_core::secrets::Secrets;
 use wasmount_core::state::{Keyspace, KeyspaceOwner, StateError, StateStore};
+use wasmount_network::Endpoints;
 use wasmtime::component::ResourceTable;
 use wasmtime::{Store, UpdateDeadline};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 /// Random bytes that a guest may request at a time: key material, not a data set.
 const RANDOM_BYTES: u64 = 64 << 10;
@@ -39,6 +44,10 @@ pub struct BackendParts {
     pub settings: Attributes,
     /// Secrets of the backend's document.
     pub secrets: Arc<Secrets>,
+    /// Names of those secrets that it does not see: the host uses them for it.
+    pub held_secrets: BTreeSet<String>,
+    /// The storage systems that it may send requests to.
+    pub network: Endpoints,
     /// The node of this host; absent for a controller outside of the nodes.
     pub node_name: Option<String>,
     /// Its durable keys.
@@ -50,7 +59,9 @@ pub struct BackendParts {
 /// The data of a call's store.
 pub(crate) struct Invocation {
     wasi: WasiCtx,
-    table: ResourceTable,
+    pub(crate) table: ResourceTable,
+    pub(crate) http: Http,
+    pub(crate) requests: Requests,
     pub(crate) memory: MemoryLimiter,
     pub(crate) call: Call,
     pub(crate) parts: Arc<BackendParts>,
@@ -61,7 +72,7 @@ pub(crate) struct Invocation {
     pub(crate) effects: Effects,
     /// The last rejection of an argument.
     pub(crate) rejection: Option<HostError>,
-    /// It waits for a pool now: that time does not count as its own.
+    /// It waits for a pool or a session now: that time does not count as its own, as that of requests does not.
     pub(crate) waits_for_storage: bool,
     /// Set before a write starts: an interrupted write may have taken effect.
     pub(crate) unsynced: bool,
@@ -89,13 +100,17 @@ impl Invocation {
             .allow_tcp(false)
             .allow_udp(false)
             .allow_ip_name_lookup(false);
+        let requests = Requests::default();
+        let http = Http::new(call, function, &parts.network, limits, &requests, &redactor);
         Self {
             wasi: wasi.build(),
             table,
+            http,
             memory: MemoryLimiter::new(limits, memory, function.share),
             recorder: Recorder::new(function.records, redactor.clone()),
             access: function.access,
-            effects: Effects::of(call),
+            effects: Effects::of(call, requests.clone()),
+            requests,
             call: call.clone(),
             parts: Arc::clone(parts),
             redactor,
@@ -137,6 +152,12 @@ impl WasiView for Invocation {
             ctx: &mut self.wasi,
             table: &mut self.table,
         }
+    }
+}
+
+impl WasiHttpView for Invocation {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        self.http.view(&mut self.table)
     }
 }
 

@@ -12,7 +12,15 @@ use wasmtime_wasi::p2::bindings::{cli, random};
 use wasmtime_wasi::random::{WasiRandom, WasiRandomView};
 
 /// Interfaces that are linked, without `wasmount:csi/` or `wasi:`.
-const CONTRACT: &[&str] = &["call", "node-plan", "pool", "secrets", "state", "types"];
+const CONTRACT: &[&str] = &[
+    "call",
+    "node-plan",
+    "pool",
+    "secrets",
+    "session",
+    "state",
+    "types",
+];
 const WASI: &[&str] = &[
     "cli/environment",
     "cli/exit",
@@ -26,6 +34,9 @@ const WASI: &[&str] = &[
     "cli/terminal-stdout",
     "clocks/monotonic-clock",
     "clocks/wall-clock",
+    // Always there: what the document does not grant is answered as denied.
+    "http/outgoing-handler",
+    "http/types",
     "io/error",
     "io/poll",
     "io/streams",
@@ -107,6 +118,7 @@ fn linker(engine: &Engine, wasi: Wasi) -> wasmtime::Result<Linker<Invocation>> {
         Wasi::Minimal => add_harmless_wasi(&mut linker)?,
         Wasi::Full => wasmtime_wasi::p2::add_to_linker_async(&mut linker)?,
     }
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     add_contract(&mut linker)?;
     Ok(linker)
 }
@@ -130,6 +142,7 @@ fn add_contract(linker: &mut Linker<Invocation>) -> wasmtime::Result<()> {
     imported::call::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::secrets::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::state::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
+    imported::session::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::pool::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::node_plan::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)
 }
@@ -143,6 +156,9 @@ mod tests {
         for import in [
             "wasmount:csi/state@0.1.0",
             "wasmount:csi/node-plan@0.1.7",
+            "wasmount:csi/session@0.1.0",
+            "wasi:http/outgoing-handler@0.2.6",
+            "wasi:http/types@0.2.0",
             "wasi:io/poll@0.2.6",
             "wasi:cli/exit@0.2.0",
         ] {
@@ -163,7 +179,8 @@ mod tests {
     #[test]
     fn other_lines_and_the_unknown_are_never_linked() {
         for import in [
-            "wasi:http/outgoing-handler@0.2.6",
+            "wasi:http/incoming-handler@0.2.6",
+            "wasi:http/types@0.3.0",
             "wasi:filesystem/types@0.3.0",
             "wasi:io/poll@0.3.0",
             "wasi:io/poll@0.2.0-rc-2023-11-10",

@@ -7,10 +7,12 @@ mod patterns;
 
 use patterns::{Patterns, beginning};
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 use tokio::task::spawn_blocking;
+use wasmount_core::mutex::lock;
 use wasmount_core::secrets::Secrets;
 use wasmount_core::text::shortened;
+use zeroize::Zeroizing;
 
 /// Replaces a value.
 const REDACTED: &str = "[redacted]";
@@ -23,6 +25,8 @@ const SEARCHED_BYTES: usize = 4 * TEXT_BYTES;
 /// Size of secrets whose patterns are built on the calling thread, in bytes: keys and tokens, in well under a millisecond. Those of larger ones are
 /// built outside of the serving threads.
 const SMALL_BYTES: usize = 8 << 10;
+/// Most values that a call may learn. 256: a plugin has a few grants, each with one or two tokens; above it, its texts are withheld.
+const LEARNT: usize = 256;
 
 /// The secrets of one call: those of the request and those of the backend's document.
 #[derive(Clone)]
@@ -31,8 +35,18 @@ pub(crate) struct Redactor(Arc<Values>);
 struct Values {
     request: Arc<Secrets>,
     backend: Arc<Secrets>,
-    /// Built with the first output of the guest: most calls have none.
-    patterns: OnceLock<Patterns>,
+    learnt: Mutex<Learnt>,
+}
+
+/// What was learnt during the call, and the patterns of all its secrets.
+#[derive(Default)]
+struct Learnt {
+    /// Tokens of sessions: they count as secrets as well.
+    values: Vec<Zeroizing<String>>,
+    /// Whether more was to be learnt than is searched for.
+    is_full: bool,
+    /// Built with the first output of the guest, and anew after more was learnt: most calls have no output.
+    patterns: Option<Arc<Patterns>>,
 }
 
 impl Redactor {
@@ -40,8 +54,24 @@ impl Redactor {
         Self(Arc::new(Values {
             request,
             backend,
-            patterns: OnceLock::new(),
+            learnt: Mutex::default(),
         }))
+    }
+
+    /// Adds values that count as secrets from now on.
+    pub(crate) fn learn(&self, values: impl IntoIterator<Item = Zeroizing<String>>) {
+        let mut learnt = lock(&self.0.learnt);
+        for value in values {
+            if learnt.is_full || learnt.values.contains(&value) {
+                continue;
+            }
+            learnt.patterns = None;
+            if learnt.values.len() < LEARNT {
+                learnt.values.push(value);
+            } else {
+                learnt.is_full = true;
+            }
+        }
     }
 
     /// Before the guest runs: builds the patterns of large secrets on a thread where no other call waits.
@@ -109,8 +139,20 @@ impl Values {
         self.request.values().chain(self.backend.values())
     }
 
-    fn patterns(&self) -> &Patterns {
-        self.patterns.get_or_init(|| Patterns::of(self.all()))
+    fn patterns(&self) -> Arc<Patterns> {
+        let mut learnt = lock(&self.learnt);
+        let Learnt {
+            values,
+            is_full,
+            patterns,
+        } = &mut *learnt;
+        let built = patterns.get_or_insert_with(|| {
+            let all = self.all().chain(values.iter().map(|value| value.as_str()));
+            let mut patterns = Patterns::of(all);
+            patterns.are_complete &= !*is_full;
+            Arc::new(patterns)
+        });
+        Arc::clone(built)
     }
 }
 

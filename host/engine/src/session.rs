@@ -14,6 +14,7 @@ use crate::limits::{self, OverLimit};
 use crate::program::Program;
 use crate::recorder::{Recorder, StepRefusal};
 use crate::redact::Redactor;
+use crate::requests::Denial;
 use crate::slices::Turn;
 use crate::usage::{CpuTime, Usage};
 use std::fmt::Display;
@@ -237,6 +238,14 @@ impl<'a> Session<'a> {
             let is_passed_on = |it: &HostError| it.code == code && it.message == message;
             let rejection = invocation.rejection.filter(is_passed_on);
             let message = checker.text(&message);
+            if invocation.requests.were_withheld() {
+                return callee.withheld(message);
+            }
+            if code == Code::PermissionDenied
+                && let Some(Denial { text, blame }) = invocation.requests.denial()
+            {
+                return callee.refused(code, format!("{message}; {text}"), blame);
+            }
             match rejection.and_then(|rejection| rejection.fault) {
                 Some((code, blame)) => callee.refused(code, message, blame),
                 None => BackendError::Answered { code, message },
@@ -292,8 +301,8 @@ fn stopped(callee: Callee<'_>, time: &Time, stop: Stop, invocation: &Invocation)
     let last_output = invocation.log.close();
     match stop {
         Stop::Failed(error) => callee.failed(&error, last_output, &invocation.redactor),
-        Stop::OutOfTime if invocation.waits_for_storage => {
-            let reason = "the storage did not answer within the time of the call; look at the node and the pool";
+        Stop::OutOfTime if invocation.waits_for_storage || invocation.requests.are_under_way() => {
+            let reason = "the storage did not answer within the time of the call; look at the node, the pool, and the systems of `grants.network`";
             callee.host_failed(Code::DeadlineExceeded, reason.to_owned())
         }
         Stop::OutOfTime => callee.out_of_time(time.call.seconds()),

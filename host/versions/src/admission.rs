@@ -2,7 +2,7 @@
 //!
 //! The bytes are read before, see [`crate::Sources`], which also does the first three steps.
 
-use crate::imports::{check_imports, check_line, imports_pool, unused_grants};
+use crate::imports::{check_imports, check_line, imports_pool, unused_imports};
 use crate::plugin_file;
 use crate::refusal::Refusal;
 use crate::services::{Kept, removed};
@@ -16,6 +16,7 @@ use wasmount_core::named;
 use wasmount_core::rpc::Rpc;
 use wasmount_core::services::{Feature, ServiceSet};
 use wasmount_engine::{BackendParts, Candidate, Engine, LoadedComponent, PluginInfo, WasmBackend};
+use wasmount_network::Endpoints;
 
 /// A feature with this prefix is experimental: accepted and never acted on.
 const EXPERIMENTAL: &str = "x-";
@@ -132,6 +133,8 @@ pub struct Admitted {
     pub warnings: Vec<String>,
     /// Whether it imports the pool interface.
     pub imports_pool: bool,
+    /// The storage systems that it may send requests to.
+    pub network: Endpoints,
 }
 
 /// Runs the admission of a component, step by step.
@@ -162,10 +165,11 @@ pub(crate) async fn prove_loaded(
     let line = check_line(component.imports(), component.exports());
     let mut warnings = report.take(Step::ApiLine, line, |newer| newer.join("; "))?;
     let imports = check_imports(component.imports(), proof.wasi)
-        .map(|()| unused_grants(component.imports(), proof.grants.pools.len()));
+        .map(|()| unused_imports(component.imports(), proof.grants));
     warnings.extend(report.take(Step::Imports, imports, |unused| unused.join("; "))?);
 
     let time = proof.parts.limits.time;
+    let network = proof.parts.network.clone();
     let call = call_at_admission(Rpc::GetPluginInfo, time);
     let tried = try_load(&component, proof.parts, &call).await;
     let (candidate, info) =
@@ -192,12 +196,17 @@ pub(crate) async fn prove_loaded(
         Err(error) if admitted_before => Ok(vec![format!(
             "the plugin does not accept its settings any more: {error}"
         )]),
+        // The storage system is asked as soon as the version serves.
+        Err(error @ BackendError::Withheld { .. }) => Ok(vec![format!(
+            "the settings could not be checked as a whole: {error}"
+        )]),
         settings => settings.map_err(Refusal::Settings),
     };
     warnings.extend(report.take(Step::Settings, settings, |describe| describe.join("; "))?);
     let ready = match candidate.probe(&call_at_admission(Rpc::Probe, time)).await {
         Ok(true) => Ok(None),
         Ok(false) => Ok(Some(NOT_READY.to_owned())),
+        Err(BackendError::Withheld { .. }) => Ok(None),
         // Its storage may be unavailable for a while: a driver without a plugin would be no better.
         Err(BackendError::Answered { message, .. }) => Ok(Some(format!("{NOT_READY}: {message}"))),
         Err(error) if admitted_before => Ok(Some(format!("{NOT_READY}: {error}"))),
@@ -211,6 +220,7 @@ pub(crate) async fn prove_loaded(
         backend: Arc::new(candidate.into_backend(info, features)),
         warnings,
         imports_pool: imports_pool(component.imports()),
+        network,
     })
 }
 

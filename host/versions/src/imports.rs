@@ -1,7 +1,7 @@
 //! Checks the names of imports and exports: the line of the contract, imports that no plugin may have, and grants.
 
 use crate::refusal::Refusal;
-use wasmount_core::document::Wasi;
+use wasmount_core::document::{Grants, Wasi};
 use wasmount_core::text::listed;
 use wasmount_engine::{CONTRACT_LINE, CONTRACT_PACKAGE, is_known_export, is_linked, is_of_line};
 
@@ -43,7 +43,7 @@ pub(crate) fn check_imports(imports: &[String], wasi: Wasi) -> Result<(), Refusa
         "a plugin has neither files nor sockets: use `pool` and `state`; if only its language's runtime imports them, set spec.plugin.wasi to \
          `full` in the backend document: then they are there, and each use of them fails"
     } else if has_import("wasi:http/") {
-        "this host does not offer the network yet"
+        "of the network there are `outgoing-handler` and `types` of wasi:http@0.2: a plugin sends requests, and serves none"
     } else {
         "build it with the SDK of this host"
     };
@@ -53,13 +53,30 @@ pub(crate) fn check_imports(imports: &[String], wasi: Wasi) -> Result<(), Refusa
     })
 }
 
+/// The interface by which a plugin sends requests, without its version.
+const OUTGOING_HANDLER: &str = "wasi:http/outgoing-handler";
+
 /// Imports that have no use under these grants: not an error, since some languages import all of their world.
-pub(crate) fn unused_grants(imports: &[String], pools: usize) -> Vec<String> {
-    if imports_pool(imports) && pools == 0 {
-        let warning = "the plugin imports `pool`, but the backend document grants no pool";
-        return vec![warning.to_owned()];
+pub(crate) fn unused_imports(imports: &[String], grants: &Grants) -> Vec<String> {
+    let mut unused = Vec::new();
+    if imports_pool(imports) && grants.pools.is_empty() {
+        unused
+            .push("the plugin imports `pool`, but the backend document grants no pool".to_owned());
     }
-    Vec::new()
+    if imports_network(imports) && grants.network.is_empty() {
+        unused.push(
+            "the plugin sends HTTP requests, but the backend document grants no network: each request is denied; add, with the name that the \
+             plugin uses as the host of its URLs, spec: {grants: {network: {NAME: {hosts: [\"HOST:443\"]}}}}"
+                .to_owned(),
+        );
+    }
+    unused
+}
+
+/// Whether a plugin imports the interface by which requests are sent.
+pub(crate) fn imports_network(imports: &[String]) -> bool {
+    let names = imports.iter().map(|name| name.split('@').next());
+    names.flatten().any(|name| name == OUTGOING_HANDLER)
 }
 
 /// Whether a plugin imports the pool interface.
@@ -77,6 +94,8 @@ fn of_contract(name: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+    use wasmount_core::document::{StorageBackend, raw};
 
     fn names<const N: usize>(names: [&str; N]) -> Vec<String> {
         names.map(str::to_owned).into()
@@ -160,10 +179,33 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_is_imported_but_not_granted_is_a_warning() {
-        let imports = names(["wasmount:csi/pool@0.1.0"]);
-        assert_eq!(unused_grants(&imports, 0).len(), 1);
-        assert_eq!(unused_grants(&imports, 1).len(), 0);
-        assert_eq!(unused_grants(&[], 0).len(), 0);
+    fn what_is_imported_but_not_granted_is_a_warning() {
+        let document = json!({
+            "apiVersion": "wasmount.io/v1alpha1",
+            "kind": "StorageBackend",
+            "metadata": { "name": "test" },
+            "spec": {
+                "driverName": "test.wasmount.io",
+                "plugin": { "path": "plugin.wasm" },
+                "grants": {
+                    "pools": { "volumes": { "path": "volumes" } },
+                    "network": { "array": { "hosts": ["array.example.com"] } },
+                },
+            },
+        });
+        let document: raw::Document = serde_json::from_value(document).unwrap();
+        let granted = StorageBackend::try_from(document).unwrap().grants;
+        for (import, warning) in [
+            ("wasmount:csi/pool@0.1.0", "grants no pool"),
+            ("wasi:http/outgoing-handler@0.2.6", "hosts: [\"HOST:443\"]"),
+        ] {
+            let warnings = unused_imports(&names([import]), &Grants::default());
+            assert_eq!(warnings.len(), 1, "{import}");
+            assert!(warnings[0].contains(warning), "{warnings:?}");
+            assert_eq!(unused_imports(&names([import]), &granted), [""; 0]);
+        }
+        // The types alone send nothing.
+        let types = names(["wasi:http/types@0.2.6"]);
+        assert_eq!(unused_imports(&types, &Grants::default()), [""; 0]);
     }
 }

@@ -16,6 +16,7 @@ use crate::refusal::Refusal;
 use futures::future::BoxFuture;
 use reconcile::ReconcileLoop;
 use state::{Command, DesiredRevision, Reply};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,6 +30,7 @@ use wasmount_core::mutex::lock;
 use wasmount_core::state::StateStore;
 use wasmount_core::status::{Draining, DriverStatus, PastRefusal, VersionRecord};
 use wasmount_engine::Engine;
+use wasmount_network::{Endpoints, Network, Usage};
 
 /// Commands that may wait for the loop. 16: administrators send them.
 const COMMANDS: usize = 16;
@@ -49,6 +51,8 @@ pub struct ReconcilerParts {
     pub state: Arc<dyn StateStore>,
     /// Performs mounts and pool operations.
     pub mounter: Arc<dyn Mounter>,
+    /// Reaches storage systems.
+    pub network: Network,
     /// The node of this host; none: a controller outside of the nodes.
     pub node_name: Option<String>,
     /// Fetches components and secrets.
@@ -99,6 +103,8 @@ struct Shared {
     refusals: watch::Sender<Vec<PastRefusal>>,
     draining: Mutex<Vec<(u64, RunningCalls)>>,
     events: broadcast::Sender<Arc<VersionEvent>>,
+    /// The storage systems of the version that serves.
+    network: Mutex<Endpoints>,
 }
 
 impl VersionReconciler {
@@ -114,6 +120,7 @@ impl VersionReconciler {
             refusals: watch::Sender::default(),
             draining: Mutex::default(),
             events: broadcast::Sender::new(EVENTS),
+            network: Mutex::default(),
         });
         let work = ReconcileLoop::new(parts, Arc::clone(&shared), received);
         let task = tokio::spawn(work.run());
@@ -199,6 +206,11 @@ impl VersionReconciler {
     /// The status and each change of it, except the number of calls of old versions and requests that the loop has not seen yet.
     pub fn watch(&self) -> watch::Receiver<DriverStatus> {
         self.shared.status.subscribe()
+    }
+
+    /// What the requests of the version that serves did, by the names of its network grants.
+    pub fn network_usage(&self) -> BTreeMap<String, Usage> {
+        lock(&self.shared.network).usage()
     }
 
     /// Events from now on.

@@ -42,6 +42,8 @@ async fn admitted(wasi: Wasi) -> Result<Arc<WasmBackend>, Refusal> {
             limits: Limits::default(),
             settings: Attributes::default(),
             secrets: Arc::default(),
+            held_secrets: Default::default(),
+            network: Default::default(),
             node_name: None,
             state: memory.clone(),
             mounter: memory.clone(),

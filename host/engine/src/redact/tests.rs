@@ -213,3 +213,26 @@ fn formatting_shows_no_value() {
     let shown = format!("{:?}", redactor(&["hunter22"], &["tr0ub4dor"]));
     assert_eq!(shown, "Redactor { .. }");
 }
+
+#[test]
+fn what_is_learnt_during_a_call_is_redacted_from_then_on() {
+    let redactor = redactor(&["tr0ub4dor"], &[]);
+    let learn = |value: &str| redactor.learn([Zeroizing::new(value.to_owned())]);
+    let text = "tr0ub4dor got t0ken-one and t0ken-two";
+    assert_eq!(
+        redactor.text(text),
+        "[redacted] got t0ken-one and t0ken-two"
+    );
+    learn("t0ken-one");
+    learn("t0ken-one");
+    assert_eq!(
+        redactor.text(text),
+        "[redacted] got [redacted] and t0ken-two"
+    );
+    assert!(redactor.finds_secret_in("volumes/t0ken-one"));
+    assert!(!redactor.finds_secret_in("volumes/t0ken-two"));
+    for number in 0..LEARNT {
+        learn(&format!("another-t0ken-{number}"));
+    }
+    assert_eq!(redactor.text(text), WITHHELD);
+}

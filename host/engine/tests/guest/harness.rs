@@ -1,6 +1,7 @@
 //! Shared by the tests: one engine, one compiled form of each component, and a host in memory.
 
 use crate::memory::Memory;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -21,6 +22,7 @@ use wasmount_core::volume::{
     AccessMode, AccessType, CapacityRange, MountAccess, Volume, VolumeCapability,
 };
 use wasmount_engine::{BackendParts, Engine, EngineOptions, LoadedComponent, WasmBackend};
+use wasmount_network::Endpoints;
 
 /// Long enough for a slow machine; no test waits for it.
 const BUDGET: Duration = Duration::from_secs(60);
@@ -50,8 +52,13 @@ impl Fixture {
         let parts = parts(&memory, limits, secrets);
         let candidate = component.prepare(parts, &call).await.unwrap();
         let info = candidate.plugin_info(&call).await.unwrap();
+        Self::around(candidate.into_backend(info, []), memory)
+    }
+
+    /// A backend that was made by a test itself.
+    pub(crate) fn around(backend: WasmBackend, memory: Arc<Memory>) -> Self {
         Self {
-            backend: Arc::new(candidate.into_backend(info, [])),
+            backend: Arc::new(backend),
             memory,
             secrets: Secrets::default(),
             cancelled: CancellationToken::new(),
@@ -103,11 +110,15 @@ impl Fixture {
 }
 
 pub(crate) fn create_volume(behaviour: &str) -> CreateVolume {
+    create_volume_with(attributes(&[("behaviour", behaviour)]))
+}
+
+pub(crate) fn create_volume_with(parameters: Attributes) -> CreateVolume {
     CreateVolume {
         name: RequestedName::parse("name", "volume-1").unwrap(),
         capacity: CapacityRange::new(Some(1 << 30), Some(2 << 30)).unwrap(),
         capabilities: vec![mounted()],
-        parameters: attributes(&[("behaviour", behaviour)]),
+        parameters,
         mutable_parameters: Attributes::default(),
         content_source: None,
         accessibility: None,
@@ -145,6 +156,8 @@ pub(crate) fn parts(memory: &Arc<Memory>, limits: Limits, secrets: Secrets) -> B
         limits,
         settings: Attributes::default(),
         secrets: Arc::new(secrets),
+        held_secrets: BTreeSet::new(),
+        network: Endpoints::default(),
         node_name: Some("node-1".to_owned()),
         state: Arc::clone(memory) as Arc<dyn StateStore>,
         mounter: Arc::clone(memory) as Arc<dyn Mounter>,
@@ -174,7 +187,7 @@ pub(crate) async fn directory() -> &'static LoadedComponent {
     COMPONENT.get_or_init(|| load("directory")).await
 }
 
-async fn load(plugin: &str) -> LoadedComponent {
+pub(crate) async fn load(plugin: &str) -> LoadedComponent {
     engine().load(wasm(plugin)).await.unwrap()
 }
 

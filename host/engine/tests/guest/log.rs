@@ -38,6 +38,14 @@ impl<'a> MakeWriter<'a> for Lines {
 
 /// The host's log while a volume is created.
 async fn logged(fixture: &Fixture, behaviour: &str) -> String {
+    logged_while(async {
+        let _ = fixture.create(behaviour).await;
+    })
+    .await
+}
+
+/// The host's log during some work on this thread.
+pub(crate) async fn logged_while(work: impl Future<Output = ()>) -> String {
     LazyLock::force(&ANOTHER);
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt()
@@ -45,7 +53,7 @@ async fn logged(fixture: &Fixture, behaviour: &str) -> String {
         .with_ansi(false)
         .finish();
     let guard = tracing::subscriber::set_default(subscriber);
-    let _ = fixture.create(behaviour).await;
+    work.await;
     drop(guard);
     let bytes = lines.0.lock().unwrap().clone();
     String::from_utf8(bytes).unwrap()

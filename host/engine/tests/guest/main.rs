@@ -11,6 +11,7 @@
 
 mod access;
 mod answers;
+mod array;
 mod harness;
 mod isolation;
 mod limits;
@@ -19,6 +20,7 @@ mod log;
 #[allow(dead_code, reason = "tests of other crates ask more of it")]
 mod memory;
 mod migration;
+mod network;
 mod plan;
 mod secrets;
 mod shapes;

@@ -69,6 +69,7 @@ impl ReconcileLoop {
             ..ServingPolicy::of(document)
         };
         let retired = driver.activate(Arc::clone(&backend) as Arc<dyn Backend>, serving_policy);
+        *lock(&self.shared.network) = admitted.network;
         drop(ready.quiesced);
         self.history = history;
         let before = self.running.as_ref().map(|running| running.number);

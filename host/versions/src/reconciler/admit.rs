@@ -1,7 +1,7 @@
 //! One attempt to prepare a version: fetch it, compare it with the running one, admit it, then quiesce calls. Only its component is written, so an
 //! attempt can be dropped at any moment.
 
-use super::state::{Admission, Attempt, Goal, NotReady, Ready, RecordsStep};
+use super::state::{Admission, Attempt, Goal, NotReady, Ready, RecordsStep, Serving};
 use crate::admission::{AdmissionReport, Proof, prove_loaded, run_admission};
 use crate::desired::Fetched;
 use crate::history::{CandidateKey, Entry, Known, settings_digest};
@@ -82,14 +82,19 @@ impl Attempt {
         };
         let offered = self.history.kept_services(self.parts.driver.profile());
         let kept = offered.filter(|_| !may_lack_services);
+        let (driver, grants) = (&document.driver_name, &document.grants);
+        let network = self.parts.network.open(driver, &grants.network, &secrets);
+        let network = network.map_err(|error| Refusal::Grants(error.to_string()))?;
         let proof = Proof {
             wasi: document.plugin.wasi,
-            grants: &document.grants,
+            grants,
             parts: BackendParts {
                 driver: document.driver_name.clone(),
                 limits: document.limits.clone(),
                 settings: document.settings.clone(),
                 secrets: Arc::new(secrets),
+                held_secrets: grants.held_secrets(),
+                network,
                 node_name: self.parts.node_name.clone(),
                 state: Arc::clone(&self.parts.state),
                 mounter: Arc::clone(&self.parts.mounter),
@@ -184,8 +189,9 @@ impl Attempt {
     /// Waits until the running version has no calls, if its records or grants change. Calls continue in any case: a cancelled call has done a part of
     /// its work, and only its client knows whether that matters.
     async fn quiesce(&self, step: Option<&RecordsStep>) -> Result<Option<QuiesceGuard>, Refusal> {
-        let grants = &self.desired.document.grants;
-        let regrants = self.serving.as_ref().is_some_and(|it| it.grants != *grants);
+        let grants = self.desired.document.grants.without_network();
+        let regrants = |it: &Serving| it.grants.without_network() != grants;
+        let regrants = self.serving.as_ref().is_some_and(regrants);
         let grace_period = match step {
             Some(_) => self.drain,
             None if regrants => BEFORE_GRANTS,

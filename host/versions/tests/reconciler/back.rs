@@ -2,6 +2,7 @@
 
 use crate::bench::*;
 use serde_json::json;
+use std::path::Path;
 use wasmount_core::status::{HeldBy, Phase, RefusalKind};
 use wasmount_versions::{Refusal, RollbackRequest, SwapRequest, VersionEvent};
 
@@ -48,7 +49,12 @@ async fn settings_and_grants_come_back_with_the_code() {
     let granted = bench.granted.lock().unwrap().clone();
     let paths: Vec<_> = granted
         .iter()
-        .map(|grants| grants.pools.get("volumes").map(|it| it.path.clone()))
+        .map(|grants| {
+            grants
+                .pools
+                .get("volumes")
+                .and_then(|it| it.directory().map(Path::to_owned))
+        })
         .collect();
     let path = |path: &str| Some(std::path::PathBuf::from(path));
     assert_eq!(

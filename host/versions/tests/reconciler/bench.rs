@@ -18,6 +18,7 @@ use wasmount_core::driver::{Driver, DriverConfig, Role, ServingPolicy};
 use wasmount_core::error::Error;
 use wasmount_core::names::{DriverName, NodeId, VolumeId};
 use wasmount_core::status::{DriverStatus, VersionRecord, VersionState};
+use wasmount_network::Network;
 use wasmount_versions::{
     Desired, DesiredFrom, Migrates, Outcome, ReconcilerParts, Refusal, RollbackRequest,
     VersionReconciler,
@@ -121,6 +122,7 @@ impl Bench {
         let granted = Arc::<Mutex<Vec<Grants>>>::default();
         let grant = granted.clone();
         let parts = ReconcilerParts {
+            network: Network::new(Vec::new()),
             engine: engine().clone(),
             driver: driver.clone(),
             state: memory.clone(),

@@ -224,7 +224,7 @@ async fn a_blocked_rollback_is_taken_after_further_faults() {
     // As if an older plugin had written the records.
     let versions = bench.folder.path().join("versions");
     let mut history = written::newest(&versions);
-    history["entries"][0]["record"]["plugin_version"] = json!("0.0.1");
+    history["entries"][0]["record"]["pluginVersion"] = json!("0.0.1");
     written::write(&versions, &history);
     let bench = bench.restarted(short("good")).await;
     bench.until("it serves", |it| it.version.is_some()).await;

@@ -118,6 +118,8 @@ async fn speed_costs_memory_for_each_version_that_is_kept() {
                 limits: Limits::default(),
                 settings: Attributes::default(),
                 secrets: Arc::default(),
+                held_secrets: Default::default(),
+                network: Default::default(),
                 node_name: None,
                 state: memory.clone(),
                 mounter: memory.clone(),
