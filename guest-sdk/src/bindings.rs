@@ -17,6 +17,18 @@ pub mod imports {
     });
 }
 
+/// The interface `session`, by itself: a resource has no equality, which the others derive.
+pub mod session {
+    wit_bindgen::generate!({
+        inline: "package wasmount:sdk-session; world session { import wasmount:csi/session@0.1.0; }",
+        path: "wit",
+        world: "wasmount:sdk-session/session",
+        with: { "wasmount:csi/types@0.1.0": crate::bindings::imports::wasmount::csi::types },
+        generate_all,
+        runtime_path: "::wit_bindgen::rt",
+    });
+}
+
 macro_rules! services {
     ($($module:ident: $world:literal),+ $(,)?) => {
         $(pub mod $module {

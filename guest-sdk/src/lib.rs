@@ -89,14 +89,17 @@ mod controller;
 mod error;
 mod export;
 mod filesystem;
+pub mod http;
 pub mod id;
 mod identity;
 pub mod log;
 mod node;
 mod plan;
+pub mod poll;
 pub mod pool;
 mod quantity;
 pub mod secrets;
+pub mod session;
 mod snapshots;
 pub mod state;
 mod state_migration;
@@ -139,6 +142,18 @@ mod imports {
     pub(crate) use crate::bindings::imports::wasmount::csi::{
         call, node_plan, pool, secrets, state,
     };
+    #[cfg(target_arch = "wasm32")]
+    pub(crate) use crate::bindings::session::wasmount::csi::session;
+    #[cfg(target_arch = "wasm32")]
+    pub(crate) use crate::http::wire as http;
     #[cfg(not(target_arch = "wasm32"))]
-    pub(crate) use crate::testing::{call, node_plan, pool, secrets, state};
+    pub(crate) use crate::testing::{call, http, node_plan, pool, secrets, session, state};
+
+    /// The clocks of WASI, which Rust's own library uses, or the clock of the test.
+    pub(crate) mod clock {
+        #[cfg(not(target_arch = "wasm32"))]
+        pub(crate) use crate::testing::call::sleep;
+        #[cfg(target_arch = "wasm32")]
+        pub(crate) use std::thread::sleep;
+    }
 }

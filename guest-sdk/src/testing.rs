@@ -14,11 +14,14 @@
 //! ```
 
 pub(crate) mod call;
+pub(crate) mod http;
 pub(crate) mod node_plan;
 pub(crate) mod pool;
+pub(crate) mod session;
 pub(crate) mod state;
 
 pub use call::LogLine;
+pub use http::{http, lose_answer_after, requests};
 pub use node_plan::{RecordedPlan, Source};
 
 use crate::error::Error;
@@ -36,8 +39,10 @@ thread_local! {
 #[derive(Default)]
 struct Host {
     call: call::Call,
+    network: http::Network,
     secrets: BTreeMap<(Scope, String), String>,
     state: state::State,
+    sessions: BTreeMap<String, Vec<u8>>,
     pools: BTreeMap<String, pool::Tree>,
     /// The plan of the current node call; `None` while none runs.
     recording: Option<node_plan::Recording>,
@@ -76,6 +81,11 @@ pub fn set_secret(scope: Scope, name: &str, value: &str) {
     with(|host| host.secrets.insert(named, value.to_owned()));
 }
 
+/// Forgets what logins yielded, as a new process or a new version does: the next [`crate::session::get`] logs in.
+pub fn lose_sessions() {
+    with(|host| host.sessions.clear());
+}
+
 /// Sets the name of the node; `None`, the default, is a controller away from the nodes.
 pub fn set_node_name(name: Option<&str>) {
     with(|host| host.call.node_name = name.map(str::to_owned));
@@ -86,15 +96,18 @@ pub fn set_remaining(remaining: Duration) {
     with(|host| host.call.remaining = remaining);
 }
 
-/// Lets the next `calls` calls of `state`, `pool` and the plan succeed; each call after them fails with `error` and does nothing. So a test can end a
+/// Lets the next `calls` calls of `state`, `pool`, the plan and the network succeed; each call after them fails with `error` and does nothing. So a test can end a
 /// call between any two of its effects, as a power cut does. [`mend`] ends it.
 pub fn fail_after(calls: usize, error: Error) {
     with(|host| host.failure = Some((calls, error)));
 }
 
-/// Ends the failures of [`fail_after`].
+/// Ends the failures of [`fail_after`] and [`lose_answer_after`].
 pub fn mend() {
-    with(|host| host.failure = None);
+    with(|host| {
+        host.failure = None;
+        host.network.mend();
+    });
 }
 
 /// From now on a copy in a pool outlasts its call: it is under way and returns `aborted` until [`finish_copies`] or [`lose_copies`].

@@ -1,6 +1,6 @@
 //! The interface `call` in memory: budget, settings and log of the current call.
 //!
-//! It does not measure time: the budget is what the test set.
+//! It does not measure time: the budget is what the test set, and less after a pause of [`crate::poll`].
 
 use super::with;
 use crate::attributes::Attributes;
@@ -41,6 +41,11 @@ impl Default for Call {
 
 pub(crate) fn remaining_ms() -> u64 {
     with(|host| u64::try_from(host.call.remaining.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Takes no time.
+pub(crate) fn sleep(pause: Duration) {
+    with(|host| host.call.remaining = host.call.remaining.saturating_sub(pause));
 }
 
 pub(crate) fn is_cancelled() -> bool {
