@@ -3,6 +3,7 @@
 //! Most are rendered from the templates below (`templates`). It opens no file, sends no request, and never sees a secret's value.
 
 mod config;
+mod network;
 mod shared;
 mod templates;
 mod yaml;
@@ -11,6 +12,7 @@ pub use config::{
     CERTIFICATES_IN_CONFIG, CONFIG_MAP_BYTES, PLUGIN_IN_CONFIG, path_in_config, secret_object,
     secret_path,
 };
+pub use network::{NetworkPeer, network_peers};
 pub use shared::{definition_manifests, shared_manifests};
 pub use yaml::to_yaml;
 
@@ -52,6 +54,8 @@ pub struct Backend {
     pub pools: BTreeMap<String, PathBuf>,
     /// It may mount network file systems, which belong to the network namespace of the process that mounts them.
     pub mounts_from_network: bool,
+    /// What its network grants name; empty: its pods get no NetworkPolicy.
+    pub network: Vec<NetworkPeer>,
     /// It may use block devices.
     pub uses_devices: bool,
     /// The document as an object, if hosts follow the object; then the document in the pods is the mounter's only.
@@ -200,7 +204,12 @@ pub fn manifests(backend: &Backend, choices: &Choices) -> Result<Vec<Manifest>, 
     if let Some(object) = &backend.object {
         all.push(config::followed(object)?);
     }
-    for template in [templates::RBAC, templates::POLICIES, templates::PODS] {
+    for template in [
+        templates::RBAC,
+        templates::POLICIES,
+        templates::NETWORK,
+        templates::PODS,
+    ] {
         all.extend(templates::objects(template, &values)?);
     }
     let labels = json!({

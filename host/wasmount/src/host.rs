@@ -48,6 +48,7 @@ use crate::readiness::Readiness;
 pub(crate) use compiler::compile_as_child;
 pub(crate) use controller::{ControllerOptions, StateOptions};
 pub(crate) use fetching::{FetchWork, fetch_as_child};
+use ipnet::IpNet;
 pub(crate) use kubernetes::{CsiNodeMode, KubernetesOptions, RegistrationMode};
 pub(crate) use mounter::{MounterOptions, mount};
 use serving::Serving;
@@ -107,6 +108,8 @@ pub(crate) struct HostOptions {
     pub(crate) health: HealthAddress,
     /// How long running calls may take at shutdown.
     pub(crate) grace: Duration,
+    /// Ranges of the addresses of the cluster's services and pods.
+    pub(crate) cluster_ranges: Vec<IpNet>,
     /// Where records are stored, and whether a leader is elected.
     pub(crate) controller: ControllerOptions,
     /// The options for Kubernetes.

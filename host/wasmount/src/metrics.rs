@@ -52,6 +52,19 @@ struct OfFault {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfGrant {
+    driver: String,
+    grant: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfOutcome {
+    driver: String,
+    grant: String,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfVersion {
     driver: String,
     version: String,
@@ -119,6 +132,7 @@ impl Metrics {
         self.register_drivers(&mut registry);
         self.register_faults(&mut registry);
         self.register_versions(&mut registry);
+        self.register_network(&mut registry);
         let mut text = String::new();
         if let Err(error) = encode(&mut text, &registry) {
             tracing::error!(%error, "metrics cannot be encoded");
@@ -234,6 +248,57 @@ impl Metrics {
         registry.register("plugin_rollbacks", help, self.rollbacks.clone());
         let help = "Versions that were refused";
         registry.register("plugin_refusals", help, self.refusals.clone());
+    }
+}
+
+impl Metrics {
+    /// Labels are the names of grants, never hosts or URLs.
+    fn register_network(&self, registry: &mut Registry) {
+        let requests = Family::<OfOutcome, Counter>::default();
+        let logins = Family::<OfOutcome, Counter>::default();
+        let retries = Family::<OfGrant, Counter>::default();
+        let in_flight = Family::<OfGrant, Gauge>::default();
+        let seconds = Family::<OfGrant, Counter<f64, AtomicU64>>::default();
+        for (driver, shown) in lock(&self.drivers).iter() {
+            for (grant, usage) in shown.reconciler.network_usage() {
+                let of_grant = OfGrant {
+                    driver: driver.to_string(),
+                    grant,
+                };
+                let counted = |family: &Family<OfOutcome, Counter>, outcome, count| {
+                    let OfGrant { driver, grant } = of_grant.clone();
+                    let labels = OfOutcome {
+                        driver,
+                        grant,
+                        outcome,
+                    };
+                    family.get_or_create(&labels).inc_by(count);
+                };
+                counted(&requests, "succeeded", usage.succeeded);
+                counted(&requests, "rejected", usage.rejected);
+                counted(&requests, "failed", usage.failed);
+                counted(&requests, "unsent", usage.unsent);
+                counted(&requests, "lost", usage.lost);
+                counted(&logins, "succeeded", usage.logins);
+                counted(&logins, "failed", usage.failed_logins);
+                retries.get_or_create(&of_grant).inc_by(usage.retries);
+                let waiting = i64::try_from(usage.in_flight).unwrap_or(i64::MAX);
+                in_flight.get_or_create(&of_grant).set(waiting);
+                seconds
+                    .get_or_create(&of_grant)
+                    .inc_by(usage.time.as_secs_f64());
+            }
+        }
+        let help = "Requests of the driver's plugin to a network grant, by outcome";
+        registry.register("network_requests", help, requests);
+        let help = "Logins of the host for a network grant";
+        registry.register("network_logins", help, logins);
+        let help = "Requests that were sent again";
+        registry.register("network_retries", help, retries);
+        let help = "Requests that are not answered yet";
+        registry.register("network_requests_in_flight", help, in_flight);
+        let help = "Time that requests took, with their waiting, logins and retries";
+        registry.register_with_unit("network_request", help, Unit::Seconds, seconds);
     }
 }
 

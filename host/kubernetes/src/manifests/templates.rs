@@ -4,7 +4,7 @@
 //! wrote are not rendered by a template.
 
 use super::config::{CONFIG_DIR, SECRETS_DIR, secret_object};
-use super::{Backend, Choices, Form, Manifest, ManifestsError};
+use super::{Backend, Choices, Form, Manifest, ManifestsError, NetworkPeer};
 use crate::csi_driver::reports_capacity;
 use crate::election::lease_of;
 use crate::state::DRIVER_LABEL;
@@ -16,6 +16,7 @@ use wasmount_core::capabilities::{ControllerCapability, PluginCapability};
 pub(super) const CLASSES: &str = include_str!("templates/classes.yaml");
 pub(super) const RBAC: &str = include_str!("templates/rbac.yaml");
 pub(super) const POLICIES: &str = include_str!("templates/policies.yaml");
+pub(super) const NETWORK: &str = include_str!("templates/network.yaml");
 pub(super) const PODS: &str = include_str!("templates/pods.yaml");
 
 const NODE: &str = "node";
@@ -94,6 +95,20 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
     let pools = pools.map(|(pool, path)| {
         context! { volume => format!("pool-{pool}"), path => path.display().to_string() }
     });
+    let host_network = choices.host_network || backend.mounts_from_network;
+    // A policy does not apply to pods on the network of their node.
+    let isolated = parts.iter().filter(|part| **part != NODE || !host_network);
+    let network = isolated.map(|part| {
+        let is_used = |peer: &&NetworkPeer| match *part {
+            _ if node_local => true,
+            NODE => peer.node,
+            _ => peer.controller,
+        };
+        let peers = backend.network.iter().filter(is_used);
+        let peers = peers.map(|peer| context! { port => peer.port, ranges => peer.ranges.clone() });
+        context! { part => *part, peers => peers.collect::<Vec<_>>() }
+    });
+    let network: Vec<_> = network.filter(|_| !backend.network.is_empty()).collect();
     let offline = PluginCapability::VolumeExpansionOffline;
     let expands_offline = backend.capabilities.plugin.contains(&offline);
     let kubelet_dir = choices.kubelet_dir.display().to_string();
@@ -107,7 +122,8 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
         fs_type => choices.fs_type.as_str(),
         kubelet_dir => kubelet_dir.trim_end_matches('/'),
         health_port => choices.health_port,
-        host_network => choices.host_network || backend.mounts_from_network,
+        host_network,
+        network,
         config_dir => CONFIG_DIR,
         secrets_dir => SECRETS_DIR,
         record_label => DRIVER_LABEL,

@@ -1,5 +1,6 @@
 //! Which objects, sidecars, flags and rights each kind of backend gets.
 
+mod network;
 mod objects;
 mod policies;
 mod shared;
@@ -31,6 +32,7 @@ fn backend(services: &[Service], features: &[Feature]) -> Backend {
         named_secrets: BTreeSet::new(),
         pools: BTreeMap::new(),
         mounts_from_network: false,
+        network: Vec::new(),
         uses_devices: false,
         object: None,
     }

@@ -285,7 +285,8 @@ mod tests {
         visit(&schema_of_spec(), "spec", &mut |at, keywords| {
             seen += 1;
             let typed = keywords.get("type").is_some_and(Value::is_string)
-                || keywords.contains_key("x-kubernetes-int-or-string");
+                || keywords.contains_key("x-kubernetes-int-or-string")
+                || keywords.contains_key("x-kubernetes-preserve-unknown-fields");
             assert!(typed, "{at}: {keywords:?}");
             for keyword in WITHOUT.iter().chain(&["$ref", "const", "oneOf"]) {
                 assert!(!keywords.contains_key(*keyword), "{at} has {keyword}");
@@ -302,10 +303,10 @@ mod tests {
         let properties = &schema["properties"];
         assert_eq!(properties["plugin"].get("required"), None);
         let grants = &properties["grants"]["properties"];
-        assert_eq!(
-            grants["pools"]["additionalProperties"]["required"],
-            json!(["path"])
-        );
+        let pool = &grants["pools"]["additionalProperties"];
+        assert_eq!(pool.get("required"), None);
+        let one = &pool["x-kubernetes-validations"][0];
+        assert_eq!(one["rule"], "has(self.path) != has(self.mount)");
         assert_eq!(grants["filesystems"]["items"]["required"], json!(["type"]));
         assert_eq!(properties["limits"].get("required"), None);
     }

@@ -26,14 +26,17 @@ use wasmount_core::driver::Role;
 use wasmount_kubernetes::csi_driver::csi_driver;
 use wasmount_kubernetes::manifests::{
     Backend, CONFIG_MAP_BYTES, Choices, Component, Form, Manifest, PLUGIN_IN_CONFIG,
-    definition_manifests, manifests, path_in_config, secret_object, secret_path, shared_manifests,
-    to_yaml, warnings,
+    definition_manifests, manifests, network_peers, path_in_config, secret_object, secret_path,
+    shared_manifests, to_yaml, warnings,
 };
 use wasmount_kubernetes::storage_backend::object_of;
 use wasmount_versions::{AdmissionReport, Admitted};
 
 /// Largest component that is read, in bytes; a little more than can be shipped, so that the error can name the size.
 const COMPONENT_BYTES: u64 = 64 << 20;
+
+/// Types of file systems whose mounts use no network. Any other may, and then belongs to the network namespace of its mounter.
+const LOCAL_TYPES: [&str; 2] = ["tmpfs", "overlay"];
 
 /// The file name of a pulled component.
 const PULLED: &str = "component.wasm";
@@ -216,8 +219,8 @@ impl Flags {
     fn form(&self, configured: &Configured, capabilities: &Capabilities) -> Form {
         let topology = PluginCapability::VolumeAccessibilityConstraints;
         let mut pools = configured.document.grants.pools.values();
-        let is_local =
-            capabilities.plugin.contains(&topology) && pools.any(|pool| pool.path.is_relative());
+        let is_local = capabilities.plugin.contains(&topology)
+            && pools.any(|pool| pool.directory().is_some_and(Path::is_relative));
         match self.topology {
             Some(TopologyArg::NodeLocal) => Form::NodeLocal,
             None if is_local => Form::NodeLocal,
@@ -283,13 +286,19 @@ impl Flags {
                 .grants
                 .filesystems
                 .iter()
-                .any(|grant| grant.fs_type != "tmpfs"),
+                .any(|grant| !LOCAL_TYPES.contains(&grant.fs_type.as_str()))
+                || document
+                    .grants
+                    .pools
+                    .values()
+                    .any(|it| it.mount().is_some()),
+            network: network_peers(&document.grants.network),
             uses_devices: !document.grants.devices.is_empty(),
             pools: document
                 .grants
                 .pools
                 .into_iter()
-                .map(|(name, pool)| (name, pool.path))
+                .filter_map(|(name, pool)| Some((name, pool.directory()?.to_owned())))
                 .collect(),
         })
     }

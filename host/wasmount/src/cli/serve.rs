@@ -14,6 +14,7 @@ use crate::health::HealthAddress;
 use crate::host::{self, HostOptions, MountsOptions, RegistrationMode};
 use clap::{Args, ValueEnum};
 use controller::ControllerFlags;
+use ipnet::IpNet;
 use kubernetes::KubernetesFlags;
 use std::path::{Path, PathBuf};
 use storage_backends::StorageBackendsFlags;
@@ -104,6 +105,16 @@ pub(crate) struct Flags {
         default_value = "127.0.0.1:9809"
     )]
     listen_health: HealthAddress,
+
+    /// Addresses of the cluster's services and pods, as the networks in its configuration: plugins send requests there only where a network
+    /// grant names the address
+    #[arg(
+        long,
+        value_name = "CIDR",
+        env = "WASMOUNT_CLUSTER_RANGES",
+        value_delimiter = ','
+    )]
+    cluster_ranges: Vec<IpNet>,
 
     #[command(flatten)]
     controller: ControllerFlags,
@@ -197,6 +208,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         profile: flags.csi_profile.into(),
         health: flags.listen_health,
         grace,
+        cluster_ranges: flags.cluster_ranges,
         controller,
         storage_backends: flags.storage_backends.options(role),
     };

@@ -58,7 +58,8 @@ fn a_right_document_is_taken_with_paths_from_where_it_lies() {
     assert_eq!(backend.document.limits.state_bytes, 1 << 30);
     assert_eq!(backend.document.csi_driver.selinux_mount, Some(true));
     let grants = backend.document.grants.clone().resolved(Path::new("/data"));
-    assert_eq!(grants.pools["data"].path, Path::new("/data/pool"));
+    let data = grants.pools["data"].directory();
+    assert_eq!(data, Some(Path::new("/data/pool")));
     let [device] = grants.devices.as_slice() else {
         panic!("one grant of devices, {} read", grants.devices.len())
     };
@@ -92,7 +93,7 @@ fn each_wrong_key_is_named_with_its_line_and_what_was_meant() {
         ),
         (
             "  grants:\n    pools:\n      a:\n        fullCopies: true\n",
-            "12: spec.grants.pools.a.path: is missing",
+            "11: spec.grants.pools.a: needs `path` or `mount`, and not both",
         ),
         (
             "  csiDriver:\n    fsGroupPolicy: Fil\n",

@@ -116,6 +116,7 @@ impl Backend {
             driver: driver.clone(),
             state: services.state.clone(),
             mounter: services.mounter.clone(),
+            network: services.network.clone(),
             node_name: Some(options.node_id.to_string()),
             sources: Arc::new(HostSources {
                 secrets: common.cluster.client.clone().map(SecretReader::new),

@@ -79,7 +79,8 @@ fn own_directories(data_dir: &Path, sockets: &Path) -> Vec<PathBuf> {
 fn own_pools(data_dir: &Path, grants: &Grants) -> Vec<PathBuf> {
     let pools = grants.pools.values();
     pools
-        .filter(|pool| pool.path.is_relative())
-        .filter_map(|pool| Some(data_dir.join(&pool.path).parent()?.to_owned()))
+        .filter_map(|pool| pool.directory())
+        .filter(|path| path.is_relative())
+        .filter_map(|path| Some(data_dir.join(path).parent()?.to_owned()))
         .collect()
 }

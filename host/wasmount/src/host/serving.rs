@@ -116,6 +116,7 @@ impl Serving {
         self.control.shutdown().await;
         self.background.abort_all();
         let unfinished = self.backends.stop(grace, LEASES).await;
+        self.backends.common().services.network.close().await;
         if unfinished == 0 {
             tracing::info!("stopped");
         } else {

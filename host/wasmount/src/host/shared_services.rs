@@ -18,6 +18,7 @@ use wasmount_core::state::StateStore;
 use wasmount_engine::{Engine, EngineOptions};
 use wasmount_mount::LocalMounter;
 use wasmount_mounter::SocketMounter;
+use wasmount_network::Network;
 use wasmount_state::{DataDirLock, LockError, RedbStore};
 
 /// What every driver receives.
@@ -25,6 +26,8 @@ use wasmount_state::{DataDirLock, LockError, RedbStore};
 pub(super) struct SharedServices {
     /// Runs plugins.
     pub(super) engine: Arc<Engine>,
+    /// Sends the requests of plugins.
+    pub(super) network: Network,
     /// Mounts and pools.
     pub(super) mounter: Arc<dyn Mounter>,
     /// The mounter, if it is in this process.
@@ -85,6 +88,7 @@ impl SharedServices {
                 }
             };
             Ok(Self {
+                network: Network::new(options.cluster_ranges),
                 state,
                 succeeded,
                 lost_records,

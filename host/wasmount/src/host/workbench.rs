@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use wasmount_core::call::Call;
-use wasmount_core::document::Wasi;
+use wasmount_core::document::{PoolStorage, Wasi};
 use wasmount_core::driver::{Driver, DriverConfig, Profile, Role, ServingPolicy};
 use wasmount_core::mutex::lock;
 use wasmount_core::names::NodeId;
@@ -37,6 +37,7 @@ use wasmount_core::secrets::Secrets;
 use wasmount_core::services::Service;
 use wasmount_csi::by_name::{NamedAnswer, NamedCall};
 use wasmount_engine::{BackendParts, Engine, EngineOptions, LoadedComponent, PluginInfo, Usage};
+use wasmount_network::{Endpoints, Network};
 use wasmount_state::RedbStore;
 use wasmount_versions::{AdmissionReport, Admitted, Proof, Refusal, run_admission};
 
@@ -50,6 +51,7 @@ pub(crate) struct Workbench {
     state: Arc<RedbStore>,
     mounter: Arc<DryMounter>,
     secrets: Arc<Secrets>,
+    network: Endpoints,
     // The last field: the files in it are closed before it is removed.
     _place: Place,
 }
@@ -87,6 +89,9 @@ impl Workbench {
         let document = &configured.document;
         let secrets = secrets::read(document.secrets.clone(), None).await;
         let secrets = secrets.map_err(Fault::failed("a secret cannot be read"))?;
+        let network = Network::new(Vec::new());
+        let granted = network.open(&document.driver_name, &document.grants.network, &secrets);
+        let network = granted.map_err(Fault::failed("the network grants are not usable"))?;
         // In a directory of its own: the store locks its directory, and the place is locked as well.
         let state = RedbStore::open(&place.path().join("records"))
             .map_err(Fault::failed("a temporary store cannot be opened"))?;
@@ -102,6 +107,7 @@ impl Workbench {
             state,
             mounter: Arc::new(mounter),
             secrets: Arc::new(secrets),
+            network,
             configured,
             _place: place,
         })
@@ -151,6 +157,8 @@ impl Workbench {
             limits: document.limits.clone(),
             settings: document.settings.clone(),
             secrets: Arc::clone(&self.secrets),
+            held_secrets: document.grants.held_secrets(),
+            network: self.network.clone(),
             node_name: Some(NODE.to_owned()),
             state: self.state.clone(),
             mounter: self.mounter.clone(),
@@ -218,7 +226,7 @@ fn dry_mounter(configured: &Configured, pools: &Pools, place: &Path) -> Result<D
     };
     if let Some(directory) = below {
         for (name, pool) in &mut configured.document.grants.pools {
-            pool.path = directory.join(name);
+            pool.storage = PoolStorage::Directory(directory.join(name));
         }
         super::private_directory(&directory).map_err(Fault::failed(format!(
             "the directory {} for pools cannot be made",

@@ -96,6 +96,11 @@ fn the_metrics_table_of_the_docs_lists_every_metric() {
         [
             "wasmount_csi_call_duration_seconds",
             "wasmount_csi_calls_in_flight",
+            "wasmount_network_logins_total",
+            "wasmount_network_request_seconds_total",
+            "wasmount_network_requests_in_flight",
+            "wasmount_network_requests_total",
+            "wasmount_network_retries_total",
             "wasmount_plugin_faults_total",
             "wasmount_plugin_info",
             "wasmount_plugin_refusals_total",

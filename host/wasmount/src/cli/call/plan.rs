@@ -87,6 +87,8 @@ fn grants_json(grants: &Grants) -> Value {
         pools,
         filesystems,
         devices,
+        // A plan sends no requests.
+        network: _,
         selinux_mount,
     } = grants;
     let pools = pools.iter().map(|(name, grant)| {
@@ -147,7 +149,7 @@ mod tests {
             source: "//a/b".to_owned(),
             options: vec!["ro".to_owned()],
             secret_options: vec![("password".to_owned(), "of-the-share".to_owned())],
-            backend_secret_options: Vec::new(),
+            backend_secret_options: vec![("username".to_owned(), "account".to_owned())],
         };
         for (source, shown) in [
             (
@@ -161,6 +163,7 @@ mod tests {
                     "source": "//a/b",
                     "options": ["ro"],
                     "secretOptions": [["password", "of-the-share"]],
+                    "backendSecretOptions": [["username", "account"]],
                 } }),
             ),
         ] {

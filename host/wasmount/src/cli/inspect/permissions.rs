@@ -16,7 +16,7 @@ pub(super) struct Permission {
 }
 
 /// Prefixes of imports without their versions, and their permissions. The first match counts.
-const MEANINGS: [(&str, &str, &str); 14] = [
+const MEANINGS: [(&str, &str, &str); 15] = [
     (
         "wasmount:csi/pool",
         "pools",
@@ -42,11 +42,16 @@ const MEANINGS: [(&str, &str, &str); 14] = [
         "call",
         "reads its settings and its time, and writes to the log",
     ),
+    (
+        "wasmount:csi/session",
+        "sessions",
+        "keeps what its logins yield in the host's memory",
+    ),
     ("wasmount:csi/types", "", ""),
     (
         "wasi:http/",
         "network",
-        "speaks HTTP: this host offers none, so it is refused",
+        "sends HTTP requests to the systems of `grants.network`, and to no other",
     ),
     (
         "wasi:filesystem/",
@@ -94,11 +99,23 @@ pub(super) fn permissions(imports: &[String]) -> Vec<Permission> {
     permissions
 }
 
-/// Whether the document must say `plugin.wasi: full`.
-pub(super) fn needs_full_wasi(imports: &[String]) -> bool {
-    imports
-        .iter()
-        .any(|import| !is_linked(import, Wasi::Minimal) && is_linked(import, Wasi::Full))
+/// What the document must say.
+pub(super) fn needs(imports: &[String]) -> Vec<&'static str> {
+    let has = |is_such: fn(&str) -> bool| imports.iter().any(|import| is_such(import));
+    let full = "`plugin.wasi: full`";
+    let network = "which systems it may send requests to: `grants.network: {NAME: {hosts: [\"HOST:443\"]}}`, each by the name that the plugin gives it";
+    [(full, has(needs_full_wasi)), (network, has(sends_requests))]
+        .into_iter()
+        .filter_map(|(need, is_needed)| is_needed.then_some(need))
+        .collect()
+}
+
+fn needs_full_wasi(import: &str) -> bool {
+    !is_linked(import, Wasi::Minimal) && is_linked(import, Wasi::Full)
+}
+
+fn sends_requests(import: &str) -> bool {
+    meaning(import).0 == "network" && import.contains("/outgoing-handler@")
 }
 
 /// Versions of the contract that a component names.
@@ -167,10 +184,11 @@ mod tests {
 
     #[test]
     fn secret_references_need_a_known_kind() {
-        let needs = |import: &str| needs_full_wasi(&[import.to_owned()]);
-        assert!(needs("wasi:filesystem/types@0.2.6"));
-        assert!(!needs("wasi:io/poll@0.2.6"));
-        assert!(!needs("wasi:http/types@0.2.6"));
+        let needs = |import: &str| needs(&[import.to_owned()]).len();
+        assert_eq!(needs("wasi:filesystem/types@0.2.6"), 1);
+        assert_eq!(needs("wasi:io/poll@0.2.6"), 0);
+        assert_eq!(needs("wasi:http/types@0.2.6"), 0);
+        assert_eq!(needs("wasi:http/outgoing-handler@0.2.6"), 1);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The report about a component, for people and for programs.
 
-use super::permissions::{contract_versions, needs_full_wasi, permissions};
+use super::permissions::{contract_versions, needs, permissions};
 use super::producers::Makers;
 use super::signatures::Signatures;
 use crate::cli::show::{Table, Tone, bytes, harmless};
@@ -250,9 +250,10 @@ fn offer(found: &Found) -> ServiceSet {
 }
 
 fn verdict(found: &Found, has_document: bool) -> Verdict {
-    let needs = match has_document {
-        false if needs_full_wasi(&found.imports) => vec!["`plugin.wasi: full`"],
-        _ => Vec::new(),
+    let needs = if has_document {
+        Vec::new()
+    } else {
+        needs(&found.imports)
     };
     let (word, reason, warnings) = match &found.admitted {
         // It was inspected with all of WASI, which a document does not grant by default.
@@ -268,10 +269,10 @@ fn verdict(found: &Found, has_document: bool) -> Verdict {
         kind: found.admitted.as_ref().err().map(|it| it.kind().as_str()),
         reason,
         needs,
-        // Without a document no pool is granted, as every user expects.
+        // Without a document nothing is granted, as every user expects.
         warnings: warnings
             .into_iter()
-            .filter(|it| has_document || !it.contains("grants no pool"))
+            .filter(|it| has_document || !it.contains("document grants no "))
             .collect(),
     }
 }

@@ -190,11 +190,11 @@ fn answered_by_the_kernel(what: &str) -> MountError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wasmount_core::document::PoolGrant;
+    use wasmount_core::document::{PoolGrant, PoolStorage};
 
     fn mounter() -> (DryMounter, DriverName) {
         let pool = PoolGrant {
-            path: PathBuf::from("/nowhere"),
+            storage: PoolStorage::Directory(PathBuf::from("/nowhere")),
             full_copies: false,
             mount_options: Vec::new(),
         };

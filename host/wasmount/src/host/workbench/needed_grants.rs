@@ -2,7 +2,7 @@
 //! own check still passes. So there is no second list of rules.
 
 use wasmount_core::device_fact::DeviceFact;
-use wasmount_core::document::{DeviceGrant, FilesystemGrant, Grants, PoolGrant};
+use wasmount_core::document::{DeviceGrant, FilesystemGrant, Grants, PoolGrant, PoolStorage};
 use wasmount_core::mounter::MountError;
 use wasmount_core::plan::{Plan, Source};
 use wasmount_core::volume::{AccessType, VolumeCapability};
@@ -74,7 +74,7 @@ fn source(source: &Source, options: &[String]) -> Grants {
     match source {
         Source::Directory { pool, path: _ } | Source::Image { pool, path: _ } => {
             let grant = PoolGrant {
-                path: pool.into(),
+                storage: PoolStorage::Directory(pool.into()),
                 full_copies: false,
                 mount_options,
             };
