@@ -1,0 +1,230 @@
+//! A CSI driver for a storage array with a REST API. The array is the only memory: each call looks there first, so one that was cut, or whose answer
+//! was lost, is completed by its retry. Who logs in, where the array is and what is repeated is the host's (`grants.network` of the document).
+use serde::Deserialize;
+use serde_json::{Value, json};
+use wasmount_guest::*;
+
+const ARRAY: &str = "array"; // the grant
+const VOLUMES: &str = "/api/volumes";
+const SNAPSHOTS: &str = "/api/snapshots";
+const MINIMUM_BYTES: u64 = 1 << 20;
+const DEFAULT_BYTES: u64 = 1 << 30; // for a claim that names no size
+
+/// A volume or a snapshot of the array. No two volumes, and no two snapshots, have one name.
+#[derive(Deserialize)]
+struct Object {
+    id: String,
+    bytes: u64,
+    state: String,
+    source: Option<String>, // a volume's snapshot, a snapshot's volume
+    created: u64,           // seconds
+    host: Option<String>,   // that it is attached to
+}
+
+#[derive(Deserialize)]
+struct Page {
+    items: Vec<Object>,
+    next: Option<String>,
+}
+
+struct Array;
+export! {
+    identity: Array, controller: Array, controller_publish: Array, controller_expand: Array, volume_listing: Array, capacity: Array,
+    snapshots: Array, snapshot_listing: Array, node_stage: Array,
+}
+
+impl Identity for Array {
+    fn get_plugin_info() -> PluginInfo {
+        let info = PluginInfo::new("array.wasmount.io", env!("CARGO_PKG_VERSION"));
+        info.with_features(&["publish-readonly", "published-nodes"])
+    }
+}
+
+impl Controller for Array {
+    fn create_volume(args: CreateVolumeArgs) -> Result<Volume, Error> {
+        check(&args.capabilities, &args.parameters)?;
+        args.mutable_parameters.only(&[])?;
+        let snapshot = match args.content_source {
+            None => None,
+            Some(ContentSource::Snapshot(id)) => Some(id),
+            Some(_) => return Err(Error::invalid_argument("this array clones no volumes")),
+        };
+        let known = find(VOLUMES, &args.name)?;
+        if known.as_ref().is_some_and(|it| it.source != snapshot) {
+            return Err(Error::already_exists("the name has another source"));
+        }
+        let (range, known_bytes) = (args.capacity, known.as_ref().map(|it| it.bytes));
+        range.agree(known_bytes, MINIMUM_BYTES, DEFAULT_BYTES)?;
+        let volume = known.map_or_else(
+            || {
+                let source = snapshot.as_deref().map(|id| get(SNAPSHOTS, id));
+                let source_bytes = source.transpose()?.map(|it| it.bytes);
+                let bytes = range.choose_from(source_bytes, MINIMUM_BYTES, DEFAULT_BYTES)?;
+                let new = json!({ "name": args.name, "bytes": bytes, "snapshot": snapshot });
+                create(VOLUMES, &new)
+            },
+            Ok,
+        );
+        ready(volume?).map(Volume::from)
+    }
+
+    fn delete_volume(id: String) -> Result<(), Error> {
+        let volume = http::delete(ARRAY, VOLUMES).segment(&id);
+        volume.idempotent().send()?.deleted()
+    }
+
+    fn validate_volume_capabilities(args: ValidateArgs) -> Result<Validation, Error> {
+        get(VOLUMES, &args.id)?;
+        Ok(check(&args.capabilities, &args.parameters).into())
+    }
+}
+
+impl ControllerPublish for Array {
+    fn controller_publish_volume(args: ControllerPublishArgs) -> Result<Attributes, Error> {
+        check(std::slice::from_ref(&args.capability), &Vec::new())?;
+        let hosts = http::put(ARRAY, VOLUMES).segment(&args.id).segment("hosts");
+        let mode = json!({ "readonly": args.readonly });
+        let answer = hosts.segment(&args.node).json(&mode).idempotent().send()?;
+        let elsewhere = (423, Code::FailedPrecondition);
+        let volume: Object = answer.must_succeed_as(&[elsewhere])?.json()?;
+        Ok(vec![("bytes".to_owned(), volume.bytes.to_string())])
+    }
+
+    fn controller_unpublish_volume(id: String, node: Option<String>) -> Result<(), Error> {
+        let hosts = http::delete(ARRAY, VOLUMES).segment(&id).segment("hosts");
+        let attached = match node {
+            Some(node) => hosts.segment(&node),
+            None => hosts,
+        };
+        attached.idempotent().send()?.deleted()
+    }
+}
+
+impl ControllerExpand for Array {
+    fn expand_volume(args: ExpandArgs) -> Result<Expanded, Error> {
+        let known = get(VOLUMES, &args.id)?;
+        let bytes = args.capacity.grown(known.bytes)?;
+        if bytes > known.bytes {
+            let volume = http::patch(ARRAY, VOLUMES).segment(&args.id);
+            let larger = volume.json(&json!({ "bytes": bytes })).idempotent();
+            larger.load::<Object>()?;
+        }
+        Ok(Expanded::to(bytes))
+    }
+}
+
+impl VolumeListing for Array {
+    fn list_volumes(page: PageRequest) -> Result<VolumePage, Error> {
+        let Page { items, next } = list(VOLUMES, page, None)?;
+        let entry = |mut volume: Object| {
+            let host = volume.host.take();
+            VolumeEntry::new(volume.into()).published_to(host)
+        };
+        Ok((items.into_iter().map(entry).collect::<Vec<_>>(), next).into())
+    }
+}
+
+impl Capacity for Array {
+    fn get_capacity(args: CapacityArgs) -> Result<Available, Error> {
+        if check(&args.capabilities, &args.parameters).is_err() {
+            return Ok(Available::bytes(0));
+        }
+        let free: Value = http::get(ARRAY, "/api/capacity").load()?;
+        let bytes = free.get("free").and_then(Value::as_u64).unwrap_or(0);
+        Ok(Available::bytes(bytes).at_least(MINIMUM_BYTES))
+    }
+}
+
+impl Snapshots for Array {
+    fn create_snapshot(args: CreateSnapshotArgs) -> Result<Snapshot, Error> {
+        args.parameters.only(&[])?;
+        let new = json!({ "name": args.name, "volume": args.source_volume });
+        let known = find(SNAPSHOTS, &args.name)?;
+        let snapshot = known.map_or_else(|| create(SNAPSHOTS, &new), Ok)?;
+        if snapshot.source.as_ref() != Some(&args.source_volume) {
+            return Err(Error::already_exists("the name has another source"));
+        }
+        Ok(snapshot.into())
+    }
+
+    fn delete_snapshot(id: String) -> Result<(), Error> {
+        let snapshot = http::delete(ARRAY, SNAPSHOTS).segment(&id);
+        snapshot.idempotent().send()?.deleted()
+    }
+
+    fn get_snapshot(id: String) -> Result<Snapshot, Error> {
+        get(SNAPSHOTS, &id).map(Snapshot::from)
+    }
+}
+
+impl SnapshotListing for Array {
+    fn list_snapshots(args: ListSnapshotsArgs) -> Result<SnapshotPage, Error> {
+        let Page { items, next } = list(SNAPSHOTS, args.page, args.source_volume)?;
+        let snapshots: Vec<_> = items.into_iter().map(Snapshot::from).collect();
+        Ok((snapshots, next).into())
+    }
+}
+
+impl NodeStage for Array {
+    /// In memory, where the disk of a real array would be attached.
+    fn node_stage(args: NodeStageArgs, plan: &Plan) -> Result<(), Error> {
+        plan.tmpfs(args.publish_context.bytes("bytes")?)
+    }
+}
+
+fn check(capabilities: &[VolumeCapability], parameters: &Attributes) -> Result<(), Error> {
+    parameters.only(&[])?;
+    let check = |one: &VolumeCapability| one.must_be_mount().and(one.must_be_on_one_node());
+    capabilities.iter().try_for_each(check)
+}
+
+fn get(kind: &str, id: &str) -> Result<Object, Error> {
+    http::get(ARRAY, kind).segment(id).load()
+}
+
+fn find(kind: &str, name: &str) -> Result<Option<Object>, Error> {
+    let page: Page = http::get(ARRAY, kind).query("name", name).load()?;
+    Ok(page.items.into_iter().next())
+}
+
+fn list(kind: &str, page: PageRequest, volume: Option<String>) -> Result<Page, Error> {
+    let request = http::get(ARRAY, kind).query_some("volume", volume);
+    let request = request.query_some("limit", page.max_entries);
+    request.query_some("marker", page.starting_token).load()
+}
+
+/// If another call took the name since the look, the retry finds its object.
+fn create(kind: &str, new: &Value) -> Result<Object, Error> {
+    let answer = http::post(ARRAY, kind).json(new).send()?;
+    answer.must_succeed_as(&[(409, Code::Aborted)])?.json()
+}
+
+/// Waits for a job of the array; if it takes longer than this call may, the next one waits on.
+fn ready(volume: Object) -> Result<Object, Error> {
+    let (id, mut seen) = (volume.id.clone(), Some(volume));
+    poll::until(&format!("volume `{id}`"), || {
+        let volume = seen.take().map_or_else(|| get(VOLUMES, &id), Ok)?;
+        Ok((volume.state == "ready").then_some(volume))
+    })
+}
+
+impl From<Object> for Volume {
+    fn from(object: Object) -> Self {
+        let mut volume = Volume::new(object.id, object.bytes);
+        volume.content_source = object.source.map(ContentSource::Snapshot);
+        volume
+    }
+}
+
+impl From<Object> for Snapshot {
+    fn from(object: Object) -> Self {
+        let (source, created) = (object.source.unwrap_or_default(), object.created);
+        let nanoseconds = created.saturating_mul(1_000_000_000);
+        let mut snapshot = Snapshot::new(object.id, source, object.bytes, nanoseconds);
+        snapshot.ready_to_use = object.state == "ready";
+        snapshot
+    }
+}
+
+#[cfg(test)]
+mod tests;

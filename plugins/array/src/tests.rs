@@ -1,0 +1,299 @@
+//! Tests of the plugin against an array in memory: each call with valid and invalid arguments, and with each of its answers lost.
+
+mod model;
+
+use super::*;
+use model::Model;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+use wasmount_guest::testing::{self, Source};
+
+const GIB: u64 = 1 << 30;
+const NODE: &str = "node-1";
+
+/// The requests of a call at most: a loop over them ends before.
+const REQUESTS: usize = 10;
+
+/// A host and an array, both new.
+fn fresh() -> Rc<RefCell<Model>> {
+    testing::reset();
+    let model = Rc::new(RefCell::new(Model::default()));
+    let array = Rc::clone(&model);
+    testing::http(move |request| array.borrow_mut().answer(request));
+    model
+}
+
+fn mounted() -> VolumeCapability {
+    VolumeCapability {
+        access_type: AccessType::Mount(MountAccess {
+            fs_type: None,
+            mount_flags: Vec::new(),
+            volume_mount_group: None,
+        }),
+        access_mode: AccessMode::SingleNodeWriter,
+    }
+}
+
+fn request(name: &str, bytes: u64) -> CreateVolumeArgs {
+    CreateVolumeArgs {
+        name: name.to_owned(),
+        capacity: CapacityRange {
+            required_bytes: Some(bytes),
+            limit_bytes: None,
+        },
+        capabilities: vec![mounted()],
+        parameters: Vec::new(),
+        mutable_parameters: Vec::new(),
+        content_source: None,
+        accessibility: None,
+    }
+}
+
+fn publish(id: &str, node: &str) -> Result<Attributes, Error> {
+    Array::controller_publish_volume(ControllerPublishArgs {
+        id: id.to_owned(),
+        node: node.to_owned(),
+        capability: mounted(),
+        readonly: false,
+        context: Vec::new(),
+    })
+}
+
+fn expand(id: &str, bytes: u64) -> Result<Expanded, Error> {
+    Array::expand_volume(ExpandArgs {
+        id: id.to_owned(),
+        capacity: CapacityRange {
+            required_bytes: Some(bytes),
+            limit_bytes: None,
+        },
+        capability: None,
+    })
+}
+
+fn snapshot(name: &str, source: &str) -> Result<Snapshot, Error> {
+    Array::create_snapshot(CreateSnapshotArgs {
+        source_volume: source.to_owned(),
+        name: name.to_owned(),
+        parameters: Vec::new(),
+        accessibility: None,
+    })
+}
+
+fn code<T>(answer: Result<T, Error>) -> Option<Code> {
+    answer.err().map(|error| error.code)
+}
+
+/// Makes a call about a volume with its first answer lost, then its second, and so on, until none is; each time on a new array, with a retry, after
+/// which `check` looks at what the array holds.
+fn lose_each_answer<T>(call: impl Fn(&str) -> Result<T, Error>, check: impl Fn(&Model)) {
+    for answers in 0..REQUESTS {
+        let array = fresh();
+        let id = Array::create_volume(request("pvc", GIB)).unwrap().id;
+        testing::lose_answer_after(answers);
+        let first = call(&id);
+        testing::mend();
+        let is_whole = first.is_ok();
+        if let Err(error) = first {
+            assert!(error.is_uncertain(), "{answers}: {error:?}");
+        }
+        assert_eq!(code(call(&id)), None, "{answers}");
+        check(&array.borrow());
+        if is_whole {
+            assert!(answers > 0, "no answer was lost");
+            return;
+        }
+    }
+    panic!("the call made more than {REQUESTS} requests");
+}
+
+#[test]
+fn a_volume_is_created_once_however_often_it_is_asked_for() {
+    let array = fresh();
+    let volume = Array::create_volume(request("pvc", GIB)).unwrap();
+    assert_eq!(volume.capacity_bytes, GIB);
+    assert_eq!(Array::create_volume(request("pvc", GIB)), Ok(volume));
+    assert_eq!(array.borrow().names(VOLUMES), ["pvc"]);
+}
+
+#[test]
+fn a_name_with_another_size_or_source_is_refused() {
+    fresh();
+    let volume = Array::create_volume(request("pvc", GIB)).unwrap();
+    let larger = Array::create_volume(request("pvc", 2 * GIB));
+    assert_eq!(code(larger), Some(Code::AlreadyExists));
+    let id = snapshot("snap", &volume.id).unwrap().id;
+    let restored = CreateVolumeArgs {
+        content_source: Some(ContentSource::Snapshot(id)),
+        ..request("pvc", GIB)
+    };
+    assert_eq!(
+        code(Array::create_volume(restored)),
+        Some(Code::AlreadyExists)
+    );
+}
+
+#[test]
+fn no_lost_answer_creates_a_second_object() {
+    lose_each_answer(
+        |_| Array::create_volume(request("new", GIB)),
+        |array| assert_eq!(array.names(VOLUMES), ["pvc", "new"]),
+    );
+    lose_each_answer(
+        |id| snapshot("snap", id),
+        |array| assert_eq!(array.names(SNAPSHOTS), ["snap"]),
+    );
+}
+
+#[test]
+fn a_lost_answer_is_completed_by_the_retry_of_its_call() {
+    let attached = |array: &Model| array.of("vol-1", "host");
+    lose_each_answer(
+        |id| publish(id, NODE),
+        |array| assert_eq!(attached(array), NODE),
+    );
+    lose_each_answer(
+        |id| {
+            publish(id, NODE)?;
+            Array::controller_unpublish_volume(id.to_owned(), Some(NODE.to_owned()))
+        },
+        |array| assert!(attached(array).is_null()),
+    );
+    lose_each_answer(
+        |id| expand(id, 2 * GIB),
+        |array| assert_eq!(array.of("vol-1", "bytes"), 2 * GIB),
+    );
+    lose_each_answer(
+        |id| Array::delete_volume(id.to_owned()),
+        |array| assert_eq!(array.names(VOLUMES), [""; 0]),
+    );
+    lose_each_answer(
+        |id| Array::delete_snapshot(snapshot("snap", id)?.id),
+        |array| assert_eq!(array.names(SNAPSHOTS), [""; 0]),
+    );
+}
+
+#[test]
+fn lists_show_what_is_attached_and_what_is_a_snapshot() {
+    fresh();
+    let id = Array::create_volume(request("pvc", GIB)).unwrap().id;
+    publish(&id, NODE).unwrap();
+    let page = || PageRequest {
+        max_entries: Some(5),
+        starting_token: None,
+    };
+    let volumes = Array::list_volumes(page()).unwrap();
+    assert_eq!(volumes.entries[0].status.published_nodes, [NODE]);
+    assert_eq!(volumes.next_token, None);
+    let taken = snapshot("snap", &id).unwrap();
+    assert!(taken.ready_to_use);
+    let listed = Array::list_snapshots(ListSnapshotsArgs {
+        source_volume: Some(id),
+        page: page(),
+    });
+    assert_eq!(listed.unwrap().entries, [taken]);
+}
+
+#[test]
+fn a_volume_waits_for_its_job_within_the_call() {
+    let array = fresh();
+    array.borrow_mut().looks_until_ready = 3;
+    let volume = Array::create_volume(request("pvc", GIB)).unwrap();
+    assert_eq!(volume.capacity_bytes, GIB);
+    assert!(call::remaining() < Duration::from_secs(60));
+}
+
+#[test]
+fn a_job_longer_than_a_call_is_waited_for_by_the_next() {
+    let array = fresh();
+    array.borrow_mut().looks_until_ready = 30;
+    let late = Array::create_volume(request("pvc", GIB));
+    assert_eq!(code(late), Some(Code::Aborted));
+    testing::set_remaining(Duration::from_secs(60));
+    let volume = Array::create_volume(request("pvc", GIB)).unwrap();
+    assert_eq!(array.borrow().names(VOLUMES), ["pvc"]);
+    assert_eq!(volume.capacity_bytes, GIB);
+}
+
+#[test]
+fn a_refusal_of_the_array_is_the_code_that_its_caller_needs() {
+    let array = fresh();
+    let id = Array::create_volume(request("pvc", GIB)).unwrap().id;
+    for (status, refused) in [
+        (401, Code::Unauthenticated),
+        (403, Code::PermissionDenied),
+        (409, Code::Aborted),
+        (429, Code::Unavailable),
+        (503, Code::Unavailable),
+        (507, Code::ResourceExhausted),
+    ] {
+        array.borrow_mut().refuse_changes = Some(status);
+        let created = Array::create_volume(request("new", GIB));
+        assert_eq!(code(created), Some(refused), "{status}");
+    }
+    array.borrow_mut().refuse_changes = Some(409);
+    assert_eq!(
+        code(Array::delete_volume(id.clone())),
+        Some(Code::FailedPrecondition)
+    );
+    array.borrow_mut().refuse_changes = Some(423);
+    assert_eq!(code(publish(&id, NODE)), Some(Code::FailedPrecondition));
+}
+
+#[test]
+fn what_is_not_there_is_deleted_and_otherwise_not_found() {
+    fresh();
+    let id = || "vol-9".to_owned();
+    assert_eq!(Array::delete_volume(id()), Ok(()));
+    assert_eq!(Array::delete_snapshot(id()), Ok(()));
+    assert_eq!(Array::controller_unpublish_volume(id(), None), Ok(()));
+    for missing in [
+        code(publish("vol-9", NODE)),
+        code(expand("vol-9", GIB)),
+        code(snapshot("snap", "vol-9")),
+        code(Array::get_snapshot(id())),
+    ] {
+        assert_eq!(missing, Some(Code::NotFound));
+    }
+}
+
+#[test]
+fn a_staged_volume_has_the_size_that_the_array_says() {
+    fresh();
+    let id = Array::create_volume(request("pvc", GIB)).unwrap().id;
+    expand(&id, 2 * GIB).unwrap();
+    assert_eq!(expand(&id, GIB).unwrap().capacity_bytes, 2 * GIB);
+    let args = NodeStageArgs {
+        capability: mounted(),
+        publish_context: publish(&id, NODE).unwrap(),
+        volume_context: Vec::new(),
+        id,
+    };
+    let plan = testing::record(|plan| Array::node_stage(args, plan)).unwrap();
+    assert!(matches!(
+        plan.source,
+        Source::Tmpfs { size_bytes: Some(bytes) } if bytes == 2 * GIB
+    ));
+}
+
+#[test]
+fn what_the_array_cannot_make_is_refused_without_a_request() {
+    fresh();
+    let mut block = request("pvc", GIB);
+    block.capabilities[0].access_type = AccessType::Block;
+    let mut shared = request("pvc", GIB);
+    shared.capabilities[0].access_mode = AccessMode::MultiNodeMultiWriter;
+    let mut misspelt = request("pvc", GIB);
+    misspelt
+        .parameters
+        .push(("teir".to_owned(), "fast".to_owned()));
+    let mut clone = request("pvc", GIB);
+    clone.content_source = Some(ContentSource::Volume("vol-1".to_owned()));
+    for refused in [block, shared, misspelt, clone] {
+        assert_eq!(
+            code(Array::create_volume(refused)),
+            Some(Code::InvalidArgument)
+        );
+    }
+    assert_eq!(testing::requests(), [""; 0]);
+}

@@ -1,0 +1,132 @@
+//! An array in memory: objects by kind and id.
+
+use crate::{SNAPSHOTS, VOLUMES};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use wasmount_guest::http::{Method, Request, Response};
+
+/// What the array holds, and how it behaves.
+#[derive(Default)]
+pub(super) struct Model {
+    objects: BTreeMap<String, Value>,
+    last: u64,
+    /// How often a volume is answered before it is ready.
+    pub(super) looks_until_ready: u64,
+    /// The status of every request that would change something.
+    pub(super) refuse_changes: Option<u16>,
+}
+
+impl Model {
+    pub(super) fn names(&self, kind: &str) -> Vec<String> {
+        let of_kind = self
+            .objects
+            .iter()
+            .filter(|(path, _)| path.starts_with(kind));
+        let name = |(_, object): (_, &Value)| object["name"].as_str().unwrap().to_owned();
+        of_kind.map(name).collect()
+    }
+
+    /// A field of a volume.
+    pub(super) fn of(&self, id: &str, field: &str) -> Value {
+        self.objects[&format!("{VOLUMES}/{id}")][field].clone()
+    }
+
+    pub(super) fn answer(&mut self, request: &Request) -> Response {
+        assert_eq!(request.grant(), "array");
+        let path = request.path().to_owned();
+        let (object, rest) = match path.split_once("/hosts") {
+            Some((volume, host)) => (volume.to_owned(), Some(host.trim_start_matches('/'))),
+            None => (path.clone(), None),
+        };
+        let is_list = object == VOLUMES || object == SNAPSHOTS;
+        if request.method() != Method::Get
+            && let Some(status) = self.refuse_changes
+        {
+            return Response::new(status);
+        }
+        match (request.method(), rest) {
+            (Method::Get, None) if is_list => self.list(&object, request),
+            (Method::Post, None) if is_list => self.create(&object, request),
+            _ if !self.objects.contains_key(&object) => Response::new(404),
+            (Method::Get, None) => self.show(&object),
+            (Method::Patch, None) => {
+                let new: Value = request.read_json().unwrap();
+                self.objects.get_mut(&object).unwrap()["bytes"] = new["bytes"].clone();
+                self.show(&object)
+            }
+            (Method::Delete, None) => {
+                self.objects.remove(&object);
+                Response::new(204)
+            }
+            (Method::Put, Some(host)) => {
+                self.objects.get_mut(&object).unwrap()["host"] = json!(host);
+                self.show(&object)
+            }
+            (Method::Delete, Some(_)) => {
+                self.objects.get_mut(&object).unwrap()["host"] = Value::Null;
+                Response::new(204)
+            }
+            _ => Response::new(405),
+        }
+    }
+
+    fn list(&self, kind: &str, request: &Request) -> Response {
+        let (name, volume) = (request.query_value("name"), request.query_value("volume"));
+        let is = |object: &Value, key: &str, wanted: Option<&str>| {
+            wanted.is_none_or(|wanted| object[key] == wanted)
+        };
+        let of_kind = self
+            .objects
+            .iter()
+            .filter(|(path, _)| path.starts_with(kind));
+        let found: Vec<_> = of_kind
+            .map(|(_, object)| object)
+            .filter(|object| is(object, "name", name) && is(object, "source", volume))
+            .collect();
+        Response::new(200).with_json(&json!({ "items": found, "next": null }))
+    }
+
+    fn create(&mut self, kind: &str, request: &Request) -> Response {
+        let new: Value = request.read_json().unwrap();
+        if self.names(kind).iter().any(|name| new["name"] == **name) {
+            return Response::new(409);
+        }
+        let source = match kind {
+            VOLUMES => new["snapshot"].clone(),
+            _ => new["volume"].clone(),
+        };
+        let volume = self
+            .objects
+            .get(&format!("{VOLUMES}/{}", source.as_str().unwrap_or("")));
+        if kind == SNAPSHOTS && volume.is_none() {
+            return Response::new(404);
+        }
+        let bytes = volume.map_or(new["bytes"].clone(), |volume| volume["bytes"].clone());
+        self.last += 1;
+        let id = format!(
+            "{}-{}",
+            if kind == VOLUMES { "vol" } else { "snap" },
+            self.last
+        );
+        let state = if self.looks_until_ready == 0 {
+            "ready"
+        } else {
+            "creating"
+        };
+        let object = json!({
+            "id": id, "name": new["name"], "bytes": bytes, "state": state, "source": source, "created": 1, "host": null,
+        });
+        let shown = Response::new(201).with_json(&object);
+        self.objects.insert(format!("{kind}/{id}"), object);
+        shown
+    }
+
+    fn show(&mut self, path: &str) -> Response {
+        let object = self.objects.get_mut(path).unwrap();
+        self.looks_until_ready = self.looks_until_ready.saturating_sub(1);
+        if self.looks_until_ready == 0 {
+            object["state"] = json!("ready");
+        }
+        Response::new(200).with_json(object)
+    }
+}

@@ -1,0 +1,80 @@
+//! The node service.
+
+use super::*;
+use wasmount_guest::testing::Source;
+
+fn staged(spelling: &str) -> String {
+    testing::reset();
+    testing::set_setting("byId", spelling);
+    let args = NodeStageArgs {
+        id: ID.to_owned(),
+        capability: mounted(AccessMode::SingleNodeWriter),
+        publish_context: Vec::new(),
+        volume_context: Vec::new(),
+    };
+    let plan = testing::record(|plan| Cinder::node_stage(args, plan)).unwrap();
+    match plan.source {
+        Source::Device { mut facts, .. } => facts.remove(0).1,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_device_has_the_name_that_its_hypervisor_makes() {
+    for (spelling, expected) in [
+        ("virtio", "virtio-74b4b7da-ad48-459c-9"),
+        (
+            "virtio-whole",
+            "virtio-74b4b7da-ad48-459c-954d-0df2586d0780",
+        ),
+        ("scsi", "scsi-0QEMU_QEMU_HARDDISK_74b4b7da-ad48-459c-9"),
+        (
+            "scsi-whole",
+            "scsi-0QEMU_QEMU_HARDDISK_74b4b7da-ad48-459c-954d-0df2586d0780",
+        ),
+        ("wwn", "wwn-0x74b4b7daad48459c954d0df2586d0780"),
+    ] {
+        assert_eq!(staged(spelling), expected);
+    }
+}
+
+#[test]
+fn an_instance_is_what_the_metadata_service_says() {
+    testing::reset();
+    let answer = json!({ "uuid": ID, "availability_zone": "zone-a", "name": "vm" });
+    let script = Script::then([("GET /openstack/latest/meta_data.json", 200, answer)]);
+    let node = Cinder::get_node_info().unwrap();
+    assert_eq!(node.id.as_deref(), Some(ID));
+    assert_eq!(node.max_volumes, Some(256));
+    assert_eq!(node.topology, Some(Topology::of(class::ZONE, "zone-a")));
+    script.end();
+    let script = Script::then([("GET /openstack/latest/meta_data.json", 503, Value::Null)]);
+    assert_eq!(code(Cinder::get_node_info()), Some(Code::Unavailable));
+    script.end();
+}
+
+#[test]
+fn a_machine_has_its_own_name_and_the_zone_of_the_settings() {
+    let script = Script::of([]);
+    testing::set_setting("zone", "zone-b");
+    testing::set_setting("nodeVolumeAttachLimit", "8");
+    let node = Cinder::get_node_info().unwrap();
+    assert_eq!((node.id, node.max_volumes), (None, Some(8)));
+    assert_eq!(node.topology, Some(Topology::of(class::ZONE, "zone-b")));
+    script.end();
+}
+
+#[test]
+fn settings_are_known_or_refused() {
+    testing::reset();
+    assert_eq!(Cinder::check_settings(), Ok(Vec::new()));
+    for (name, value) in [("attach", "ceph"), ("byId", "nvme"), ("zones", "a")] {
+        testing::reset();
+        testing::set_setting(name, value);
+        assert_eq!(
+            code(Cinder::check_settings()),
+            Some(Code::InvalidArgument),
+            "{name}"
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! The steps of a script.
+
+use crate::http::{self, Answer, Request};
+use std::time::Duration;
+use wasmount_guest::secrets::{self, Secret};
+use wasmount_guest::{Error, log, session};
+
+/// The session's key, and how long a value lasts.
+const SESSION: &str = "array";
+const LASTS: Duration = Duration::from_secs(600);
+
+/// Runs all steps, or up to the first that ends the call.
+pub fn run(script: &str) -> Result<(), Error> {
+    let mut target = "array".to_owned();
+    let mut body = 0;
+    let mut last = Answer::default();
+    // Held until the call ends.
+    let mut left = Vec::new();
+    for step in script
+        .split(';')
+        .map(str::trim)
+        .filter(|step| !step.is_empty())
+    {
+        let words: Vec<&str> = step.split_whitespace().collect();
+        match words.as_slice() {
+            ["trap"] => panic!("told to trap"),
+            ["exhaust"] => return Err(Error::resource_exhausted("told to be full")),
+            ["answer"] => return Err(Error::failed_precondition(last.text())),
+            ["log"] => log::info(last.text(), &[]),
+            ["secrets"] => {
+                let names = secrets::names(secrets::Scope::Backend).join(" ");
+                return Err(Error::failed_precondition(names));
+            }
+            ["login", value] => {
+                let value = session::get(SESSION, || {
+                    Ok(session::Login {
+                        value: Secret::new(*value),
+                        lasts: LASTS,
+                    })
+                })?;
+                last = Answer::of(value.expose());
+            }
+            ["logout", value] => session::invalidate(SESSION, &Secret::new(*value)),
+            ["to", authority] => target = (*authority).to_owned(),
+            ["body", bytes] => body = bytes.parse().map_err(|_| unknown(step))?,
+            ["leave", words @ ..] => {
+                let request = request(words, &target, body).ok_or_else(|| unknown(step))?;
+                left.push(http::begin(&request)?);
+            }
+            words => {
+                let request = request(words, &target, body).ok_or_else(|| unknown(step))?;
+                last = http::answer(&http::begin(&request)?)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn request<'a>(words: &[&'a str], authority: &'a str, body: usize) -> Option<Request<'a>> {
+    let (method, marks, path) = match words {
+        [method, path] => (*method, None, *path),
+        [method, marks, path] => (*method, Some(*marks), *path),
+        _ => return None,
+    };
+    Some(Request {
+        method,
+        authority,
+        path,
+        marks,
+        body: vec![b'x'; body],
+    })
+}
+
+fn unknown(step: &str) -> Error {
+    Error::invalid_argument(format!("`{step}` is no step"))
+}
