@@ -5,13 +5,13 @@
 
 mod data;
 mod findings;
-mod interrupt;
 mod journey;
 mod namespace;
 mod report;
 
 use crate::clients::Clients;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::packages;
 use crate::place::{self, Place};
 use crate::plugins;
@@ -20,7 +20,6 @@ use crate::served::{ServeOptions, Served};
 use crate::tools::CSI_SANITY_5_4;
 use crate::workspace::Workspace;
 use findings::{Findings, inventory};
-use interrupt::Interrupt;
 use journey::Journey;
 use std::path::{Path, PathBuf};
 use std::thread;

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bootstrap;
 pub mod clients;
 pub mod cluster;
 pub mod command;
@@ -14,6 +15,7 @@ pub mod deploy;
 pub mod failure;
 pub mod files;
 pub mod image;
+mod interrupt;
 pub mod mountinfo;
 pub mod packages;
 pub mod place;
@@ -25,4 +27,5 @@ pub mod served;
 pub mod test;
 pub mod toolchain;
 pub mod tools;
+pub mod vm;
 pub mod workspace;

@@ -15,6 +15,7 @@ use xtask::image::{self, ImageOptions};
 use xtask::plugins::{self, Languages};
 use xtask::say;
 use xtask::test::{self, TestOptions};
+use xtask::vm::{self, VmOptions};
 use xtask::workspace::Workspace;
 use xtask::{deny, deploy, python, tools};
 
@@ -54,6 +55,8 @@ enum Command {
         #[command(subcommand)]
         command: Cluster,
     },
+    /// Runs a command as root on another kernel: `cargo xtask vm -- uname -r`
+    Vm(VmOptions),
     /// Runs cargo-deny with deny.toml; builds cargo-deny first if need be (minutes)
     Deny,
 }
@@ -89,8 +92,7 @@ enum Cluster {
 
 fn main() -> ExitCode {
     match run(Arguments::parse().command) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(code) => code,
         Err(failure) => {
             say::failure(&failure);
             ExitCode::FAILURE
@@ -98,8 +100,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns false if the command failed and has reported that itself.
-fn run(command: Command) -> Result<bool, Failure> {
+/// Returns a code other than success if the command failed and has reported that itself.
+fn run(command: Command) -> Result<ExitCode, Failure> {
     let workspace = Workspace::locate()?;
     match command {
         Command::Plugins { languages } => {
@@ -109,13 +111,17 @@ fn run(command: Command) -> Result<bool, Failure> {
             command: Golden::Record,
         } => plugins::record_golden(&workspace)?,
         Command::Demo(options) => demo::run(&workspace, &options)?,
-        Command::Test(options) => return Ok(test::run(&workspace, &options)),
+        Command::Test(options) if test::run(&workspace, &options) => {}
+        Command::Test(_) => return Ok(ExitCode::FAILURE),
+        Command::Vm(options) => return vm::run(&workspace, &options).map(ExitCode::from),
         Command::Tools => {
             for tool in tools::ALL.into_iter().chain(tools::CLUSTER) {
                 say::line(&tool.build(&workspace)?.display().to_string());
             }
             let c_core = python::c_core(&workspace)?;
             say::line(&c_core.packages.display().to_string());
+            let openstack = python::openstack(&workspace)?;
+            say::line(&openstack.packages.display().to_string());
         }
         Command::Deploy => {
             plugins::build_languages(&workspace, Languages::Rust)?;
@@ -126,7 +132,7 @@ fn run(command: Command) -> Result<bool, Failure> {
         Command::Cluster { command } => cluster(command, &workspace)?,
         Command::Deny => deny::run(&workspace)?,
     }
-    Ok(true)
+    Ok(ExitCode::SUCCESS)
 }
 
 fn cluster(command: Cluster, workspace: &Workspace) -> Result<(), Failure> {

@@ -63,6 +63,13 @@ pub const CLUSTER: &[Need] = &[
 /// Programs that make images.
 pub const IMAGE: &[Need] = &[("mmdebstrap", "mmdebstrap"), ("strip", "binutils")];
 
+/// Programs that make and start a virtual machine.
+pub const VM: &[Need] = &[
+    ("mmdebstrap", "mmdebstrap"),
+    ("setpriv", "util-linux"),
+    ("unshare", "util-linux"),
+];
+
 /// Programs that build guests in C.
 pub const C: &[Need] = &[CLANG, WASM_LD, WASI_LIBC];
 

@@ -6,11 +6,15 @@ use crate::failure::Failure;
 use crate::files;
 use crate::tools::digest;
 use crate::workspace::Workspace;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
-/// The directory of their pins, and of the program that uses them.
-const C_CORE: &str = "tests/python/c-core";
+/// Tests of a program run at once: one of them installs, the others wait.
+static INSTALLING: Mutex<()> = Mutex::new(());
+
+/// The directory of databases among the packages.
+const PREPARED: &str = "prepared";
 
 /// The gRPC client on the C core.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,9 +25,55 @@ pub struct CCore {
     pub program: PathBuf,
 }
 
+/// Cinder and Keystone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenStack {
+    /// For `PYTHONPATH`.
+    pub packages: PathBuf,
+    /// The programs that serve them, and their configuration.
+    pub folder: PathBuf,
+    /// Their databases and keys, to be copied.
+    pub prepared: PathBuf,
+}
+
 /// Returns that client; installs it first if necessary.
 pub fn c_core(workspace: &Workspace) -> Result<CCore, Failure> {
-    let folder = workspace.root().join(C_CORE);
+    let folder = workspace.root().join("tests/python/c-core");
+    Ok(CCore {
+        packages: environment(workspace, &folder, "c-core", |_| Ok(()))?,
+        program: folder.join("call.py"),
+    })
+}
+
+/// Returns Cinder and Keystone; installs them and creates their databases first if necessary: about a minute and 350 MB.
+pub fn openstack(workspace: &Workspace) -> Result<OpenStack, Failure> {
+    let folder = workspace.root().join("tests/python/openstack");
+    let prepare = |packages: &Path| {
+        let prepared = packages.join(PREPARED);
+        files::create_directory(&prepared)?;
+        command::read(
+            Command::new("python3")
+                .arg(folder.join("prepare.py"))
+                .args([packages, &prepared])
+                .env("PYTHONPATH", packages),
+        )
+        .map(drop)
+    };
+    let packages = environment(workspace, &folder, "openstack", prepare)?;
+    Ok(OpenStack {
+        prepared: packages.join(PREPARED),
+        packages,
+        folder,
+    })
+}
+
+/// The directory with the packages that a folder pins; `finish` adds what is made of them.
+fn environment(
+    workspace: &Workspace,
+    folder: &Path,
+    name: &str,
+    finish: impl FnOnce(&Path) -> Result<(), Failure>,
+) -> Result<PathBuf, Failure> {
     let missing = |_| {
         Failure::missing(
             "Python 3.11 or later with pip",
@@ -32,24 +82,23 @@ pub fn c_core(workspace: &Workspace) -> Result<CCore, Failure> {
     };
     let tag = "import sys; print(sys.implementation.cache_tag, end='')";
     let tag = command::read(Command::new("python3").args(["-c", tag])).map_err(missing)?;
-    let name = format!("c-core-{tag}-{}", digest(&folder, "")?);
-    let packages = workspace.tools().join(name);
+    let packages = format!("{name}-{tag}-{}", digest(folder, "")?);
+    let packages = workspace.tools().join(packages);
+    let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     if !packages.is_dir() {
         files::complete(&packages, |unfinished| {
             command::run(
                 Command::new("python3")
                     .args(["-m", "pip", "install", "--quiet", "--no-cache-dir"])
-                    .args(["--root-user-action", "ignore"])
+                    .args(["--root-user-action", "ignore", "--no-deps"])
                     .args(["--require-hashes", "--only-binary", ":all:", "--target"])
                     .arg(unfinished)
                     .arg("--requirement")
                     .arg(folder.join("requirements.txt")),
             )
-            .map_err(missing)
+            .map_err(missing)?;
+            finish(unfinished)
         })?;
     }
-    Ok(CCore {
-        packages,
-        program: folder.join("call.py"),
-    })
+    Ok(packages)
 }

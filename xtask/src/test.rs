@@ -2,6 +2,7 @@
 //! the step `tests`. The last line has only the totals.
 
 mod failures;
+mod other_kernel;
 mod programs;
 mod schedule;
 mod slowest;
@@ -17,8 +18,10 @@ use crate::python;
 use crate::say::{self, Tone};
 use crate::toolchain;
 use crate::tools;
+use crate::vm;
 use crate::workspace::Workspace;
 use failures::failures;
+use programs::Program;
 use schedule::{Job, Report, Settings};
 use slowest::Times;
 use std::ffi::OsString;
@@ -27,12 +30,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 use totals::Totals;
 
-/// Parts of the names of tests that need root (those of csi-sanity included) or Go.
-const NEED_ROOT_OR_GO: [&str; 4] = [
+/// Parts of the names of tests that need root (those of csi-sanity included), Go, or Cinder.
+const NEED_ROOT_OR_TOOLS: [&str; 5] = [
     "privileged_",
     "official_go_module",
     "official_cosign",
     "real_api_server",
+    "real_cinder",
 ];
 
 /// Concurrent test programs. Their tests wait for the host, the API server or the disk most of the time.
@@ -44,7 +48,7 @@ pub const SHARED_CONTROL_PLANE: &str = "wasmount-control-plane-";
 /// Options of `cargo xtask test`.
 #[derive(Debug, clap::Args)]
 pub struct TestOptions {
-    /// Leaves out what needs Go or root
+    /// Leaves out what needs Go, Cinder or root
     #[arg(long)]
     fast: bool,
     /// Runs loops of hundreds whole, not a tenth of them (about an hour)
@@ -95,7 +99,14 @@ impl Run<'_> {
             self.step("format", Self::format)?;
         }
         self.step("packages", Self::packages)?;
-        let mut jobs = self.build()?;
+        let programs = self.build()?;
+        let mut jobs = Vec::new();
+        if !self.options.fast {
+            let arguments = &self.options.filter;
+            jobs = other_kernel::jobs(self.workspace, &programs, arguments)?;
+        }
+        jobs.extend(programs.into_iter().map(Job::from));
+        jobs.push(examples(self.workspace));
         if whole {
             jobs.push(documentation(self.workspace));
         }
@@ -129,12 +140,13 @@ impl Run<'_> {
             packages::install(packages::TEST)?;
             packages::install(packages::CLUSTER)?;
             packages::install(packages::IMAGE)?;
+            packages::install(packages::VM)?;
         }
         Ok(())
     }
 
     /// Cargo and the builders of tools run side by side: each waits for the network, and links on one processor.
-    fn build(&mut self) -> Result<Vec<Job>, Failure> {
+    fn build(&mut self) -> Result<Vec<Program>, Failure> {
         say::heading("── tools, and build with lints");
         let (workspace, fast) = (self.workspace, self.options.fast);
         let (tools, programs) = thread::scope(|scope| {
@@ -152,8 +164,9 @@ impl Run<'_> {
 
     fn tests(&mut self, jobs: Vec<Job>) -> Result<(), Failure> {
         let mut arguments = self.options.filter.clone();
+        arguments.extend(["--skip", other_kernel::PREFIX].map(Into::into));
         if self.options.fast {
-            let skip = NEED_ROOT_OR_GO.iter().flat_map(|name| ["--skip", name]);
+            let skip = NEED_ROOT_OR_TOOLS.iter().flat_map(|name| ["--skip", name]);
             arguments.extend(skip.map(Into::into));
         }
         let settings = Settings {
@@ -208,7 +221,7 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     (work(), start.elapsed())
 }
 
-/// Builds the inputs that cargo does not build: Go programs, a root file system, Python packages.
+/// Builds the inputs that cargo does not build: Go programs, root file systems, Python packages.
 fn build_tools(workspace: &Workspace, fast: bool) -> Result<(), Failure> {
     if fast {
         return Ok(());
@@ -217,25 +230,30 @@ fn build_tools(workspace: &Workspace, fast: bool) -> Result<(), Failure> {
         tool.build(workspace)?;
     }
     root_filesystem::build(workspace)?;
+    vm::build(workspace)?;
     python::c_core(workspace)?;
+    python::openstack(workspace)?;
     Ok(())
 }
 
 /// Builds the plugins, and the test programs of both workspaces, with the host among them: built separately, half of it would be built twice, since
 /// tests change features.
-fn build_programs(workspace: &Workspace) -> Result<Vec<Job>, Failure> {
+fn build_programs(workspace: &Workspace) -> Result<Vec<Program>, Failure> {
     plugins::build(workspace)?;
-    let host = programs::build(linted(workspace.cargo("test")))?;
-    let guests = programs::build(linted(workspace.plugins_cargo("test")))?;
-    let mut jobs: Vec<_> = host.into_iter().chain(guests).map(Job::from).collect();
-    let mut examples = linted(workspace.cargo("test"));
-    examples.args(["--workspace", "--doc", "--quiet", "--"]);
-    jobs.push(Job {
+    let mut programs = programs::build(linted(workspace.cargo("test")))?;
+    programs.extend(programs::build(linted(workspace.plugins_cargo("test")))?);
+    Ok(programs)
+}
+
+/// The examples in the documentation of the host's workspace, which cargo builds when it runs them.
+fn examples(workspace: &Workspace) -> Job {
+    let mut cargo = linted(workspace.cargo("test"));
+    cargo.args(["--workspace", "--doc", "--quiet", "--"]);
+    Job {
         name: "examples".to_owned(),
-        command: examples,
+        command: cargo,
         has_tests: true,
-    });
-    Ok(jobs)
+    }
 }
 
 /// Runs beside the tests, since it needs the metadata of all dependencies once more, and the processors wait for the cluster at the end.

@@ -71,6 +71,21 @@ impl Workspace {
         self.target.join("images")
     }
 
+    /// The directory in which test hosts share the code that they compiled.
+    pub fn compiled(&self) -> PathBuf {
+        self.profile.join("test-compiled")
+    }
+
+    /// The directory of the root file systems of `cargo xtask vm`.
+    pub fn vm(&self) -> PathBuf {
+        self.target.join("vm")
+    }
+
+    /// The directories that hold all that is built: the checkout, and the target directory, which may be below it.
+    pub fn directories(&self) -> [&Path; 2] {
+        [&self.root, &self.target]
+    }
+
     /// The directory of the cluster of `cargo xtask cluster up`.
     pub fn cluster(&self) -> PathBuf {
         self.target.join("cluster")

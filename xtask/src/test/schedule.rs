@@ -19,16 +19,17 @@ use std::{io, thread};
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Lets a test program report the time of each test; cargo must not see the variable (see `Workspace::plain_cargo`).
-const ALLOW_UNSTABLE: (&str, &str) = ("RUSTC_BOOTSTRAP", "1");
+pub(super) const ALLOW_UNSTABLE: (&str, &str) = ("RUSTC_BOOTSTRAP", "1");
 
 /// Set for tests with full-length loops: `wasmount_tests::rounds` reads it.
 const THOROUGH: &str = "WASMOUNT_TEST_THOROUGH";
 
 /// The longest programs, which start first so that none is left over at the end.
-const LONGEST: [&str; 7] = [
+const LONGEST: [&str; 8] = [
     "tests/cluster",
     "tests/cluster_up",
     "tests/host",
+    "vm/tests/volumes",
     "tests/volumes",
     "tests/api_server",
     "mount/lib",
@@ -39,7 +40,7 @@ const LONGEST: [&str; 7] = [
 const PRIORITY: [&str; 2] = ["tests/cluster", "tests/cluster_up"];
 
 /// The cluster's test program has its own `main`, with fewer flags than Rust's test runner.
-const OWN_MAIN: &str = "tests/cluster";
+pub(super) const OWN_MAIN: &str = "tests/cluster";
 
 /// A program with tests that use all processors, or compare memory over time: it runs after all others.
 const ALONE: &str = "tests/load";

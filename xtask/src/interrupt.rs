@@ -1,0 +1,40 @@
+//! Ctrl-C and SIGTERM: a request to stop, which becomes a failure where work waits, so that the teardown still runs.
+//! A second request during the teardown changes nothing.
+
+use crate::failure::Failure;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Handles both signals from its creation on.
+#[derive(Debug)]
+pub(crate) struct Interrupt {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Interrupt {
+    pub(crate) fn listen() -> Result<Self, Failure> {
+        let listen = |kind| signal(kind).map_err(Failure::cannot("listen for signals"));
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    /// Waits until a request to stop.
+    pub(crate) async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+
+    /// Runs the work, unless a request to stop arrives before it ends.
+    pub(crate) async fn or<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Failure> {
+        tokio::select! {
+            done = work => Ok(done),
+            () = self.wait() => Err(Failure::Unexpected(
+                "interrupted; everything was torn down".to_owned(),
+            )),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The tests on another kernel: those named for it, and some that also run on this machine's. Each program with such tests has a VM of its own
+//! (`cargo xtask vm`), as a job among the other test programs; tests about SELinux have one with a policy.
+
+use super::programs::Program;
+use super::schedule::{ALLOW_UNSTABLE, Job, OWN_MAIN};
+use crate::command;
+use crate::failure::Failure;
+use crate::files;
+use crate::workspace::Workspace;
+use std::ffi::OsString;
+use std::process::Command;
+
+/// The prefix of names of tests that are for another kernel only.
+pub(super) const PREFIX: &str = "on_other_kernel_";
+
+/// Tests that run on this machine's kernel too, by their program: the whole of csi-sanity, and the life of each kind of volume.
+const ALSO: [(&str, &[&str]); 2] = [
+    (
+        "mount/mounts",
+        &[
+            "privileged_a_device_lives_with_each_file_system_and_raw",
+            "privileged_a_file_system_mounted_by_name_works",
+            "privileged_a_tree_lives",
+            "privileged_an_ext4_grows_at_the_next_stage",
+            "privileged_an_image_lives_with_each_file_system_and_raw",
+        ],
+    ),
+    (
+        "tests/volumes",
+        &[
+            "privileged_sanity_5_4_hostpath_directories_split",
+            "privileged_sanity_5_4_hostpath_images_split",
+            "privileged_sanity_5_4_hostpath_raw_block",
+            "privileged_sanity_5_6_hostpath_images_as_csi_1_13",
+            "privileged_sanity_local_images",
+        ],
+    ),
+];
+
+/// A part of the names of tests that need a VM with SELinux. Others run without, since the labels of a policy appear in mount tables.
+const SELINUX: &str = "selinux";
+
+/// Tests of a VM run one after another: it has one processor, and one NFS server.
+const TESTS_AT_ONCE: &str = "1";
+
+/// The jobs of these programs. `arguments` are those of all test programs, such as a filter.
+pub(super) fn jobs(
+    workspace: &Workspace,
+    programs: &[Program],
+    arguments: &[OsString],
+) -> Result<Vec<Job>, Failure> {
+    let mut jobs = Vec::new();
+    for program in programs.iter().filter(|it| it.name != OWN_MAIN) {
+        let mut list = Command::new(&program.file);
+        list.args(arguments).args(["--list", "--format", "terse"]);
+        let listed = command::read(list.current_dir(&program.directory))?;
+        let also = also(&program.name);
+        let chosen = chosen(&listed, also);
+        // A filter may leave out some of them. Without one, a name that was changed must be changed here too.
+        if let Some(missing) = missing(&chosen, also)
+            && arguments.is_empty()
+        {
+            return Err(Failure::Unexpected(format!(
+                "{} has no test {missing}: name another one in xtask/src/test/other_kernel.rs",
+                program.name
+            )));
+        }
+        let (selinux, plain): (Vec<&str>, Vec<&str>) =
+            chosen.into_iter().partition(|name| name.contains(SELINUX));
+        for (names, with_selinux) in [(plain, false), (selinux, true)] {
+            if !names.is_empty() {
+                jobs.push(job(workspace, program, &names, with_selinux)?);
+            }
+        }
+    }
+    Ok(jobs)
+}
+
+fn job(
+    workspace: &Workspace,
+    program: &Program,
+    names: &[&str],
+    with_selinux: bool,
+) -> Result<Job, Failure> {
+    let compiled = workspace.compiled();
+    files::create_directory(&compiled)?;
+    let mut command = Command::new(workspace.own_program());
+    command.current_dir(&program.directory).arg("vm");
+    command.arg("--share-writable").arg(compiled);
+    if with_selinux {
+        command.arg("--selinux");
+    }
+    let variables = [
+        ALLOW_UNSTABLE,
+        ("RUST_TEST_THREADS", TESTS_AT_ONCE),
+        (
+            "CARGO_MANIFEST_DIR",
+            &program.directory.display().to_string(),
+        ),
+    ];
+    let variables = variables.map(|(name, value)| format!("{name}={value}"));
+    command.args(["--", "env"]).args(variables);
+    command.arg(&program.file);
+    command.args(["-Z", "unstable-options", "--report-time", "--exact"]);
+    command.args(names);
+    let kind = if with_selinux { "vm+selinux" } else { "vm" };
+    Ok(Job {
+        name: format!("{kind}/{}", program.name),
+        command,
+        // It has its arguments already.
+        has_tests: false,
+    })
+}
+
+fn also(program: &str) -> &'static [&'static str] {
+    let entry = ALSO.iter().find(|(name, _)| *name == program);
+    entry.map_or(&[], |(_, names)| names)
+}
+
+/// The whole names of the tests to run, from a list as Rust's test runner prints it: `module::name: test`.
+fn chosen<'a>(listed: &'a str, also: &[&str]) -> Vec<&'a str> {
+    let names = listed
+        .lines()
+        .filter_map(|line| line.strip_suffix(": test"));
+    names
+        .filter(|name| last(name).starts_with(PREFIX) || also.contains(&last(name)))
+        .collect()
+}
+
+fn missing<'a>(chosen: &[&str], also: &[&'a str]) -> Option<&'a str> {
+    let is_chosen = |name: &&str| chosen.iter().any(|it| last(it) == *name);
+    also.iter().copied().find(|name| !is_chosen(name))
+}
+
+fn last(name: &str) -> &str {
+    name.rsplit("::").next().unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LISTED: &str = "\
+a::on_other_kernel_grows: test
+a::on_other_kernel_grows_slowly: bench
+b::c::privileged_lives: test
+b::lives_on_other_kernel_: test
+privileged_dies: test
+";
+
+    #[test]
+    fn tests_are_chosen_by_prefix_and_by_name() {
+        let expected = ["a::on_other_kernel_grows", "b::c::privileged_lives"];
+        assert_eq!(chosen(LISTED, &["privileged_lives"]), expected);
+        assert_eq!(chosen(LISTED, &[]), expected[..1]);
+    }
+
+    #[test]
+    fn a_chosen_test_that_is_gone_is_missed() {
+        let also = ["privileged_lives", "privileged_leaves"];
+        let chosen = chosen(LISTED, &also);
+        assert_eq!(missing(&chosen, &also), Some("privileged_leaves"));
+        assert_eq!(missing(&chosen, &also[..1]), None);
+    }
+}

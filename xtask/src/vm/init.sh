@@ -1,0 +1,51 @@
+#!/bin/sh
+# The first process of a VM: makes a root that can be written to, mounts the machine's directories, runs the command, and leaves its exit code.
+# /media is the directory that the VM shares with `cargo xtask vm`.
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+if [ "$1" != inside ]; then
+  # User Mode Linux starts again after a panic; the command must not.
+  [ ! -e /media/started ] || busybox poweroff -f
+  : >/media/started
+  mount -n -t proc proc /proc
+  modprobe overlay
+  mount -n -t tmpfs -o size=50% tmpfs /mnt
+  mkdir /mnt/upper /mnt/work /mnt/root
+  mount -n -t overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work overlay /mnt/root
+  for tree in /proc /media; do mount -n --move $tree /mnt/root$tree; done
+  cd /mnt/root && pivot_root . mnt && exec chroot . sh /media/init inside
+fi
+umount -l /mnt
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+mount -t tmpfs -o mode=755 tmpfs /run
+mkdir -p /dev/pts /dev/shm /run/lock /run/rpc_pipefs
+mount -t devpts devpts /dev/pts
+mount -t tmpfs tmpfs /dev/shm
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mount -t securityfs securityfs /sys/kernel/security
+ln -sf /proc/self/fd /dev/fd; ln -sf fd/0 /dev/stdin; ln -sf fd/1 /dev/stdout; ln -sf fd/2 /dev/stderr
+# As systemd does, and kubelet needs.
+mount --make-rshared /
+ip link set lo up
+hostname vm; echo "127.0.0.1 localhost vm" >/etc/hosts; : >/etc/fstab
+# A real disk for what tests write: an overlay can be neither exported nor frozen, and has no quota.
+mkfs.ext4 -q -E lazy_itable_init=1,nodiscard /dev/ubda && mount /dev/ubda /tmp && chmod 1777 /tmp
+# The format of quotas is no dependency of ext4.
+modprobe -a loop quota_v2
+while read -r mode directory; do
+  mkdir -p "$directory"
+  mount -t hostfs -o "$mode,$directory" hostfs "$directory"
+done </media/shares
+if [ "$VM_SELINUX" = 1 ]; then
+  mount -t selinuxfs selinuxfs /sys/fs/selinux
+  load_policy
+fi
+stty -F /dev/ttyS0 raw -echo
+export HOME=/root LANG=C.UTF-8 TERM=dumb WASMOUNT_VM=1
+# Tests of hundreds of hosts open as many files as a service may (systemd's DefaultLimitNOFILE).
+ulimit -n 524288
+setsid sh /media/command </dev/null >/dev/ttyS0 2>&1
+echo $? >/media/status
+# Not a whole sync, and no unmount: the command may have left mounts that hang, and all is thrown away.
+sync -f /media/status
+busybox poweroff -f

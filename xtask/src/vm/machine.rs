@@ -1,0 +1,225 @@
+//! One VM: a process that is the kernel, a temporary directory that both sides write to, and the exit code that the VM leaves there.
+
+use super::PREFIX;
+use super::system::KERNEL;
+use crate::command;
+use crate::failure::Failure;
+use crate::files;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::thread;
+use tempfile::TempDir;
+use tokio::process::Command;
+
+/// The first process of a VM.
+const INIT: &str = include_str!("init.sh");
+
+/// Size of the VM's disk, in bytes: a sparse file, so only what a command writes is used.
+const DISK_BYTES: u64 = 16 << 30;
+
+/// Lines of the console that a failure shows: a panic prints about 40.
+const TAIL: usize = 60;
+
+/// What a VM is made of.
+#[derive(Debug)]
+pub(super) struct Machine {
+    /// The root file system, with the kernel in it.
+    pub(super) system: PathBuf,
+    /// In MiB.
+    pub(super) memory: u32,
+    /// Directories of this machine.
+    pub(super) shares: Vec<Share>,
+    /// Whether it loads the policy of SELinux.
+    pub(super) selinux: bool,
+}
+
+/// A directory that the VM has at the same path.
+#[derive(Debug)]
+pub(super) struct Share {
+    directory: PathBuf,
+    writable: bool,
+}
+
+impl Share {
+    /// As the kernel names it.
+    pub(super) fn of(directory: &Path, writable: bool) -> Result<Self, Failure> {
+        let directory = directory
+            .canonicalize()
+            .map_err(Failure::cannot(format!("share {}", directory.display())))?;
+        Ok(Self {
+            directory,
+            writable,
+        })
+    }
+
+    /// A line for the first process.
+    fn line(&self) -> Vec<u8> {
+        let mode: &[u8] = if self.writable { b"rw " } else { b"ro " };
+        [mode, self.directory.as_os_str().as_bytes(), b"\n"].concat()
+    }
+}
+
+impl Machine {
+    /// Boots, runs the command in our working directory, and returns its exit code. The VM ends with the future, and with this process.
+    pub(super) async fn run(&self, command: &[OsString]) -> Result<u8, Failure> {
+        let directory = self.directory(command)?;
+        // As long as it is held, the directory is no leftover.
+        let _lock = files::hold(directory.path())?;
+        let console = directory.path().join("console");
+        let console_file =
+            File::create(&console).map_err(Failure::cannot("write the VM's console"))?;
+        let (mut output, input) = io::pipe().map_err(Failure::cannot("make a pipe"))?;
+        let mut kernel = self.kernel(directory.path());
+        let child = kernel
+            .stdin(Stdio::null())
+            .stdout(input)
+            .stderr(console_file)
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn();
+        let mut child = child.map_err(command::cannot_start(kernel.as_std()))?;
+        // It has the other end of the pipe.
+        drop(kernel);
+        // A reader that left is no reason to stop: the exit code is worth something.
+        let printer = thread::spawn(move || io::copy(&mut output, &mut io::stdout()));
+        child
+            .wait()
+            .await
+            .map_err(Failure::cannot("wait for the VM"))?;
+        let _ = printer.join();
+        let status = fs::read_to_string(directory.path().join("status")).unwrap_or_default();
+        status.trim().parse().map_err(|_| {
+            let text = fs::read(&console).unwrap_or_default();
+            Failure::Unexpected(format!(
+                "the VM ended before the command did; the end of its console:\n{}",
+                tail(&String::from_utf8_lossy(&text))
+            ))
+        })
+    }
+
+    /// The directory that both sides have.
+    fn directory(&self, command: &[OsString]) -> Result<TempDir, Failure> {
+        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir();
+        let directory = directory.map_err(Failure::cannot("create a temporary directory"))?;
+        let here = std::env::current_dir().map_err(Failure::cannot("find the directory"))?;
+        let shares: Vec<_> = self.shares.iter().map(Share::line).collect();
+        let files = [
+            ("init", INIT.as_bytes()),
+            ("command", &script(&here, command)),
+            ("shares", &shares.concat()),
+        ];
+        for (name, content) in files {
+            files::write(&directory.path().join(name), content)?;
+        }
+        let disk = directory.path().join("disk");
+        File::create(&disk)
+            .and_then(|file| file.set_len(DISK_BYTES))
+            .map_err(Failure::cannot(format!("create {}", disk.display())))?;
+        Ok(directory)
+    }
+
+    /// The command line of the kernel. Its starter is the first process of a namespace, so that nothing of it outlives it; and it ends with us. The
+    /// kernel is not that process itself, since it ends by a signal after a panic, which a first process does not get (pid_namespaces(7)). The
+    /// VM's first serial line is our standard output, its console our standard error.
+    fn kernel(&self, directory: &Path) -> Command {
+        let directory = directory.display();
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "KILL", "--"])
+            .args(["unshare", "--pid", "--fork", "--kill-child=KILL", "--"])
+            .args(["sh", "-c", "\"$0\" \"$@\" 3>&1 >&2; exit"])
+            .arg(self.system.join(KERNEL))
+            .arg(format!("mem={}M", self.memory))
+            .args(["root=/dev/root", "rootfstype=hostfs", "ro", "quiet"])
+            .arg(format!("rootflags={}", self.system.display()))
+            .arg(format!("ubd0={directory}/disk"))
+            .args(["con=null", "con0=null,fd:2", "ssl=null", "ssl0=null,fd:3"])
+            .args([&format!("uml_dir={directory}"), "umid=vm"])
+            // The modules of Linux security that are on, and a variable of the first process.
+            .args(match self.selinux {
+                true => ["lsm=selinux", "VM_SELINUX=1"],
+                false => ["lsm=yama", "VM_SELINUX=0"],
+            })
+            .args(["panic=-1", "init=/bin/sh", "--", "-c"])
+            .arg(format!(
+                "\"mount -n -t hostfs -o {directory} none /media && exec sh /media/init\""
+            ))
+            // Where it has its memory: it looks for a tmpfs itself.
+            .env_remove("TMPDIR");
+        command
+    }
+}
+
+/// A script that changes to the directory, if the VM has it, and becomes the command. A single word is a script itself.
+fn script(directory: &Path, command: &[OsString]) -> Vec<u8> {
+    let mut script = b"cd ".to_vec();
+    script.extend(quoted(directory.as_os_str()));
+    script.extend(b" 2>/dev/null || cd /\n");
+    match command {
+        [line] => script.extend(line.as_bytes()),
+        words => {
+            script.extend(b"exec");
+            for word in words {
+                script.push(b' ');
+                script.extend(quoted(word));
+            }
+        }
+    }
+    script.push(b'\n');
+    script
+}
+
+/// As one word of a shell (POSIX, "Quoting").
+fn quoted(word: &OsStr) -> Vec<u8> {
+    let mut quoted = vec![b'\''];
+    for &byte in word.as_bytes() {
+        match byte {
+            b'\'' => quoted.extend(b"'\\''"),
+            byte => quoted.push(byte),
+        }
+    }
+    quoted.push(b'\'');
+    quoted
+}
+
+fn tail(text: &str) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    let end = lines.iter().skip(lines.len().saturating_sub(TAIL));
+    end.copied().collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStringExt;
+
+    fn run_script(command: &[&str]) -> std::process::Output {
+        let command: Vec<_> = command.iter().map(OsString::from).collect();
+        let script = OsString::from_vec(script(Path::new("/usr"), &command));
+        let mut shell = std::process::Command::new("sh");
+        command::try_read(shell.arg("-c").arg(script)).unwrap()
+    }
+
+    #[test]
+    fn every_word_of_a_command_arrives_as_it_is() {
+        let output = run_script(&["printf", "%s|", "it's", "a  b", "$HOME", "\n", ""]);
+        assert_eq!(output.stdout, b"it's|a  b|$HOME|\n||");
+    }
+
+    #[test]
+    fn one_word_is_a_line_for_the_shell() {
+        let output = run_script(&["pwd && exit 7"]);
+        assert_eq!(output.stdout, b"/usr\n");
+        assert_eq!(output.status.code(), Some(7));
+    }
+
+    #[test]
+    fn a_failure_shows_the_end_of_a_console() {
+        let lines: Vec<_> = (0..=TAIL).map(|it| it.to_string()).collect();
+        assert_eq!(tail(&lines.join("\n")), lines[1..].join("\n"));
+    }
+}

@@ -1,0 +1,86 @@
+//! The system of the VMs: a kernel, and Debian with what the tests of storage need on it.
+
+use crate::bootstrap::RootFilesystem;
+use crate::failure::Failure;
+use crate::files;
+use crate::say;
+use crate::workspace::Workspace;
+use std::fs::{self, File};
+use std::path::PathBuf;
+
+/// The packages: first the kernel and what every VM needs, then the tools of file systems, then NFS, then SELinux.
+const ROOT: RootFilesystem<'_> = RootFilesystem {
+    format: "directory",
+    variant: "minbase",
+    packages: &[
+        "user-mode-linux",
+        "busybox-static",
+        "iproute2",
+        "kmod",
+        "procps",
+        "udev",
+        "attr",
+        "bsdutils",
+        "btrfs-progs",
+        "cryptsetup-bin",
+        "e2fsprogs",
+        "fdisk",
+        "lvm2",
+        "mount",
+        "openssl",
+        "quota",
+        "squashfs-tools",
+        "strace",
+        "util-linux",
+        "xfsprogs",
+        "nfs-common",
+        "nfs-kernel-server",
+        "policycoreutils",
+        "selinux-policy-default",
+        "selinux-utils",
+    ],
+    hooks: &[MODULES, CONTAINER_FILE],
+};
+
+/// Debian has the modules of User Mode Linux elsewhere than modprobe(8) looks for them.
+const MODULES: &str = r#"ln -s uml/modules "$1/usr/lib/modules""#;
+
+/// The type of the files of containers, which the runtimes' policy has (container-selinux), and Debian's lacks.
+const CONTAINER_FILE: &str = r#"echo '(type container_file_t) (roletype object_r container_file_t)
+(typeattributeset cil_gen_require file_type) (typeattributeset file_type (container_file_t))' >"$1/root/container.cil" &&
+chroot "$1" semodule --noreload --install /root/container.cil"#;
+
+/// The kernel, which is a program.
+pub(super) const KERNEL: &str = "usr/bin/linux.uml";
+
+/// The directory of the VMs' system; created first if it is missing.
+pub fn build(workspace: &Workspace) -> Result<PathBuf, Failure> {
+    let directory = workspace.vm();
+    let root = directory.join(format!("root-{}", ROOT.digest()?));
+    if root.is_dir() {
+        return Ok(root);
+    }
+    files::create_directory(&directory)?;
+    let _turn = turn(workspace)?;
+    if root.is_dir() {
+        return Ok(root);
+    }
+    say::line("building the VMs' system by mmdebstrap (a minute, once)");
+    let unfinished = directory.join("unfinished");
+    // Of an interrupted run.
+    let _ = fs::remove_dir_all(&unfinished);
+    ROOT.make(&unfinished)?;
+    fs::rename(&unfinished, &root)
+        .map_err(Failure::cannot(format!("rename {}", unfinished.display())))?;
+    Ok(root)
+}
+
+/// Waits for other builders.
+fn turn(workspace: &Workspace) -> Result<File, Failure> {
+    let path = workspace.vm().join("lock");
+    let lock = File::create(&path).and_then(|file| {
+        file.lock()?;
+        Ok(file)
+    });
+    lock.map_err(Failure::cannot(format!("lock {}", path.display())))
+}

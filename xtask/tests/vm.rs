@@ -1,0 +1,123 @@
+//! `cargo xtask vm` as a user starts it: output and exit code come through, and nothing is left, whatever ends it.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may end where it fails"
+)]
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The program of the project's commands.
+const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
+
+/// Timeout of the end of a VM that was signalled.
+const END: Duration = Duration::from_secs(60);
+
+/// Between two polls.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The command, with its temporary directories below this one.
+fn vm(directory: &Path, command: &[&str]) -> Command {
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "root is missing: a VM needs it; leave this test out with `cargo xtask test --fast`"
+    );
+    let mut vm = Command::new(XTASK);
+    vm.args(["vm", "--"]).args(command).env("TMPDIR", directory);
+    vm.stdin(Stdio::null());
+    vm
+}
+
+/// A VM whose command runs, for long.
+fn running(directory: &Path) -> Child {
+    let mut vm = vm(directory, &["echo running; exec sleep 1000"]);
+    let mut child = vm.stdout(Stdio::piped()).spawn().unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    // The first run of all builds the VMs' system before.
+    assert!(output.lines().any(|line| line.unwrap() == "running"));
+    child
+}
+
+/// The command lines of all processes that name the directory.
+fn processes(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    let name = directory.display().to_string();
+    lines.filter(|line| line.contains(&name)).collect()
+}
+
+fn wait_until_no_process_is_left(directory: &Path) {
+    let start = Instant::now();
+    while !processes(directory).is_empty() {
+        assert!(start.elapsed() < END, "{:#?}", processes(directory));
+        thread::sleep(POLL_INTERVAL);
+    }
+}
+
+fn is_empty(directory: &Path) -> bool {
+    fs::read_dir(directory).unwrap().next().is_none()
+}
+
+#[test]
+fn privileged_a_vm_has_another_kernel_and_the_same_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = std::env::current_dir().unwrap();
+    let line = "uname -r; pwd; ls Cargo.toml; touch Cargo.toml || exit 7";
+    let output = vm(directory.path(), &[line]).output().unwrap();
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let own = rustix::system::uname().release().to_owned();
+    assert!(!printed.contains(own.to_str().unwrap()), "{printed}");
+    let expected = format!("\n{}\nCargo.toml\n", here.display());
+    assert!(printed.contains(&expected), "{printed}");
+    assert!(printed.contains("Read-only file system"), "{printed}");
+    assert!(is_empty(directory.path()));
+}
+
+#[test]
+fn privileged_a_dead_kernel_is_a_failure_with_its_last_words() {
+    let directory = tempfile::tempdir().unwrap();
+    let line = "echo 1 >/proc/sys/kernel/sysrq; echo c >/proc/sysrq-trigger; sleep 1000";
+    let output = vm(directory.path(), &[line]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("ended before the command did"), "{said}");
+    assert!(said.contains("sysrq triggered crash"), "{said}");
+    assert!(is_empty(directory.path()));
+}
+
+#[test]
+fn privileged_an_interrupted_vm_leaves_nothing() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut child = running(directory.path());
+        assert!(processes(directory.path()).len() > 1);
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(1));
+        wait_until_no_process_is_left(directory.path());
+        assert!(is_empty(directory.path()));
+    }
+}
+
+#[test]
+fn privileged_a_killed_vm_leaves_no_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = running(directory.path());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until_no_process_is_left(directory.path());
+    // A later VM removes the directory.
+    assert!(!is_empty(directory.path()));
+    let output = vm(directory.path(), &["true"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(is_empty(directory.path()));
+}
