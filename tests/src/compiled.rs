@@ -66,8 +66,8 @@ fn built() -> io::Result<Vec<Plugin>> {
 
 /// In the build directory, so that `cargo clean` removes it.
 fn shared() -> PathBuf {
-    let program = Workspace::locate().map(|workspace| workspace.host_program());
-    program.unwrap_or_default().with_file_name("test-compiled")
+    let workspace = Workspace::locate();
+    workspace.map(|it| it.compiled()).unwrap_or_default()
 }
 
 /// Copies the missing entries of some plugins atomically: several tests do so at once.

@@ -1,6 +1,8 @@
 //! `StorageBackend` documents for tests that need others than those in the directories of the plugins.
 
+use crate::array;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use xtask::failure::Failure;
 use xtask::workspace::Workspace;
@@ -42,6 +44,27 @@ pub fn hostpath_with(
     write(directory, "backend", &text)
 }
 
+/// Writes a document into `directory` that serves plugins/nfs over a share, without some of CSI's capabilities.
+pub fn nfs(directory: &Path, source: &str, hidden: &[&str]) -> Result<PathBuf, Failure> {
+    let component = Workspace::locate()?.component("nfs");
+    let hidden = hidden.join(", ");
+    let text = format!(
+        "apiVersion: wasmount.io/v1alpha1\n\
+         kind: StorageBackend\n\
+         metadata: {{ name: nfs }}\n\
+         spec:\n  \
+           driverName: nfs.wasmount.io\n  \
+           plugin: {{ path: {component:?} }}\n  \
+           settings: {{ share.nas: {source:?} }}\n  \
+           grants:\n    \
+             pools: {{ nas: {{ mount: {{ type: nfs4, source: {source:?} }}, fullCopies: true }} }}\n    \
+             filesystems: [{{ type: nfs4, sources: [\"{source}/*\"] }}]\n  \
+           csi: {{ hideCapabilities: [{hidden}] }}\n  \
+           limits: {{ longIds: true }}\n"
+    );
+    write(directory, "backend", &text)
+}
+
 /// Writes a document for a driver of this name, over a pool of the data directory, with a copy of plugins/directory that a test may corrupt; returns
 /// the document and the copy.
 pub fn directory_of_its_own(directory: &Path, driver: &str) -> Result<(PathBuf, PathBuf), Failure> {
@@ -60,6 +83,42 @@ pub fn of_component(directory: &Path, driver: &str, component: &Path) -> Result<
         driver,
         &document("directory", driver, component, &pool),
     )
+}
+
+/// Writes a document into `directory` that serves plugins/array for an array at this address, with the credentials of [`crate::array`]. csi-sanity 5.4
+/// does not know GET_SNAPSHOT.
+pub fn array_at(directory: &Path, address: SocketAddr) -> Result<PathBuf, Failure> {
+    for (name, secret) in [("user", array::USER), ("password", array::PASSWORD)] {
+        let path = directory.join(name);
+        fs::write(&path, secret).map_err(Failure::cannot(format!("write {}", path.display())))?;
+    }
+    let component = Workspace::locate()?.component("array");
+    let text = format!(
+        "apiVersion: wasmount.io/v1alpha1
+kind: StorageBackend
+metadata: {{ name: array }}
+spec:
+  driverName: array.wasmount.io
+  plugin: {{ path: {component:?} }}
+  csi: {{ hideCapabilities: [GET_SNAPSHOT] }}
+  secrets: {{ user: {{ file: user }}, password: {{ file: password }} }}
+  grants:
+    network:
+      array:
+        hosts: [\"{address}\"]
+        scheme: http
+        paths: [\"/api/\"]
+        auth:
+          session:
+            login: {{ method: POST, path: /api/sessions, json: {{ user: {{ secret: user }}, password: {{ secret: password }} }} }}
+            take: {{ json: /token }}
+            give: {{ header: X-Auth-Token }}
+            renew: {{ after: 20m, status: [401] }}
+            logout: {{ method: DELETE, path: /api/session }}
+    filesystems: [{{ type: tmpfs, maxBytes: 1Gi }}]
+"
+    );
+    write(directory, "backend", &text)
 }
 
 /// Copies the built plugins/directory.

@@ -4,14 +4,17 @@
 
 #![forbid(unsafe_code)]
 
+pub mod array;
 pub mod builds;
 pub mod child;
+pub mod cinder;
 pub mod cluster;
 mod compiled;
 pub mod control_plane;
 pub mod copies;
 pub mod directory_life;
 pub mod documents;
+pub mod fault_proxy;
 pub mod health;
 pub mod host;
 pub mod keys;
@@ -22,6 +25,7 @@ pub mod loop_disk;
 pub mod mounter;
 pub mod namespace;
 pub mod orchestrator;
+pub mod other_kernel;
 pub mod outside;
 pub mod pod_token;
 pub mod program;

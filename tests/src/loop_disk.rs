@@ -27,6 +27,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct LoopDisk {
     image: PathBuf,
     path: PathBuf,
+    options: &'static str,
     _folder: TempDir,
 }
 
@@ -44,6 +45,25 @@ impl LoopDisk {
 
     /// The same with another file system: `xfs` and `btrfs` share blocks.
     pub fn mount_as(file_system: &str, path: &Path, bytes: u64) -> Result<Self, Failure> {
+        Self::with_options(file_system, path, bytes, &[], "loop")
+    }
+
+    /// The same with project quotas, for ext4 and xfs.
+    pub fn with_project_quota(file_system: &str, path: &Path, bytes: u64) -> Result<Self, Failure> {
+        let features: &[_] = match file_system {
+            "ext4" => &["-O", "quota,project", "-E", "quotatype=prjquota"],
+            _ => &[],
+        };
+        Self::with_options(file_system, path, bytes, features, "loop,prjquota")
+    }
+
+    fn with_options(
+        file_system: &str,
+        path: &Path,
+        bytes: u64,
+        features: &[&str],
+        options: &'static str,
+    ) -> Result<Self, Failure> {
         let folder = tempfile::tempdir().map_err(Failure::cannot("make a temporary directory"))?;
         // As the kernel will name it.
         let root = folder.path().canonicalize();
@@ -59,10 +79,11 @@ impl LoopDisk {
             // No questions, though a file is not a block device.
             make.arg("-F");
         }
-        command::read(make.arg(&image))?;
+        command::read(make.args(features).arg(&image))?;
         let disk = Self {
             image,
             path: path.to_owned(),
+            options,
             _folder: folder,
         };
         disk.attach()?;
@@ -115,7 +136,7 @@ impl LoopDisk {
 
     fn attach(&self) -> Result<(), Failure> {
         let mut mount = Command::new("mount");
-        mount.args(["-o", "loop"]);
+        mount.args(["-o", self.options]);
         mount.arg(&self.image).arg(&self.path);
         command::read(&mut mount).map(drop)
     }

@@ -12,7 +12,7 @@ struct Wall {
     must_not_know: &'static [&'static str],
 }
 
-const WALLS: [Wall; 15] = [
+const WALLS: [Wall; 16] = [
     Wall {
         name: "wasmount-core",
         may_know: &[],
@@ -27,13 +27,18 @@ const WALLS: [Wall; 15] = [
     },
     Wall {
         name: "wasmount-engine",
-        may_know: &["wasmount-core", "wasmount-sys"],
-        must_not_know: &["tonic", "prost", "hyper", "redb", "kube"],
+        may_know: &["wasmount-core", "wasmount-network", "wasmount-sys"],
+        must_not_know: &["tonic", "prost", "redb", "kube"],
     },
     Wall {
         name: "wasmount-versions",
-        may_know: &["wasmount-core", "wasmount-engine", "wasmount-sys"],
-        must_not_know: &["tonic", "prost", "hyper", "redb", "kube"],
+        may_know: &[
+            "wasmount-core",
+            "wasmount-engine",
+            "wasmount-network",
+            "wasmount-sys",
+        ],
+        must_not_know: &["tonic", "prost", "redb", "kube"],
     },
     Wall {
         name: "wasmount-mount",
@@ -44,6 +49,11 @@ const WALLS: [Wall; 15] = [
         name: "wasmount-mounter",
         may_know: &["wasmount-core", "wasmount-socket"],
         must_not_know: &["tonic", "prost", "hyper", "wasmtime", "redb", "kube"],
+    },
+    Wall {
+        name: "wasmount-network",
+        may_know: &["wasmount-core"],
+        must_not_know: &["tonic", "prost", "wasmtime", "redb", "kube"],
     },
     Wall {
         name: "wasmount-sys",
@@ -97,6 +107,7 @@ const WALLS: [Wall; 15] = [
             "wasmount-kubernetes",
             "wasmount-mount",
             "wasmount-mounter",
+            "wasmount-network",
             "wasmount-socket",
             "wasmount-state",
             "wasmount-sys",

@@ -26,6 +26,9 @@ const LINES_OF_DRIVER: usize = 80;
 /// What docs/plugins.md promises of a driver with all that CSI offers: every line but tests.
 const LINES_OF_HOSTPATH: usize = 400;
 
+/// What docs/network.md promises of a driver of an array on the network: lines of code.
+const LINES_OF_ARRAY: usize = 200;
+
 /// The fewest tests that the sources hold: fewer were misread.
 const TESTS: usize = 2_000;
 
@@ -140,6 +143,13 @@ fn the_plugin_with_all_of_csi_is_as_short_as_promised() {
         (1..=LINES_OF_HOSTPATH).contains(&lines),
         "plugins/hostpath has {lines} lines: put what others need too into the SDK"
     );
+}
+
+#[test]
+fn the_plugin_of_an_array_is_as_short_as_promised() {
+    let source = root().join("plugins/array/src/lib.rs");
+    let lines = code_lines(&fs::read_to_string(source).unwrap());
+    assert!((1..=LINES_OF_ARRAY).contains(&lines), "{lines} lines");
 }
 
 /// The names of the tests in a source.
@@ -311,9 +321,15 @@ fn every_key_of_a_document_is_explained() {
         .step_by(2)
         .flat_map(|keys| keys.split(|c: char| !c.is_ascii_alphanumeric()))
         .collect();
-    let shape: String = ["raw", "raw/grants", "raw/limits", "raw/plugin"]
-        .map(|file| read(&format!("host/core/src/document/{file}.rs")))
-        .concat();
+    let shape: String = [
+        "raw",
+        "raw/grants",
+        "raw/limits",
+        "raw/network",
+        "raw/plugin",
+    ]
+    .map(|file| read(&format!("host/core/src/document/{file}.rs")))
+    .concat();
     let fields: Vec<_> = shape
         .lines()
         .filter_map(|line| line.strip_prefix("    pub "))

@@ -9,9 +9,12 @@
     reason = "a test may end where it fails"
 )]
 
+mod array;
 mod attacks;
+mod cinder;
 mod concurrency;
 mod conformance;
 mod local_images;
+mod nfs;
 mod sanity;
 mod storage;

@@ -160,7 +160,7 @@ fn assert_all_passed(outcome: &SanityOutcome) {
     assert_passed(outcome, ALL_OF_5_4, 0);
 }
 
-fn assert_passed(outcome: &SanityOutcome, offered: usize, not_offered: usize) {
+pub(crate) fn assert_passed(outcome: &SanityOutcome, offered: usize, not_offered: usize) {
     assert!(
         outcome.failed.is_empty(),
         "{:#?}\n{}",

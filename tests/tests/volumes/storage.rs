@@ -7,6 +7,7 @@ mod expansion;
 mod full;
 mod lives;
 mod power;
+mod quota;
 
 use tonic::Code;
 use wasmount_tests::host::{Host, HostOptions};

@@ -1,6 +1,7 @@
 //! All that is printed is taken by the API server, and what stands in `deploy/` is what is printed.
 
 use crate::manifests::scene::{Scene, error_of, printed, run, workspace};
+use serde_json::{Value, json};
 use std::fs;
 use wasmount_tests::documents;
 use xtask::deploy::{self, Printed};
@@ -20,6 +21,50 @@ async fn a_real_api_server_takes_every_object_that_is_printed() {
     let shared = documents::hostpath_over_pool(scene.directory.path(), "/srv".as_ref()).unwrap();
     let (text, _) = printed(&shared, &["--topology", "network"]);
     scene.apply(&text);
+}
+
+/// Grants of an array with a certificate and an account of its own.
+const NETWORK: &str = "    network:
+      array:
+        hosts: [\"array.example.com\", \"10.1.2.3:8443\"]
+        addresses: [10.1.0.0/16]
+        services: [controller, node]
+        tls: { ca: ca }
+        auth: { bearer: { token: token } }
+  secrets: { ca: { file: ca.pem }, token: { file: token } }
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_api_server_accepts_network_policies() {
+    let scene = Scene::start().await;
+    scene.with_snapshot_kinds();
+    scene.with_shared_objects();
+    let document = documents::hostpath_over_pool(scene.directory.path(), "/srv".as_ref()).unwrap();
+    let mut text = fs::read_to_string(&document).unwrap();
+    text.push_str(NETWORK);
+    let ca = rcgen::generate_simple_self_signed(vec!["array".to_owned()]).unwrap();
+    for (file, value) in [("ca.pem", ca.cert.pem().as_str()), ("token", "secret")] {
+        fs::write(scene.directory.path().join(file), value).unwrap();
+    }
+    fs::write(&document, text).unwrap();
+    let (text, said) = printed(&document, &["--topology", "network"]);
+    assert!(said.contains("the keys ca, token must be made"), "{said}");
+    scene.apply(&text);
+    let listed = scene.kubectl(&["get", "networkpolicies", "-A", "-o", "json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let policies = listed["items"].as_array().unwrap();
+    let names: Vec<_> = policies.iter().map(|it| &it["metadata"]["name"]).collect();
+    assert_eq!(
+        names,
+        ["wasmount-hostpath-controller", "wasmount-hostpath-node"]
+    );
+    for policy in policies {
+        let array = json!({
+            "ports": [{ "protocol": "TCP", "port": 8443 }],
+            "to": [{ "ipBlock": { "cidr": "10.1.2.3/32" } }],
+        });
+        assert_eq!(policy["spec"]["egress"][3], array);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

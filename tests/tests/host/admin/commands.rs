@@ -165,13 +165,13 @@ async fn privileged_volumes_are_listed_with_their_places() {
 async fn privileged_a_drain_lasts_across_a_restart_until_resume() {
     let mut scene = Scene::start();
     scene.done(&["drain", DRIVER, "--reason", "new disks"]);
-    let since = scene.status()["drainedSince"].clone();
+    let since = scene.status()["drained"]["since"].clone();
     assert!(since.is_string());
     scene.host.kill_9().unwrap();
     scene.host.restart().unwrap();
     let status = scene.serves(1);
     assert_eq!(
-        (&status["phase"], &status["drainedSince"]),
+        (&status["phase"], &status["drained"]["since"]),
         (&"draining".into(), &since)
     );
     let reason = status["reason"].as_str().unwrap();

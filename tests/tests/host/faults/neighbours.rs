@@ -151,12 +151,18 @@ async fn privileged_sigterm_completes_calls_and_takes_no_new_ones() {
     wait_until("the stage is recorded", is_recorded).await;
     let id = i32::try_from(host.id()).ok().and_then(Pid::from_raw);
     kill_process(id.unwrap(), Signal::TERM).unwrap();
+    // A request that comes before the signal is handled is served.
     let start = Instant::now();
-    while orchestrator.has_plugin().await.is_ok() {
+    let (mut early, mut number) = (Vec::new(), 0);
+    let refused = loop {
+        let request = requests::create(&format!("more-{number}"), VOLUME_BYTES);
+        match orchestrator.create(request).await {
+            Ok(volume) => early.push(volume),
+            refused => break refused,
+        }
+        number += 1;
         assert!(start.elapsed() < LONGEST, "the host does not stop");
-    }
-    let request = requests::create("more", VOLUME_BYTES);
-    let refused = orchestrator.create(request).await;
+    };
     assert_eq!(code(&refused), Code::Unavailable, "{refused:?}");
     running.await.unwrap().unwrap();
     drop((slow, orchestrator));
@@ -168,6 +174,9 @@ async fn privileged_sigterm_completes_calls_and_takes_no_new_ones() {
     let orchestrator = host.orchestrator().await.unwrap();
     orchestrator.set_up(&volume).await.unwrap();
     orchestrator.tear_down(&volume).await.unwrap();
+    for (id, _) in early {
+        orchestrator.delete(&id).await.unwrap();
+    }
     let left = left_behind(&host, &directory_pool(&host)).unwrap();
     assert!(left.is_empty(), "{left:#?}");
 }

@@ -8,9 +8,10 @@ use crate::misbehave::{
 use std::collections::BTreeSet;
 use wasmount_csi::wire::csi::v1::GetPluginInfoRequest;
 
-/// Of a call that the host cancels, which is a matter of milliseconds here, and of what no client asks for: `cancellation_obeyed` and
-/// `migration` in the tests of the engine.
-const ELSEWHERE: [&str; 10] = [
+/// Tested in `host/engine/tests/guest`: a call that the host cancels, which takes milliseconds here, secret options of the backend, and what no client
+/// calls (`cancellation_obeyed`, `plan` and `migration`).
+const ELSEWHERE: [&str; 11] = [
+    "backend-secret-by-name",
     "wait-until-cancelled",
     "migrate",
     "migrate-and-forget",

@@ -9,6 +9,7 @@ use wasmount_csi::wire::csi::v1::volume_capability::AccessType;
 use wasmount_csi::wire::csi::v1::{NodePublishVolumeRequest, NodeStageVolumeRequest};
 use wasmount_tests::kinds::Kind;
 use wasmount_tests::orchestrator::{Volume, code};
+use wasmount_tests::other_kernel::needs_other_kernel;
 use wasmount_tests::strace::Recording;
 
 /// What kubelet sends (`AddSELinuxMountOption`).
@@ -18,6 +19,12 @@ const OTHER: &str = r#"context="system_u:object_r:container_file_t:s0:c30,c40""#
 /// The system call that gives the kernel the first one, as strace prints it.
 const TOLD: &str =
     r#"FSCONFIG_SET_STRING, "context", "system_u:object_r:container_file_t:s0:c10,c20", 0)"#;
+/// What the kernel says that a file has.
+const ATTRIBUTE: &str = "security.selinux";
+/// The first one as it says it.
+const LABEL: &[u8] = b"system_u:object_r:container_file_t:s0:c10,c20\0";
+/// More than a label has, in bytes.
+const LABEL_BYTES: usize = 256;
 /// There while SELinux is on (selinuxfs).
 const ENFORCE: &str = "/sys/fs/selinux/enforce";
 
@@ -65,6 +72,35 @@ async fn privileged_an_selinux_label_is_passed_whole() {
             assert!(!said.contains("container_file_t"), "{said}");
             assert!(host.mounts().unwrap().is_empty());
         }
+        orchestrator.tear_down(&volume).await.unwrap();
+    }
+    assert_nothing_left(&host);
+}
+
+#[tokio::test]
+async fn on_other_kernel_an_selinux_label_is_on_every_file() {
+    needs_other_kernel();
+    assert!(
+        Path::new(ENFORCE).exists(),
+        "SELinux is off: add `--selinux`"
+    );
+    let (host, orchestrator) = serving(None).await;
+    for kind in ["ext4", "xfs"].map(Kind::Filesystem) {
+        let volume = created(&orchestrator, kind, "pvc").await;
+        let staged = orchestrator.stage_as(stage(kind, &volume, FLAG)).await;
+        staged.unwrap();
+        let published = orchestrator.publish_as(publish(kind, &volume, FLAG)).await;
+        published.unwrap();
+        kind.write(&volume.target, b"labelled").unwrap();
+        for path in [volume.target.clone(), volume.target.join("data")] {
+            let mut label = Vec::with_capacity(LABEL_BYTES);
+            let value = rustix::buffer::spare_capacity(&mut label);
+            rustix::fs::getxattr(&path, ATTRIBUTE, value).unwrap();
+            assert_eq!(label, LABEL, "{}", path.display());
+        }
+        // Without it the same volume is another mount.
+        let again = orchestrator.stage_as(kind.stage(&volume)).await;
+        assert_eq!(code(&again), Code::AlreadyExists);
         orchestrator.tear_down(&volume).await.unwrap();
     }
     assert_nothing_left(&host);

@@ -10,6 +10,7 @@ use wasmount_tests::host::Host;
 use wasmount_tests::kinds::{Kind, may_grow_ext4_online, random_bytes};
 use wasmount_tests::leaks::hostpath_pool;
 use wasmount_tests::orchestrator::{Orchestrator, Volume, code};
+use wasmount_tests::other_kernel::needs_other_kernel;
 use wasmount_tests::requests;
 
 /// Of an image in the pool.
@@ -87,6 +88,13 @@ async fn privileged_a_btrfs_image_grows_in_use() {
 #[tokio::test]
 async fn privileged_a_raw_block_image_grows_in_use() {
     grows_in_use(Kind::Block).await;
+}
+
+#[tokio::test]
+async fn on_other_kernel_an_ext4_image_grows_in_use() {
+    needs_other_kernel();
+    assert!(may_grow_ext4_online());
+    grows_in_use(Kind::Filesystem("ext4")).await;
 }
 
 #[tokio::test]

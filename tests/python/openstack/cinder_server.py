@@ -1,0 +1,54 @@
+"""Serves Cinder: API, scheduler and the volumes of each backend in one process, since their messages have no broker."""
+
+from cinder import monkey_patch
+
+monkey_patch.patch()  # Before anything else is imported.
+
+import sys  # noqa: E402
+
+from oslo_config import cfg  # noqa: E402
+from oslo_log import log  # noqa: E402
+from oslo_service import service as launchers  # noqa: E402
+
+from cinder import coordination, objects, rpc, service, version  # noqa: E402
+from cinder.cmd import volume  # noqa: E402
+from cinder.common import config  # noqa: E402
+
+CONF = cfg.CONF
+
+
+def tell_services_apart():
+    """`Service.service_id` belongs to the class: of several services in a process only the last one would report that it is up."""
+    report = service.Service.report_state
+
+    def report_own(self):
+        service.Service.service_id = self.origin_service_id
+        report(self)
+
+    service.Service.report_state = report_own
+
+
+def services():
+    yield service.Service.create(binary="cinder-scheduler")
+    for backend in CONF.enabled_backends:
+        CONF.register_opt(volume.host_opt, group=backend)
+        yield service.Service.create(
+            host=f"{CONF.host}@{backend}",
+            service_name=backend,
+            binary="cinder-volume",
+            coordination=True,
+        )
+    yield service.WSGIService("osapi_volume")
+
+
+tell_services_apart()
+objects.register_all()
+CONF(sys.argv[1:], project="cinder", version=version.version_string())
+config.set_middleware_defaults()
+log.setup(CONF, "cinder")
+coordination.COORDINATOR.start()
+rpc.init(CONF)
+launcher = launchers.ServiceLauncher(CONF)
+for each in services():
+    launcher.launch_service(each)
+launcher.wait()

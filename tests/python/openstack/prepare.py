@@ -1,0 +1,94 @@
+"""Creates the databases, keys and accounts of Keystone and Cinder in a directory: prepare.py PACKAGES DIRECTORY.
+
+A test copies the directory, since migrating both databases takes longer than most tests."""
+
+import os
+import subprocess
+import sys
+
+PACKAGES, DIRECTORY = sys.argv[1:3]
+HERE = os.path.dirname(os.path.abspath(__file__))
+PASSWORD = "admin"
+# Keystone puts its own address in.
+IDENTITY = "$(public_endpoint)s/v3"
+KEYS = ("fernet", "credential")
+# Each is a user in a project of its own.
+ACCOUNTS = {"cinder": ("service", ["admin", "service"]), "demo": ("demo", ["member"])}
+APPLICATION = {"name": "csi", "secret": "application-secret"}
+DOMAIN = {"id": "default"}
+
+os.environ.update(
+    OS_DATABASE__CONNECTION=f"sqlite:///{DIRECTORY}/keystone.sqlite",
+    OS_FERNET_TOKENS__KEY_REPOSITORY=f"{DIRECTORY}/fernet",
+    OS_CREDENTIAL__KEY_REPOSITORY=f"{DIRECTORY}/credential",
+    OS_KEYSTONE_CONFIG_FILES=f"{HERE}/keystone.conf",
+    # Nothing is written beside the programs.
+    PYTHONDONTWRITEBYTECODE="1",
+    PYTHONWARNINGS="ignore",
+)
+
+
+def run(program, *arguments, **environment):
+    service = program.removesuffix("-manage")
+    subprocess.run(
+        [sys.executable, f"{PACKAGES}/bin/{program}", "--config-file", f"{HERE}/{service}.conf", *arguments],
+        check=True,
+        env={**os.environ, **environment},
+    )
+
+
+def create_keystone():
+    for keys in KEYS:
+        os.makedirs(f"{DIRECTORY}/{keys}", mode=0o700)
+    owner = ["--keystone-user", str(os.getuid()), "--keystone-group", str(os.getgid())]
+    run("keystone-manage", "db_sync")
+    for keys in KEYS:
+        run("keystone-manage", f"{keys}_setup", *owner)
+    urls = [word for kind in ("public", "internal", "admin") for word in (f"--bootstrap-{kind}-url", IDENTITY)]
+    run("keystone-manage", "bootstrap", "--bootstrap-password", PASSWORD, "--bootstrap-region-id", "lab", *urls)
+
+
+def create_accounts():
+    # Keystone reads the command line too.
+    del sys.argv[1:]
+    from keystone.wsgi.api import application
+    from werkzeug.test import Client
+
+    client = Client(application)
+
+    def call(method, path, token=None, **body):
+        headers = {"X-Auth-Token": token} if token else {}
+        answer = client.open(f"/v3{path}", method=method, headers=headers, json=body or None)
+        if answer.status_code >= 300:
+            raise SystemExit(f"{method} {path}: {answer.status} {answer.text}")
+        return answer
+
+    def log_in(user, password, project):
+        user = {"name": user, "domain": DOMAIN, "password": password}
+        identity = {"methods": ["password"], "password": {"user": user}}
+        scope = {"project": {"name": project, "domain": DOMAIN}}
+        return call("POST", "/auth/tokens", auth={"identity": identity, "scope": scope})
+
+    token = log_in("admin", PASSWORD, "admin").headers["X-Subject-Token"]
+    roles = {role["name"]: role["id"] for role in call("GET", "/roles", token).json["roles"]}
+    for name, (project, granted) in ACCOUNTS.items():
+        project_id = call("POST", "/projects", token, project={"name": project, "domain_id": "default"}).json["project"]["id"]
+        user = {"name": name, "password": name, "domain_id": "default"}
+        user_id = call("POST", "/users", token, user=user).json["user"]["id"]
+        for role in granted:
+            call("PUT", f"/projects/{project_id}/users/{user_id}/roles/{roles[role]}", token)
+    demo = log_in("demo", "demo", "demo")
+    user_id = demo.json["token"]["user"]["id"]
+    token = demo.headers["X-Subject-Token"]
+    call("POST", f"/users/{user_id}/application_credentials", token, application_credential=APPLICATION)
+
+
+def create_cinder():
+    connection = {"OS_DATABASE__CONNECTION": f"sqlite:///{DIRECTORY}/cinder.sqlite"}
+    run("cinder-manage", "db", "sync", **connection)
+    subprocess.run([sys.executable, f"{HERE}/prepare_types.py"], check=True, env={**os.environ, **connection})
+
+
+create_keystone()
+create_accounts()
+create_cinder()

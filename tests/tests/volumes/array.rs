@@ -1,0 +1,91 @@
+//! plugins/array against a storage array on the network: csi-sanity, and lives through a proxy that treats requests badly. No volume is created twice
+//! and none is lost, no session stays behind, no call is final that has changed something, and no password or token is anywhere.
+
+mod lives;
+mod sanity;
+
+use std::path::Path;
+use wasmount_tests::array::{Array, ArrayOptions, PASSWORD, TOKEN_PREFIX};
+use wasmount_tests::documents;
+use wasmount_tests::fault_proxy::{FaultProxy, FaultRate};
+use wasmount_tests::host::{Host, HostOptions};
+
+/// The request of a login: if its answer is lost, nobody can end the session.
+const LOGIN: &str = "POST /api/sessions";
+
+/// An array, the proxy before it, and a host that knows only the proxy.
+struct Scene {
+    array: Array,
+    proxy: FaultProxy,
+    host: Host,
+    _folder: tempfile::TempDir,
+}
+
+impl Scene {
+    /// Where one request of `one_of` meets a fault.
+    async fn of(one_of: usize, options: ArrayOptions) -> Self {
+        wasmount_tests::root::needs_root();
+        let folder = tempfile::tempdir().unwrap();
+        let array = Array::start(options).await.unwrap();
+        let rate = FaultRate {
+            of: one_of,
+            seed: seed(),
+        };
+        let proxy = FaultProxy::start(array.address(), rate).await.unwrap();
+        let document = documents::array_at(folder.path(), proxy.address()).unwrap();
+        let host = Host::start(HostOptions {
+            backends: vec![document],
+            any_paths: true,
+            ..HostOptions::default()
+        });
+        Self {
+            array,
+            proxy,
+            host: host.unwrap(),
+            _folder: folder,
+        }
+    }
+
+    /// Ends the host on a sound network: it logs out, and leaves no trace of its credentials.
+    fn end(mut self) {
+        self.proxy.mend();
+        self.host.terminate().unwrap();
+        let counts = self.array.counts();
+        let unheard = self.proxy.unheard(LOGIN);
+        assert!(
+            counts.sessions <= unheard,
+            "{} sessions are left, {unheard} answers to logins were lost; {}",
+            counts.sessions,
+            self.proxy
+        );
+        assert_eq!(counts.refused_logins, 0, "{}", self.proxy);
+        for secret in [PASSWORD, TOKEN_PREFIX] {
+            assert!(!self.host.log().contains(secret), "it was logged");
+            assert_absent(&self.host.data(), secret);
+            assert_absent(&self.host.run(), secret);
+        }
+    }
+}
+
+/// A new one each time; a failing test shows it.
+fn seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    u64::from(now.unwrap().subsec_nanos())
+}
+
+/// No file below a directory holds these words.
+fn assert_absent(directory: &Path, secret: &str) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        let (kind, path) = (entry.file_type().unwrap(), entry.path());
+        if kind.is_dir() {
+            assert_absent(&path, secret);
+        } else if kind.is_file() {
+            let content = std::fs::read(&path).unwrap();
+            let found = content
+                .windows(secret.len())
+                .any(|it| it == secret.as_bytes());
+            assert!(!found, "{} holds a secret", path.display());
+        }
+    }
+}

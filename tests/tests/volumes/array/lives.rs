@@ -1,0 +1,128 @@
+//! Lives of volumes side by side, each call repeated as Kubernetes does, while requests are lost, doubled and overtaken.
+
+use super::{LOGIN, Scene};
+use futures::future::join_all;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tonic::{Code, Status};
+use wasmount_csi::wire::csi::v1::{
+    ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest,
+};
+use wasmount_tests::array::ArrayOptions;
+use wasmount_tests::orchestrator::{Orchestrator, VOLUME_BYTES, patiently};
+use wasmount_tests::requests::{self, capability};
+
+/// Lives side by side, and how many each of them is in a row.
+const AT_ONCE: usize = 8;
+const ROUNDS: usize = 5;
+
+/// One request of so many meets a fault.
+const ONE_OF: usize = 4;
+
+/// The time until a volume of the array is ready.
+const JOB: Duration = Duration::from_millis(150);
+
+/// The node of the host.
+const NODE: &str = "test-node";
+
+/// What a client may be answered to a call that would succeed on a sound network. Anything else is final, though something may have been done.
+const RETRIED: [Code; 3] = [Code::Unavailable, Code::Aborted, Code::DeadlineExceeded];
+
+async fn attach(orchestrator: &Orchestrator, id: &str) -> Result<BTreeMap<String, String>, Status> {
+    let request = ControllerPublishVolumeRequest {
+        volume_id: id.to_owned(),
+        node_id: NODE.to_owned(),
+        volume_capability: Some(capability()),
+        ..ControllerPublishVolumeRequest::default()
+    };
+    let mut controller = orchestrator.clients().controller;
+    let answer = controller.controller_publish_volume(request).await?;
+    Ok(answer.into_inner().publish_context)
+}
+
+async fn detach(orchestrator: &Orchestrator, id: &str) -> Result<(), Status> {
+    let request = ControllerUnpublishVolumeRequest {
+        volume_id: id.to_owned(),
+        node_id: NODE.to_owned(),
+        ..ControllerUnpublishVolumeRequest::default()
+    };
+    let mut controller = orchestrator.clients().controller;
+    controller
+        .controller_unpublish_volume(request)
+        .await
+        .map(drop)
+}
+
+/// One life; each call until it succeeds, and no answer but those that are retried.
+async fn live(orchestrator: &Orchestrator, name: &str) -> Result<(), Status> {
+    let create = || orchestrator.create(requests::create(name, VOLUME_BYTES));
+    let (id, _) = patiently(&RETRIED, create).await?;
+    let volume = orchestrator.place(name, id).unwrap();
+    let grown = || orchestrator.expand(requests::expand(&volume.id, 2 * VOLUME_BYTES));
+    assert_eq!(patiently(&RETRIED, grown).await?, 2 * VOLUME_BYTES);
+    let publish_context = patiently(&RETRIED, || attach(orchestrator, &volume.id)).await?;
+    assert_eq!(publish_context["bytes"], (2 * VOLUME_BYTES).to_string());
+    let mut stage = requests::stage(&volume.id, &volume.staging);
+    stage.publish_context = publish_context.clone();
+    orchestrator.stage_as(stage).await?;
+    let mut publish = requests::publish(&volume.id, &volume.staging, &volume.target);
+    publish.publish_context = publish_context;
+    orchestrator.publish_as(publish).await?;
+    volume.write(name).unwrap();
+    assert_eq!(volume.read_at(&volume.staging).unwrap(), name);
+    orchestrator.unpublish(&volume).await?;
+    orchestrator.unstage(&volume).await?;
+    patiently(&RETRIED, || detach(orchestrator, &volume.id)).await?;
+    patiently(&RETRIED, || orchestrator.delete(&volume.id)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_lives_on_a_bad_network_lose_and_double_nothing() {
+    let options = ArrayOptions {
+        job: JOB,
+        ..ArrayOptions::default()
+    };
+    let scene = Scene::of(ONE_OF, options).await;
+    let orchestrator = scene.host.orchestrator().await.unwrap();
+    let row = async |number: usize| {
+        for round in 0..ROUNDS {
+            let name = format!("pvc-{number}-{round}");
+            let lived = live(&orchestrator, &name).await;
+            assert!(lived.is_ok(), "{name}: {lived:?}\n{}", scene.proxy);
+            if number == 0 {
+                scene.array.expire_sessions();
+            }
+        }
+    };
+    join_all((0..AT_ONCE).map(row)).await;
+    let counts = scene.array.counts();
+    let lives = AT_ONCE * ROUNDS;
+    assert_eq!(counts.created, lives, "{}", scene.proxy);
+    assert!(counts.volumes.is_empty(), "{counts:?}\n{}", scene.proxy);
+    assert!(counts.attachments.is_empty(), "{counts:?}");
+    assert!(scene.proxy.done().len() > 5, "{}", scene.proxy);
+    // One at first, one for each end of all sessions, and those whose answer did not arrive.
+    let expected = 1 + ROUNDS + scene.proxy.unheard(LOGIN);
+    assert!(
+        counts.logins <= expected,
+        "{} logins, {expected} expected; {}",
+        counts.logins,
+        scene.proxy
+    );
+    scene.end();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_lives_on_a_sound_network_share_one_login() {
+    let scene = Scene::of(0, ArrayOptions::default()).await;
+    let orchestrator = scene.host.orchestrator().await.unwrap();
+    let names: Vec<_> = (0..AT_ONCE).map(|number| format!("pvc-{number}")).collect();
+    let lives = names.iter().map(|name| live(&orchestrator, name));
+    for lived in join_all(lives).await {
+        lived.unwrap();
+    }
+    let counts = scene.array.counts();
+    assert_eq!((counts.logins, counts.created), (1, AT_ONCE), "{counts:?}");
+    assert!(counts.volumes.is_empty(), "{counts:?}");
+    scene.end();
+}
