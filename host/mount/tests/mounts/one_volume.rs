@@ -181,7 +181,11 @@ fn privileged_a_source_is_in_use_from_the_first_stage_step() {
             remove(&bench, "v.img").await
         });
         assert_eq!(variant(removed), "InUse");
-        staged.unwrap();
+        // A stage that meets the removal while that looks for users is refused, and repeated by its client.
+        if staged.is_err() {
+            assert_eq!(variant(staged), "UnderWay");
+            volume.stage().await.unwrap();
+        }
         volume.end(&[]).await;
     });
 }
