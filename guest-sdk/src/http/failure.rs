@@ -1,4 +1,4 @@
-//! Why there is no answer, and the CSI error for it: whoever repeats a call must know whether the request may have been carried out.
+//! Why there is no answer, and the CSI error for it: a client that repeats a call must know whether the request may have been carried out.
 
 use crate::error::Error;
 use crate::http::Request;

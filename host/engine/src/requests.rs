@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_nobody_waits_for_remains() {
+    fn a_change_that_is_dropped_remains() {
         let requests = Requests::default();
         let change = requests.begin(Kind::Changing).unwrap();
         assert!(requests.are_under_way() && requests.close());

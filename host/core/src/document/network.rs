@@ -243,7 +243,7 @@ pub struct Login {
 pub enum LoginBody {
     /// None.
     Empty,
-    /// JSON, in which each `{ "secret": NAME }` is replaced. As text, since the stored form has no tagged values.
+    /// JSON, in which each `{ "secret": NAME }` is replaced by the value of that secret.
     Json(Value),
     /// A form.
     Form(BTreeMap<String, SecretText>),

@@ -261,7 +261,7 @@ async fn a_change_that_may_have_been_executed_is_left() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_nobodys_fault_but_the_storages() {
+async fn a_lost_answer_is_a_fault_of_the_storage() {
     let scene = Scene::new().await;
     let (ended, is_left) = scene.run("POST /lost").await;
     let error = ended.unwrap_err();
