@@ -31,6 +31,7 @@ pub mod pod_token;
 pub mod program;
 pub mod relay;
 pub mod requests;
+pub mod retrying_proxy;
 pub mod root;
 pub mod rounds;
 pub mod sanity;

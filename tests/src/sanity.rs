@@ -17,7 +17,7 @@ const EXPANDED_BYTES: u64 = 128 << 20;
 
 /// The message of a spec whose connection was ready too early: `utils.Connect` of csi-test reads the state, then waits for another state; a
 /// connection that is ready before the first read never changes, and after a minute counts as failed.
-pub const MISSED_CONNECTION: &str = "Connection timed out";
+const MISSED_CONNECTION: &str = "Connection timed out";
 
 /// How often the suite runs if it misses its connection, which happens on a busy machine.
 const RUNS: u32 = 3;

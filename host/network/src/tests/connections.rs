@@ -54,10 +54,10 @@ async fn a_host_in_a_request_secret_is_within_its_range() {
 #[tokio::test]
 async fn the_next_host_is_used_when_one_cannot_be_reached() {
     let server = Server::start(|_, _| answer(200, "")).await;
-    // A port that was free a moment ago refuses connections.
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    // A socket that does not listen refuses connections, and nothing else can take its port.
+    let closed = tokio::net::TcpSocket::new_v4().unwrap();
+    closed.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let refusing = closed.local_addr().unwrap();
-    drop(closed);
     let hosts = [refusing.to_string(), server.address.to_string()];
     let endpoints = open(json!({ "array": { "hosts": hosts, "scheme": "http" } }));
     for _ in 0..3 {

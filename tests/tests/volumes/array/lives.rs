@@ -4,13 +4,14 @@ use super::{LOGIN, Scene};
 use futures::future::join_all;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tonic::{Code, Status};
+use tonic::Status;
 use wasmount_csi::wire::csi::v1::{
     ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest,
 };
 use wasmount_tests::array::ArrayOptions;
 use wasmount_tests::orchestrator::{Orchestrator, VOLUME_BYTES, patiently};
 use wasmount_tests::requests::{self, capability};
+use wasmount_tests::retrying_proxy::RETRIED;
 
 /// Lives side by side, and how many each of them is in a row.
 const AT_ONCE: usize = 8;
@@ -24,9 +25,6 @@ const JOB: Duration = Duration::from_millis(150);
 
 /// The node of the host.
 const NODE: &str = "test-node";
-
-/// What a client may be answered to a call that would succeed on a sound network. Anything else is final, though something may have been done.
-const RETRIED: [Code; 3] = [Code::Unavailable, Code::Aborted, Code::DeadlineExceeded];
 
 async fn attach(orchestrator: &Orchestrator, id: &str) -> Result<BTreeMap<String, String>, Status> {
     let request = ControllerPublishVolumeRequest {
