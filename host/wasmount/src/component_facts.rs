@@ -26,7 +26,7 @@ const NESTING: usize = 64;
 
 /// Most bytes of types, imports and exports, of all modules and components in it together: they contain names, and a process that loads compiled
 /// code holds each name several times. A plugin in Go has 40 kB of them.
-const DECLARED_BYTES: u64 = 4 << 20;
+const DECLARED_BYTES: usize = 4 << 20;
 /// Longest text of the author's metadata, in bytes.
 const TEXT_BYTES: usize = 2048;
 
@@ -66,7 +66,7 @@ pub(crate) fn walk<'w>(
     wasm: &'w [u8],
     mut visit: impl FnMut(usize, Payload<'w>) -> Result<(), NotAComponent>,
 ) -> Result<(), NotAComponent> {
-    let (mut depth, mut declared) = (0_usize, 0_u64);
+    let (mut depth, mut declared) = (0_usize, 0_usize);
     for payload in Parser::new(0).parse_all(wasm) {
         let payload = payload.map_err(malformed)?;
         declared = declared.saturating_add(declared_bytes(&payload));
@@ -101,7 +101,7 @@ fn malformed(error: impl Display) -> NotAComponent {
 }
 
 /// Bytes of a section that holds types or names of its own module or component.
-fn declared_bytes(payload: &Payload<'_>) -> u64 {
+fn declared_bytes(payload: &Payload<'_>) -> usize {
     let range = match payload {
         Payload::TypeSection(section) => section.range(),
         Payload::ImportSection(section) => section.range(),
