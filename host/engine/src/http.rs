@@ -147,7 +147,7 @@ impl Sender {
         self.redactor.learn(self.endpoints.tokens());
         match answered {
             Ok(response) => {
-                under_way.answered(response.parts.status);
+                under_way.answered(response.parts.status, response.after_unknown);
                 let body = self.bodies.answer(response.body, response.trailers)?;
                 Ok(Response::from_parts(response.parts, body.boxed_unsync()))
             }

@@ -118,8 +118,8 @@ impl Requests {
 }
 
 impl Request {
-    /// It was answered.
-    pub(crate) fn answered(self, status: StatusCode) {
+    /// It was answered. `after_unknown`: an earlier attempt of it may have been executed, so no answer is a rejection of the whole.
+    pub(crate) fn answered(self, status: StatusCode, after_unknown: bool) {
         let mut ledger = lock(&self.requests.0);
         if ledger.under_way.remove(&self.number).is_none() {
             return;
@@ -128,7 +128,9 @@ impl Request {
             Kind::Undoing if status.is_success() || status == StatusCode::NOT_FOUND => {
                 ledger.left = ledger.left.filter(|newest| *newest > self.number);
             }
-            Kind::Changing | Kind::Undoing if may_remain(status) => ledger.leave(self.number),
+            Kind::Changing | Kind::Undoing if after_unknown || may_remain(status) => {
+                ledger.leave(self.number);
+            }
             _ => {}
         }
     }
@@ -175,7 +177,7 @@ mod tests {
     fn after(steps: &[(Kind, StatusCode)]) -> bool {
         let requests = Requests::default();
         for (kind, status) in steps {
-            requests.begin(*kind).unwrap().answered(*status);
+            requests.begin(*kind).unwrap().answered(*status, false);
         }
         requests.close()
     }
@@ -220,6 +222,24 @@ mod tests {
     }
 
     #[test]
+    fn a_change_remains_if_an_earlier_attempt_is_unknown() {
+        for (kind, status, after_unknown, is_left) in [
+            (Kind::Changing, StatusCode::CONFLICT, true, true),
+            (Kind::Changing, StatusCode::CONFLICT, false, false),
+            (Kind::Changing, StatusCode::TOO_MANY_REQUESTS, true, true),
+            (Kind::Undoing, StatusCode::CONFLICT, true, true),
+            // What it removes is gone, whichever attempt removed it.
+            (Kind::Undoing, StatusCode::NOT_FOUND, true, false),
+            (Kind::Reading, StatusCode::CONFLICT, true, false),
+        ] {
+            let requests = Requests::default();
+            let request = requests.begin(kind).unwrap();
+            request.answered(status, after_unknown);
+            assert_eq!(requests.close(), is_left, "{kind:?} {status}");
+        }
+    }
+
+    #[test]
     fn a_change_that_is_dropped_remains() {
         let requests = Requests::default();
         let change = requests.begin(Kind::Changing).unwrap();
@@ -234,10 +254,10 @@ mod tests {
     #[test]
     fn an_undo_leaves_what_was_sent_after_it() {
         let requests = Requests::default();
-        requests.begin(Kind::Changing).unwrap().answered(OK);
+        requests.begin(Kind::Changing).unwrap().answered(OK, false);
         let undo = requests.begin(Kind::Undoing).unwrap();
-        requests.begin(Kind::Changing).unwrap().answered(OK);
-        undo.answered(OK);
+        requests.begin(Kind::Changing).unwrap().answered(OK, false);
+        undo.answered(OK, false);
         assert!(requests.close());
     }
 

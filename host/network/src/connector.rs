@@ -52,6 +52,8 @@ pub struct Response {
     pub body: Bytes,
     /// What follows the body.
     pub trailers: HeaderMap,
+    /// An earlier attempt of the request may have been executed, whatever this answer says.
+    pub after_unknown: bool,
 }
 
 /// The connections of one grant.
@@ -296,6 +298,7 @@ impl Connector {
             parts,
             body: whole.freeze(),
             trailers,
+            after_unknown: false,
         })
     }
 

@@ -164,10 +164,13 @@ impl Endpoint {
             host: secret_host,
         };
         let (mut attempts, mut redirects) = (0, 0);
-        // The last attempt that failed after its request was sent: a later one that was not sent does not undo it.
-        let mut sent = None;
+        // The last attempt that may have been executed: a later one that is rejected or not sent does not undo it.
+        let mut unknown: Option<Result<Response, SendError>> = None;
         loop {
-            let outcome = self.with_session(&outgoing, deadline).await;
+            let mut outcome = self.with_session(&outgoing, deadline).await;
+            if let Ok(response) = &mut outcome {
+                response.after_unknown = unknown.is_some();
+            }
             attempts += 1;
             let failed = match &outcome {
                 Ok(response) => {
@@ -176,6 +179,7 @@ impl Endpoint {
                 }
                 Err(error) => Failed::Error(error),
             };
+            let is_unknown = retry::may_be_executed(failed);
             let left = deadline.saturating_duration_since(Instant::now());
             let Some(pause) = retry::pause(failed, attempts, may_repeat, chance(), left) else {
                 match outcome {
@@ -187,14 +191,12 @@ impl Endpoint {
                         (outgoing.host, outgoing.target) = (Some(host), target);
                         continue;
                     }
-                    Err(error) if !error.sent() => return Err(sent.unwrap_or(error)),
+                    Err(error) if !error.sent() => return unknown.unwrap_or(Err(error)),
                     outcome => return outcome,
                 }
             };
-            if let Err(error) = outcome
-                && error.sent()
-            {
-                sent = Some(error);
+            if is_unknown {
+                unknown = Some(outcome);
             }
             self.connector.counters.retries.increase();
             tracing::debug!(grant = name, attempts, ?pause, "a request is sent again");

@@ -40,6 +40,15 @@ pub(crate) fn pause(
     (allowed && attempts < ATTEMPTS_MAX && pause < left).then_some(pause)
 }
 
+/// Whether the storage system may have executed an attempt that is made again. Only 429 says that it did not: a gateway answers 502, 503 and 504 also
+/// for a system that has the request.
+pub(crate) fn may_be_executed(failed: Failed<'_>) -> bool {
+    match failed {
+        Failed::Error(error) => error.sent(),
+        Failed::Status(status, _) => status.is_server_error(),
+    }
+}
+
 /// Whether a status says that the system is busy or restarts (RFC 9110, RFC 6585).
 pub(crate) fn is_passing(status: StatusCode) -> bool {
     matches!(
@@ -105,6 +114,25 @@ mod tests {
             grant: "a".to_owned(),
         };
         assert!(!repeats(Failed::Error(&denied), true));
+    }
+
+    #[test]
+    fn an_attempt_counts_as_executed_unless_that_is_excluded() {
+        for (status, is_unknown) in [
+            (StatusCode::INTERNAL_SERVER_ERROR, true),
+            (StatusCode::BAD_GATEWAY, true),
+            (StatusCode::SERVICE_UNAVAILABLE, true),
+            (StatusCode::GATEWAY_TIMEOUT, true),
+            (StatusCode::TOO_MANY_REQUESTS, false),
+            (StatusCode::CONFLICT, false),
+        ] {
+            for after in [None, Some(Duration::from_secs(1))] {
+                let failed = Failed::Status(status, after);
+                assert_eq!(may_be_executed(failed), is_unknown, "{status}");
+            }
+        }
+        assert!(may_be_executed(Failed::Error(&lost())));
+        assert!(!may_be_executed(Failed::Error(&refused())));
     }
 
     #[test]

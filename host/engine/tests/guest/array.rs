@@ -44,9 +44,16 @@ async fn serve(stream: TcpStream, seen: Arc<Mutex<Vec<String>>>) {
         authorization,
     }) = read(&mut stream).await
     {
-        seen.lock().unwrap().push(line.clone());
+        let is_repeat = {
+            let mut seen = seen.lock().unwrap();
+            seen.push(line.clone());
+            seen.iter().filter(|known| **known == line).count() > 1
+        };
         let (status, body) = match line.split_once(' ').map(|(_, path)| path) {
             Some("/lost") => return,
+            // The first attempt is executed, and the repeat meets what it made.
+            Some(path) if path.starts_with("/once/") && !is_repeat => return,
+            Some(path) if path.starts_with("/once/") => ("409 Conflict", "exists"),
             Some("/hang") => std::future::pending().await,
             Some("/refuse") => ("409 Conflict", "refused"),
             Some("/missing") => ("404 Not Found", "missing"),

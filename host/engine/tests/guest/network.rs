@@ -242,6 +242,8 @@ async fn a_change_that_may_have_been_executed_is_left() {
         ("POST /volumes; exhaust", true),
         ("POST /broken; exhaust", true),
         ("POST /lost; exhaust", true),
+        ("POST idempotent /once/1; exhaust", true),
+        ("POST idempotent /refuse; exhaust", false),
         ("leave POST /hang; GET /volumes; exhaust", true),
         ("POST /volumes; DELETE undo /volumes/1; exhaust", false),
         ("POST /volumes; DELETE undo /missing; exhaust", false),
