@@ -54,6 +54,8 @@ pub struct Backend {
     pub pools: BTreeMap<String, PathBuf>,
     /// It may mount network file systems, which belong to the network namespace of the process that mounts them.
     pub mounts_from_network: bool,
+    /// The host mounts some of its pools itself, so that its controller mounts as well.
+    pub mounts_pools: bool,
     /// What its network grants name; empty: its pods get no NetworkPolicy.
     pub network: Vec<NetworkPeer>,
     /// It may use block devices.
@@ -95,7 +97,7 @@ pub struct Choices {
     pub fs_type: String,
     /// kubelet's root on the nodes.
     pub kubelet_dir: PathBuf,
-    /// Port of the health checks.
+    /// Port of the health checks; of a controller on the network of its node it is the next one.
     pub health_port: u16,
     /// The node pods use the node's network, whatever the backend mounts.
     pub host_network: bool,

@@ -96,8 +96,12 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
         context! { volume => format!("pool-{pool}"), path => path.display().to_string() }
     });
     let host_network = choices.host_network || backend.mounts_from_network;
+    let controller_mounts = sidecar_part == CONTROLLER && backend.mounts_pools;
     // A policy does not apply to pods on the network of their node.
-    let isolated = parts.iter().filter(|part| **part != NODE || !host_network);
+    let isolated = parts.iter().filter(|part| match **part {
+        NODE => !host_network,
+        _ => !controller_mounts,
+    });
     let network = isolated.map(|part| {
         let is_used = |peer: &&NetworkPeer| match *part {
             _ if node_local => true,
@@ -122,7 +126,12 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
         fs_type => choices.fs_type.as_str(),
         kubelet_dir => kubelet_dir.trim_end_matches('/'),
         health_port => choices.health_port,
+        controller_health_port => match controller_mounts {
+            true => next_port(choices.health_port),
+            false => choices.health_port,
+        },
         host_network,
+        controller_mounts,
         network,
         config_dir => CONFIG_DIR,
         secrets_dir => SECRETS_DIR,
@@ -152,6 +161,11 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
         has_pools => !backend.pools.is_empty(),
         devices => backend.needs_devices(),
     }
+}
+
+/// Pods of nodes and of the controller share the ports of a node, if both are on its network.
+fn next_port(port: u16) -> u16 {
+    port.checked_add(1).unwrap_or(port.saturating_sub(1))
 }
 
 /// The objects that a template renders with these values.

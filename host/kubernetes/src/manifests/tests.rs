@@ -1,5 +1,6 @@
 //! Which objects, sidecars, flags and rights each kind of backend gets.
 
+mod mounted_pools;
 mod network;
 mod objects;
 mod policies;
@@ -32,6 +33,7 @@ fn backend(services: &[Service], features: &[Feature]) -> Backend {
         named_secrets: BTreeSet::new(),
         pools: BTreeMap::new(),
         mounts_from_network: false,
+        mounts_pools: false,
         network: Vec::new(),
         uses_devices: false,
         object: None,

@@ -12,7 +12,7 @@ use super::subject::{CacheFlags, SecretFlags, document};
 use super::transfer::write_whole;
 use crate::config::Configured;
 use crate::fault::Fault;
-use crate::host::{Place, Pools, Workbench, block_on};
+use crate::host::{Place, Workbench, block_on};
 use crate::regular_file;
 use crate::telemetry::LogCapture;
 use clap::Args;
@@ -98,7 +98,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     configured.document.plugin.place = PluginPlace::File(path);
     if flags.wit {
         let wasm = block_on(async {
-            let workbench = Workbench::set_up(configured, &Pools::Closed, cache).await?;
+            let workbench = Workbench::for_identity(configured, cache).await?;
             // A component that the engine does not understand is not passed to the decoder.
             Ok(read(&workbench, file).await?.0)
         })?;
@@ -112,7 +112,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         Some(_) => std::mem::take(&mut configured.document.plugin.signers),
     };
     let mut found = block_on(async {
-        let workbench = Workbench::set_up(configured, &Pools::Closed, cache).await?;
+        let workbench = Workbench::for_identity(configured, cache).await?;
         inspect(&workbench, file).await
     })?;
     let signatures = match brought.signatures {

@@ -11,7 +11,7 @@ use super::registry::RegistryFlags;
 use super::transfer::{wait, write_whole};
 use crate::config::{self, Configured};
 use crate::fault::Fault;
-use crate::host::{Place, Pools, Workbench, block_on};
+use crate::host::{Place, Workbench, block_on};
 use crate::regular_file;
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -122,7 +122,7 @@ pub(crate) struct Flags {
     )]
     kubelet_dir: PathBuf,
 
-    /// Port of the health endpoints; unique for each backend with host networking
+    /// Port of the health endpoints; unique for each backend with host networking, where a controller takes the next one
     #[arg(
         long,
         value_name = "PORT",
@@ -257,6 +257,8 @@ impl Flags {
             }
         };
         let (secrets, named_secrets) = self.secrets(&document)?;
+        let mut pools = document.grants.pools.values();
+        let mounts_pools = pools.any(|pool| pool.mount().is_some());
         let mut portable = object::read(&read_again(file)?)?;
         files.extend(carried::named_files(&mut portable, &folder)?);
         let object = self.storage_backends.then(|| {
@@ -287,11 +289,8 @@ impl Flags {
                 .filesystems
                 .iter()
                 .any(|grant| !LOCAL_TYPES.contains(&grant.fs_type.as_str()))
-                || document
-                    .grants
-                    .pools
-                    .values()
-                    .any(|it| it.mount().is_some()),
+                || mounts_pools,
+            mounts_pools,
             network: network_peers(&document.grants.network),
             uses_devices: !document.grants.devices.is_empty(),
             pools: document
@@ -353,7 +352,7 @@ impl Flags {
 
 fn admitted(configured: Configured) -> Result<Admitted, Fault> {
     block_on(async {
-        let workbench = Workbench::set_up(configured, &Pools::Closed, None).await?;
+        let workbench = Workbench::for_identity(configured, None).await?;
         let admitted = workbench.admit(&mut AdmissionReport::default()).await;
         admitted.map_err(Fault::failed("the plugin cannot serve"))
     })

@@ -24,6 +24,14 @@ pub(crate) struct Flags {
     #[command(flatten)]
     mount: MountFlags,
 
+    /// Mount pools and no volumes, as for a controller: no staging or target path is accepted
+    #[arg(
+        long,
+        env = "WASMOUNT_POOLS_ONLY",
+        conflicts_with_all = ["path_root", "kubelet_dir"]
+    )]
+    pools_only: bool,
+
     /// Directory for data that outlives a reboot, and for pools with relative paths; locked by one mounter
     #[arg(
         long,
@@ -72,7 +80,10 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     }
     socket_fits("--socket", &socket, &socket)?;
     let options = MounterOptions {
-        path_roots: mount.path_roots()?,
+        path_roots: match flags.pools_only {
+            true => Vec::new(),
+            false => mount.path_roots()?,
+        },
         run_dir: mount.run_dir,
         data_dir,
         socket,

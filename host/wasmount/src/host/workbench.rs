@@ -23,11 +23,13 @@ use super::{local_mounts, run_to_end, secrets};
 use crate::config::Configured;
 use crate::fault::Fault;
 use dry_mounter::DryMounter;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use wasmount_core::call::Call;
+use wasmount_core::document::network::NetworkGrant;
 use wasmount_core::document::{PoolStorage, Wasi};
 use wasmount_core::driver::{Driver, DriverConfig, Profile, Role, ServingPolicy};
 use wasmount_core::mutex::lock;
@@ -85,12 +87,32 @@ impl Workbench {
         pools: &Pools,
         cache: Option<PathBuf>,
     ) -> Result<Self, Fault> {
+        let network = configured.document.grants.network.clone();
+        Self::with_network(configured, pools, cache, &network).await
+    }
+
+    /// The same for a plugin that is only queried: no request is sent, so the values of secrets that network grants use are not needed.
+    pub(crate) async fn for_identity(
+        mut configured: Configured,
+        cache: Option<PathBuf>,
+    ) -> Result<Self, Fault> {
+        let held = configured.document.grants.held_secrets();
+        let secrets = &mut configured.document.secrets;
+        secrets.retain(|name, _| !held.contains(name));
+        Self::with_network(configured, &Pools::Closed, cache, &BTreeMap::new()).await
+    }
+
+    async fn with_network(
+        configured: Configured,
+        pools: &Pools,
+        cache: Option<PathBuf>,
+        network: &BTreeMap<String, NetworkGrant>,
+    ) -> Result<Self, Fault> {
         let place = Place::make("workbench")?;
         let document = &configured.document;
         let secrets = secrets::read(document.secrets.clone(), None).await;
         let secrets = secrets.map_err(Fault::failed("a secret cannot be read"))?;
-        let network = Network::new(Vec::new());
-        let granted = network.open(&document.driver_name, &document.grants.network, &secrets);
+        let granted = Network::new(Vec::new()).open(&document.driver_name, network, &secrets);
         let network = granted.map_err(Fault::failed("the network grants are not usable"))?;
         // In a directory of its own: the store locks its directory, and the place is locked as well.
         let state = RedbStore::open(&place.path().join("records"))

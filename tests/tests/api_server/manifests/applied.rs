@@ -23,6 +23,60 @@ async fn a_real_api_server_takes_every_object_that_is_printed() {
     scene.apply(&text);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_api_server_accepts_a_controller_that_mounts() {
+    let scene = Scene::start().await;
+    scene.with_snapshot_kinds();
+    scene.with_shared_objects();
+    let (text, _) = printed(&workspace().backend_document("nfs"), &[]);
+    scene.apply(&text);
+    let name = "deployment/wasmount-nfs-controller";
+    let read = scene.kubectl(&["get", name, "-n", "wasmount-system", "-o", "json"]);
+    let deployment: Value = serde_json::from_slice(&read.stdout).unwrap();
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["hostNetwork"], true);
+    let mounter = &pod["containers"][1];
+    assert_eq!(mounter["name"], "mounter");
+    let security = &mounter["securityContext"];
+    assert_eq!(security["privileged"], false);
+    assert_eq!(security["appArmorProfile"]["type"], "Unconfined");
+    assert_eq!(
+        security["capabilities"]["add"],
+        json!(["SYS_ADMIN", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"])
+    );
+}
+
+#[test]
+fn values_of_network_secrets_are_not_needed_to_print() {
+    let directory = tempfile::tempdir().unwrap();
+    let address = "192.0.2.1:443".parse().unwrap();
+    let document = documents::array_at(directory.path(), address).unwrap();
+    for secret in ["user", "password"] {
+        fs::remove_file(directory.path().join(secret)).unwrap();
+    }
+    let (text, said) = printed(&document, &[]);
+    assert!(text.contains("kind: NetworkPolicy"), "{text}");
+    assert!(
+        said.contains("the keys password, user must be made"),
+        "{said}"
+    );
+    let plugin = workspace().component("array");
+    let looked = |command: &str| {
+        let mut program = std::process::Command::new(workspace().host_program());
+        program.arg(command).arg(&plugin).arg("--backend");
+        program.arg(&document).output().unwrap()
+    };
+    let inspected = looked("inspect");
+    assert!(inspected.status.success(), "{}", error_of(&inspected));
+    // A host needs them.
+    let checked = looked("check");
+    let said = error_of(&checked);
+    assert!(
+        !checked.status.success() && said.contains("secret `password`"),
+        "{said}"
+    );
+}
+
 /// Grants of an array with a certificate and an account of its own.
 const NETWORK: &str = "    network:
       array:

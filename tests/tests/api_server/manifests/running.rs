@@ -42,10 +42,11 @@ fn is_taken(arguments: &[String]) -> bool {
 fn the_host_takes_every_argument_that_is_printed() {
     let directory = tempfile::tempdir().unwrap();
     let shared = documents::hostpath_over_pool(directory.path(), "/srv".as_ref()).unwrap();
+    let nfs = workspace().backend_document("nfs");
     let of_nodes = ["hostpath", "directory", "podfiles"].map(|it| workspace().backend_document(it));
     let of_nodes = of_nodes.iter().map(|document| (document, "node-local"));
     let mut seen = 0;
-    for (document, form) in of_nodes.chain([(&shared, "network")]) {
+    for (document, form) in of_nodes.chain([(&shared, "network"), (&nfs, "network")]) {
         let (text, _) = printed(document, &["--topology", form]);
         for kind in ["DaemonSet", "Deployment"] {
             for container in containers(&text, kind).iter().filter(|it| is_ours(it)) {
@@ -57,6 +58,6 @@ fn the_host_takes_every_argument_that_is_printed() {
             }
         }
     }
-    // Host and mounter of each node, and the controller.
-    assert_eq!(seen, 9);
+    // Host and mounter of each node, the controllers, and the mounter of the one that mounts its pool.
+    assert_eq!(seen, 13);
 }

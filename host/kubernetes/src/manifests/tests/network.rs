@@ -1,6 +1,7 @@
 //! The NetworkPolicies: what pods may reach, and when there are none.
 
 use super::*;
+use wasmount_core::document::network::NetworkGrant;
 use wasmount_core::document::{StorageBackend, raw};
 
 fn peer(port: u16, ranges: &[&str], controller: bool, node: bool) -> NetworkPeer {
@@ -75,6 +76,16 @@ fn each_part_reaches_the_hosts_of_its_own_grants() {
 }
 
 #[test]
+fn a_controller_on_the_network_of_its_node_has_no_policy() {
+    let backend = Backend {
+        mounts_from_network: true,
+        mounts_pools: true,
+        ..granted(vec![peer(443, &["10.1.2.3/32"], true, true)])
+    };
+    assert_eq!(rules(&all(&backend, Form::Network)), BTreeMap::new());
+}
+
+#[test]
 fn pods_on_the_network_of_their_node_have_no_policy() {
     let backend = Backend {
         mounts_from_network: true,
@@ -106,6 +117,10 @@ fn every_policy_allows_names_and_the_api_server() {
 
 /// What is reached with this `grants.network` of a document.
 fn reached(network: Value) -> Vec<NetworkPeer> {
+    network_peers(&grants(network, json!({})))
+}
+
+fn grants(network: Value, secrets: Value) -> BTreeMap<String, NetworkGrant> {
     let document = json!({
         "apiVersion": "wasmount.io/v1alpha1",
         "kind": "StorageBackend",
@@ -113,12 +128,13 @@ fn reached(network: Value) -> Vec<NetworkPeer> {
         "spec": {
             "driverName": "a.example",
             "plugin": { "path": "a.wasm" },
+            "secrets": secrets,
             "grants": { "network": network },
         },
     });
     let raw: raw::Document = serde_json::from_value(document).unwrap();
     let document = StorageBackend::try_from(raw).unwrap();
-    network_peers(&document.grants.network)
+    document.grants.network
 }
 
 #[test]
@@ -137,6 +153,40 @@ fn hosts_become_ports_and_ranges() {
     let named = json!({ "array": { "hosts": ["array.example.com"], "services": ["node"] } });
     assert_eq!(reached(named), [peer(443, &[], false, true)]);
     assert_eq!(reached(json!({})), []);
+}
+
+#[test]
+fn each_of_several_grants_has_its_own_rules() {
+    let network = json!({
+        "named": { "hosts": ["a.example.com:8443", "b.example.com"], "tls": { "ca": "ca" } },
+        "ranged": {
+            "hosts": ["10.2.0.0/28:9000"],
+            "hostFrom": { "requestSecret": "backend" },
+            "services": ["controller", "node"],
+        },
+        "relayed": { "hosts": ["c.example.com"], "proxy": "http://10.9.9.9:3128", "services": ["node"] },
+    });
+    let secrets = json!({ "ca": { "file": "ca.pem" } });
+    let backend = granted(network_peers(&grants(network, secrets)));
+    let to = |range: &str| json!([{ "ipBlock": { "cidr": range } }]);
+    let expected = BTreeMap::from([
+        (
+            "controller".to_owned(),
+            vec![
+                (json!(8443), anywhere()),
+                (json!(443), anywhere()),
+                (json!(9000), to("10.2.0.0/28")),
+            ],
+        ),
+        (
+            "node".to_owned(),
+            vec![
+                (json!(9000), to("10.2.0.0/28")),
+                (json!(3128), to("10.9.9.9/32")),
+            ],
+        ),
+    ]);
+    assert_eq!(rules(&all(&backend, Form::Network)), expected);
 }
 
 #[test]
