@@ -2,7 +2,7 @@
 //!
 //! The bytes are read before, see [`crate::Sources`], which also does the first three steps.
 
-use crate::imports::{check_imports, check_line, imports_pool, unused_imports};
+use crate::imports::{check_imports, check_line, imports_pool, ungranted_imports};
 use crate::plugin_file;
 use crate::refusal::Refusal;
 use crate::services::{Kept, removed};
@@ -131,6 +131,8 @@ pub struct Admitted {
     pub backend: Arc<WasmBackend>,
     /// Warnings for the administrator; none of them keeps it from serving.
     pub warnings: Vec<String>,
+    /// What it imports and its document does not grant at all. These are among the warnings too: an import is no proof of use.
+    pub ungranted: Vec<String>,
     /// Whether it imports the pool interface.
     pub imports_pool: bool,
     /// The storage systems that it may send requests to.
@@ -165,8 +167,9 @@ pub(crate) async fn prove_loaded(
     let line = check_line(component.imports(), component.exports());
     let mut warnings = report.take(Step::ApiLine, line, |newer| newer.join("; "))?;
     let imports = check_imports(component.imports(), proof.wasi)
-        .map(|()| unused_imports(component.imports(), proof.grants));
-    warnings.extend(report.take(Step::Imports, imports, |unused| unused.join("; "))?);
+        .map(|()| ungranted_imports(component.imports(), proof.grants));
+    let ungranted = report.take(Step::Imports, imports, |ungranted| ungranted.join("; "))?;
+    warnings.extend_from_slice(&ungranted);
 
     let time = proof.parts.limits.time;
     let network = proof.parts.network.clone();
@@ -219,6 +222,7 @@ pub(crate) async fn prove_loaded(
     Ok(Admitted {
         backend: Arc::new(candidate.into_backend(info, features)),
         warnings,
+        ungranted,
         imports_pool: imports_pool(component.imports()),
         network,
     })

@@ -56,21 +56,24 @@ pub(crate) fn check_imports(imports: &[String], wasi: Wasi) -> Result<(), Refusa
 /// The interface by which a plugin sends requests, without its version.
 const OUTGOING_HANDLER: &str = "wasi:http/outgoing-handler";
 
-/// Imports that have no use under these grants: not an error, since some languages import all of their world.
-pub(crate) fn unused_imports(imports: &[String], grants: &Grants) -> Vec<String> {
-    let mut unused = Vec::new();
+/// Imports that have no use under these grants, each with the lines to add: not an error, since some languages import all of their world.
+pub(crate) fn ungranted_imports(imports: &[String], grants: &Grants) -> Vec<String> {
+    let mut ungranted = Vec::new();
     if imports_pool(imports) && grants.pools.is_empty() {
-        unused
-            .push("the plugin imports `pool`, but the backend document grants no pool".to_owned());
-    }
-    if imports_network(imports) && grants.network.is_empty() {
-        unused.push(
-            "the plugin sends HTTP requests, but the backend document grants no network: each request is denied; add, with the name that the \
-             plugin uses as the host of its URLs, spec: {grants: {network: {NAME: {hosts: [\"HOST:443\"]}}}}"
+        ungranted.push(
+            "the plugin imports `pool`, but the backend document grants no pool; add, with the name that the plugin uses: \
+             spec: {grants: {pools: {NAME: {path: DIRECTORY}}}}"
                 .to_owned(),
         );
     }
-    unused
+    if imports_network(imports) && grants.network.is_empty() {
+        ungranted.push(
+            "the plugin sends HTTP requests, but the backend document grants no network: each request is denied; add, with the name that the \
+             plugin uses as the host of its URLs: spec: {grants: {network: {NAME: {hosts: [\"HOST:443\"]}}}}"
+                .to_owned(),
+        );
+    }
+    ungranted
 }
 
 /// Whether a plugin imports the interface by which requests are sent.
@@ -199,13 +202,14 @@ mod tests {
             ("wasmount:csi/pool@0.1.0", "grants no pool"),
             ("wasi:http/outgoing-handler@0.2.6", "hosts: [\"HOST:443\"]"),
         ] {
-            let warnings = unused_imports(&names([import]), &Grants::default());
+            let warnings = ungranted_imports(&names([import]), &Grants::default());
             assert_eq!(warnings.len(), 1, "{import}");
             assert!(warnings[0].contains(warning), "{warnings:?}");
-            assert_eq!(unused_imports(&names([import]), &granted), [""; 0]);
+            assert!(warnings[0].contains("spec: {grants: {"), "{warnings:?}");
+            assert_eq!(ungranted_imports(&names([import]), &granted), [""; 0]);
         }
         // The types alone send nothing.
         let types = names(["wasi:http/types@0.2.6"]);
-        assert_eq!(unused_imports(&types, &Grants::default()), [""; 0]);
+        assert_eq!(ungranted_imports(&types, &Grants::default()), [""; 0]);
     }
 }

@@ -18,9 +18,10 @@ Example:
   $ wasmount check plugin.wasm --backend backend.yaml
 
 The steps are a host's, in its order: the first refusal ends them. What only a host knows is not asked: its pools, and what the version offers
-that runs there now.
+that runs there now. A component that imports pools or network, for which the document grants nothing, is refused here. A host serves it and
+warns, because some languages import what they never use.
 
-Exit codes: 0 if it would serve, 1 if it would not or the check could not be made, 64 for wrong flags or documents.")]
+Exit codes: 0 if it would serve, 1 if it would not, if grants are missing or the check could not be made, 64 for wrong flags or documents.")]
 pub(crate) struct Flags {
     /// The component; it replaces `plugin.path` of the document
     #[arg(value_name = "FILE")]
@@ -59,8 +60,8 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         show::print(&as_text(&report, &admitted))?;
     }
     match admitted {
-        Ok(_) => Ok(()),
-        Err(_) => Err(Fault::Found),
+        Ok(admitted) if admitted.ungranted.is_empty() => Ok(()),
+        Ok(_) | Err(_) => Err(Fault::Found),
     }
 }
 
@@ -89,6 +90,7 @@ fn as_json(report: &AdmissionReport, admitted: &Result<Admitted, Refusal>) -> Va
         "serves": admitted.is_ok(),
         "kind": refusal.map(|refusal| refusal.kind().as_str()),
         "reason": refusal.map(ToString::to_string),
+        "ungranted": admitted.as_ref().map_or(&[][..], |it| it.ungranted.as_slice()),
         "warnings": admitted.as_ref().map_or(&[][..], |it| it.warnings.as_slice()),
         "steps": steps.collect::<Vec<_>>(),
     })
@@ -115,7 +117,11 @@ fn as_text(report: &AdmissionReport, admitted: &Result<Admitted, Refusal>) -> St
     }
     match admitted {
         Ok(admitted) => {
-            table.row("verdict", Tone::Good.paint("this host would serve it"));
+            let verdict = match admitted.ungranted.is_empty() {
+                true => Tone::Good.paint("this host would serve it"),
+                false => Tone::Bad.paint("the document does not grant what it imports"),
+            };
+            table.row("verdict", verdict);
             let warnings = admitted.warnings.iter().map(|it| on_one_line(it));
             table.rows("warning", warnings.collect());
         }

@@ -91,7 +91,10 @@ fn a_plugin_that_would_serve_passes_each_step() {
 fn the_text_form_has_a_line_for_each_step() {
     let bench = Bench::new();
     let plugin = component("directory");
-    let document = bench.document(&plugin, "");
+    let document = bench.document(
+        &plugin,
+        "  grants: { pools: { volumes: { path: pools/checked } } }\n",
+    );
     let words = ["check", text(&plugin), "--backend", text(&document)];
     let told = bench.run(&words).well();
     let labels: Vec<_> = told.out.lines().filter_map(|line| line.get(..10)).collect();
@@ -103,11 +106,40 @@ fn the_text_form_has_a_line_for_each_step() {
         "{}",
         told.out
     );
-    assert!(
-        told.out.contains("the backend document grants no pool"),
-        "{}",
-        told.out
-    );
+}
+
+#[test]
+fn imports_without_a_grant_are_refused_with_the_lines_to_add() {
+    let bench = Bench::new();
+    for (plugin, lines) in [
+        (
+            "directory",
+            "spec: {grants: {pools: {NAME: {path: DIRECTORY}}}}",
+        ),
+        (
+            "array",
+            "spec: {grants: {network: {NAME: {hosts: [\"HOST:443\"]}}}}",
+        ),
+    ] {
+        let plugin = component(plugin);
+        let document = bench.document(&plugin, "");
+        let words = ["check", text(&plugin), "--backend", text(&document)];
+        let told = bench.run(&words);
+        assert_eq!(told.code, Some(1), "{told:?}");
+        let verdict = "verdict     the document does not grant what it imports\n";
+        assert!(told.out.contains(verdict), "{}", told.out);
+        assert!(told.out.contains(lines), "{}", told.out);
+        // A host serves it: an import is no proof of use.
+        let checked = bench.run(&[&words[..], &["--json"]].concat());
+        assert_eq!(checked.code, Some(1), "{checked:?}");
+        let checked = checked.json();
+        assert_eq!(checked["serves"], json!(true), "{checked:#}");
+        let ungranted = checked["ungranted"].as_array().unwrap();
+        assert!(
+            ungranted.len() == 1 && ungranted[0].as_str().unwrap().contains(lines),
+            "{checked:#}"
+        );
+    }
 }
 
 #[test]

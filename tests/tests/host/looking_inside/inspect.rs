@@ -104,7 +104,7 @@ fn a_plugin_that_needs_files_names_the_flag() {
             .contains("this host would serve it under a document that says what it needs")
             && told
                 .out
-                .contains("the document must say `plugin.wasi: full`"),
+                .contains("the document must say `spec: {plugin: {wasi: full}}`"),
         "{}",
         told.out
     );

@@ -102,8 +102,8 @@ pub(super) fn permissions(imports: &[String]) -> Vec<Permission> {
 /// What the document must say.
 pub(super) fn needs(imports: &[String]) -> Vec<&'static str> {
     let has = |is_such: fn(&str) -> bool| imports.iter().any(|import| is_such(import));
-    let full = "`plugin.wasi: full`";
-    let network = "which systems it may send requests to: `grants.network: {NAME: {hosts: [\"HOST:443\"]}}`, each by the name that the plugin gives it";
+    let full = "`spec: {plugin: {wasi: full}}`";
+    let network = "`spec: {grants: {network: {NAME: {hosts: [\"HOST:443\"]}}}}`, for each system by the name that the plugin gives it";
     [(full, has(needs_full_wasi)), (network, has(sends_requests))]
         .into_iter()
         .filter_map(|(need, is_needed)| is_needed.then_some(need))
