@@ -54,6 +54,18 @@ impl Plan {
         imports::node_plan::device(&attributes::owned(facts), wait_ms)
     }
 
+    /// Source: the block device of the node that matches all facts of one alternative, where its name depends on the machine. At most 8; all lead to
+    /// the same device, or to none. `rescan`: the node asks its SCSI hosts for new disks meanwhile, which the document must grant.
+    pub fn any_device(
+        &self,
+        alternatives: &[&[(&str, &str)]],
+        rescan: bool,
+        wait_ms: u32,
+    ) -> Result<(), Error> {
+        let alternatives = alternatives.iter().map(|facts| attributes::owned(facts));
+        imports::node_plan::any_device(&alternatives.collect::<Vec<_>>(), rescan, wait_ms)
+    }
+
     /// Source: a file system that the kernel mounts by name, such as `nfs4`. `secret_options`: option name to the name of a request secret.
     pub fn filesystem(
         &self,

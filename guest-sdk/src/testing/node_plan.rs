@@ -43,6 +43,15 @@ pub enum Source {
         /// How long to wait for it, in milliseconds.
         wait_ms: u32,
     },
+    /// A block device that matches all facts of one alternative.
+    AnyDevice {
+        /// Each with facts such as `serial` = `..`.
+        alternatives: Vec<Vec<(String, String)>>,
+        /// Whether the node looks for new SCSI disks.
+        rescan: bool,
+        /// How long to wait for it, in milliseconds.
+        wait_ms: u32,
+    },
     /// A file system that the kernel mounts by name.
     Filesystem {
         /// Such as `nfs4`.
@@ -72,6 +81,7 @@ impl Source {
             Source::Directory { .. } => "directory",
             Source::Image { .. } => "image",
             Source::Device { .. } => "device",
+            Source::AnyDevice { .. } => "any-device",
             Source::Filesystem { .. } => "filesystem",
             Source::Tmpfs { .. } => "tmpfs",
             Source::Files(_) => "files",
@@ -123,6 +133,18 @@ pub(crate) fn image(pool: &str, path: &str) -> Result<(), Error> {
 pub(crate) fn device(facts: &[(String, String)], wait_ms: u32) -> Result<(), Error> {
     take(Source::Device {
         facts: facts.to_vec(),
+        wait_ms,
+    })
+}
+
+pub(crate) fn any_device(
+    alternatives: &[Vec<(String, String)>],
+    rescan: bool,
+    wait_ms: u32,
+) -> Result<(), Error> {
+    take(Source::AnyDevice {
+        alternatives: alternatives.to_vec(),
+        rescan,
         wait_ms,
     })
 }

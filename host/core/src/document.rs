@@ -151,6 +151,9 @@ pub struct FilesystemGrant {
 pub struct DeviceGrant {
     /// Fact, such as `serial`, and the pattern of its value: exact, or with a `*` at the end. Never empty.
     pub facts: BTreeMap<DeviceFact, String>,
+    /// Whether a plan may have SCSI hosts look for new disks.
+    #[serde(default)]
+    pub rescan: bool,
     /// Mount options beyond the harmless ones.
     pub mount_options: Vec<String>,
 }

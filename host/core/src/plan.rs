@@ -2,6 +2,10 @@
 //!
 //! It contains no secret value: secret options name a secret, and the contents of `files` appear neither in `Debug` nor in the journal.
 
+mod alternatives;
+
+pub use alternatives::{ALTERNATIVES, Alternatives};
+
 use crate::attributes::MAP_BYTES;
 use crate::names::{InvalidField, check_length, check_no_nul};
 use crate::secrets::{SecretOptions, Secrets};
@@ -51,6 +55,15 @@ pub enum Source {
     Device {
         /// Such as `serial` = `..`.
         facts: Vec<(String, String)>,
+        /// How long to wait for it, in milliseconds.
+        wait_ms: u32,
+    },
+    /// A block device of the node that matches all facts of one alternative.
+    AnyDevice {
+        /// All of them lead to the same device, or to none.
+        alternatives: Alternatives,
+        /// Whether SCSI hosts are asked for new disks while it is missing.
+        rescan: bool,
         /// How long to wait for it, in milliseconds.
         wait_ms: u32,
     },
@@ -158,6 +171,7 @@ impl Source {
             Source::Directory { .. } => "directory",
             Source::Image { .. } => "image",
             Source::Device { .. } => "device",
+            Source::AnyDevice { .. } => "any-device",
             Source::Filesystem { .. } => "filesystem",
             Source::Tmpfs { .. } => "tmpfs",
             Source::Files { .. } => "files",
@@ -174,6 +188,10 @@ impl Source {
         match self {
             Source::Directory { pool, path } | Source::Image { pool, path } => vec![pool, path],
             Source::Device { facts, wait_ms: _ } => pairs(facts).collect(),
+            Source::AnyDevice { alternatives, .. } => {
+                let each = alternatives.each().iter();
+                each.flat_map(|facts| pairs(facts)).collect()
+            }
             Source::Filesystem {
                 fs_type,
                 source,

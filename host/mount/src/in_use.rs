@@ -129,7 +129,10 @@ fn path_in<'p>(pool_name: &str, mount: Option<&PoolMount>, plan: &'p Plan) -> Op
             (pool == pool_name).then_some(path)
         }
         Source::Filesystem { source, .. } => below(&mount?.source, source),
-        Source::Device { .. } | Source::Tmpfs { .. } | Source::Files { .. } => None,
+        Source::Device { .. }
+        | Source::AnyDevice { .. }
+        | Source::Tmpfs { .. }
+        | Source::Files { .. } => None,
     }
 }
 

@@ -14,7 +14,7 @@ use crate::confine::PoolPath;
 use crate::failure::{kernel, shown};
 use crate::fs_type::{BlockFilesystem, FsType, StorageAccess};
 use crate::group::group_number;
-use device::CheckedDevice;
+use device::{CheckedDevice, DeviceStep};
 use files::CheckedFiles;
 use filesystem::{CheckedFilesystem, FilesystemStep};
 use label::{Label, is_label};
@@ -23,6 +23,7 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::slice;
 use wasmount_core::document::{FilesystemGrant, Grants};
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
@@ -103,6 +104,12 @@ pub(crate) fn check(
         let block = || MountError::invalid("volume_capability", reason, Blame::Of(Owner::Request));
         mount.ok_or_else(block)
     };
+    let on_device = |step: DeviceStep<'_>| -> Result<_, MountError> {
+        let device = device::check(&step, grants)?;
+        let (device, (form, flags)) =
+            device.with_options(|granted| form(plan, mount, granted, grants))?;
+        Ok((CheckedSource::Device(device, form), flags))
+    };
     let (source, flags) = match &plan.source {
         Source::Directory { pool, path } => {
             let (place, granted) = pool_place(step, grants, pool, path)?;
@@ -121,12 +128,22 @@ pub(crate) fn check(
             let (form, flags) = form(plan, mount, granted, grants)?;
             (CheckedSource::Image(place, form), flags)
         }
-        Source::Device { facts, wait_ms } => {
-            let device = device::check(facts, *wait_ms, grants)?;
-            let (device, (form, flags)) =
-                device.with_options(|granted| form(plan, mount, granted, grants))?;
-            (CheckedSource::Device(device, form), flags)
-        }
+        Source::Device { facts, wait_ms } => on_device(DeviceStep {
+            step,
+            alternatives: slice::from_ref(facts),
+            rescan: false,
+            wait_ms: *wait_ms,
+        })?,
+        Source::AnyDevice {
+            alternatives,
+            rescan,
+            wait_ms,
+        } => on_device(DeviceStep {
+            step,
+            alternatives: alternatives.each(),
+            rescan: *rescan,
+            wait_ms: *wait_ms,
+        })?,
         Source::Filesystem {
             fs_type,
             source,

@@ -33,7 +33,6 @@ struct Settings {
     ignore_volume_az: bool,
     node_volume_attach_limit: u64,
     zone: Option<String>, // of nodes that are no instances
-    by_id: node::Spelling,
 }
 
 impl Default for Settings {
@@ -44,7 +43,6 @@ impl Default for Settings {
             ignore_volume_az: false,
             node_volume_attach_limit: 256, // as cinder-csi-plugin has it
             zone: None,
-            by_id: node::Spelling::Virtio,
         }
     }
 }

@@ -9,17 +9,6 @@ const DEVICE_WAIT_MS: u32 = 20_000;
 /// What a hypervisor keeps of an id in the serial number of a virtio disk.
 const SERIAL_BYTES: usize = 20;
 
-/// How a hypervisor puts the id of a volume in the names below `/dev/disk/by-id`.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Spelling {
-    Virtio,
-    VirtioWhole,
-    Scsi,
-    ScsiWhole,
-    Wwn,
-}
-
 /// What Nova's metadata service says of an instance.
 #[derive(Deserialize)]
 struct Instance {
@@ -51,21 +40,22 @@ impl NodeInfo for Cinder {
 
 impl NodeStage for Cinder {
     fn node_stage(args: NodeStageArgs, plan: &Plan) -> Result<(), Error> {
-        let by_id = settings()?.by_id.of(&args.id);
-        plan.device(&[("by-id", &by_id)], DEVICE_WAIT_MS)?;
+        let names = names(&args.id);
+        let facts = names.each_ref().map(|name| [("by-id", name.as_str())]);
+        let alternatives = facts.each_ref().map(<[_; 1]>::as_slice);
+        plan.any_device(&alternatives, true, DEVICE_WAIT_MS)?;
         plan.default_fs_type("ext4")
     }
 }
 
-impl Spelling {
-    fn of(self, id: &str) -> String {
-        let serial = id.get(..SERIAL_BYTES).unwrap_or(id);
-        match self {
-            Self::Virtio => format!("virtio-{serial}"),
-            Self::VirtioWhole => format!("virtio-{id}"),
-            Self::Scsi => format!("scsi-0QEMU_QEMU_HARDDISK_{serial}"),
-            Self::ScsiWhole => format!("scsi-0QEMU_QEMU_HARDDISK_{id}"),
-            Self::Wwn => format!("wwn-0x{}", id.replace('-', "")),
-        }
-    }
+/// The names below `/dev/disk/by-id` that hypervisors and versions of udev make of the id of a volume.
+fn names(id: &str) -> [String; 5] {
+    let serial = id.get(..SERIAL_BYTES).unwrap_or(id);
+    [
+        format!("virtio-{serial}"),
+        format!("virtio-{id}"),
+        format!("scsi-0QEMU_QEMU_HARDDISK_{serial}"),
+        format!("scsi-0QEMU_QEMU_HARDDISK_{id}"),
+        format!("wwn-0x{}", id.replace('-', "")),
+    ]
 }

@@ -5,7 +5,8 @@ use crate::bindings::imported::node_plan::{File, Host};
 use crate::convert::Convert;
 use crate::invocation::Invocation;
 use wasmount_core::blame::{Blame, Owner};
-use wasmount_core::plan::Source;
+use wasmount_core::device_fact::DeviceFact;
+use wasmount_core::plan::{Alternatives, Source};
 
 impl Host for Invocation {
     fn directory(&mut self, pool: String, path: String) -> Answer<()> {
@@ -18,6 +19,30 @@ impl Host for Invocation {
 
     fn device(&mut self, facts: Vec<(String, String)>, wait_ms: u32) -> Answer<()> {
         self.recorder.source(Source::Device { facts, wait_ms })
+    }
+
+    fn any_device(
+        &mut self,
+        alternatives: Vec<Vec<(String, String)>>,
+        rescan: bool,
+        wait_ms: u32,
+    ) -> Answer<()> {
+        // Each byte of a request adds at most one alternative or fact.
+        let blame = match alternatives.is_empty() {
+            true => Blame::Of(Owner::Plugin),
+            false => Blame::Size(DeviceFact::ALL.len()),
+        };
+        match Alternatives::try_from(alternatives) {
+            Ok(alternatives) => self.recorder.source(Source::AnyDevice {
+                alternatives,
+                rescan,
+                wait_ms,
+            }),
+            Err(invalid) => {
+                let reason = invalid.to_string();
+                Err(self.recorder.refuse("any-device", &reason, blame))
+            }
+        }
     }
 
     fn filesystem(

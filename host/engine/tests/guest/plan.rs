@@ -54,6 +54,10 @@ async fn rules_of_recording_violated() {
             "step `note` is refused: the notes of a volume hold more than 4 KiB",
         ),
         (
+            "nine-alternatives",
+            "step `any-device` is refused: the list of alternatives has more than 8 sets of facts",
+        ),
+        (
             "huge-files",
             "step `files` is refused: its files hold more than 1 MiB",
         ),
@@ -61,6 +65,22 @@ async fn rules_of_recording_violated() {
         let reason = bad_answer(fixture.stage(behaviour).await);
         assert!(reason.starts_with(expected), "{behaviour}: {reason}");
     }
+}
+
+#[tokio::test]
+async fn alternatives_of_a_device_are_recorded_in_their_order() {
+    let plan = Fixture::misbehave().await.stage("any-device").await;
+    let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let alternatives = vec![
+        vec![fact("by-id", "virtio-a")],
+        vec![fact("serial", "a"), fact("partition", "1")],
+    ];
+    let expected = Source::AnyDevice {
+        alternatives: alternatives.try_into().unwrap(),
+        rescan: true,
+        wait_ms: 7,
+    };
+    assert_eq!(plan.unwrap().source, expected);
 }
 
 #[tokio::test]

@@ -3,11 +3,15 @@
 //! Names can change before the device is open: disks are renumbered, and udev creates links late. So the facts must hold for the opened device, whose
 //! number cannot be reused while it is open.
 
+mod choice;
+mod rescan;
 mod tree;
 
 use crate::block::{BlockDevice, DeviceNumber, loop_device, reopen};
 use crate::failure::kernel;
-use crate::plan::device::{CheckedDevice, RequestedFacts, describe_facts, is_covered, not_granted};
+use crate::plan::device::{CheckedDevice, RequestedFacts, is_covered, not_granted};
+use choice::{Found, NAMED, choose, describe};
+use rescan::rescan;
 use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -20,8 +24,6 @@ use wasmount_core::mounter::MountError;
 
 /// Interval between two searches for a device. It is negligible beside an attach, which takes seconds, and a search costs well below 1 ms.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Maximum number of devices that a message names.
-const NAMED: usize = 4;
 
 /// The node of a block device, verified to have its number. The device itself is not open.
 struct DeviceNode {
@@ -66,8 +68,8 @@ fn find_granted(
     tree: &DeviceTree,
     device: &CheckedDevice,
 ) -> Result<Option<(KernelName, DeviceNode)>, MountError> {
-    match search(tree, &device.facts)?.as_slice() {
-        [name] if is_covered(&device.grants, &tree.facts_of(name)) => {
+    match choose(&search_each(tree, device)?) {
+        Ok(Some((_, name))) if is_covered(&device.grants, &tree.facts_of(name)) => {
             Ok(DeviceNode::open(tree, name)?.map(|node| (name.clone(), node)))
         }
         _ => Ok(None),
@@ -79,17 +81,28 @@ fn open_in(
     device: &CheckedDevice,
     read_only: bool,
 ) -> Result<BlockDevice, MountError> {
-    let end = Instant::now() + device.wait;
+    let begin = Instant::now();
+    let end = begin + device.wait;
+    // Not more often: a rescan disturbs the other disks of a host.
+    let rescans = device.rescan.then_some([begin, begin + device.wait / 2]);
+    let mut rescans = rescans.into_iter().flatten().peekable();
+    let mut rescanned = None;
     loop {
         let missing = match try_open(tree, device, read_only)? {
             Ok(opened) => return Ok(opened),
             Err(missing) => missing,
         };
+        if rescans.next_if(|due| *due <= Instant::now()).is_some() {
+            rescanned = Some(rescan(&tree.sys, end));
+            continue;
+        }
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            let requested = describe_facts(&device.facts);
+            let requested = describe(&device.alternatives);
             let waited = device.wait.as_millis();
-            let what = format!("a block device with {requested} (waited {waited} ms: {missing})");
+            let reasons: Vec<_> = [missing].into_iter().chain(rescanned).collect();
+            let reasons = reasons.join("; ");
+            let what = format!("a block device with {requested} (waited {waited} ms: {reasons})");
             return Err(MountError::not_found(what));
         }
         std::thread::sleep(left.min(PAUSE));
@@ -103,14 +116,12 @@ fn try_open(
     read_only: bool,
 ) -> Result<Result<BlockDevice, String>, MountError> {
     let missing = |reason| Ok(Err(reason));
-    let found = search(tree, &device.facts)?;
-    let name = match found.as_slice() {
-        [] => return Ok(Err(absent(tree, &device.facts)?)),
-        [name] => name,
-        several => return Err(ambiguous(device, several)),
+    let found = search_each(tree, device)?;
+    let Some((facts, name)) = choose(&found)? else {
+        return Ok(Err(absent_each(tree, device)?));
     };
     // The grant is checked before the device is opened, because opening can make a disk spin up.
-    check_granted(tree, device, name)?;
+    check_granted(tree, device, facts, name)?;
     let Some(node) = DeviceNode::open(tree, name)? else {
         return missing(format!(
             "{name} has them, but no node of its number in /dev"
@@ -123,12 +134,26 @@ fn try_open(
         .device(tree, name, read_only)
         .map_err(|errno| kernel("open", name, errno))?;
     // The open node fixes the number. Only now can the host verify that the facts belong to this device, and not to one that had the number before.
-    if tree.named(node.number).as_ref() != Some(name) || search(tree, &device.facts)? != found {
+    let again = search_each(tree, device)?;
+    let is_meant = choose(&again)?.is_some_and(|(_, meant)| meant == name);
+    if tree.named(node.number).as_ref() != Some(name) || !is_meant {
         return missing(format!("{name} was exchanged while it was opened"));
     }
-    check_granted(tree, device, name)?;
+    check_granted(tree, device, facts, name)?;
     drop(claim);
     Ok(Ok(opened))
+}
+
+/// The devices that each alternative leads to.
+fn search_each<'d>(
+    tree: &DeviceTree,
+    device: &'d CheckedDevice,
+) -> Result<Vec<Found<'d>>, MountError> {
+    let each = device.alternatives.iter().map(|facts| {
+        let names = search(tree, facts)?;
+        Ok(Found { facts, names })
+    });
+    each.collect()
 }
 
 /// All devices that have these facts. Facts of a disk also apply to its partitions.
@@ -173,6 +198,18 @@ fn links(
         .collect()
 }
 
+/// A message why no alternative leads to a device, without repetitions.
+fn absent_each(tree: &DeviceTree, device: &CheckedDevice) -> Result<String, MountError> {
+    let mut reasons = Vec::new();
+    for facts in &device.alternatives {
+        let reason = absent(tree, facts)?;
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    Ok(reasons.join("; "))
+}
+
 /// A message why no device has the facts.
 fn absent(tree: &DeviceTree, facts: &RequestedFacts) -> Result<String, MountError> {
     let astray = |(fact, to): (DeviceFact, Option<KernelName>)| match to {
@@ -192,11 +229,12 @@ fn absent(tree: &DeviceTree, facts: &RequestedFacts) -> Result<String, MountErro
 fn check_granted(
     tree: &DeviceTree,
     device: &CheckedDevice,
+    facts: &RequestedFacts,
     name: &KernelName,
 ) -> Result<(), MountError> {
     match is_covered(&device.grants, &tree.facts_of(name)) {
         true => Ok(()),
-        false => Err(not_granted(&device.facts)),
+        false => Err(not_granted(device.step, facts)),
     }
 }
 
@@ -236,18 +274,6 @@ fn loops_on(tree: &DeviceTree, name: &KernelName) -> Result<String, MountError> 
         format!("{name} lies on it")
     });
     Ok(named.collect::<Vec<_>>().join(", "))
-}
-
-fn ambiguous(device: &CheckedDevice, several: &[KernelName]) -> MountError {
-    let names = several.iter().take(NAMED).map(ToString::to_string);
-    let names = names.collect::<Vec<_>>().join(", ");
-    MountError::unusable(
-        format!("the block device with {}", describe_facts(&device.facts)),
-        format!(
-            "{} devices have them ({names}); if they are paths to one disk, name the `by-id` of its multipath device (`dm-uuid-mpath-..`), else another fact as well",
-            several.len(),
-        ),
-    )
 }
 
 /// Whether an error number means that there is no device behind a node.

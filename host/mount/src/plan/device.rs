@@ -1,4 +1,4 @@
-//! The step `device`: checks the facts that identify a block device, and finds the grants that could cover it.
+//! The steps `device` and `any-device`: checks the facts that identify a block device, and finds the grants that could cover it.
 //!
 //! A plan that passes is not granted yet: a grant describes the device that is found, so [`is_covered`] decides then.
 
@@ -11,8 +11,6 @@ use wasmount_core::document::{DeviceGrant, Grants};
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 
-/// The step's name in the contract.
-const STEP: &str = "device";
 /// Longest wait for a device, in milliseconds: 45 s leave a quarter of a call's default budget of 60 s to check, repair and mount it. A slower device
 /// is present when the client tries again.
 const WAIT_MS_MAX: u32 = 45_000;
@@ -20,13 +18,28 @@ const WAIT_MS_MAX: u32 = 45_000;
 /// The requested facts: each fact at most once.
 pub(crate) type RequestedFacts = BTreeMap<DeviceFact, String>;
 
-/// A well-formed device of a plan that at least one grant could cover.
+/// The step of a plan; `device` has one alternative.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DeviceStep<'p> {
+    /// The name in the contract.
+    pub(crate) step: &'static str,
+    pub(crate) alternatives: &'p [Vec<(String, String)>],
+    pub(crate) rescan: bool,
+    pub(crate) wait_ms: u32,
+}
+
+/// A well-formed device of a plan. At least one grant could cover it by each alternative.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckedDevice {
-    pub(crate) facts: RequestedFacts,
+    /// The step's name in the contract.
+    pub(crate) step: &'static str,
+    /// Never empty.
+    pub(crate) alternatives: Vec<RequestedFacts>,
+    /// Whether SCSI hosts are asked for new disks while it is missing.
+    pub(crate) rescan: bool,
     /// Maximum wait for it.
     pub(crate) wait: Duration,
-    /// One of these must cover the device that is found.
+    /// One of these must cover the device that is found, whatever alternative it was found by.
     pub(crate) grants: Vec<DeviceGrant>,
 }
 
@@ -61,31 +74,35 @@ impl CheckedDevice {
 }
 
 /// Checks the step.
-pub(crate) fn check(
-    facts: &[(String, String)],
-    wait_ms: u32,
-    grants: &Grants,
-) -> Result<CheckedDevice, MountError> {
+pub(crate) fn check(device: &DeviceStep<'_>, grants: &Grants) -> Result<CheckedDevice, MountError> {
+    let &DeviceStep { step, wait_ms, .. } = device;
     if wait_ms > WAIT_MS_MAX {
         let reason =
             format!("{wait_ms} ms are more than {WAIT_MS_MAX}; clients retry, so wait less");
         // The number may be computed from the request.
-        return Err(invalid("wait-ms", reason, Blame::Of(Owner::Request)));
+        return Err(invalid(step, "wait-ms", reason, Blame::Of(Owner::Request)));
     }
-    let facts = parse_facts(facts)?;
-    let grants: Vec<DeviceGrant> = grants
-        .devices
-        .iter()
-        .filter(|grant| could_cover(grant, &facts))
-        .cloned()
-        .collect();
-    if grants.is_empty() {
-        return Err(not_granted(&facts));
+    let alternatives = device.alternatives.iter();
+    let alternatives: Vec<_> = alternatives
+        .map(|facts| parse_facts(step, facts))
+        .collect::<Result<_, _>>()?;
+    let mut kept = grants.devices.clone();
+    kept.retain(|grant| alternatives.iter().any(|facts| could_cover(grant, facts)));
+    let is_covered = |facts: &&RequestedFacts| kept.iter().any(|grant| could_cover(grant, facts));
+    if let Some(facts) = alternatives.iter().find(|facts| !is_covered(facts)) {
+        return Err(not_granted(step, facts));
+    }
+    if device.rescan && !kept.iter().any(|grant| grant.rescan) {
+        let reason = "no entry of `grants.devices` of the backend document that covers the device allows a rescan of SCSI hosts; add `rescan: true` to it";
+        let blame = Blame::Of(Owner::Administrator);
+        return Err(MountError::not_granted(step, reason, blame));
     }
     Ok(CheckedDevice {
-        facts,
+        step,
+        alternatives,
+        rescan: device.rescan,
         wait: Duration::from_millis(wait_ms.into()),
-        grants,
+        grants: kept,
     })
 }
 
@@ -103,14 +120,14 @@ pub(crate) fn is_covered(grants: &[DeviceGrant], device: &DeviceFacts) -> bool {
 }
 
 /// The error that no grant covers a device of these facts.
-pub(crate) fn not_granted(facts: &RequestedFacts) -> MountError {
+pub(crate) fn not_granted(step: &str, facts: &RequestedFacts) -> MountError {
     let reason = format!(
         "no entry of `grants.devices` of the backend document covers the device with {}; add one whose facts all hold for it, such as `{{ facts: {{ .. }} }}`",
         describe_facts(facts)
     );
     // All values together name the device.
     let values: Vec<&str> = facts.values().map(String::as_str).collect();
-    MountError::not_granted(STEP, reason, Blame::argument(values.join(" ")))
+    MountError::not_granted(step, reason, Blame::argument(values.join(" ")))
 }
 
 /// Text of facts for a message.
@@ -122,26 +139,26 @@ pub(crate) fn describe_facts(facts: &RequestedFacts) -> String {
     texts.join(" and ")
 }
 
-fn parse_facts(facts: &[(String, String)]) -> Result<RequestedFacts, MountError> {
+fn parse_facts(step: &str, facts: &[(String, String)]) -> Result<RequestedFacts, MountError> {
     let mut requested = RequestedFacts::new();
     for (name, value) in facts {
         let fact = DeviceFact::parse(name).ok_or_else(|| {
             let (name_shown, known) = (shown(name), DeviceFact::names());
             let reason = format!("`{name_shown}` is unknown; known are {known}");
-            invalid("facts", reason, Blame::argument(name))
+            invalid(step, "facts", reason, Blame::argument(name))
         })?;
         fact.check_value(value).map_err(|fault| {
             let reason = format!("`{}` {fault}", fact.name());
-            invalid("facts", reason, Blame::argument(value))
+            invalid(step, "facts", reason, Blame::argument(value))
         })?;
         if requested.insert(fact, value.clone()).is_some() {
             let reason = format!("`{}` is there twice", fact.name());
-            return Err(invalid("facts", reason, Blame::argument(name)));
+            return Err(invalid(step, "facts", reason, Blame::argument(name)));
         }
     }
     if requested.keys().all(|fact| *fact == DeviceFact::Partition) {
         let reason = "they name no device; give one besides `partition`".to_owned();
-        return Err(invalid("facts", reason, Blame::Of(Owner::Plugin)));
+        return Err(invalid(step, "facts", reason, Blame::Of(Owner::Plugin)));
     }
     Ok(requested)
 }
@@ -154,8 +171,8 @@ fn could_cover(grant: &DeviceGrant, requested: &RequestedFacts) -> bool {
     })
 }
 
-fn invalid(argument: &str, reason: String, blame: Blame) -> MountError {
-    MountError::invalid(format!("{argument} of step `{STEP}`"), reason, blame)
+fn invalid(step: &str, argument: &str, reason: String, blame: Blame) -> MountError {
+    MountError::invalid(format!("{argument} of step `{step}`"), reason, blame)
 }
 
 #[cfg(test)]

@@ -233,15 +233,23 @@ fn privileged_a_device_lives_with_each_file_system_and_raw() {
             kind("xfs", Some("xfs"), 300),
             kind("btrfs", Some("btrfs"), 128),
             kind("raw", None, 16),
+            kind("any-ext4", Some("ext4"), 32),
+            kind("any-raw", None, 16),
         ];
         let devices = std::cell::RefCell::new(Vec::new());
         lives(&bench, &kinds, async |kind| {
             let device = NodeDevice::attach(&bench, kind.name, kind.size_bytes);
-            let facts = vec![("by-id".to_owned(), device.by_id())];
+            let by_id = |name: String| vec![("by-id".to_owned(), name)];
+            let facts = by_id(device.by_id());
             devices.borrow_mut().push(device);
-            plan(Source::Device {
-                facts,
-                wait_ms: 1000,
+            let wait_ms = 1000;
+            if !kind.name.starts_with("any-") {
+                return plan(Source::Device { facts, wait_ms });
+            }
+            plan(Source::AnyDevice {
+                alternatives: vec![by_id("none".to_owned()), facts].try_into().unwrap(),
+                rescan: false,
+                wait_ms,
             })
         })
         .await;

@@ -3,9 +3,9 @@
 use super::*;
 use wasmount_guest::testing::Source;
 
-fn staged(spelling: &str) -> String {
+#[test]
+fn a_device_has_one_of_the_names_that_hypervisors_make() {
     testing::reset();
-    testing::set_setting("byId", spelling);
     let args = NodeStageArgs {
         id: ID.to_owned(),
         capability: mounted(AccessMode::SingleNodeWriter),
@@ -13,29 +13,21 @@ fn staged(spelling: &str) -> String {
         volume_context: Vec::new(),
     };
     let plan = testing::record(|plan| Cinder::node_stage(args, plan)).unwrap();
-    match plan.source {
-        Source::Device { mut facts, .. } => facts.remove(0).1,
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn a_device_has_the_name_that_its_hypervisor_makes() {
-    for (spelling, expected) in [
-        ("virtio", "virtio-74b4b7da-ad48-459c-9"),
-        (
-            "virtio-whole",
-            "virtio-74b4b7da-ad48-459c-954d-0df2586d0780",
-        ),
-        ("scsi", "scsi-0QEMU_QEMU_HARDDISK_74b4b7da-ad48-459c-9"),
-        (
-            "scsi-whole",
-            "scsi-0QEMU_QEMU_HARDDISK_74b4b7da-ad48-459c-954d-0df2586d0780",
-        ),
-        ("wwn", "wwn-0x74b4b7daad48459c954d0df2586d0780"),
-    ] {
-        assert_eq!(staged(spelling), expected);
-    }
+    let names = [
+        "virtio-74b4b7da-ad48-459c-9",
+        "virtio-74b4b7da-ad48-459c-954d-0df2586d0780",
+        "scsi-0QEMU_QEMU_HARDDISK_74b4b7da-ad48-459c-9",
+        "scsi-0QEMU_QEMU_HARDDISK_74b4b7da-ad48-459c-954d-0df2586d0780",
+        "wwn-0x74b4b7daad48459c954d0df2586d0780",
+    ];
+    let expected = Source::AnyDevice {
+        alternatives: names
+            .map(|name| vec![("by-id".to_owned(), name.to_owned())])
+            .to_vec(),
+        rescan: true,
+        wait_ms: 20_000,
+    };
+    assert_eq!(plan.source, expected);
 }
 
 #[test]
@@ -68,7 +60,7 @@ fn a_machine_has_its_own_name_and_the_zone_of_the_settings() {
 fn settings_are_known_or_refused() {
     testing::reset();
     assert_eq!(Cinder::check_settings(), Ok(Vec::new()));
-    for (name, value) in [("attach", "ceph"), ("byId", "nvme"), ("zones", "a")] {
+    for (name, value) in [("attach", "ceph"), ("byId", "virtio"), ("zones", "a")] {
         testing::reset();
         testing::set_setting(name, value);
         assert_eq!(

@@ -38,6 +38,17 @@ pub const PLANS: Table<Steps> = &[
     ("device-not-granted", |plan, _| {
         plan.device(&[("by-path", "pci-0000:00:00.0")], 0)
     }),
+    ("any-device", |plan, _| {
+        let alternatives: [&[_]; 2] = [
+            &[("by-id", "virtio-a")],
+            &[("serial", "a"), ("partition", "1")],
+        ];
+        plan.any_device(&alternatives, true, 7)
+    }),
+    ("nine-alternatives", |plan, _| {
+        let facts: &[_] = &[("by-id", "virtio-a")];
+        plan.any_device(&[facts; 9], false, 0)
+    }),
     ("option-not-granted", |plan, id| {
         plan.directory(&POOL, id)?;
         plan.mount_options(&["suid"])

@@ -34,7 +34,7 @@ fn full() -> Value {
                 { "type": "nfs4", "sources": ["server:/export/*"], "mountOptions": ["vers=4.2"] },
                 { "type": "tmpfs", "maxBytes": "64Mi" },
             ],
-            "devices": [{ "facts": { "by-id": "scsi-0Acme_*", "partition": "1" }, "mountOptions": ["discard"] }],
+            "devices": [{ "facts": { "by-id": "scsi-0Acme_*", "partition": "1" }, "rescan": true, "mountOptions": ["discard"] }],
         },
         "limits": {
             "memory": "128Mi", "time": "1m30s", "cpu": "500ms", "concurrency": 8, "hostCallBytes": 1048576,

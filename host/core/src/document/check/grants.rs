@@ -164,6 +164,7 @@ fn pattern<'p>(key: &KeyPath, pattern: &'p str) -> Checked<Option<&'p str>> {
 fn device_grant(key: &KeyPath, device: raw::Device) -> Checked<DeviceGrant> {
     let raw::Device {
         facts,
+        rescan,
         mount_options,
     } = device;
     let facts_key = key.key("facts");
@@ -186,6 +187,7 @@ fn device_grant(key: &KeyPath, device: raw::Device) -> Checked<DeviceGrant> {
     )?;
     Ok(DeviceGrant {
         facts,
+        rescan,
         mount_options: options(&key.key("mountOptions"), mount_options)?,
     })
 }
@@ -213,6 +215,7 @@ mod tests {
                 .iter()
                 .map(|(fact, pattern)| (owned(fact), owned(pattern)))
                 .collect(),
+            rescan: true,
             mount_options: mount_options.iter().map(owned).collect(),
         };
         device_grant(&KeyPath::of("devices").index(0), device).map_err(|fault| fault.to_string())
@@ -237,6 +240,7 @@ mod tests {
             granted,
             Ok(DeviceGrant {
                 facts: facts.into(),
+                rescan: true,
                 mount_options: vec!["discard".to_owned()],
             })
         );

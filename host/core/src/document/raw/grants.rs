@@ -110,6 +110,9 @@ pub struct Device {
     /// Fact and value: exact, or with a `*` at the end. One at least must tell devices apart.
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::facts"))]
     pub facts: BTreeMap<String, String>,
+    /// Whether a plan may have the SCSI hosts of the node look for new disks while such a device is missing.
+    #[serde(default)]
+    pub rescan: bool,
     /// Mount options beyond the harmless ones.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(inner(regex(pattern = OPTION))))]

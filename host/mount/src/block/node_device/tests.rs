@@ -3,8 +3,10 @@
 mod privileged;
 
 use super::*;
-use crate::plan::device::check;
+use crate::plan::device::{DeviceStep, check};
+use rustix::fs::{CWD, FileType, mknodat};
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use wasmount_core::device_fact::DeviceFact::{ById, ByPath, Nguid, Partition, Serial, Wwid};
@@ -105,6 +107,7 @@ fn requested(facts: &[(DeviceFact, &str)]) -> RequestedFacts {
 fn granting(facts: &[(DeviceFact, &str)]) -> Grants {
     let grant = DeviceGrant {
         facts: requested(facts),
+        rescan: true,
         mount_options: Vec::new(),
     };
     Grants {
@@ -119,11 +122,28 @@ fn asked(
     grant: &[(DeviceFact, &str)],
     wait_ms: u32,
 ) -> CheckedDevice {
-    let facts: Vec<_> = facts
+    asked_each(&[facts], false, grant, wait_ms)
+}
+
+/// The same of several alternatives.
+fn asked_each(
+    alternatives: &[&[(DeviceFact, &str)]],
+    rescan: bool,
+    grant: &[(DeviceFact, &str)],
+    wait_ms: u32,
+) -> CheckedDevice {
+    let owned = |(fact, value): &(DeviceFact, &str)| (fact.name().to_owned(), (*value).to_owned());
+    let alternatives: Vec<Vec<_>> = alternatives
         .iter()
-        .map(|(fact, value)| (fact.name().to_owned(), (*value).to_owned()))
+        .map(|facts| facts.iter().map(owned).collect())
         .collect();
-    check(&facts, wait_ms, &granting(grant)).unwrap()
+    let step = DeviceStep {
+        step: "any-device",
+        alternatives: &alternatives,
+        rescan,
+        wait_ms,
+    };
+    check(&step, &granting(grant)).unwrap()
 }
 
 #[test]
@@ -298,4 +318,37 @@ fn something_else_in_place_of_the_node_is_refused() {
     symlink("vda", dev.join("sda")).unwrap();
     let error = made.open(&[(ByPath, "pci-0")], &[(Serial, "disk-A")]);
     assert!(matches!(error, MountError::Kernel { .. }), "{error}");
+}
+
+#[test]
+fn a_missing_device_is_rescanned_for_at_first_and_halfway() {
+    let made = Made::new();
+    // A pipe keeps all that is written to it.
+    let host = made.folder.path().join("sys/class/scsi_host/host0");
+    fs::create_dir_all(&host).unwrap();
+    let scan = host.join("scan");
+    mknodat(CWD, &scan, FileType::Fifo, 0o600.into(), 0).unwrap();
+    let mut options = fs::OpenOptions::new();
+    let mut pipe = options.read(true).write(true).open(&scan).unwrap();
+    let alternatives: &[&[_]] = &[&[(ById, "none")], &[(Serial, "S9")], &[(ById, "no")]];
+    let not_found = |rescan| {
+        let device = asked_each(alternatives, rescan, &[(Serial, "*"), (Wwid, "a")], 20);
+        open_in(&made.tree, &device, true).unwrap_err().to_string()
+    };
+    let described = "a block device with by-id `none`, or with serial `S9`, or with by-id `no`";
+    let reasons = "there is no such by-id; no device has all of them";
+    assert_eq!(
+        not_found(false),
+        format!("{described} (waited 20 ms: {reasons}) does not exist")
+    );
+    assert_eq!(
+        not_found(true),
+        format!(
+            "{described} (waited 20 ms: {reasons}; 1 of 1 SCSI hosts looked for new disks) does not exist"
+        )
+    );
+    pipe.write_all(b"|").unwrap();
+    let mut written = [0; 11];
+    pipe.read_exact(&mut written).unwrap();
+    assert_eq!(&written, b"- - -- - -|");
 }

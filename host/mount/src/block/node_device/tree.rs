@@ -27,7 +27,7 @@ const NGUID: [&str; 1] = ["nguid"];
 #[derive(Debug)]
 pub(super) struct DeviceTree {
     pub(super) dev: PathBuf,
-    sys: PathBuf,
+    pub(super) sys: PathBuf,
 }
 
 /// The kernel's name of a device: its directory in `/sys/class/block`. The path of its node below `/dev` has `/` where this name has `!`.
@@ -219,7 +219,7 @@ fn below(dev: &Path, folder: &Path, target: &Path) -> Option<String> {
 }
 
 /// Names in a directory. An unreadable directory counts as empty, because devices appear and disappear while they are listed.
-fn entries(folder: &Path) -> impl Iterator<Item = String> + use<> {
+pub(super) fn entries(folder: &Path) -> impl Iterator<Item = String> + use<> {
     fs::read_dir(folder)
         .into_iter()
         .flatten()

@@ -8,10 +8,40 @@ fn pairs(facts: &[(&str, &str)]) -> Vec<(String, String)> {
     facts.iter().map(owned).collect()
 }
 
+fn step(alternatives: &[Vec<(String, String)>], rescan: bool, wait_ms: u32) -> DeviceStep<'_> {
+    DeviceStep {
+        step: "any-device",
+        alternatives,
+        rescan,
+        wait_ms,
+    }
+}
+
+/// The check of a step with one alternative.
+fn check(
+    facts: &[(String, String)],
+    wait_ms: u32,
+    grants: &Grants,
+) -> Result<CheckedDevice, MountError> {
+    let step = DeviceStep {
+        step: "device",
+        ..step(&[], false, wait_ms)
+    };
+    let alternatives = &[facts.to_vec()];
+    super::check(
+        &DeviceStep {
+            alternatives,
+            ..step
+        },
+        grants,
+    )
+}
+
 fn grant(facts: &[(DeviceFact, &str)], mount_options: &[&str]) -> DeviceGrant {
     let owned = |(fact, pattern): &(DeviceFact, &str)| (*fact, (*pattern).to_owned());
     DeviceGrant {
         facts: facts.iter().map(owned).collect(),
+        rescan: false,
         mount_options: mount_options.iter().map(|it| (*it).to_owned()).collect(),
     }
 }
@@ -44,11 +74,11 @@ fn a_device_is_asked_for_by_its_facts() {
     let facts = [("serial", "ACME-1"), ("partition", "2")];
     let checked = check(&pairs(&facts), 45_000, &acme()).unwrap();
     assert_eq!(
-        checked.facts,
-        BTreeMap::from([
+        checked.alternatives,
+        [BTreeMap::from([
             (DeviceFact::Serial, "ACME-1".to_owned()),
             (DeviceFact::Partition, "2".to_owned()),
-        ])
+        ])]
     );
     assert_eq!(checked.wait, Duration::from_secs(45));
     assert_eq!(checked.grants, acme().devices);
@@ -115,6 +145,52 @@ fn what_a_grant_may_cover_is_left_to_the_search() {
     assert!(check(&pairs(&[("by-id", "scsi-1")]), 0, &acme()).is_ok());
     let by_id = grants(vec![grant(&[(DeviceFact::ById, "wwn-*")], &[])]);
     assert!(check(&pairs(&[("by-id", "scsi-1")]), 0, &by_id).is_ok());
+}
+
+#[test]
+fn each_alternative_needs_a_grant() {
+    let serial = |value| pairs(&[("serial", value)]);
+    let refused = |alternatives: &[Vec<(String, String)>]| {
+        let checked = super::check(&step(alternatives, false, 0), &acme());
+        checked.map_err(|error| error.to_string())
+    };
+    let both = [serial("ACME-1"), pairs(&[("by-id", "wwn-1")])];
+    let checked = refused(&both).unwrap();
+    assert_eq!(checked.alternatives.len(), 2);
+    assert_eq!(checked.grants, acme().devices);
+    assert_eq!(
+        refused(&[serial("ACME-1"), serial("OTHER-1")]),
+        Err("step `any-device` is not granted: no entry of `grants.devices` of the backend document covers the device with serial `OTHER-1`; add one whose facts all hold for it, such as `{ facts: { .. } }`".to_owned())
+    );
+    let unknown = refused(&[serial("ACME-1"), pairs(&[("label", "a")])]).unwrap_err();
+    assert!(
+        unknown.starts_with("facts of step `any-device` is not valid: `label`"),
+        "{unknown}"
+    );
+}
+
+#[test]
+fn a_rescan_needs_the_grant_of_the_device() {
+    let with_rescan = |start| DeviceGrant {
+        rescan: true,
+        ..grant(&[(DeviceFact::Serial, start)], &[])
+    };
+    let asked = [pairs(&[("serial", "ACME-1")])];
+    let check = |rescan, grants: &Grants| {
+        let checked = super::check(&step(&asked, rescan, 0), grants);
+        checked.map(|device| device.rescan)
+    };
+    let granted = grants(vec![with_rescan("ACME-*")]);
+    assert_eq!(check(true, &granted), Ok(true));
+    assert_eq!(check(false, &granted), Ok(false));
+    for grants in [
+        acme(),
+        grants([acme().devices, vec![with_rescan("OTHER-*")]].concat()),
+    ] {
+        let error = check(true, &grants).unwrap_err();
+        assert!(matches!(error, MountError::NotGranted { .. }), "{error}");
+        assert!(error.to_string().contains("add `rescan: true`"), "{error}");
+    }
 }
 
 #[test]
@@ -185,7 +261,7 @@ proptest! {
     #[test]
     fn no_value_that_passes_can_lead_to_another_folder(value in "[./a-z\\x00 -]{0,12}") {
         if let Ok(checked) = check(&pairs(&[("by-id", &value)]), 0, &acme()) {
-            let path = std::path::Path::new("/dev/disk/by-id").join(&checked.facts[&DeviceFact::ById]);
+            let path = std::path::Path::new("/dev/disk/by-id").join(&checked.alternatives[0][&DeviceFact::ById]);
             prop_assert_eq!(path.parent().unwrap(), std::path::Path::new("/dev/disk/by-id"));
             prop_assert_eq!(path.file_name().unwrap(), value.as_str());
         }

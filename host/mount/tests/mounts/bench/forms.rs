@@ -57,6 +57,7 @@ fn local(directory: &Path, roots: &[PathBuf]) -> LocalMounter {
     };
     let devices = DeviceGrant {
         facts: BTreeMap::from([(DeviceFact::ById, format!("{DEVICE_PREFIX}*"))]),
+        rescan: false,
         mount_options: Vec::new(),
     };
     let grants = Grants {

@@ -27,6 +27,15 @@ fn source_json(source: &Source) -> Value {
             json!({ "pool": pool, "path": path })
         }
         Source::Device { facts, wait_ms } => json!({ "facts": pairs(facts), "waitMs": wait_ms }),
+        Source::AnyDevice {
+            alternatives,
+            rescan,
+            wait_ms,
+        } => {
+            let alternatives = alternatives.each().iter().map(|facts| pairs(facts));
+            let alternatives: Value = alternatives.collect();
+            json!({ "alternatives": alternatives, "rescan": rescan, "waitMs": wait_ms })
+        }
         Source::Filesystem {
             fs_type,
             source,
@@ -106,7 +115,11 @@ fn grants_json(grants: &Grants) -> Value {
     let devices = devices.iter().map(|grant| {
         let facts = grant.facts.iter();
         let facts = facts.map(|(fact, value)| (fact.name().to_owned(), json!(value)));
-        json!({ "facts": facts.collect::<Map<_, _>>(), "mountOptions": grant.mount_options })
+        json!({
+            "facts": facts.collect::<Map<_, _>>(),
+            "rescan": grant.rescan.then_some(true),
+            "mountOptions": grant.mount_options,
+        })
     });
     let grants = json!({
         "pools": pools.collect::<Map<_, _>>(),
@@ -151,7 +164,17 @@ mod tests {
             secret_options: vec![("password".to_owned(), "of-the-share".to_owned())],
             backend_secret_options: vec![("username".to_owned(), "account".to_owned())],
         };
+        let facts = vec![("serial".to_owned(), "x".to_owned())];
+        let device = Source::AnyDevice {
+            alternatives: vec![facts].try_into().unwrap(),
+            rescan: true,
+            wait_ms: 7,
+        };
         for (source, shown) in [
+            (
+                device,
+                json!({ "any-device": { "alternatives": [[["serial", "x"]]], "rescan": true, "waitMs": 7 } }),
+            ),
             (
                 files,
                 json!({ "files": [{ "path": "token", "mode": "0400", "bytes": 8 }] }),

@@ -81,13 +81,16 @@ fn source(source: &Source, options: &[String]) -> Grants {
             grants.pools.insert(pool.clone(), grant);
         }
         Source::Device { facts, wait_ms: _ } => {
-            let known = facts
-                .iter()
-                .filter_map(|(name, value)| Some((DeviceFact::parse(name)?, value.clone())));
-            grants.devices.push(DeviceGrant {
-                facts: known.collect(),
-                mount_options,
-            });
+            grants.devices.push(device(facts, false, mount_options));
+        }
+        Source::AnyDevice {
+            alternatives,
+            rescan,
+            wait_ms: _,
+        } => {
+            let each = alternatives.each().iter();
+            let each = each.map(|facts| device(facts, *rescan, mount_options.clone()));
+            grants.devices.extend(each);
         }
         Source::Filesystem {
             fs_type,
@@ -110,6 +113,17 @@ fn source(source: &Source, options: &[String]) -> Grants {
         Source::Files { files: _ } => {}
     }
     grants
+}
+
+fn device(facts: &[(String, String)], rescan: bool, mount_options: Vec<String>) -> DeviceGrant {
+    let known = facts
+        .iter()
+        .filter_map(|(name, value)| Some((DeviceFact::parse(name)?, value.clone())));
+    DeviceGrant {
+        facts: known.collect(),
+        rescan,
+        mount_options,
+    }
 }
 
 #[cfg(test)]
@@ -157,6 +171,20 @@ mod tests {
         let grants = of(&plan(device, &[]), &[]);
         let facts = BTreeMap::from([(DeviceFact::Serial, "x".to_owned())]);
         assert_eq!(grants.devices[0].facts, facts);
+        let set = |fact: &str| vec![(fact.to_owned(), "x".to_owned())];
+        let device = Source::AnyDevice {
+            alternatives: vec![set("serial"), set("wwid")].try_into().unwrap(),
+            rescan: true,
+            wait_ms: 0,
+        };
+        let grants = of(&plan(device, &[]), &[]);
+        let facts: Vec<_> = grants.devices.iter().map(|it| &it.facts).collect();
+        let granted = |fact| BTreeMap::from([(fact, "x".to_owned())]);
+        assert_eq!(
+            facts,
+            [&granted(DeviceFact::Serial), &granted(DeviceFact::Wwid)]
+        );
+        assert!(grants.devices.iter().all(|it| it.rescan));
         let files = Source::Files { files: Vec::new() };
         assert_eq!(of(&plan(files, &[]), &[]), Grants::default());
         let memory = Source::Tmpfs {

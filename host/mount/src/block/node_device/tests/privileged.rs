@@ -4,7 +4,7 @@ mod in_use;
 
 use super::*;
 use crate::namespace::unshare;
-use rustix::fs::{CWD, FileType, makedev, mknodat};
+use rustix::fs::makedev;
 use rustix::mount::{MountFlags, mount};
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -176,6 +176,92 @@ fn privileged_a_device_that_comes_late_is_waited_for() {
         });
         assert_eq!(opened.number, number);
         assert!(begin.elapsed() >= Duration::from_millis(300));
+    });
+}
+
+/// The device of several links, each an alternative.
+fn any_of(names: &[&str], rescan: bool, wait_ms: u32) -> CheckedDevice {
+    let facts: Vec<_> = names.iter().map(|name| [(ById, *name)]).collect();
+    let alternatives: Vec<&[_]> = facts.iter().map(<[_; 1]>::as_slice).collect();
+    asked_each(&alternatives, rescan, &[(ById, "acme-*")], wait_ms)
+}
+
+#[test]
+fn privileged_any_alternative_leads_to_the_device() {
+    privileged(|| {
+        let device = Loop::attach(&[]);
+        let number = device.number();
+        let opened = thread::scope(|scope| {
+            scope.spawn(|| device.link("acme-2"));
+            open(&any_of(&["acme-1", "acme-2"], false, 30_000), true).unwrap()
+        });
+        assert_eq!(opened.number, number);
+        drop(opened);
+        device.link("acme-1");
+        let opened = open(&any_of(&["acme-1", "acme-2"], false, 0), true).unwrap();
+        assert_eq!(opened.number, number);
+        assert_eq!(
+            find(&any_of(&["acme-0", "acme-2"], false, 0)),
+            Ok(Some(number))
+        );
+    });
+}
+
+#[test]
+fn privileged_alternatives_of_two_devices_are_refused() {
+    privileged(|| {
+        let (device, other) = (Loop::attach(&[]), Loop::attach(&[]));
+        device.link("acme-1");
+        other.link("acme-2");
+        let both = any_of(&["acme-1", "acme-2"], false, 30_000);
+        let error = open(&both, true).unwrap_err().to_string();
+        for named in [device.name(), other.name(), "acme-1", "acme-2"] {
+            assert!(error.contains(named), "{named}: {error}");
+        }
+        assert_eq!(find(&both), Ok(None));
+        other.link("wwn-0x2");
+        let other = asked_each(
+            &[&[(ById, "acme-3")], &[(ById, "wwn-0x2")]],
+            false,
+            &[(ById, "acme-1")],
+            0,
+        );
+        let error = open(&other, true).unwrap_err();
+        assert!(matches!(error, MountError::NotGranted { .. }), "{error}");
+        assert!(
+            error.to_string().contains("with by-id `wwn-0x2`"),
+            "{error}"
+        );
+    });
+}
+
+#[test]
+fn privileged_a_device_that_a_rescan_finds_is_opened() {
+    privileged(|| {
+        let device = Loop::attach(&[]);
+        let number = device.number();
+        // The rescan is seen in a tree whose only SCSI host is a pipe.
+        let folder = tempfile::tempdir().unwrap();
+        symlink("/sys/dev", folder.path().join("dev")).unwrap();
+        let host = folder.path().join("class/scsi_host/host0");
+        fs::create_dir_all(&host).unwrap();
+        symlink("/sys/class/block", folder.path().join("class/block")).unwrap();
+        let scan = host.join("scan");
+        mknodat(CWD, &scan, FileType::Fifo, 0o600.into(), 0).unwrap();
+        let tree = DeviceTree::new("/dev".into(), folder.path().into());
+        let opened = thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut asked = [0; 5];
+                let mut pipe = fs::File::open(&scan).unwrap();
+                pipe.read_exact(&mut asked).unwrap();
+                assert_eq!(&asked, b"- - -");
+                device.link("acme-2");
+                // The pipe keeps a reader while the host may write again.
+                pipe
+            });
+            open_in(&tree, &any_of(&["acme-1", "acme-2"], true, 30_000), true).unwrap()
+        });
+        assert_eq!(opened.number, number);
     });
 }
 
