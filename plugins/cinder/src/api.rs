@@ -1,6 +1,9 @@
 //! Cinder's API as far as a driver needs it, and what its failures mean.
+use crate::settings;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
 use wasmount_guest::{http::Request, *};
 
 /// Of Cinder 20 (Yoga): snapshots of volumes in use, and paths without a project.
@@ -11,6 +14,10 @@ const CODES: [(u16, Code); 3] = [
     (409, Code::Aborted),
     (413, Code::ResourceExhausted),
 ];
+/// Metadata of what is created: the setting `cluster`.
+pub(crate) const CLUSTER: &str = "cinder.csi.openstack.org/cluster";
+/// The time of a call in `backend.yaml`: a request that arrives twice, or meets another call's, does so within it.
+const TWINS_WITHIN: Duration = Duration::from_secs(120);
 const ID_BYTES: usize = 36; // a UUID with its hyphens
 
 /// A kind of object.
@@ -33,7 +40,9 @@ pub(crate) struct Object {
     #[serde(default)]
     name: Option<String>,
     #[serde(default)]
-    pub(crate) created_at: String,
+    created_at: String,
+    #[serde(default)]
+    metadata: Option<BTreeMap<String, String>>,
 }
 
 /// An object of any kind, with the fields that its user reads.
@@ -99,28 +108,42 @@ impl Kind {
         Ok(one.one)
     }
 
-    /// The object of a name; creates it if there is none. Cinder accepts a name twice, so the request that came later takes back what it created.
+    /// The object of a name; creates it if there is none. Cinder accepts a name twice, from two calls or from one request that arrived twice: the
+    /// first counts, and the others are taken back.
     pub(crate) fn create_once<T: IsObject>(
         self,
         name: &str,
         body: impl FnOnce() -> Result<Value, Error>,
     ) -> Result<T, Error> {
-        if let Some(known) = self.named(name)?.into_iter().next() {
-            return Ok(known);
+        let known = self.named(name)?;
+        if !known.is_empty() {
+            return self.first(known);
         }
         let Created { id } = self.create(body()?)?;
-        let mut all: Vec<T> = self.named(name)?;
-        let own = all.iter().position(|it| it.as_ref().id == id);
-        let own = own.ok_or_else(|| Error::aborted("what was created is gone: create it again"))?;
-        let own = all.swap_remove(own);
-        let is_first = |it: &T| it.as_ref().created_at <= own.as_ref().created_at;
-        if all.iter().any(is_first) {
-            self.undo(&id)?;
-            return Err(Error::aborted(format!(
-                "`{name}` was created twice at once"
-            )));
+        let first: T = self.first(self.named(name)?)?;
+        if first.as_ref().id == id {
+            return Ok(first);
         }
-        Ok(own)
+        Err(Error::aborted(format!(
+            "`{name}` was created twice at once"
+        )))
+    }
+
+    /// The first object of a name. No call returned those of this cluster that were created right after it: they are deleted.
+    fn first<T: IsObject>(self, named: Vec<T>) -> Result<T, Error> {
+        let cluster = settings()?.cluster;
+        let mut named = named.into_iter();
+        let gone = || Error::aborted("what was created is gone: create it again");
+        let first = named.next().ok_or_else(gone)?;
+        for twin in named.filter(|it| it.as_ref().is_twin_of(first.as_ref(), &cluster)) {
+            let id = &twin.as_ref().id;
+            // While Cinder creates it, it refuses to delete it.
+            match self.at_rest::<Object>(id) {
+                Err(error) if error.code == Code::NotFound => (),
+                rests => rests.and_then(|_| self.undo(id))?,
+            }
+        }
+        Ok(first)
     }
 
     pub(crate) fn act(self, it: &Object, action: &Value) -> Result<(), Error> {
@@ -242,6 +265,18 @@ impl Object {
     /// Whether Cinder leaves the state by itself only if it is asked to.
     pub(crate) fn is_at_rest(&self) -> bool {
         matches!(self.status.as_str(), "available" | "in-use") || self.is_failed()
+    }
+
+    /// Cinder's times are in UTC.
+    pub(crate) fn created(&self) -> Option<SystemTime> {
+        humantime::parse_rfc3339_weak(&self.created_at).ok()
+    }
+
+    fn is_twin_of(&self, first: &Self, cluster: &str) -> bool {
+        let own = self.metadata.as_ref().and_then(|it| it.get(CLUSTER));
+        let after = self.created().zip(first.created());
+        let after = after.and_then(|(own, first)| own.duration_since(first).ok());
+        own.is_some_and(|own| own == cluster) && after.is_some_and(|it| it < TWINS_WITHIN)
     }
 
     pub(crate) fn is_failed(&self) -> bool {

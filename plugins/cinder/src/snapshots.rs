@@ -1,5 +1,5 @@
 //! Snapshots, and backups in their place.
-use crate::api::{BACKUP, Kind, Object, SNAPSHOT, VOLUME};
+use crate::api::{BACKUP, CLUSTER, Kind, Object, SNAPSHOT, VOLUME};
 use crate::volumes::{self, GIB, insert};
 use crate::{Cinder, settings};
 use serde::Deserialize;
@@ -45,7 +45,7 @@ impl Snapshots for Cinder {
         let cluster = settings()?.cluster;
         let volume = &args.source_volume;
         let body = || {
-            let metadata = json!({ "cinder.csi.openstack.org/cluster": cluster });
+            let metadata = json!({ CLUSTER: cluster });
             json!({ "name": args.name, "volume_id": volume, "metadata": metadata })
         };
         let snapshot = || {
@@ -100,13 +100,8 @@ impl Record {
     }
 
     fn show(&self) -> Result<Snapshot, Error> {
-        let Object {
-            id,
-            status,
-            created_at,
-            ..
-        } = &self.object;
-        let taken = humantime::parse_rfc3339_weak(created_at).ok();
+        let Object { id, status, .. } = &self.object;
+        let taken = self.object.created();
         let taken = taken.and_then(|it| it.duration_since(UNIX_EPOCH).ok());
         let taken = taken.and_then(|it| u64::try_from(it.as_nanos()).ok());
         let taken = taken.ok_or_else(|| Error::internal("Cinder's time is not ISO 8601"))?;

@@ -1,5 +1,5 @@
 //! Tests against a script of Cinder's and Nova's answers: each request must be the next one of the script. The bodies of the answers are shortened
-//! from those of Cinder 29; `tests/tests/cinder` meets that Cinder itself.
+//! from those of Cinder 29; `tests/tests/volumes/cinder` meets that Cinder itself.
 
 mod attach;
 mod faults;

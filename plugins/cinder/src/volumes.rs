@@ -1,5 +1,5 @@
 //! Volumes.
-use crate::api::{Object, VOLUME, send};
+use crate::api::{CLUSTER, Object, VOLUME, send};
 use crate::class::{Class, Source, ZONE, zone_of, zones};
 use crate::{Cinder, settings};
 use serde::Deserialize;
@@ -51,7 +51,7 @@ impl Controller for Cinder {
             known = false;
             let source = args.content_source.as_ref().map(Source::of).transpose()?;
             let bytes = range.choose_from(source.as_ref().map(|it| it.bytes), GIB, GIB)?;
-            let mut metadata = json!({ "cinder.csi.openstack.org/cluster": settings.cluster });
+            let mut metadata = json!({ CLUSTER: settings.cluster });
             let tags = TAGS.iter().filter_map(|tag| Some((*tag, args.parameters.value(tag)?)));
             tags.for_each(|(tag, value)| insert(&mut metadata, tag, value));
             let mut body = json!({
@@ -60,7 +60,8 @@ impl Controller for Cinder {
             });
             source.iter().for_each(|it| insert(&mut body, it.field, &it.id));
             Ok(body)
-        })?;
+        })
+        .map_err(|error| missing(error, &class, args.content_source.as_ref()))?;
         if let Err(error) = record.check(&args.capabilities) {
             if !known {
                 VOLUME.undo(&record.object.id)?;
@@ -241,6 +242,21 @@ impl Attachment {
 impl AsRef<Object> for Record {
     fn as_ref(&self) -> &Object {
         &self.object
+    }
+}
+
+/// What the 404 of a creation means: the source is gone or, if it is there, the type is unknown.
+fn missing(error: Error, class: &Class, source: Option<&ContentSource>) -> Error {
+    if error.code != Code::NotFound {
+        return error;
+    }
+    match (&class.volume_type, source.map(Source::of).transpose()) {
+        (_, Err(source)) => source,
+        (Some(name), Ok(_)) => Error::invalid_argument(format!(
+            "Cinder has no volume type `{name}`: {}",
+            error.message
+        )),
+        (None, Ok(_)) => error,
     }
 }
 

@@ -34,7 +34,7 @@ fn each_refusal_of_a_create_is_the_code_that_csi_has() {
         (400, Code::InvalidArgument),
         (401, Code::Unauthenticated),
         (403, Code::PermissionDenied),
-        (404, Code::NotFound), // the type
+        (404, Code::InvalidArgument), // the type
         (406, Code::FailedPrecondition),
         (413, Code::ResourceExhausted),
         (429, Code::Unavailable),
@@ -48,6 +48,29 @@ fn each_refusal_of_a_create_is_the_code_that_csi_has() {
         let error = Cinder::create_volume(request()).unwrap_err();
         assert_eq!(error.code, expected, "{status}");
         assert!(error.message.contains("the reason"), "{}", error.message);
+        script.end();
+    }
+}
+
+#[test]
+fn an_unknown_type_and_a_source_that_is_gone_are_told_apart() {
+    let look = (LOOK, 200, many([]));
+    let refused = ("POST /v3/volumes", 404, fault(404, "none"));
+    let script = Script::of([look.clone(), refused.clone()]);
+    let error = Cinder::create_volume(request()).unwrap_err();
+    assert_eq!(error.code, Code::InvalidArgument);
+    assert!(error.message.contains("`fast`"), "{}", error.message);
+    script.end();
+    let source = || ("GET /v3/volumes/OTHER", 200, one(volume("available")));
+    let gone = ("GET /v3/volumes/OTHER", 404, fault(404, "gone"));
+    for (last, expected) in [(source(), Code::InvalidArgument), (gone, Code::NotFound)] {
+        let script = Script::of([look.clone(), source(), refused.clone(), last]);
+        let content_source = Some(ContentSource::Volume(OTHER.to_owned()));
+        let answer = Cinder::create_volume(CreateVolumeArgs {
+            content_source,
+            ..request()
+        });
+        assert_eq!(code(answer), Some(expected));
         script.end();
     }
 }

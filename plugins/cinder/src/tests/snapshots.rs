@@ -169,7 +169,8 @@ fn a_source_that_is_not_ready_or_not_there_is_refused() {
     for (lines, expected) in [
         (vec![found("creating")], Code::Aborted),
         (vec![found("error")], Code::FailedPrecondition),
-        (none(), Code::NotFound),
+        // Looked for once more: a type could be missing too.
+        ([none(), none()].concat(), Code::NotFound),
     ] {
         let script = Script::of([look.clone()].into_iter().chain(lines));
         let content_source = Some(ContentSource::Snapshot(OTHER.to_owned()));

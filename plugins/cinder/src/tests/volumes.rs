@@ -15,6 +15,10 @@ fn creates(status: &str) -> Vec<Line> {
     lines
 }
 
+fn of(cluster: &str) -> Value {
+    json!({ "metadata": { "cinder.csi.openstack.org/cluster": cluster } })
+}
+
 fn in_zones(zones: &[&str]) -> Option<TopologyRequirement> {
     let preferred = zones
         .iter()
@@ -79,26 +83,52 @@ fn another_volume_of_the_name_is_refused() {
 
 #[test]
 fn of_two_volumes_created_at_once_the_later_is_undone() {
-    let twin = |second| {
-        with(
-            volume("available"),
-            json!({ "id": OTHER, "created_at": format!("2026-11-25T16:37:{second}") }),
-        )
-    };
-    let seen = |twin| {
+    let own = |status| with(volume(status), of("blue"));
+    let seen = |second| {
+        let twin = json!({ "id": OTHER, "created_at": format!("2026-11-25T16:37:{second}") });
         [
             (LOOK, 200, many([])),
-            (POST, 202, one(volume("creating"))),
-            (LOOK, 200, many([volume("creating"), twin])),
+            (POST, 202, one(own("creating"))),
+            (
+                LOOK,
+                200,
+                many([own("creating"), with(own("available"), twin)]),
+            ),
         ]
     };
-    let undone = ("DELETE /v3/volumes/ID", 202, Value::Null);
-    let script = Script::of(seen(twin("57")).into_iter().chain([undone]));
+    let mut lines = seen("57").to_vec();
+    lines.extend(rests("available"));
+    lines.push(("DELETE /v3/volumes/ID", 202, Value::Null));
+    let script = Script::of(lines);
     assert_eq!(code(Cinder::create_volume(request())), Some(Code::Aborted));
     script.end();
-    let script = Script::of(seen(twin("59")).into_iter().chain(rests("available")));
+    let mut lines = seen("59").to_vec();
+    lines.push(("GET /v3/volumes/OTHER", 404, fault(404, "gone")));
+    lines.extend(rests("available"));
+    let script = Script::of(lines);
     assert_eq!(Cinder::create_volume(request()).unwrap().id, ID);
     script.end();
+}
+
+#[test]
+fn a_twin_of_a_known_volume_is_undone_if_no_call_returned_it() {
+    for (cluster, time, is_undone) in [
+        ("blue", "16:38:30.0", true),
+        ("blue", "17:00:00.0", false),
+        ("green", "16:38:30.0", false),
+    ] {
+        let later = json!({ "id": OTHER, "created_at": format!("2026-11-25T{time}") });
+        let twin = with(with(volume("available"), later), of(cluster));
+        let mut lines = vec![(LOOK, 200, many([twin.clone(), volume("available")]))];
+        if is_undone {
+            lines.push(("GET /v3/volumes/OTHER", 200, one(twin)));
+            lines.push(("DELETE /v3/volumes/OTHER", 202, Value::Null));
+        }
+        lines.push(("GET /v3/volumes/ID", 200, one(volume("available"))));
+        let script = Script::of(lines);
+        assert_eq!(Cinder::create_volume(request()).unwrap().id, ID);
+        script.end();
+    }
 }
 
 #[test]
