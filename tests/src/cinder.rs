@@ -5,6 +5,7 @@ mod api;
 
 pub use api::Answer;
 
+use crate::loop_devices;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -33,6 +34,10 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// The secret of the application credential that `tests/python/openstack/prepare.py` creates.
 pub const APPLICATION_SECRET: &str = "application-secret";
+
+/// Where `tests/python/openstack/file_driver.py` names the loop device of an attached volume, and how much of the volume's id the name has.
+const BY_ID: &str = "/dev/disk/by-id";
+const SERIAL_BYTES: usize = 20;
 
 const KEYSTONE_LOG: &str = "keystone.log";
 const CINDER_LOG: &str = "cinder.log";
@@ -124,66 +129,27 @@ impl Cinder {
         SocketAddrV4::new(self.address, KEYSTONE_PORT)
     }
 
-    /// Writes a document into a directory that serves plugins/cinder with an application credential, with settings, and without some of CSI's
-    /// capabilities.
-    pub fn document(
-        &self,
-        directory: &Path,
-        settings: &[(&str, &str)],
-        hidden: &[&str],
-    ) -> Result<PathBuf, Failure> {
-        let component = Workspace::locate()?.component("cinder");
-        let setting = |(key, value): &(&str, &str)| format!("{key}: {value:?}");
-        let settings: Vec<_> = settings.iter().map(setting).collect();
-        let text = format!(
-            r#"apiVersion: wasmount.io/v1alpha1
-kind: StorageBackend
-metadata: {{ name: cinder }}
-spec:
-  driverName: cinder.csi.openstack.org
-  plugin: {{ path: {component:?} }}
-  settings: {{ attach: cinder, {settings} }}
-  csi: {{ hideCapabilities: [{hidden}] }}
-  secrets: {{ application: {{ file: application }} }}
-  grants:
-    network:
-      keystone:
-        hosts: ["{keystone}"]
-        scheme: http
-        paths: ["/v3/auth/tokens"]
-        auth:
-          session:
-            login:
-              method: POST
-              path: /v3/auth/tokens
-              json: {{ auth: {{ identity: {{ methods: [application_credential], application_credential: {{
-                name: csi, secret: {{ secret: application }}, user: {{ name: demo, domain: {{ id: default }} }} }} }} }} }}
-            take: {{ header: X-Subject-Token }}
-            give: {{ header: X-Auth-Token }}
-            renew: {{ status: [401] }}
-      cinder:
-        hosts: ["{cinder}"]
-        scheme: http
-        paths: ["/v3/"]
-        auth: {{ sessionOf: keystone }}
-"#,
-            settings = settings.join(", "),
-            hidden = hidden.join(", "),
-            keystone = self.keystone(),
-            cinder = self.cinder(),
-        );
-        let document = directory.join("cinder.yaml");
-        let secret = directory.join("application");
-        for (path, text) in [(&secret, APPLICATION_SECRET), (&document, &text)] {
-            fs::write(path, text).map_err(Failure::cannot(format!("write {}", path.display())))?;
-        }
-        Ok(document)
-    }
-
     /// The file that is a volume; it is there once its creation has begun.
     pub fn file_of(&self, id: &str) -> PathBuf {
         let volumes = self.directory.path().join("state/volumes");
         volumes.join(format!("volume-{id}"))
+    }
+
+    /// Attachments would outlive their volumes: ends their loop devices and removes their names.
+    fn detach_all(&self) -> Result<(), Failure> {
+        let volumes = self.directory.path().join("state/volumes");
+        loop_devices::detach_below(&volumes)?;
+        for file in fs::read_dir(&volumes).into_iter().flatten().flatten() {
+            let name = file.file_name();
+            let id = name.to_string_lossy();
+            let serial = id
+                .strip_prefix("volume-")
+                .and_then(|id| id.get(..SERIAL_BYTES));
+            // Absent unless the volume is attached.
+            let link = serial.map(|it| Path::new(BY_ID).join(format!("virtio-{it}")));
+            let _ = link.map(fs::remove_file);
+        }
+        Ok(())
     }
 
     /// The log of both.
@@ -211,6 +177,13 @@ spec:
             }
             thread::sleep(LOOK);
         }
+    }
+}
+
+impl Drop for Cinder {
+    fn drop(&mut self) {
+        let _ = self.cinder.kill_9();
+        let _ = self.detach_all();
     }
 }
 

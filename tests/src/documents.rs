@@ -1,6 +1,7 @@
 //! `StorageBackend` documents for tests that need others than those in the directories of the plugins.
 
 use crate::array;
+use crate::cinder::APPLICATION_SECRET;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -119,6 +120,57 @@ spec:
 "
     );
     write(directory, "backend", &text)
+}
+
+/// Writes a document into `directory` that serves plugins/cinder for a Keystone and a Cinder at these addresses, with the application credential of
+/// [`crate::cinder`] and settings, without Nova. csi-sanity 5.4 does not know GET_SNAPSHOT.
+pub fn cinder_at(
+    directory: &Path,
+    keystone: SocketAddr,
+    cinder: SocketAddr,
+    settings: &[(&str, &str)],
+) -> Result<PathBuf, Failure> {
+    let secret = directory.join("application");
+    fs::write(&secret, APPLICATION_SECRET)
+        .map_err(Failure::cannot(format!("write {}", secret.display())))?;
+    let component = Workspace::locate()?.component("cinder");
+    let setting = |(key, value): &(&str, &str)| format!(", {key}: {value:?}");
+    let settings: String = settings.iter().map(setting).collect();
+    let text = format!(
+        r#"apiVersion: wasmount.io/v1alpha1
+kind: StorageBackend
+metadata: {{ name: cinder }}
+spec:
+  driverName: cinder.csi.openstack.org
+  plugin: {{ path: {component:?} }}
+  settings: {{ attach: cinder{settings} }}
+  csi: {{ hideCapabilities: [GET_SNAPSHOT] }}
+  secrets: {{ application: {{ file: application }} }}
+  grants:
+    devices: [{{ facts: {{ by-id: "virtio-*" }} }}]
+    network:
+      keystone:
+        hosts: ["{keystone}"]
+        scheme: http
+        paths: ["/v3/auth/tokens"]
+        auth:
+          session:
+            login:
+              method: POST
+              path: /v3/auth/tokens
+              json: {{ auth: {{ identity: {{ methods: [application_credential], application_credential: {{
+                name: csi, secret: {{ secret: application }}, user: {{ name: demo, domain: {{ id: default }} }} }} }} }} }}
+            take: {{ header: X-Subject-Token }}
+            give: {{ header: X-Auth-Token }}
+            renew: {{ status: [401] }}
+      cinder:
+        hosts: ["{cinder}"]
+        scheme: http
+        paths: ["/v3/"]
+        auth: {{ sessionOf: keystone }}
+"#
+    );
+    write(directory, "cinder", &text)
 }
 
 /// Copies the built plugins/directory.

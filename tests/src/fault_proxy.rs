@@ -114,7 +114,8 @@ struct Chance {
     /// The next faults, before any random one.
     forced: Vec<Fault>,
     done: BTreeMap<Fault, usize>,
-    /// Requests that the server answered and the client did not hear of, by method and path.
+    /// Requests that the server answered, by method and path; and those that the client did not hear of.
+    answered: BTreeMap<String, usize>,
     unheard: BTreeMap<String, usize>,
 }
 
@@ -134,6 +135,7 @@ impl FaultProxy {
                 one_of: rate.of,
                 forced: Vec::new(),
                 done: BTreeMap::new(),
+                answered: BTreeMap::new(),
                 unheard: BTreeMap::new(),
             }),
             forwarded: Notify::new(),
@@ -174,6 +176,12 @@ impl FaultProxy {
     pub fn unheard(&self, request: &str) -> usize {
         self.plan
             .chance(|chance| chance.unheard.get(request).copied().unwrap_or(0))
+    }
+
+    /// How often the server answered a request, the client having heard of it or not.
+    pub fn answered(&self, request: &str) -> usize {
+        self.plan
+            .chance(|chance| chance.answered.get(request).copied().unwrap_or(0))
     }
 
     /// How often each fault happened.
@@ -266,6 +274,10 @@ impl Plan {
         let mut server = TcpStream::connect(self.to).await.ok()?;
         server.write_all(request.bytes()).await.ok()?;
         let answer = read(&mut server).await;
+        if answer.is_some() {
+            let line = request.target();
+            self.chance(|chance| *chance.answered.entry(line).or_default() += 1);
+        }
         self.forwarded.notify_waiters();
         answer
     }

@@ -5,13 +5,15 @@
 
 use crate::requests::{self, capability};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tonic::{Code, Status};
 use wasmount_csi::wire::csi::v1::{
-    ControllerExpandVolumeRequest, ControllerGetCapabilitiesRequest, CreateVolumeRequest,
+    ControllerExpandVolumeRequest, ControllerGetCapabilitiesRequest,
+    ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest, CreateVolumeRequest,
     DeleteVolumeRequest, GetCapacityRequest, GetPluginInfoRequest, NodeExpandVolumeRequest,
     NodeGetVolumeStatsResponse, NodePublishVolumeRequest, NodeStageVolumeRequest,
     ValidateVolumeCapabilitiesRequest,
@@ -160,6 +162,31 @@ impl Orchestrator {
         let mut controller = self.clients().controller;
         let answer = controller.controller_expand_volume(request).await?;
         Ok(answer.into_inner().capacity_bytes)
+    }
+
+    /// ControllerPublishVolume; returns the publish context.
+    pub async fn attach(&self, id: &str, node: &str) -> Result<BTreeMap<String, String>, Status> {
+        let request = ControllerPublishVolumeRequest {
+            volume_id: id.to_owned(),
+            node_id: node.to_owned(),
+            volume_capability: Some(capability()),
+            ..ControllerPublishVolumeRequest::default()
+        };
+        let mut controller = self.clients().controller;
+        let answer = controller.controller_publish_volume(request).await?;
+        Ok(answer.into_inner().publish_context)
+    }
+
+    /// ControllerUnpublishVolume.
+    pub async fn detach(&self, id: &str, node: &str) -> Result<(), Status> {
+        let request = ControllerUnpublishVolumeRequest {
+            volume_id: id.to_owned(),
+            node_id: node.to_owned(),
+            ..ControllerUnpublishVolumeRequest::default()
+        };
+        let mut controller = self.clients().controller;
+        controller.controller_unpublish_volume(request).await?;
+        Ok(())
     }
 
     /// NodeExpandVolume; returns the size, 0 if unknown.

@@ -9,11 +9,8 @@ use xtask::failure::Failure;
 use xtask::tools::Tool;
 use xtask::workspace::Workspace;
 
-/// Size of a volume: csi-sanity's own default of 10 GiB is more than a small machine can promise.
+/// Size of a volume unless a test says otherwise: csi-sanity's own default of 10 GiB is more than a small machine can promise.
 const VOLUME_BYTES: u64 = 64 << 20;
-
-/// Size after expansion.
-const EXPANDED_BYTES: u64 = 128 << 20;
 
 /// The message of a spec whose connection was ready too early: `utils.Connect` of csi-test reads the state, then waits for another state; a
 /// connection that is ready before the first read never changes, and after a minute counts as failed.
@@ -77,20 +74,25 @@ pub struct SanityOutcome {
 impl SanityRun<'_> {
     /// Builds the tool if necessary, runs it, and reads its report. It runs again if the only failure is a missed connection.
     pub fn run(&self) -> Result<SanityOutcome, Failure> {
+        self.run_with(VOLUME_BYTES)
+    }
+
+    /// The same with volumes of this many bytes, for storage with a larger unit; they are expanded to twice as many.
+    pub fn run_with(&self, volume_bytes: u64) -> Result<SanityOutcome, Failure> {
         let tool = self.tool.build(&Workspace::locate()?)?;
-        let mut outcome = self.run_once(&tool)?;
+        let mut outcome = self.run_once(&tool, volume_bytes)?;
         for _ in 1..RUNS {
             if !outcome.missed_connection() {
                 break;
             }
-            outcome = self.run_once(&tool)?;
+            outcome = self.run_once(&tool, volume_bytes)?;
         }
         Ok(outcome)
     }
 
-    fn run_once(&self, tool: &Path) -> Result<SanityOutcome, Failure> {
+    fn run_once(&self, tool: &Path, volume_bytes: u64) -> Result<SanityOutcome, Failure> {
         let report = self.directory.join("sanity-report.json");
-        let output = command::try_read(&mut self.command(tool, &report)?)?;
+        let output = command::try_read(&mut self.command(tool, &report, volume_bytes)?)?;
         let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
         printed.push_str(&String::from_utf8_lossy(&output.stderr));
         let text = fs::read_to_string(&report).map_err(|error| {
@@ -107,9 +109,10 @@ impl SanityRun<'_> {
         Ok(outcome)
     }
 
-    fn command(&self, tool: &Path, report: &Path) -> Result<Command, Failure> {
+    fn command(&self, tool: &Path, report: &Path, volume_bytes: u64) -> Result<Command, Failure> {
         let unix = |socket: &Path| format!("unix://{}", socket.display());
         let below = |name: &str| -> PathBuf { self.directory.join(name) };
+        let expanded_bytes = volume_bytes.saturating_mul(2);
         let mut command = Command::new(tool);
         command.args(["--csi.endpoint", &unix(self.endpoint)]);
         if let Some(socket) = self.controller_endpoint {
@@ -120,8 +123,8 @@ impl SanityRun<'_> {
             .arg(below("sanity-mount"))
             .arg("--csi.stagingdir")
             .arg(below("sanity-staging"))
-            .args(["--csi.testvolumesize", &VOLUME_BYTES.to_string()])
-            .args(["--csi.testvolumeexpandsize", &EXPANDED_BYTES.to_string()])
+            .args(["--csi.testvolumesize", &volume_bytes.to_string()])
+            .args(["--csi.testvolumeexpandsize", &expanded_bytes.to_string()])
             .args(["--csi.testvolumeaccesstype", self.access_type])
             .arg("--csi.testnodevolumeattachlimit")
             .arg("--csi.testvolumeparameters")

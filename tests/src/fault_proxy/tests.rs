@@ -37,7 +37,7 @@ async fn each_fault_does_what_its_name_says() {
     let token = log_in(&array).await;
     let rate = FaultRate { of: 0, seed: 0 };
     let proxy = FaultProxy::start(array.address(), rate).await.unwrap();
-    let (mut created, mut unheard) = (0, 0);
+    let (mut created, mut unheard, mut answered) = (0, 0, 0);
     for (number, (fault, arrives, done, lost)) in [
         (Fault::Refuse, "", 0, 0),
         (Fault::DropBefore, "", 0, 0),
@@ -63,9 +63,14 @@ async fn each_fault_does_what_its_name_says() {
         assert!(!(is_whole && fault == Fault::Truncate), "{answer}");
         created += done;
         unheard += lost;
+        answered += match fault {
+            Fault::DuplicateAnsweredLast | Fault::DuplicateAnsweredFirst => 2,
+            _ => done,
+        };
         assert_eq!(array.counts().volumes.len(), created, "{fault:?}");
         assert_eq!(proxy.done().get(&fault), Some(&1));
         assert_eq!(proxy.unheard("POST /api/volumes"), unheard, "{fault:?}");
+        assert_eq!(proxy.answered("POST /api/volumes"), answered, "{fault:?}");
     }
 }
 
@@ -92,6 +97,7 @@ fn a_seed_gives_the_same_faults_and_another_seed_others() {
             one_of: 3,
             forced: Vec::new(),
             done: BTreeMap::new(),
+            answered: BTreeMap::new(),
             unheard: BTreeMap::new(),
         };
         (0..DRAWN).map(|_| chance.next()).collect()

@@ -1,4 +1,9 @@
-//! The Cinder that the tests of plugins/cinder stand on: what they take for granted of it is shown here, once.
+//! The Cinder that the tests of plugins/cinder stand on: what they take for granted of it is shown here, once. The modules have the driver itself.
+
+mod driver;
+mod lives;
+mod refusals;
+mod sanity;
 
 use serde_json::{Value, json};
 use std::thread;

@@ -2,15 +2,11 @@
 
 use super::{LOGIN, Scene};
 use futures::future::join_all;
-use std::collections::BTreeMap;
 use std::time::Duration;
 use tonic::Status;
-use wasmount_csi::wire::csi::v1::{
-    ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest,
-};
 use wasmount_tests::array::ArrayOptions;
 use wasmount_tests::orchestrator::{Orchestrator, VOLUME_BYTES, patiently};
-use wasmount_tests::requests::{self, capability};
+use wasmount_tests::requests;
 use wasmount_tests::retrying_proxy::RETRIED;
 
 /// Lives side by side, and how many each of them is in a row.
@@ -26,31 +22,6 @@ const JOB: Duration = Duration::from_millis(150);
 /// The node of the host.
 const NODE: &str = "test-node";
 
-async fn attach(orchestrator: &Orchestrator, id: &str) -> Result<BTreeMap<String, String>, Status> {
-    let request = ControllerPublishVolumeRequest {
-        volume_id: id.to_owned(),
-        node_id: NODE.to_owned(),
-        volume_capability: Some(capability()),
-        ..ControllerPublishVolumeRequest::default()
-    };
-    let mut controller = orchestrator.clients().controller;
-    let answer = controller.controller_publish_volume(request).await?;
-    Ok(answer.into_inner().publish_context)
-}
-
-async fn detach(orchestrator: &Orchestrator, id: &str) -> Result<(), Status> {
-    let request = ControllerUnpublishVolumeRequest {
-        volume_id: id.to_owned(),
-        node_id: NODE.to_owned(),
-        ..ControllerUnpublishVolumeRequest::default()
-    };
-    let mut controller = orchestrator.clients().controller;
-    controller
-        .controller_unpublish_volume(request)
-        .await
-        .map(drop)
-}
-
 /// One life; each call until it succeeds, and no answer but those that are retried.
 async fn live(orchestrator: &Orchestrator, name: &str) -> Result<(), Status> {
     let create = || orchestrator.create(requests::create(name, VOLUME_BYTES));
@@ -58,7 +29,7 @@ async fn live(orchestrator: &Orchestrator, name: &str) -> Result<(), Status> {
     let volume = orchestrator.place(name, id).unwrap();
     let grown = || orchestrator.expand(requests::expand(&volume.id, 2 * VOLUME_BYTES));
     assert_eq!(patiently(&RETRIED, grown).await?, 2 * VOLUME_BYTES);
-    let publish_context = patiently(&RETRIED, || attach(orchestrator, &volume.id)).await?;
+    let publish_context = patiently(&RETRIED, || orchestrator.attach(&volume.id, NODE)).await?;
     assert_eq!(publish_context["bytes"], (2 * VOLUME_BYTES).to_string());
     let mut stage = requests::stage(&volume.id, &volume.staging);
     stage.publish_context = publish_context.clone();
@@ -70,7 +41,7 @@ async fn live(orchestrator: &Orchestrator, name: &str) -> Result<(), Status> {
     assert_eq!(volume.read_at(&volume.staging).unwrap(), name);
     orchestrator.unpublish(&volume).await?;
     orchestrator.unstage(&volume).await?;
-    patiently(&RETRIED, || detach(orchestrator, &volume.id)).await?;
+    patiently(&RETRIED, || orchestrator.detach(&volume.id, NODE)).await?;
     patiently(&RETRIED, || orchestrator.delete(&volume.id)).await
 }
 

@@ -1,0 +1,95 @@
+//! What Cinder refuses, loses or fails at, and the code that a client of the host gets: README.md of plugins/cinder has them.
+
+use super::driver::{GIB, NODE, Scene};
+use serde_json::Value;
+use tonic::{Code, Status};
+use wasmount_csi::wire::csi::v1::CreateVolumeRequest;
+use wasmount_tests::cinder::CinderOptions;
+use wasmount_tests::copies::snapshot;
+use wasmount_tests::orchestrator::{Orchestrator, code, patiently};
+use wasmount_tests::requests;
+
+/// Volumes of the project.
+const QUOTA: u32 = 2;
+
+async fn create_of(orchestrator: &Orchestrator, volume_type: &str) -> Result<(), Status> {
+    let request = CreateVolumeRequest {
+        parameters: [("type".to_owned(), volume_type.to_owned())].into(),
+        ..requests::create("of-a-type", GIB)
+    };
+    orchestrator.create(request).await.map(drop)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_refusals_of_cinder_are_codes_of_csi() {
+    let options = CinderOptions {
+        quota_volumes: QUOTA,
+        ..CinderOptions::default()
+    };
+    let scene = Scene::of(0, options, &[]).await;
+    let orchestrator = scene.host.orchestrator().await.unwrap();
+    let create = |name| orchestrator.create(requests::create(name, GIB));
+
+    let unknown = create_of(&orchestrator, "no-such-type").await.unwrap_err();
+    assert_eq!(unknown.code(), Code::InvalidArgument, "{unknown:?}");
+    assert!(unknown.message().contains("`no-such-type`"), "{unknown:?}");
+
+    // Cinder accepts both, and fails later: what is left is removed.
+    let nowhere = create_of(&orchestrator, "absent").await;
+    assert_eq!(code(&nowhere), Code::ResourceExhausted, "{nowhere:?}");
+    let failed = create("fails-to-create").await;
+    assert_eq!(code(&failed), Code::ResourceExhausted, "{failed:?}");
+
+    let (attached, _) = create("attached").await.unwrap();
+    orchestrator.attach(&attached, NODE).await.unwrap();
+    let in_use = orchestrator.delete(&attached).await;
+    assert_eq!(code(&in_use), Code::FailedPrecondition, "{in_use:?}");
+
+    let (stuck, _) = create("fails-to-delete").await.unwrap();
+    let over = create("over-the-quota").await;
+    assert_eq!(code(&over), Code::ResourceExhausted, "{over:?}");
+    let fails = orchestrator.delete(&stuck).await;
+    assert_eq!(code(&fails), Code::Unavailable, "{fails:?}");
+
+    orchestrator.detach(&attached, NODE).await.unwrap();
+    orchestrator.delete(&attached).await.unwrap();
+    assert_eq!(scene.names("volumes"), ["fails-to-delete"]);
+    assert_eq!(scene.names("attachments"), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_a_volume_that_cinder_lost_is_not_found() {
+    let scene = Scene::of(0, CinderOptions::default(), &[]).await;
+    let orchestrator = scene.host.orchestrator().await.unwrap();
+    let (lost, _) = orchestrator
+        .create(requests::create("a", GIB))
+        .await
+        .unwrap();
+    let token = scene.cinder.log_in().unwrap();
+    let path = format!("/v3/volumes/{lost}");
+    let deleted = scene.cinder.ask("DELETE", &path, &token, &Value::Null);
+    assert_eq!(deleted.unwrap().status, 202);
+    let gone = || async {
+        match orchestrator.is_known(&lost).await {
+            Ok(()) => Err(Status::unavailable("Cinder is deleting it")),
+            known => known,
+        }
+    };
+    assert_eq!(
+        code(&patiently(&[Code::Unavailable], gone).await),
+        Code::NotFound
+    );
+    let grown = orchestrator.expand(requests::expand(&lost, 2 * GIB)).await;
+    assert_eq!(code(&grown), Code::NotFound, "{grown:?}");
+    let attached = orchestrator.attach(&lost, NODE).await;
+    assert_eq!(code(&attached), Code::NotFound, "{attached:?}");
+    let taken = snapshot(&orchestrator, &lost, "s").await;
+    assert_eq!(code(&taken), Code::NotFound, "{taken:?}");
+    orchestrator.detach(&lost, NODE).await.unwrap();
+    orchestrator.delete(&lost).await.unwrap();
+    let again = orchestrator.create(requests::create("a", GIB));
+    let (again, _) = again.await.unwrap();
+    assert_ne!(again, lost);
+    orchestrator.delete(&again).await.unwrap();
+    scene.assert_nothing_left();
+}
