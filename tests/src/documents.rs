@@ -11,6 +11,9 @@ use xtask::workspace::Workspace;
 /// Additional grants of a document: the file system of inline ephemeral volumes.
 const TMPFS: &str = "    filesystems: [{ type: tmpfs, maxBytes: 64Mi }]\n";
 
+/// Connections of the grant of [`array_at`]: the default.
+pub const ARRAY_CONNECTIONS: usize = 8;
+
 /// Writes a document into `directory` that serves plugins/directory over a pool at an absolute path, which several hosts can share.
 pub fn directory_over_pool(directory: &Path, pool: &Path) -> Result<PathBuf, Failure> {
     let component = Workspace::locate()?.component("directory");
@@ -109,6 +112,7 @@ spec:
         hosts: [\"{address}\"]
         scheme: http
         paths: [\"/api/\"]
+        rate: {{ inFlight: {ARRAY_CONNECTIONS} }}
         auth:
           session:
             login: {{ method: POST, path: /api/sessions, json: {{ user: {{ secret: user }}, password: {{ secret: password }} }} }}

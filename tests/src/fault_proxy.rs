@@ -90,6 +90,17 @@ pub struct FaultRate {
     pub seed: u64,
 }
 
+/// Connections of clients.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Connections {
+    /// Those that were accepted.
+    pub accepted: usize,
+    /// Those that are open.
+    pub open: usize,
+    /// The most that were open at a time.
+    pub most: usize,
+}
+
 /// A running proxy; it stops when dropped. `{}` shows its seed and what it did.
 #[derive(Debug)]
 pub struct FaultProxy {
@@ -117,6 +128,15 @@ struct Chance {
     /// Requests that the server answered, by method and path; and those that the client did not hear of.
     answered: BTreeMap<String, usize>,
     unheard: BTreeMap<String, usize>,
+    connections: Connections,
+}
+
+impl Connections {
+    fn opened(&mut self) {
+        self.accepted += 1;
+        self.open += 1;
+        self.most = self.most.max(self.open);
+    }
 }
 
 impl FaultProxy {
@@ -137,6 +157,7 @@ impl FaultProxy {
                 done: BTreeMap::new(),
                 answered: BTreeMap::new(),
                 unheard: BTreeMap::new(),
+                connections: Connections::default(),
             }),
             forwarded: Notify::new(),
         });
@@ -144,7 +165,11 @@ impl FaultProxy {
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let plan = Arc::clone(&shared);
-                tokio::spawn(async move { plan.serve(client).await });
+                plan.chance(|chance| chance.connections.opened());
+                tokio::spawn(async move {
+                    plan.serve(client).await;
+                    plan.chance(|chance| chance.connections.open -= 1);
+                });
             }
         });
         Ok(Self {
@@ -182,6 +207,11 @@ impl FaultProxy {
     pub fn answered(&self, request: &str) -> usize {
         self.plan
             .chance(|chance| chance.answered.get(request).copied().unwrap_or(0))
+    }
+
+    /// The connections of its clients.
+    pub fn connections(&self) -> Connections {
+        self.plan.chance(|chance| chance.connections)
     }
 
     /// How often each fault happened.

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
+use xtask::cluster::loopback_addresses;
 use xtask::failure::Failure;
 
 /// Time limit for an expected answer: the plugin is compiled meanwhile, and the host checks its roots every 10 s.
@@ -17,12 +18,14 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct Health(SocketAddr);
 
 impl Health {
-    /// An address for `--listen-health`. The port was free a moment ago; if another process takes it meanwhile, the host exits with an error.
+    /// An address for `--listen-health`, on a loopback address that nothing else uses: a port of 127.0.0.1 could be taken before the host has it.
     pub fn at_a_free_port() -> Result<Self, Failure> {
-        TcpListener::bind("127.0.0.1:0")
-            .and_then(|listener| listener.local_addr())
+        loopback_addresses()
+            .find_map(|host| TcpListener::bind((host, 0)).ok()?.local_addr().ok())
             .map(Self)
-            .map_err(Failure::cannot("find a free port"))
+            .ok_or_else(|| {
+                Failure::missing("a free port", "no loopback address has one: end a program")
+            })
     }
 
     /// The address for the command line.

@@ -98,6 +98,7 @@ fn a_seed_gives_the_same_faults_and_another_seed_others() {
             forced: Vec::new(),
             done: BTreeMap::new(),
             answered: BTreeMap::new(),
+            connections: Connections::default(),
             unheard: BTreeMap::new(),
         };
         (0..DRAWN).map(|_| chance.next()).collect()
@@ -108,4 +109,19 @@ fn a_seed_gives_the_same_faults_and_another_seed_others() {
     let faults = of_one.iter().flatten().count();
     assert!((DRAWN / 6..DRAWN / 2).contains(&faults), "{faults}");
     assert!(FAULTS.iter().all(|fault| of_one.contains(&Some(*fault))));
+}
+
+#[test]
+fn connections_are_counted_together_and_at_a_time() {
+    let mut connections = Connections::default();
+    connections.opened();
+    connections.opened();
+    connections.open -= 1;
+    connections.opened();
+    let expected = Connections {
+        accepted: 3,
+        open: 2,
+        most: 2,
+    };
+    assert_eq!(connections, expected);
 }

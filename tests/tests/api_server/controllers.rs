@@ -3,5 +3,6 @@
 mod plane;
 mod records;
 mod replicas;
+mod sessions;
 mod takeover;
 mod withdrawal;

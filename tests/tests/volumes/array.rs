@@ -4,6 +4,7 @@
 mod lives;
 mod sanity;
 
+use std::ffi::OsString;
 use std::path::Path;
 use wasmount_tests::array::{Array, ArrayOptions, PASSWORD, TOKEN_PREFIX};
 use wasmount_tests::documents;
@@ -24,6 +25,11 @@ struct Scene {
 impl Scene {
     /// Where one request of `one_of` meets a fault.
     async fn of(one_of: usize, options: ArrayOptions) -> Self {
+        Self::with(one_of, options, Vec::new()).await
+    }
+
+    /// The same, with further arguments of the host.
+    async fn with(one_of: usize, options: ArrayOptions, more: Vec<OsString>) -> Self {
         wasmount_tests::root::needs_root();
         let folder = tempfile::tempdir().unwrap();
         let array = Array::start(options).await.unwrap();
@@ -36,6 +42,7 @@ impl Scene {
         let host = Host::start(HostOptions {
             backends: vec![document],
             any_paths: true,
+            more,
             ..HostOptions::default()
         });
         Self {

@@ -31,7 +31,8 @@ pub(crate) struct Replicas {
     pub(crate) controllers: Vec<Host>,
     pub(crate) ways: Vec<Relay>,
     pub(crate) node: Host,
-    document: PathBuf,
+    /// Of each controller.
+    documents: Vec<PathBuf>,
     folder: TempDir,
     plane: Plane,
 }
@@ -39,13 +40,18 @@ pub(crate) struct Replicas {
 impl Replicas {
     /// Starts two; `hidden` is what the test's csi-sanity does not know.
     pub(crate) async fn start(hidden: &[&str]) -> Self {
-        needs_root();
-        let plane = Plane::shared().await;
         let folder = tempfile::tempdir().unwrap();
         let pool = folder.path().join("pool");
         let document = documents::hostpath_with(folder.path(), &pool, &SETTINGS, hidden).unwrap();
+        Self::of(folder, [document.clone(), document]).await
+    }
+
+    /// Starts two, each with a document of its own for the same driver; the node has that of the first.
+    pub(crate) async fn of(folder: TempDir, documents: [PathBuf; 2]) -> Self {
+        needs_root();
+        let plane = Plane::shared().await;
         let mut node = Host::start(HostOptions {
-            backends: vec![document.clone()],
+            backends: vec![documents[0].clone()],
             role: HostRole::Node,
             split: Some(ROOT),
             any_paths: true,
@@ -57,15 +63,15 @@ impl Replicas {
             controllers: Vec::new(),
             ways: Vec::new(),
             node,
-            document: document.clone(),
+            documents: documents.to_vec(),
             folder,
             plane,
         };
-        for name in ["a", "b"] {
+        for (name, document) in ["a", "b"].into_iter().zip(documents) {
             let (way, kubeconfig) = replicas.plane.way(replicas.folder.path(), name).await;
             replicas.ways.push(way);
             let controller = Host::start(HostOptions {
-                backends: vec![document.clone()],
+                backends: vec![document],
                 role: HostRole::Controller,
                 mounter: Some(mounter.clone()),
                 more: arguments(name, &replicas.plane.namespace, &kubeconfig),
@@ -107,8 +113,10 @@ impl Replicas {
 
     /// Touches the document of both, as an administrator does who wants a driver back.
     pub(crate) fn touch_document(&self) {
-        let text = std::fs::read_to_string(&self.document).unwrap();
-        std::fs::write(&self.document, text).unwrap();
+        for document in &self.documents {
+            let text = std::fs::read_to_string(document).unwrap();
+            std::fs::write(document, text).unwrap();
+        }
     }
 
     fn logs(&self) -> String {

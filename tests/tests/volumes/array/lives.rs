@@ -2,16 +2,24 @@
 
 use super::{LOGIN, Scene};
 use futures::future::join_all;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use tonic::Status;
 use wasmount_tests::array::ArrayOptions;
+use wasmount_tests::documents::ARRAY_CONNECTIONS;
+use wasmount_tests::leaks;
 use wasmount_tests::orchestrator::{Orchestrator, VOLUME_BYTES, patiently};
 use wasmount_tests::requests;
 use wasmount_tests::retrying_proxy::RETRIED;
+use wasmount_tests::rounds::rounds;
 
 /// Lives side by side, and how many each of them is in a row.
 const AT_ONCE: usize = 8;
 const ROUNDS: usize = 5;
+
+/// Lives of the long run, and how many of them are side by side: more than the connections of the grant.
+const MANY: usize = 1_000;
+const MANY_AT_ONCE: usize = 2 * ARRAY_CONNECTIONS;
 
 /// One request of so many meets a fault.
 const ONE_OF: usize = 4;
@@ -23,7 +31,7 @@ const JOB: Duration = Duration::from_millis(150);
 const NODE: &str = "test-node";
 
 /// One life; each call until it succeeds, and no answer but those that are retried.
-async fn live(orchestrator: &Orchestrator, name: &str) -> Result<(), Status> {
+pub(super) async fn live(orchestrator: &Orchestrator, name: &str) -> Result<(), Status> {
     let create = || orchestrator.create(requests::create(name, VOLUME_BYTES));
     let (id, _) = patiently(&RETRIED, create).await?;
     let volume = orchestrator.place(name, id).unwrap();
@@ -93,5 +101,36 @@ async fn privileged_lives_on_a_sound_network_share_one_login() {
     let counts = scene.array.counts();
     assert_eq!((counts.logins, counts.created), (1, AT_ONCE), "{counts:?}");
     assert!(counts.volumes.is_empty(), "{counts:?}");
+    scene.end();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_many_lives_share_a_login_and_few_connections() {
+    let scene = Scene::of(0, ArrayOptions::default()).await;
+    let orchestrator = scene.host.orchestrator().await.unwrap();
+    let (lives, begun) = (rounds(MANY), AtomicUsize::new(0));
+    let start = Instant::now();
+    let row = async || {
+        loop {
+            let number = begun.fetch_add(1, Ordering::Relaxed);
+            if number >= lives {
+                return;
+            }
+            live(&orchestrator, &format!("pvc-{number}")).await.unwrap();
+        }
+    };
+    join_all((0..MANY_AT_ONCE).map(|_| row())).await;
+    let took = start.elapsed();
+    let (counts, connections) = (scene.array.counts(), scene.proxy.connections());
+    eprintln!("{lives} lives in {took:?}: {connections:?}, {counts:?}");
+    assert_eq!((counts.logins, counts.created), (1, lives), "{counts:?}");
+    assert!(connections.most <= ARRAY_CONNECTIONS, "{connections:?}");
+    assert!(connections.accepted <= ARRAY_CONNECTIONS, "{connections:?}");
+    let left = (counts.volumes, counts.snapshots, counts.attachments);
+    assert_eq!(left, (vec![], vec![], vec![]));
+    let pools = scene.host.mount_data().join("pools");
+    let left = leaks::left_behind(&scene.host, &pools).unwrap();
+    assert_eq!(left, Vec::<String>::new());
+    // It also logs out.
     scene.end();
 }
