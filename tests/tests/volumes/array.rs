@@ -1,8 +1,10 @@
 //! plugins/array against a storage array on the network: csi-sanity, and lives through a proxy that treats requests badly. No volume is created twice
 //! and none is lost, no session stays behind, no call is final that has changed something, and no password or token is anywhere.
 
+mod guest_memory;
 mod lives;
 mod sanity;
+mod secrecy;
 
 use std::ffi::OsString;
 use std::path::Path;
