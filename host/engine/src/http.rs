@@ -276,7 +276,9 @@ fn denied(error: &SendError, target: String) -> Option<Blame> {
 fn as_guests_see(error: &SendError, text: String) -> Error {
     match error {
         SendError::NotGranted { .. } | SendError::ReadOnly { .. } => Error::HttpRequestDenied,
-        SendError::NoHost { .. } | SendError::Login { .. } => Error::InternalError(Some(text)),
+        SendError::NoHost { .. } | SendError::Login { .. } | SendError::NotRecorded => {
+            Error::InternalError(Some(text))
+        }
         SendError::Address { .. } => Error::DestinationIpProhibited,
         SendError::Resolve { .. } => Error::DnsError {
             rcode: None,

@@ -1,5 +1,7 @@
 //! Why the network of a backend cannot be opened, and why a request has no answer.
 
+use serde::{Deserialize, Serialize};
+
 /// Why grants cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
@@ -31,8 +33,9 @@ pub enum NetworkError {
     },
 }
 
-/// Why a request has no answer. No text contains a path, a query or a secret.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// Why a request has no answer. No text contains a path, a query or a secret. On a tape it has its name as `kind`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum SendError {
     /// The document does not allow it.
     #[error("a request to `{grant}` is not granted: {reason}")]
@@ -144,6 +147,9 @@ pub enum SendError {
         /// The limit in bytes.
         limit: u64,
     },
+    /// A replayed conversation has no such request at this place.
+    #[error("the request is not the recorded one; nothing was sent")]
+    NotRecorded,
 }
 
 impl SendError {
@@ -161,7 +167,28 @@ impl SendError {
             | Self::Tls { .. }
             | Self::Busy { .. }
             | Self::Login { .. }
-            | Self::RequestTooLarge { .. } => false,
+            | Self::RequestTooLarge { .. }
+            | Self::NotRecorded => false,
+        }
+    }
+
+    /// The part of the text that a server may have written.
+    pub(crate) fn reason_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::NotGranted { reason, .. }
+            | Self::NoHost { reason, .. }
+            | Self::Resolve { reason, .. }
+            | Self::Connect { reason, .. }
+            | Self::Tls { reason, .. }
+            | Self::Login { reason, .. }
+            | Self::Lost { reason, .. } => Some(reason),
+            Self::ReadOnly { .. }
+            | Self::Address { .. }
+            | Self::Busy { .. }
+            | Self::Timeout { .. }
+            | Self::RequestTooLarge { .. }
+            | Self::ResponseTooLarge { .. }
+            | Self::NotRecorded => None,
         }
     }
 

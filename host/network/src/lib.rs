@@ -15,6 +15,7 @@ mod policy;
 mod retry;
 mod secret_values;
 mod sessions;
+mod tape;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -25,6 +26,7 @@ pub use connector::Response;
 pub use error::{NetworkError, SendError};
 pub use policy::{MARKS, Marks, Scope};
 pub use sessions::{Lease, SessionError, SessionFound, SessionStore};
+pub use tape::{Conversation, TAPE_FILE_BYTES, TapeError};
 pub use usage::Usage;
 pub use wasmount_core::document::network::ServiceName as Service;
 
@@ -38,6 +40,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
+use tape::{Player, Recorder, Tape};
 use wasmount_core::document::network::{Auth, NetworkGrant};
 use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
@@ -66,6 +69,7 @@ pub struct Endpoints(Arc<Opened>);
 struct Opened {
     endpoints: BTreeMap<String, Arc<Endpoint>>,
     sessions: SessionStore,
+    tape: Option<Tape>,
 }
 
 impl Network {
@@ -115,7 +119,7 @@ impl Network {
         }
         Ok(Endpoints(Arc::new(Opened {
             endpoints,
-            sessions: SessionStore::default(),
+            ..Opened::default()
         })))
     }
 
@@ -137,6 +141,37 @@ impl Network {
 }
 
 impl Endpoints {
+    /// Answers the requests of one call from a conversation, without any connection. `secrets` need no values of those that the grants name.
+    pub fn replaying(
+        grants: &BTreeMap<String, NetworkGrant>,
+        conversation: Conversation,
+        secrets: Arc<Secrets>,
+    ) -> Self {
+        let player = Player::new(grants.clone(), conversation, secrets);
+        Self(Arc::new(Opened {
+            tape: Some(Tape::Player(Box::new(player))),
+            ..Opened::default()
+        }))
+    }
+
+    /// The same storage systems; the conversation of one call with them is recorded. `secrets` are those of the document.
+    pub fn recording(&self, secrets: Arc<Secrets>) -> Self {
+        Self(Arc::new(Opened {
+            endpoints: self.0.endpoints.clone(),
+            sessions: SessionStore::default(),
+            tape: Some(Tape::Recorder(Recorder::new(secrets))),
+        }))
+    }
+
+    /// What was recorded or replayed, and why a replay is not what was recorded; none: neither is done.
+    pub fn conversation(&self) -> Result<Option<(Conversation, Option<TapeError>)>, TapeError> {
+        if let Some(Tape::Recorder(recorder)) = &self.0.tape {
+            // What the plugin's own logins yielded is known only after their answers.
+            recorder.learn(self.0.sessions.texts());
+        }
+        self.0.tape.as_ref().map(Tape::conversation).transpose()
+    }
+
     /// Sends a request of which the authority is the name of a grant; its scheme is not used. The answer has any status.
     pub async fn send(
         &self,
@@ -144,22 +179,26 @@ impl Endpoints {
         request: Request<Bytes>,
     ) -> Result<Response, SendError> {
         let name = request.uri().host().unwrap_or_default();
-        match self.0.endpoints.get(name) {
-            Some(endpoint) => endpoint.send(scope, request).await,
-            None => {
-                let known: Vec<&str> = self.0.endpoints.keys().map(String::as_str).collect();
-                Err(SendError::NotGranted {
-                    grant: name.to_owned(),
-                    reason: match known.is_empty() {
-                        true => "the document has no grants.network; add an entry of this name with its `hosts`".to_owned(),
-                        false => format!(
-                            "it is not in grants.network, which has {}; the authority of a request is the name of such an entry",
-                            known.join(", ")
-                        ),
-                    },
-                })
-            }
+        let opened = &*self.0;
+        if let Some(Tape::Player(player)) = &opened.tape {
+            let grant = player.grants.get(name);
+            let grant = grant.ok_or_else(|| not_granted(name, player.grants.keys()))?;
+            policy::check(name, grant, scope, &request)?;
+            return player.answer(&scope.request_secrets, &request);
         }
+        let endpoint = opened.endpoints.get(name);
+        let endpoint = endpoint.ok_or_else(|| not_granted(name, opened.endpoints.keys()))?;
+        let Some(Tape::Recorder(recorder)) = &opened.tape else {
+            return endpoint.send(scope, request).await;
+        };
+        // A request that the document refuses is no part of the conversation: a replay refuses it as well.
+        policy::check(name, endpoint.grant(), scope, &request)?;
+        let number = recorder.begin(&scope.request_secrets, &request);
+        let outcome = endpoint.send(scope, request).await;
+        recorder.learn(self.tokens());
+        recorder.learn(opened.sessions.texts());
+        recorder.end(number, &outcome);
+        outcome
     }
 
     /// Values that count as secrets now, beside those of the document: tokens, and the values of headers made of secrets.
@@ -185,6 +224,23 @@ impl Endpoints {
 impl fmt::Debug for Endpoints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.endpoints.keys()).finish()
+    }
+}
+
+fn not_granted<'n>(grant: &str, known: impl Iterator<Item = &'n String>) -> SendError {
+    let known: Vec<&str> = known.map(String::as_str).collect();
+    SendError::NotGranted {
+        grant: grant.to_owned(),
+        reason: match known.is_empty() {
+            true => {
+                "the document has no grants.network; add an entry of this name with its `hosts`"
+                    .to_owned()
+            }
+            false => format!(
+                "it is not in grants.network, which has {}; the authority of a request is the name of such an entry",
+                known.join(", ")
+            ),
+        },
     }
 }
 

@@ -71,6 +71,15 @@ impl SessionStore {
         })
     }
 
+    /// The values that are texts.
+    pub(crate) fn texts(&self) -> Vec<Zeroizing<String>> {
+        let slots = lock(&self.0);
+        let values = slots.values().filter_map(|slot| slot.value());
+        values
+            .filter_map(|value| Some(Zeroizing::new(str::from_utf8(&value).ok()?.to_owned())))
+            .collect()
+    }
+
     /// Forgets a value that the system refused; one that replaced it stays.
     pub fn invalidate(&self, key: &str, value: &[u8]) {
         let slot = lock(&self.0).get(key).cloned();

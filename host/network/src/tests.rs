@@ -4,6 +4,7 @@ mod answers;
 mod connections;
 mod server;
 mod sessions;
+mod tape;
 mod verification;
 
 use crate::{Endpoints, Network, NetworkError, Response, Scope, SendError, Service};
