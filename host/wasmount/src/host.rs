@@ -64,8 +64,8 @@ use wasmount_core::driver::{Profile, Role};
 use wasmount_core::names::{DriverName, NodeId};
 use wasmount_mount::PathRoot;
 pub(crate) use workbench::{
-    Called, Change, Identity, Place, Pools, Recorded, Records, Verdict, Workbench, block_on,
-    changes,
+    Called, Change, Conversed, Identity, Place, Pools, Recorded, Records, Storage, Verdict,
+    Workbench, block_on, changes,
 };
 
 /// How long threads that wait for dead storage, or for the data directory, may delay the end of the process. 1 s: a kill loses nothing of theirs,

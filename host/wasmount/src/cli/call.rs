@@ -6,12 +6,13 @@ mod plan;
 mod report;
 mod request;
 mod state_file;
+mod tape_file;
 
 use super::serve::ProfileArg;
 use super::show;
 use super::subject::{CacheFlags, SecretFlags, subject};
 use crate::fault::Fault;
-use crate::host::{Pools, Workbench, block_on, changes};
+use crate::host::{Pools, Storage, Workbench, block_on, changes};
 use crate::telemetry::LogCapture;
 use clap::Args;
 use report::Report;
@@ -26,6 +27,7 @@ Examples; the second call finds the records of the first:
   $ wasmount call plugin.wasm GetCapacity
   $ wasmount call plugin.wasm CreateVolume @create.yaml --state records.json --pools /tmp/pools
   $ wasmount call plugin.wasm NodeStageVolume - --backend backend.yaml --json
+  $ wasmount call plugin.wasm ListVolumes --backend backend.yaml --http-record tape.json
 
 A request is CSI's message by its own names, such as `volume_id: a` or `{\"volumeId\":\"a\"}`. Secrets in it reach the plugin and are never
 shown. Nothing is mounted: of stage and publish the recorded plan is shown, held against the grants of the document; without one it is
@@ -67,6 +69,19 @@ pub(crate) struct Flags {
     )]
     pool: Vec<String>,
 
+    /// Record the conversation with the storage systems of the document in this file, without credentials
+    #[arg(long, value_name = "FILE", requires = "backend")]
+    http_record: Option<PathBuf>,
+
+    /// Answer the requests of the plugin from a recorded conversation; nothing is sent, and secrets of network grants may be missing
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "backend",
+        conflicts_with = "http_record"
+    )]
+    http_replay: Option<PathBuf>,
+
     /// Allow the call to use the pools that the document grants, which belong to a host
     #[arg(long, requires = "backend", conflicts_with = "pools")]
     touch_pools: bool,
@@ -104,12 +119,13 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         Some(file) => state_file::read(file)?,
         None => Default::default(),
     };
+    let storage = flags.storage()?;
     let pools = flags.pools();
     let cache = flags.cache.directory()?;
     let log_capture = LogCapture::listen();
     let (rpc, profile) = (call.rpc(), flags.csi_profile.into());
     let called = block_on(async {
-        let workbench = Workbench::set_up(configured, &pools, cache).await?;
+        let workbench = Workbench::with_storage(configured, &pools, cache, storage).await?;
         let admitted = workbench.admit(&mut AdmissionReport::default()).await;
         let admitted = admitted.map_err(Fault::failed("the plugin cannot serve"))?;
         // Log lines of the admission are not part of the call.
@@ -119,6 +135,10 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     if let Some(file) = &flags.state {
         state_file::write(file, &called.records)?;
     }
+    let failed = match &flags.http_record {
+        Some(file) => tape_file::write(file, &called.conversation).err(),
+        None => tape_file::check(flags.http_replay.as_deref(), &called.conversation).err(),
+    };
     let report = Report {
         rpc,
         changes: changes(&before, &called.records),
@@ -130,14 +150,22 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     } else {
         show::print(&report.text()?)?;
     }
-    if report.is_ok() {
-        Ok(())
-    } else {
-        Err(Fault::Found)
+    match failed {
+        Some(failed) => Err(failed),
+        None if report.is_ok() => Ok(()),
+        None => Err(Fault::Found),
     }
 }
 
 impl Flags {
+    fn storage(&self) -> Result<Storage, Fault> {
+        Ok(match &self.http_replay {
+            Some(file) => Storage::Replayed(tape_file::read(file)?),
+            None if self.http_record.is_some() => Storage::Recorded,
+            None => Storage::Granted,
+        })
+    }
+
     fn pools(&self) -> Pools {
         match &self.pools {
             Some(directory) => Pools::Below(directory.clone()),

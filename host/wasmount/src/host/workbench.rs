@@ -23,14 +23,12 @@ use super::{local_mounts, run_to_end, secrets};
 use crate::config::Configured;
 use crate::fault::Fault;
 use dry_mounter::DryMounter;
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use wasmount_core::call::Call;
-use wasmount_core::document::network::NetworkGrant;
-use wasmount_core::document::{PoolStorage, Wasi};
+use wasmount_core::document::{PoolStorage, SecretSource, StorageBackend, Wasi};
 use wasmount_core::driver::{Driver, DriverConfig, Profile, Role, ServingPolicy};
 use wasmount_core::mutex::lock;
 use wasmount_core::names::NodeId;
@@ -39,7 +37,7 @@ use wasmount_core::secrets::Secrets;
 use wasmount_core::services::Service;
 use wasmount_csi::by_name::{NamedAnswer, NamedCall};
 use wasmount_engine::{BackendParts, Engine, EngineOptions, LoadedComponent, PluginInfo, Usage};
-use wasmount_network::{Endpoints, Network};
+use wasmount_network::{Conversation, Endpoints, Network, NetworkError, TapeError};
 use wasmount_state::RedbStore;
 use wasmount_versions::{AdmissionReport, Admitted, Proof, Refusal, run_admission};
 
@@ -78,6 +76,25 @@ pub(crate) struct Called {
     pub(crate) usages: Vec<Usage>,
     /// Time from the request to the answer.
     pub(crate) wall: Duration,
+    /// Its requests to storage systems, if they were recorded or replayed.
+    pub(crate) conversation: Result<Option<Conversed>, TapeError>,
+}
+
+/// A conversation, and why a replay is not what was recorded.
+pub(crate) type Conversed = (Conversation, Option<TapeError>);
+
+/// The storage systems of a call.
+#[derive(Default)]
+pub(crate) enum Storage {
+    /// Those of the document.
+    #[default]
+    Granted,
+    /// The same; what is said is recorded.
+    Recorded,
+    /// None: what was said is said again.
+    Replayed(Conversation),
+    /// None: no request is sent.
+    Unused,
 }
 
 impl Workbench {
@@ -87,33 +104,40 @@ impl Workbench {
         pools: &Pools,
         cache: Option<PathBuf>,
     ) -> Result<Self, Fault> {
-        let network = configured.document.grants.network.clone();
-        Self::with_network(configured, pools, cache, &network).await
+        Self::with_storage(configured, pools, cache, Storage::Granted).await
     }
 
-    /// The same for a plugin that is only queried: no request is sent, so the values of secrets that network grants use are not needed.
+    /// The same for a plugin that is only asked for its name and features.
     pub(crate) async fn for_identity(
-        mut configured: Configured,
+        configured: Configured,
         cache: Option<PathBuf>,
     ) -> Result<Self, Fault> {
-        let held = configured.document.grants.held_secrets();
-        let secrets = &mut configured.document.secrets;
-        secrets.retain(|name, _| !held.contains(name));
-        Self::with_network(configured, &Pools::Closed, cache, &BTreeMap::new()).await
+        Self::with_storage(configured, &Pools::Closed, cache, Storage::Unused).await
     }
 
-    async fn with_network(
+    /// The same, with other storage systems than those of the document.
+    pub(crate) async fn with_storage(
         configured: Configured,
         pools: &Pools,
         cache: Option<PathBuf>,
-        network: &BTreeMap<String, NetworkGrant>,
+        storage: Storage,
     ) -> Result<Self, Fault> {
         let place = Place::make("workbench")?;
         let document = &configured.document;
-        let secrets = secrets::read(document.secrets.clone(), None).await;
-        let secrets = secrets.map_err(Fault::failed("a secret cannot be read"))?;
-        let granted = Network::new(Vec::new()).open(&document.driver_name, network, &secrets);
-        let network = granted.map_err(Fault::failed("the network grants are not usable"))?;
+        let mut sources = document.secrets.clone();
+        // Values that only a storage system would get are at hand where it is.
+        let held = document.grants.held_secrets();
+        match storage {
+            Storage::Granted | Storage::Recorded => {}
+            Storage::Replayed(_) => {
+                sources.retain(|name, source| !held.contains(name) || is_file(source));
+            }
+            Storage::Unused => sources.retain(|name, _| !held.contains(name)),
+        }
+        let secrets = secrets::read(sources, None).await;
+        let secrets = Arc::new(secrets.map_err(Fault::failed("a secret cannot be read"))?);
+        let network = network(document, &secrets, storage);
+        let network = network.map_err(Fault::failed("the network grants are not usable"))?;
         // In a directory of its own: the store locks its directory, and the place is locked as well.
         let state = RedbStore::open(&place.path().join("records"))
             .map_err(Fault::failed("a temporary store cannot be opened"))?;
@@ -128,7 +152,7 @@ impl Workbench {
             engine,
             state,
             mounter: Arc::new(mounter),
-            secrets: Arc::new(secrets),
+            secrets,
             network,
             configured,
             _place: place,
@@ -226,8 +250,30 @@ impl Workbench {
             records: records.map_err(Fault::failed("the records cannot be read"))?,
             usages,
             wall,
+            conversation: self.network.conversation(),
         })
     }
+}
+
+fn is_file(source: &SecretSource) -> bool {
+    matches!(source, SecretSource::File(path) if path.is_file())
+}
+
+fn network(
+    document: &StorageBackend,
+    secrets: &Arc<Secrets>,
+    storage: Storage,
+) -> Result<Endpoints, NetworkError> {
+    let grants = &document.grants.network;
+    let open = || Network::new(Vec::new()).open(&document.driver_name, grants, secrets);
+    Ok(match storage {
+        Storage::Granted => open()?,
+        Storage::Recorded => open()?.recording(Arc::clone(secrets)),
+        Storage::Replayed(conversation) => {
+            Endpoints::replaying(grants, conversation, Arc::clone(secrets))
+        }
+        Storage::Unused => Endpoints::default(),
+    })
 }
 
 fn dry_mounter(configured: &Configured, pools: &Pools, place: &Path) -> Result<DryMounter, Fault> {

@@ -42,7 +42,7 @@ impl Report {
             .log
             .iter()
             .map(|record| json!({ "level": record.level.as_str(), "text": record.text }));
-        json!({
+        let mut report = json!({
             "rpc": self.rpc.name(),
             "code": answer.code,
             "codeName": answer.code_name,
@@ -53,7 +53,19 @@ impl Report {
             "log": log.collect::<Vec<_>>(),
             "microseconds": microseconds(self.called.wall),
             "guestCalls": self.called.usages.iter().map(usage_json).collect::<Vec<_>>(),
-        })
+        });
+        if let (Some(lines), Value::Object(keys)) = (self.http(), &mut report) {
+            let lines =
+                lines.map(|(request, outcome)| json!({ "request": request, "outcome": outcome }));
+            keys.insert("http".to_owned(), lines.collect());
+        }
+        report
+    }
+
+    /// The requests of the plugin and their outcomes, if they were recorded or replayed.
+    fn http(&self) -> Option<impl Iterator<Item = (String, String)>> {
+        let (conversation, _) = self.called.conversation.as_ref().ok()?.as_ref()?;
+        Some(conversation.lines())
     }
 
     /// The report for people.
@@ -81,6 +93,9 @@ impl Report {
             format!("{level} {}", harmless(&record.text))
         });
         table.rows("log", log.collect());
+        let http = self.http().into_iter().flatten();
+        let http = http.map(|(request, outcome)| harmless(&format!("{request}: {outcome}")));
+        table.rows("http", http.collect());
         table.row("time", milliseconds(self.called.wall));
         let usages = self.called.usages.iter().map(usage_line);
         table.rows("plugin", usages.collect());
