@@ -7,7 +7,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use wasmount_core::secrets::{REDACTED_VALUE_BYTES, Secrets};
 use zeroize::Zeroizing;
@@ -71,27 +70,28 @@ impl Replacer {
     }
 
     pub(super) fn text(&self, text: &str) -> String {
+        self.decoded(text, &[str::to_owned, url, form])
+    }
+
+    /// A text in which something is found only after it is decoded, as in URLs and forms, is replaced by the decoded one. What is between the finds may
+    /// hold others in another encoding.
+    fn decoded(&self, text: &str, decoders: &[fn(&str) -> String]) -> String {
+        let Some((decode, others)) = decoders.split_first() else {
+            return text.to_owned();
+        };
+        let decoded = decode(text);
+        if !self.automaton.is_match(&decoded) {
+            return self.decoded(text, others);
+        }
         let (mut out, mut end) = (String::new(), 0);
-        for found in self.automaton.find_iter(text) {
-            out += &self.encoded(text.get(end..found.start()).unwrap_or_default());
+        for found in self.automaton.find_iter(&decoded) {
+            let between = decoded.get(end..found.start()).unwrap_or_default();
+            out += &self.decoded(between, others);
             let other = self.others.get(found.pattern().as_usize());
             out += other.map_or("", String::as_str);
             end = found.end();
         }
-        out += &self.encoded(text.get(end..).unwrap_or_default());
-        out
-    }
-
-    /// A text in which something is found only after it is decoded, as URLs and forms are, is replaced by the decoded one.
-    fn encoded<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let form = text.replace('+', " ");
-        for encoded in [text, form.as_str()] {
-            let decoded = percent_decode_str(encoded).decode_utf8_lossy();
-            if self.automaton.is_match(decoded.as_ref()) {
-                return self.automaton.replace_all(&decoded, &self.others).into();
-            }
-        }
-        text.into()
+        out + &self.decoded(decoded.get(end..).unwrap_or_default(), others)
     }
 
     pub(super) fn json(&self, value: Value) -> Value {
@@ -124,6 +124,14 @@ fn named<'s>(
         names.filter_map(move |name| Some((placeholder(name), secrets.get(name)?)))
     };
     pairs(document, of_document).chain(pairs(request, |name| format!("{{requestSecret:{name}}}")))
+}
+
+fn url(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+fn form(text: &str) -> String {
+    url(&text.replace('+', " "))
 }
 
 fn of_document(name: &str) -> String {
