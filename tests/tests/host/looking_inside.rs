@@ -9,3 +9,4 @@ mod inspect;
 mod leftovers;
 mod plans;
 mod program;
+mod replay;

@@ -226,6 +226,7 @@ impl Answer {
             parts: response.into_parts().0,
             body: body.into(),
             trailers: headers(&self.trailers)?,
+            after_unknown: false,
         })
     }
 }
