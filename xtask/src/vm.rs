@@ -33,6 +33,9 @@ pub struct VmOptions {
     /// Turns on SELinux, with Debian's policy, which permits everything and reports what it would not
     #[arg(long)]
     selinux: bool,
+    /// Runs the command in two VMs, 10.0.0.1 and 10.0.0.2, with a network between them; `WASMOUNT_VM` is 1 or 2 there
+    #[arg(long)]
+    two: bool,
     /// What to run, with its arguments, in the working directory; one word is a line for the shell
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -67,6 +70,9 @@ pub fn run(workspace: &Workspace, options: &VmOptions) -> Result<u8, Failure> {
         .map_err(Failure::cannot("start the async runtime"))?;
     runtime.block_on(async {
         let mut interrupt = Interrupt::listen()?;
-        interrupt.or(machine.run(&options.command)).await?
+        match options.two {
+            true => interrupt.or(machine.run_two(&options.command)).await?,
+            false => interrupt.or(machine.run(&options.command, None)).await?,
+        }
     })
 }

@@ -40,6 +40,9 @@ const ALSO: [(&str, &[&str]); 2] = [
 /// A part of the names of tests that need a VM with SELinux. Others run without, since the labels of a policy appear in mount tables.
 const SELINUX: &str = "selinux";
 
+/// A part of the names of tests that run in two VMs at once, as one program on each.
+const TWO: &str = "two_kernels";
+
 /// Tests of a VM run one after another: it has one processor, and one NFS server.
 const TESTS_AT_ONCE: &str = "1";
 
@@ -65,11 +68,17 @@ pub(super) fn jobs(
                 program.name
             )));
         }
+        let (two, one): (Vec<&str>, Vec<&str>) =
+            chosen.into_iter().partition(|name| name.contains(TWO));
         let (selinux, plain): (Vec<&str>, Vec<&str>) =
-            chosen.into_iter().partition(|name| name.contains(SELINUX));
-        for (names, with_selinux) in [(plain, false), (selinux, true)] {
+            one.into_iter().partition(|name| name.contains(SELINUX));
+        for (names, option) in [
+            (plain, None),
+            (selinux, Some("selinux")),
+            (two, Some("two")),
+        ] {
             if !names.is_empty() {
-                jobs.push(job(workspace, program, &names, with_selinux)?);
+                jobs.push(job(workspace, program, &names, option)?);
             }
         }
     }
@@ -80,16 +89,14 @@ fn job(
     workspace: &Workspace,
     program: &Program,
     names: &[&str],
-    with_selinux: bool,
+    option: Option<&str>,
 ) -> Result<Job, Failure> {
     let compiled = workspace.compiled();
     files::create_directory(&compiled)?;
     let mut command = Command::new(workspace.own_program());
     command.current_dir(&program.directory).arg("vm");
     command.arg("--share-writable").arg(compiled);
-    if with_selinux {
-        command.arg("--selinux");
-    }
+    command.args(option.map(|it| format!("--{it}")));
     let variables = [
         ALLOW_UNSTABLE,
         ("RUST_TEST_THREADS", TESTS_AT_ONCE),
@@ -103,7 +110,7 @@ fn job(
     command.arg(&program.file);
     command.args(["-Z", "unstable-options", "--report-time", "--exact"]);
     command.args(names);
-    let kind = if with_selinux { "vm+selinux" } else { "vm" };
+    let kind = option.map_or_else(|| "vm".to_owned(), |it| format!("vm+{it}"));
     Ok(Job {
         name: format!("{kind}/{}", program.name),
         command,

@@ -7,8 +7,10 @@ use crate::failure::Failure;
 use crate::files;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, LineWriter};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread;
@@ -44,6 +46,28 @@ pub(super) struct Share {
     writable: bool,
 }
 
+/// One end of a network of two VMs.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// The VM's address is `10.0.0.NUMBER`.
+    number: u8,
+    /// Carries Ethernet frames.
+    socket: OwnedFd,
+}
+
+impl Link {
+    /// Both ends.
+    pub(super) fn pair() -> Result<[Self; 2], Failure> {
+        let (one, two) =
+            UnixDatagram::pair().map_err(Failure::cannot("make a network of two VMs"))?;
+        let link = |number, socket: UnixDatagram| Self {
+            number,
+            socket: socket.into(),
+        };
+        Ok([link(1, one), link(2, two)])
+    }
+}
+
 impl Share {
     /// As the kernel names it.
     pub(super) fn of(directory: &Path, writable: bool) -> Result<Self, Failure> {
@@ -64,8 +88,25 @@ impl Share {
 }
 
 impl Machine {
+    /// Runs the command in two VMs with a network between them. Both end when the first of them fails, with its exit code.
+    pub(super) async fn run_two(&self, command: &[OsString]) -> Result<u8, Failure> {
+        let [one, two] = Link::pair()?;
+        let end = async |link| match self.run(command, Some(link)).await {
+            Ok(0) => Ok(()),
+            failed => Err(failed),
+        };
+        match tokio::try_join!(end(one), end(two)) {
+            Ok(((), ())) => Ok(0),
+            Err(failed) => failed,
+        }
+    }
+
     /// Boots, runs the command in our working directory, and returns its exit code. The VM ends with the future, and with this process.
-    pub(super) async fn run(&self, command: &[OsString]) -> Result<u8, Failure> {
+    pub(super) async fn run(
+        &self,
+        command: &[OsString],
+        link: Option<Link>,
+    ) -> Result<u8, Failure> {
         let directory = self.directory(command)?;
         // As long as it is held, the directory is no leftover.
         let _lock = files::hold(directory.path())?;
@@ -73,9 +114,9 @@ impl Machine {
         let console_file =
             File::create(&console).map_err(Failure::cannot("write the VM's console"))?;
         let (mut output, input) = io::pipe().map_err(Failure::cannot("make a pipe"))?;
-        let mut kernel = self.kernel(directory.path());
+        let mut kernel = self.kernel(directory.path(), link.as_ref());
         let child = kernel
-            .stdin(Stdio::null())
+            .stdin(link.map_or_else(Stdio::null, |link| link.socket.into()))
             .stdout(input)
             .stderr(console_file)
             .process_group(0)
@@ -85,7 +126,9 @@ impl Machine {
         // It has the other end of the pipe.
         drop(kernel);
         // A reader that left is no reason to stop: the exit code is worth something.
-        let printer = thread::spawn(move || io::copy(&mut output, &mut io::stdout()));
+        // Whole lines: another VM may print too.
+        let printer =
+            thread::spawn(move || io::copy(&mut output, &mut LineWriter::new(io::stdout())));
         child
             .wait()
             .await
@@ -124,14 +167,14 @@ impl Machine {
 
     /// The command line of the kernel. Its starter is the first process of a namespace, so that nothing of it outlives it; and it ends with us. The
     /// kernel is not that process itself, since it ends by a signal after a panic, which a first process does not get (pid_namespaces(7)). The
-    /// VM's first serial line is our standard output, its console our standard error.
-    fn kernel(&self, directory: &Path) -> Command {
+    /// VM's first serial line is our standard output, its console our standard error, its network our standard input.
+    fn kernel(&self, directory: &Path, link: Option<&Link>) -> Command {
         let directory = directory.display();
         let mut command = Command::new("setpriv");
         command
             .args(["--pdeathsig", "KILL", "--"])
             .args(["unshare", "--pid", "--fork", "--kill-child=KILL", "--"])
-            .args(["sh", "-c", "\"$0\" \"$@\" 3>&1 >&2; exit"])
+            .args(["sh", "-c", "\"$0\" \"$@\" 3>&1 4<&0 </dev/null >&2; exit"])
             .arg(self.system.join(KERNEL))
             .arg(format!("mem={}M", self.memory))
             .args(["root=/dev/root", "rootfstype=hostfs", "ro", "quiet"])
@@ -144,6 +187,10 @@ impl Machine {
                 true => ["lsm=selinux", "VM_SELINUX=1"],
                 false => ["lsm=yama", "VM_SELINUX=0"],
             })
+            .args(link.map(|it| format!("VM_NUMBER={}", it.number)))
+            .args(
+                link.map(|it| format!("vec0:transport=fd,fd=4,mac=02:00:00:00:00:0{}", it.number)),
+            )
             .args(["panic=-1", "init=/bin/sh", "--", "-c"])
             .arg(format!(
                 "\"mount -n -t hostfs -o {directory} none /media && exec sh /media/init\""

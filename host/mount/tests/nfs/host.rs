@@ -1,6 +1,6 @@
 //! A host with a pool on the server, a pool in a directory, and volumes on the server.
 
-use crate::server::Knfsd;
+use crate::server::LOOPBACK;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,6 +33,11 @@ pub(crate) struct Host {
 impl Host {
     /// A host whose pool on the server is a path of it, with mount options.
     pub(crate) fn new(path: &str, options: &[&str]) -> Self {
+        Self::at(LOOPBACK, path, options)
+    }
+
+    /// The same, with the server's address.
+    pub(crate) fn at(server: &str, path: &str, options: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for name in ["local", "kubelet", "run", "state"] {
             fs::create_dir(folder.path().join(name)).unwrap();
@@ -44,13 +49,13 @@ impl Host {
         };
         let mount = PoolMount {
             fs_type: "nfs4".to_owned(),
-            source: Knfsd::source(path),
+            source: format!("{server}:/{path}"),
             options: options.iter().map(|&option| option.to_owned()).collect(),
         };
         let local = PoolStorage::Directory(folder.path().join("local"));
         let filesystem = FilesystemGrant {
             fs_type: "nfs4".to_owned(),
-            sources: vec![Knfsd::source(&format!("{path}/*"))],
+            sources: vec![format!("{server}:/{path}/*")],
             mount_options: Vec::new(),
             max_bytes: None,
         };

@@ -14,4 +14,5 @@ mod away;
 mod host;
 mod pools;
 mod server;
+mod two_kernels;
 mod volumes;

@@ -16,10 +16,13 @@ const LEASE: &str = "10";
 /// Threads of the server.
 const THREADS: &str = "4";
 
+/// Where it is, for clients on the same kernel.
+pub(crate) const LOOPBACK: &str = "127.0.0.1";
+
 /// There is one server in a kernel.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// A running server. It exports the root of a disk as `127.0.0.1:/`.
+/// A running server. It exports the root of a disk as `/`.
 pub(crate) struct Knfsd {
     folder: TempDir,
     mountd: Option<Child>,
@@ -27,8 +30,13 @@ pub(crate) struct Knfsd {
 }
 
 impl Knfsd {
-    /// Starts it with an empty share. Panics with one line where the kernel or its tools are missing.
+    /// Starts it with an empty share for this machine.
     pub(crate) fn start() -> Self {
+        Self::start_for(LOOPBACK)
+    }
+
+    /// Starts it with an empty share for an address or a network. Panics with one line where the kernel or its tools are missing.
+    pub(crate) fn start_for(clients: &str) -> Self {
         assert!(
             may_serve(),
             "this kernel serves no NFS, or rpc.nfsd and mkfs.xfs are missing: run this test in the kernel lab"
@@ -55,7 +63,7 @@ impl Knfsd {
         let _ = Command::new("nfsdcld")
             .args(["-p", "/run/rpc_pipefs"])
             .output();
-        let client = format!("127.0.0.1:{}", disk.display());
+        let client = format!("{clients}:{}", disk.display());
         let options = "rw,sync,no_root_squash,no_subtree_check,fsid=0";
         run("exportfs", &["-o", options, &client]);
         let mut mountd = Command::new("rpc.mountd");
@@ -84,7 +92,7 @@ impl Knfsd {
 
     /// What clients mount.
     pub(crate) fn source(path: &str) -> String {
-        format!("127.0.0.1:/{path}")
+        format!("{LOOPBACK}:/{path}")
     }
 
     /// Ends its threads and connections. Clients wait from now on.
