@@ -46,6 +46,48 @@ fn an_instance_is_what_the_metadata_service_says() {
 }
 
 #[test]
+fn an_instance_is_refused_when_its_answer_names_none() {
+    for answer in [
+        Value::Null,
+        json!([ID]),
+        json!({ "availability_zone": "zone-a" }),
+        json!({ "uuid": 7 }),
+        json!({ "uuid": ID, "availability_zone": ["zone-a"] }),
+    ] {
+        testing::reset();
+        let script = Script::then([("GET /openstack/latest/meta_data.json", 200, answer.clone())]);
+        assert_eq!(
+            code(Cinder::get_node_info()),
+            Some(Code::Internal),
+            "{answer}"
+        );
+        script.end();
+    }
+}
+
+#[test]
+fn the_zone_of_the_settings_wins_over_the_one_of_an_instance() {
+    testing::reset();
+    testing::set_setting("zone", "zone-b");
+    let answer = json!({ "uuid": ID, "availability_zone": "zone-a" });
+    let script = Script::then([("GET /openstack/latest/meta_data.json", 200, answer)]);
+    let node = Cinder::get_node_info().unwrap();
+    assert_eq!(node.id.as_deref(), Some(ID));
+    assert_eq!(node.topology, Some(Topology::of(class::ZONE, "zone-b")));
+    script.end();
+}
+
+#[test]
+fn an_instance_without_a_zone_has_no_topology() {
+    testing::reset();
+    let answer = json!({ "uuid": ID, "availability_zone": null });
+    let script = Script::then([("GET /openstack/latest/meta_data.json", 200, answer)]);
+    let node = Cinder::get_node_info().unwrap();
+    assert_eq!((node.id.as_deref(), node.topology), (Some(ID), None));
+    script.end();
+}
+
+#[test]
 fn a_machine_has_its_own_name_and_the_zone_of_the_settings() {
     let script = Script::of([]);
     testing::set_setting("zone", "zone-b");
