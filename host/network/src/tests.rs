@@ -2,6 +2,8 @@
 
 mod answers;
 mod connections;
+mod logins;
+mod proxies;
 mod server;
 mod sessions;
 mod tape;
