@@ -151,7 +151,10 @@ spec:
   csi: {{ hideCapabilities: [GET_SNAPSHOT] }}
   secrets: {{ application: {{ file: application }} }}
   grants:
-    devices: [{{ facts: {{ by-id: "virtio-*" }} }}]
+    devices:
+      - {{ facts: {{ by-id: "virtio-*" }}, rescan: true }}
+      - {{ facts: {{ by-id: "scsi-0QEMU_QEMU_HARDDISK_*" }}, rescan: true }}
+      - {{ facts: {{ by-id: "wwn-0x*" }}, rescan: true }}
     network:
       keystone:
         hosts: ["{keystone}"]

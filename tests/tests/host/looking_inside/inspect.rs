@@ -97,7 +97,10 @@ fn a_plugin_that_needs_files_names_the_flag() {
         .well()
         .json();
     assert_eq!(found["verdict"]["word"], "depends");
-    assert_eq!(found["verdict"]["needs"], json!(["`plugin.wasi: full`"]));
+    assert_eq!(
+        found["verdict"]["needs"],
+        json!(["`spec: {plugin: {wasi: full}}`"])
+    );
     let told = bench.run(&["inspect", text(&plugin)]).well();
     assert!(
         told.out

@@ -122,7 +122,7 @@ fn without_a_document_the_needed_grants_are_shown() {
             with(
                 "devices",
                 json!([
-                    { "facts": { "by-path": "pci-0000:00:00.0" }, "mountOptions": [] }
+                    { "facts": { "by-path": "pci-0000:00:00.0" }, "rescan": null, "mountOptions": [] }
                 ]),
             ),
         ),

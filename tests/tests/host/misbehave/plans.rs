@@ -52,6 +52,12 @@ pub(crate) const STAGED: &[(&str, Code, Told)] = &[
         Code::PermissionDenied,
         Fault("device"),
     ),
+    ("any-device", Code::PermissionDenied, Fault("any-device")),
+    (
+        "nine-alternatives",
+        Code::Internal,
+        Fault("the list of alternatives has more than 8 sets of facts"),
+    ),
     ("option-not-granted", Code::PermissionDenied, Fault("suid")),
     (
         "secret-in-plan",
