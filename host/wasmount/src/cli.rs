@@ -150,7 +150,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Flags of a single call: output files, forced operations, the choice of one of many.
-    const OF_ONE_CALL: [(&str, &str); 25] = [
+    const OF_ONE_CALL: [(&str, &str); 27] = [
         ("manifests", "crd"),
         ("manifests", "shared"),
         ("manifests", "as-object"),
@@ -165,6 +165,8 @@ mod tests {
         ("drain", "reason"),
         ("delete", "force"),
         ("pull", "output"),
+        ("call", "http-record"),
+        ("call", "http-replay"),
         ("save", "output"),
         ("load", "output"),
         ("load", "to"),

@@ -24,12 +24,8 @@ pub(crate) struct Flags {
     #[command(flatten)]
     mount: MountFlags,
 
-    /// Mount pools and no volumes, as for a controller: no staging or target path is accepted
-    #[arg(
-        long,
-        env = "WASMOUNT_POOLS_ONLY",
-        conflicts_with_all = ["path_root", "kubelet_dir"]
-    )]
+    /// Mount pools and no volumes, as for a controller: no staging or target path is accepted, and `--path-root` has no effect
+    #[arg(long, env = "WASMOUNT_POOLS_ONLY")]
     pools_only: bool,
 
     /// Directory for data that outlives a reboot, and for pools with relative paths; locked by one mounter
