@@ -22,13 +22,13 @@ use wasmount_network::Network;
 const TOKEN: &str = "tr0ub4dor-and-3";
 
 /// A backend whose plugin executes scripts, with the grant `array` for the controller.
-struct Scene {
-    array: Array,
+pub(crate) struct Scene {
+    pub(crate) array: Array,
     fixture: Fixture,
 }
 
 impl Scene {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with(Limits::default()).await
     }
 
@@ -42,7 +42,7 @@ impl Scene {
     }
 
     /// Runs a script in CreateVolume; returns whether something is left of the call.
-    async fn run(&self, script: &str) -> (Result<(), BackendError>, bool) {
+    pub(crate) async fn run(&self, script: &str) -> (Result<(), BackendError>, bool) {
         let call = self.fixture.call(Rpc::CreateVolume);
         let args = create_volume_with(attributes(&[("script", script)]));
         let made = self.fixture.backend.create_volume(&call, args).await;

@@ -2,6 +2,7 @@
 //! the project's benchmark compares times.
 
 use crate::harness::{Fixture, create_volume, directory};
+use crate::network::Scene;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasmount_core::attributes::Attributes;
@@ -15,6 +16,10 @@ const CALLS: usize = 2000;
 const CALLS_BESIDE: usize = 200;
 /// Interval between two of these calls.
 const PAUSE: Duration = Duration::from_millis(5);
+/// Requests in a call: so many that the call itself, without them, is a small part.
+const REQUESTS: u32 = 20;
+/// Calls with requests, alternating with as many requests of a native client.
+const CALLS_WITH_REQUESTS: usize = 200;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn speed_of_fresh_calls() {
@@ -77,6 +82,34 @@ async fn delay_beside_spinning_guests() {
             let _ = hog.await;
         }
     }
+}
+
+/// A native client and a plugin in turn, for the same server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn speed_of_a_request_beside_a_native_client() {
+    let scene = Scene::new().await;
+    // The client wants one, though this server has no TLS; another test may have set it.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let native = reqwest::Client::builder().no_proxy().build().unwrap();
+    let url = format!("http://{}/volumes", scene.array.address);
+    let script = vec!["GET /volumes"; REQUESTS as usize].join("; ");
+    let (mut of_native, mut of_plugin) = (Vec::new(), Vec::new());
+    for _ in 0..CALLS_WITH_REQUESTS {
+        let began = Instant::now();
+        for _ in 0..REQUESTS {
+            let answer = native.get(&url).send().await.unwrap();
+            assert_eq!(answer.bytes().await.unwrap(), "done");
+        }
+        of_native.push(began.elapsed() / REQUESTS);
+        let began = Instant::now();
+        scene.run("").await.0.unwrap();
+        let alone = began.elapsed();
+        let began = Instant::now();
+        scene.run(&script).await.0.unwrap();
+        of_plugin.push(began.elapsed().saturating_sub(alone) / REQUESTS);
+    }
+    print("GET of a native client", of_native);
+    print("GET of a plugin", of_plugin);
 }
 
 fn print(what: &str, mut times: Vec<Duration>) {
