@@ -42,6 +42,8 @@ pub(crate) struct Object {
     #[serde(default)]
     created_at: String,
     #[serde(default)]
+    updated_at: Option<String>,
+    #[serde(default)]
     metadata: Option<BTreeMap<String, String>>,
 }
 
@@ -149,7 +151,7 @@ impl Kind {
     pub(crate) fn act(self, it: &Object, action: &Value) -> Result<(), Error> {
         let path = format!("{}/action", self.path_of(&it.id)?);
         let sent = send(http::post("cinder", &path).json(action));
-        sent.map(drop).map_err(|error| it.explain(error))
+        sent.map(drop).map_err(|error| self.explain(it, error))
     }
 
     /// Waits until Cinder is done with an object.
@@ -158,6 +160,20 @@ impl Kind {
             let it: T = self.get(id)?;
             Ok(it.as_ref().is_at_rest().then_some(it))
         })
+    }
+
+    /// The error for what the state does not allow. If the object is another one than `before` the request, another request met it, or the same one
+    /// that arrived twice: the next call sees what came of that.
+    pub(crate) fn explain(self, before: &Object, error: Error) -> Error {
+        if error.code != Code::InvalidArgument {
+            return error;
+        }
+        let now: Option<Object> = match self.find(&before.id) {
+            Ok(now) => now,
+            Err(error) => return error,
+        };
+        let is_same = |now: &Object| now.is_at_rest() && now.updated_at == before.updated_at;
+        forbidden(error, now.as_ref().is_some_and(is_same))
     }
 
     /// Deletes an object and waits until it is gone; false if there was none.
@@ -170,7 +186,7 @@ impl Kind {
             match it {
                 None => return Ok(error.code != Code::NotFound),
                 Some(it) if it.status == "deleting" => (),
-                Some(it) => return Err(it.explain(error)),
+                Some(it) => return Err(forbidden(error, it.is_at_rest())),
             }
         }
         poll::until(&self.called(id), || match self.find::<Object>(id)? {
@@ -282,20 +298,20 @@ impl Object {
     pub(crate) fn is_failed(&self) -> bool {
         self.status.starts_with("error")
     }
-
-    /// The error for what the state does not allow, which Cinder answers like a wrong request.
-    pub(crate) fn explain(&self, error: Error) -> Error {
-        let code = match error.code {
-            Code::InvalidArgument if self.is_at_rest() => Code::FailedPrecondition,
-            Code::InvalidArgument => Code::Aborted,
-            code => code,
-        };
-        Error { code, ..error }
-    }
 }
 
 impl AsRef<Object> for Object {
     fn as_ref(&self) -> &Object {
         self
     }
+}
+
+/// Cinder answers what a state does not allow like a wrong request.
+fn forbidden(error: Error, is_at_rest: bool) -> Error {
+    let code = match (error.code, is_at_rest) {
+        (Code::InvalidArgument, true) => Code::FailedPrecondition,
+        (Code::InvalidArgument, false) => Code::Aborted,
+        (code, _) => code,
+    };
+    Error { code, ..error }
 }

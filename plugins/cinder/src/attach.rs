@@ -28,7 +28,7 @@ impl ControllerPublish for Cinder {
                 let request = request.segment(&args.node).segment("os-volume_attachments");
                 let request = request.header("OpenStack-API-Version", NOVA).json(&body);
                 let sent = request.send()?.must_succeed_as(&NOVA_CODES);
-                sent.map_err(|error| record.as_ref().explain(error))?;
+                sent.map_err(|error| VOLUME.explain(record.as_ref(), error))?;
             }
             Attacher::Cinder => {
                 args.must_be_here()?;
@@ -37,7 +37,7 @@ impl ControllerPublish for Cinder {
                 let connector = json!({ "host": args.node, "mountpoint": args.node });
                 let body = json!({ "volume_uuid": args.id, "mode": "rw", "connector": connector });
                 let made: Result<Object, Error> = ATTACHMENT.create(body);
-                let made = made.map_err(|error| record.as_ref().explain(error))?;
+                let made = made.map_err(|error| VOLUME.explain(record.as_ref(), error))?;
                 ATTACHMENT.act(&made, &json!({ "os-complete": {} }))?;
             }
         }

@@ -71,6 +71,7 @@ fn an_attachment_that_was_never_completed_is_replaced() {
         ),
         ("GET /v3/attachments/OTHER", 404, fault(404, "gone")),
         ("POST /v3/attachments", 400, fault(400, "reserved")),
+        (GET, 200, one(volume("attaching"))),
     ]);
     assert_eq!(code(publish()), Some(Code::Aborted));
     script.end();
@@ -130,10 +131,10 @@ fn each_refusal_of_nova_is_the_code_that_csi_has() {
         (409, Code::Aborted),
         (500, Code::Unavailable),
     ] {
-        let script = nova([
-            (GET, 200, one(volume("available"))),
-            (NOVA, status, fault(status, "refused")),
-        ]);
+        let rests = (GET, 200, one(volume("available")));
+        let mut lines = vec![rests.clone(), (NOVA, status, fault(status, "refused"))];
+        lines.extend((status == 400).then_some(rests));
+        let script = nova(lines);
         assert_eq!(code(publish()), Some(expected), "{status}");
         script.end();
     }

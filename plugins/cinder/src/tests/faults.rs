@@ -144,9 +144,18 @@ fn a_refused_growth_is_told_by_the_state_or_the_quota() {
         Some(Code::ResourceExhausted)
     );
     assert_eq!(
-        extended([rests(), refused(400)]),
+        extended([rests(), refused(400), rests()]),
         Some(Code::FailedPrecondition)
     );
+    // The request arrived twice: the first one grows it, or has grown it.
+    let grown = with(
+        volume("available"),
+        json!({ "updated_at": "2026-11-25T16:38:00.1" }),
+    );
+    for now in [volume("extending"), grown] {
+        let found = extended([rests(), refused(400), (GET, 200, one(now))]);
+        assert_eq!(found, Some(Code::Aborted));
+    }
     assert_eq!(extended([rests(), refused(500)]), Some(Code::Unavailable));
     assert_eq!(
         extended([(GET, 404, fault(404, "gone"))]),

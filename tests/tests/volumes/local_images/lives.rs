@@ -16,8 +16,8 @@ use wasmount_tests::orchestrator::code;
 
 /// The key of the node's label.
 const NODE: &str = "topology.local-images.wasmount.io/node";
-/// A volume that would fill the pool's disk were it not thin, in bytes.
-const THIN_BYTES: i64 = 64 << 20;
+/// Size of a thin volume, in bytes: so large that what other tests write and free on the same disk meanwhile is little beside it.
+const THIN_BYTES: i64 = 4 << 30;
 /// Bytes of a block, as stat(2) counts.
 const STAT_BLOCK_BYTES: u64 = 512;
 
