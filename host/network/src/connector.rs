@@ -44,7 +44,7 @@ pub(crate) struct Outgoing {
 }
 
 /// An answer as a whole.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Response {
     /// Status, version and headers.
     pub parts: http::response::Parts,

@@ -10,7 +10,7 @@ use crate::connector::Response;
 use crate::error::SendError;
 use bytes::Bytes;
 use conversation::{Answer, Exchange, Outcome, TapedRequest};
-use http::{HeaderMap, Request, StatusCode};
+use http::Request;
 use placeholders::Replacer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -70,12 +70,15 @@ pub(crate) struct Recorder {
 struct Noted {
     request_secrets: Arc<Secrets>,
     tokens: Vec<Zeroizing<String>>,
-    requests: Vec<(Request<Bytes>, Option<Heard>)>,
+    requests: Vec<NotedRequest>,
     bytes: usize,
 }
 
-/// An answer, or why there is none.
-type Heard = Result<((StatusCode, HeaderMap, HeaderMap), Bytes), SendError>;
+struct NotedRequest {
+    request: Request<Bytes>,
+    /// None: the call ended first.
+    outcome: Option<Result<Response, SendError>>,
+}
 
 /// Answers the requests of one call.
 pub(crate) struct Player {
@@ -108,25 +111,23 @@ impl Recorder {
         noted.request_secrets = Arc::clone(request_secrets);
         noted.bytes = noted.bytes.saturating_add(request.body().len());
         if noted.bytes <= RECORDED_BYTES {
-            noted.requests.push((request.clone(), None));
+            noted.requests.push(NotedRequest {
+                request: request.clone(),
+                outcome: None,
+            });
         }
         noted.requests.len().saturating_sub(1)
     }
 
     pub(crate) fn end(&self, number: usize, outcome: &Result<Response, SendError>) {
         let mut noted = lock(&self.noted);
-        let heard = outcome.as_ref().map(|response| {
-            let (parts, trailers) = (&response.parts, response.trailers.clone());
-            let head = (parts.status, parts.headers.clone(), trailers);
-            (head, response.body.clone())
-        });
-        let bytes = heard.as_ref().map_or(0, |(_, body)| body.len());
+        let bytes = outcome.as_ref().map_or(0, |response| response.body.len());
         noted.bytes = noted.bytes.saturating_add(bytes);
         let is_room = noted.bytes <= RECORDED_BYTES;
-        if let Some((_, place)) = noted.requests.get_mut(number)
+        if let Some(place) = noted.requests.get_mut(number)
             && is_room
         {
-            *place = Some(heard.map_err(Clone::clone));
+            place.outcome = Some(outcome.clone());
         }
     }
 
@@ -146,14 +147,13 @@ impl Recorder {
             return Err(TapeError::TooLarge);
         }
         let hiding = Replacer::hiding(&self.secrets, &noted.request_secrets, &noted.tokens)?;
-        let exchanges = noted.requests.iter().map(|(request, heard)| Exchange {
-            request: TapedRequest::of(request, &hiding),
-            outcome: match heard {
-                Some(Ok((head, body))) => Outcome::Answer(Answer::of(head, body, &hiding)),
+        let exchanges = noted.requests.iter().map(|noted| Exchange {
+            request: TapedRequest::of(&noted.request, &hiding),
+            outcome: match &noted.outcome {
+                Some(Ok(response)) => Outcome::Answer(Answer::of(response, &hiding)),
                 Some(Err(error)) => Outcome::failure(error.clone(), &hiding),
-                // The call ended first.
                 None => {
-                    let grant = request.uri().host().unwrap_or_default().to_owned();
+                    let grant = noted.request.uri().host().unwrap_or_default().to_owned();
                     Outcome::failure(SendError::Timeout { grant, sent: true }, &hiding)
                 }
             },

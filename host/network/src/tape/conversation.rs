@@ -57,7 +57,7 @@ pub(super) enum Outcome {
 
 /// An answer as the plugin got it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Answer {
     status: u16,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -66,6 +66,9 @@ pub(super) struct Answer {
     body: Option<Content>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     trailers: Vec<(String, String)>,
+    /// An earlier attempt may have been executed: the call then ends as after a change.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    after_unknown: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -174,11 +177,7 @@ impl Outcome {
 }
 
 impl Answer {
-    pub(super) fn of(
-        (status, headers, trailers): &(StatusCode, HeaderMap, HeaderMap),
-        body: &[u8],
-        hiding: &Replacer,
-    ) -> Self {
+    pub(super) fn of(response: &Response, hiding: &Replacer) -> Self {
         let pairs = |headers: &HeaderMap| {
             let pairs = headers.iter();
             pairs
@@ -189,10 +188,11 @@ impl Answer {
                 .collect()
         };
         Self {
-            status: status.as_u16(),
-            headers: pairs(headers),
-            body: Content::of(body, hiding),
-            trailers: pairs(trailers),
+            status: response.parts.status.as_u16(),
+            headers: pairs(&response.parts.headers),
+            body: Content::of(&response.body, hiding),
+            trailers: pairs(&response.trailers),
+            after_unknown: response.after_unknown,
         }
     }
 
@@ -226,7 +226,7 @@ impl Answer {
             parts: response.into_parts().0,
             body: body.into(),
             trailers: headers(&self.trailers)?,
-            after_unknown: false,
+            after_unknown: self.after_unknown,
         })
     }
 }

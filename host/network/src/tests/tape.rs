@@ -4,6 +4,7 @@ use super::server::{Server, answer, answer_with, cut};
 use super::*;
 use crate::{Conversation, TapeError};
 use http::header::CONTENT_LENGTH;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The password of the document; no tape may hold it.
@@ -76,11 +77,14 @@ async fn short_tape() -> Conversation {
 
 #[tokio::test]
 async fn a_replay_answers_as_the_recorded_server_did() {
-    let server = Server::start(|seen, _| match seen.line.as_str() {
+    let is_first = AtomicBool::new(true);
+    let server = Server::start(move |seen, _| match seen.line.as_str() {
         "POST /login" => answer(200, &json!({ "token": TOKEN }).to_string()),
         "GET /api/json" => answer_with(200, ("x-page", "2"), r#"{ "b": [1], "a": "ü" }"#),
         "GET /api/text" => answer(404, "no such volume"),
         "POST /api/cut" => cut(),
+        "DELETE /api/repeated" if is_first.swap(false, Ordering::SeqCst) => cut(),
+        "DELETE /api/repeated" => answer(409, "in use"),
         _ => {
             let mut binary = answer(201, "");
             let body = http_body_util::Full::new(Bytes::from_static(b"\xff\x00"));
@@ -94,6 +98,7 @@ async fn a_replay_answers_as_the_recorded_server_did() {
         "GET http://array/api/text",
         "GET http://array/api/binary",
         "POST http://array/api/cut",
+        "DELETE http://array/api/repeated idempotent",
     ];
     let mut conversations = Vec::new();
     let recorder = recording(&server.address.to_string());
@@ -108,6 +113,9 @@ async fn a_replay_answers_as_the_recorded_server_did() {
         match (recorded, send(&player, line).await) {
             (Ok(recorded), Ok(replayed)) => {
                 assert_eq!(recorded.parts.status, replayed.parts.status, "{line}");
+                let is_repeated = line.ends_with("idempotent");
+                assert_eq!(recorded.after_unknown, is_repeated, "{line}");
+                assert_eq!(replayed.after_unknown, is_repeated, "{line}");
                 let json = |body: &Bytes| serde_json::from_slice::<Value>(body).ok();
                 assert_eq!(json(&recorded.body), json(&replayed.body), "{line}");
                 if json(&recorded.body).is_none() {
@@ -124,7 +132,7 @@ async fn a_replay_answers_as_the_recorded_server_did() {
         }
         conversations.push(taped(&player).lines().count());
     }
-    assert_eq!(conversations, [1, 2, 3, 4]);
+    assert_eq!(conversations, [1, 2, 3, 4, 5]);
     assert_eq!(difference(&player), None);
     assert_eq!(taped(&player), taped(&recorder));
 }
