@@ -6,6 +6,7 @@ mod other_kernel;
 mod programs;
 mod schedule;
 mod slowest;
+mod space;
 mod totals;
 
 use crate::command;
@@ -163,6 +164,7 @@ impl Run<'_> {
     }
 
     fn tests(&mut self, jobs: Vec<Job>) -> Result<(), Failure> {
+        space::check()?;
         let mut arguments = self.options.filter.clone();
         arguments.extend(["--skip", other_kernel::PREFIX].map(Into::into));
         if self.options.fast {

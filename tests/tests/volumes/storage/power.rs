@@ -5,9 +5,11 @@ use crate::storage::{assert_nothing_left, begin, options};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fs;
 use std::io::{Write, stderr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tonic::{Code, Status};
 use wasmount_core::names::DriverName;
 use wasmount_core::state::{Expect, Keyspace, KeyspaceOwner, StateStore};
@@ -32,8 +34,14 @@ const AT_ONCE: usize = 8;
 /// Of the disk, in bytes: what all images of a round are promised. The file behind it is sparse.
 const DISK_BYTES: u64 = 32 << 30;
 
-/// Longest time until the power goes, in milliseconds: some lives of each kind.
-const LONGEST_ROUND: u64 = 1500;
+/// Steps of lives until the power goes, at most: three lives of each lane, on a slow machine too.
+const MOST_STEPS: u64 = 3 * 5 * AT_ONCE as u64;
+
+/// Time between the last of these steps and the power cut, in milliseconds, at most: as long as a call, so that it is in the middle of others.
+const LONGEST_CALL: u64 = 50;
+
+/// Time for all steps on the busiest machine.
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// What a pod writes: a few blocks.
 const BYTES: usize = 20_000;
@@ -76,22 +84,32 @@ impl Seen {
 
 impl Witness {
     /// Lives until a call fails. Every second volume is deleted in the end, the others are let go of.
-    async fn live(&mut self, orchestrator: &Orchestrator, is_deleted: bool) -> Result<(), Status> {
+    async fn live(
+        &mut self,
+        orchestrator: &Orchestrator,
+        is_deleted: bool,
+        steps: &Semaphore,
+    ) -> Result<(), Status> {
         let request = self.kind.create(&self.name);
         self.volume.id = orchestrator.create(request).await?.0;
         self.is_created = true;
+        steps.add_permits(1);
         self.kind.set_up(orchestrator, &self.volume).await?;
+        steps.add_permits(1);
         let content = random_bytes(BYTES);
         self.kind
             .write(&self.volume.target, &content)
             .map_err(|error| Status::data_loss(error.to_string()))?;
         self.content = Some(content);
         orchestrator.unpublish(&self.volume).await?;
+        steps.add_permits(1);
         orchestrator.unstage(&self.volume).await?;
+        steps.add_permits(1);
         if is_deleted {
             self.deletion = Deletion::NotAnswered;
             orchestrator.delete(&self.volume.id).await?;
             self.deletion = Deletion::Done;
+            steps.add_permits(1);
         }
         Ok(())
     }
@@ -126,8 +144,13 @@ impl Witness {
     }
 }
 
-/// Lives one volume after the other until the power goes; gives all of them.
-async fn lives(orchestrator: Orchestrator, lane: usize, name: String) -> Vec<Witness> {
+/// Lives one volume after the other until the power goes, and counts their steps; gives all of them.
+async fn lives(
+    orchestrator: Orchestrator,
+    lane: usize,
+    name: String,
+    steps: Arc<Semaphore>,
+) -> Vec<Witness> {
     let mut seen = Vec::new();
     for (number, kind) in Kind::ALL.into_iter().cycle().skip(lane).enumerate() {
         let name = format!("{name}-{number}");
@@ -139,7 +162,7 @@ async fn lives(orchestrator: Orchestrator, lane: usize, name: String) -> Vec<Wit
             content: None,
             deletion: Deletion::NotAsked,
         };
-        let lived = witness.live(&orchestrator, number % 2 == 0).await;
+        let lived = witness.live(&orchestrator, number % 2 == 0, &steps).await;
         seen.push(witness);
         if lived.is_err() {
             break;
@@ -157,10 +180,18 @@ fn forget(host: &Host, disk: &LoopDisk) {
     disk.power_up().unwrap();
 }
 
-fn random_time() -> Duration {
+fn random_below(bound: u64) -> u64 {
     let mut bytes = [0; 8];
     getrandom(&mut bytes, GetRandomFlags::empty()).unwrap();
-    Duration::from_millis(u64::from_le_bytes(bytes) % LONGEST_ROUND)
+    u64::from_le_bytes(bytes) % bound
+}
+
+/// Waits until some steps were answered, and then into the next ones.
+async fn wait_for_some(steps: &Semaphore) {
+    let some = u32::try_from(random_below(MOST_STEPS)).unwrap();
+    let answered = timeout(DEADLINE, steps.acquire_many(some)).await;
+    answered.expect("lives went on").unwrap().forget();
+    sleep(Duration::from_millis(random_below(LONGEST_CALL))).await;
 }
 
 #[tokio::test]
@@ -173,12 +204,13 @@ async fn privileged_a_power_cut_under_load_loses_nothing() {
     let (mut round, mut seen) = (0, Seen::default());
     while round < ROUNDS || !seen.is_whole() {
         assert!(round < MOST_ROUNDS, "not every kind was seen: {seen:?}");
-        let mut running = JoinSet::new();
+        let (mut running, steps) = (JoinSet::new(), Arc::new(Semaphore::new(0)));
         for lane in 0..AT_ONCE {
             let orchestrator = host.orchestrator().await.unwrap();
-            running.spawn(lives(orchestrator, lane, format!("pvc-{round}-{lane}")));
+            let name = format!("pvc-{round}-{lane}");
+            running.spawn(lives(orchestrator, lane, name, Arc::clone(&steps)));
         }
-        sleep(random_time()).await;
+        wait_for_some(&steps).await;
         disk.cut_power().unwrap();
         host.kill_9().unwrap();
         // Pods have files open until then.
