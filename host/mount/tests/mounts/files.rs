@@ -123,9 +123,9 @@ fn privileged_a_raw_image_has_one_device_for_each_target() {
         let volume = Volume::of_image(&bench, "v", "raw", 1).await;
         volume.publish_plan("a", false).await.unwrap();
         volume.publish_plan("b", true).await.unwrap();
-        assert_eq!(bench.loop_devices(), 2);
+        bench.assert_loop_devices(2);
         volume.unpublish("a").await.unwrap();
-        assert_eq!(bench.loop_devices(), 1);
+        bench.assert_loop_devices(1);
         volume.unpublish("b").await.unwrap();
         bench.assert_clean();
         bench.assert_no_loop_devices();

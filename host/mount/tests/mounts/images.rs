@@ -60,7 +60,7 @@ fn privileged_without_its_journal_a_staged_image_is_known_again() {
                 .await
                 .unwrap_or_else(|error| panic!("{form}: {error}"));
             assert_eq!(bench.mounts(), mounts, "{form}");
-            assert_eq!(bench.loop_devices(), devices, "{form}");
+            bench.assert_loop_devices(devices);
             volume.publish("a").await.unwrap();
             volume.end(&["a"]).await;
         }

@@ -4,6 +4,15 @@ use super::{Bench, DEVICE_PREFIX};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longest time until a detached loop device is released: the kernel does so when its last user closes it, and programs beside this one look through
+/// all devices (loop(4)).
+const RELEASE_TIME: Duration = Duration::from_secs(10);
+
+/// Time between two looks at the devices.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 impl Bench {
     /// Detaches the loop devices of this bench, as an administrator with `losetup` might.
@@ -50,8 +59,18 @@ impl Bench {
         loop_files().iter().filter(own).count()
     }
 
+    /// Waits until it has so many.
+    pub(crate) fn assert_loop_devices(&self, expected: usize) {
+        let deadline = Instant::now() + RELEASE_TIME;
+        while self.loop_devices() != expected {
+            let files = loop_files();
+            assert!(Instant::now() < deadline, "not {expected} of {files:?}");
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+
     pub(crate) fn assert_no_loop_devices(&self) {
-        assert_eq!(self.loop_devices(), 0, "{:?}", loop_files());
+        self.assert_loop_devices(0);
     }
 }
 
