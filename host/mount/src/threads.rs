@@ -175,11 +175,8 @@ async fn begin<T: Send + 'static>(
 pub(crate) async fn unbudgeted<T: Send + 'static>(
     job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
 ) -> Result<T, MountError> {
-    tokio::task::spawn_blocking(job).await.unwrap_or_else(|_| {
-        Err(MountError::unreachable(
-            "its worker ended without an answer: this is a bug of the host",
-        ))
-    })
+    let done = tokio::task::spawn_blocking(job).await;
+    done.unwrap_or_else(|_| Err(MountError::lost_worker()))
 }
 
 /// Runs a job that may hang on a new thread. `None`: it did not finish within `wait`, and still runs.

@@ -187,9 +187,7 @@ impl Server {
             reply
         });
         tokio::select! {
-            done = work => Ok(done.unwrap_or_else(|_| Err(MountError::unreachable(
-                "its worker ended without an answer: this is a bug of the host",
-            )))),
+            done = work => Ok(done.unwrap_or_else(|_| Err(MountError::lost_worker()))),
             () = channel.over() => {
                 self.under_way.abandon(job);
                 Err(Disconnected::Closed)

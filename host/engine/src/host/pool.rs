@@ -20,7 +20,7 @@ impl Invocation {
         if let Some(string) = strings.find(|string| self.redactor.finds_secret_in(string)) {
             return Err(HostError::new(
                 Code::InvalidArgument,
-                "a path in a pool holds the value of a secret: everybody on the node can read it there",
+                "a path in a pool contains the value of a secret: every process on the node can read it there",
             )
             .blaming(Code::Internal, Blame::argument(*string)));
         }
@@ -44,32 +44,21 @@ impl Invocation {
             // block the teardown of a volume while their storage hangs.
             let work = async move { mounter.pool(driver, call).await };
             let job = self.call.jobs.spawn(work.in_current_span());
-            job.await.unwrap_or_else(|_| {
-                Err(MountError::unreachable(
-                    "its worker ended without an answer: this is a bug of the host",
-                ))
-            })
+            job.await.unwrap_or_else(|_| Err(MountError::lost_worker()))
         } else {
             mounter.pool(driver, call).await
         };
         self.waits_for_storage = false;
         reply
     }
-
-    async fn pool_extents(&mut self, call: PoolCall) -> Answer<Extents> {
-        match self.checked_pool_call(call).await? {
-            PoolReply::Extents(extents) => Ok(extents.convert()),
-            _ => Err(unexpected()),
-        }
-    }
 }
 
-/// The functions that change a pool and return nothing: each is the pool call of the same name.
-macro_rules! changes {
-    ($($function:ident => $call:ident($($argument:ident: $type:ty),+))+) => {$(
-        async fn $function(&mut self, pool: String, $($argument: $type),+) -> Answer<()> {
-            match self.checked_pool_call(PoolCall::$call { pool, $($argument),+ }).await? {
-                PoolReply::Done => Ok(()),
+/// Host functions that are one call of a pool each, with the reply that belongs to it.
+macro_rules! pool_calls {
+    ($($function:ident($($argument:ident: $type:ty),*) -> $answer:ty = $call:ident, $reply:pat => $value:expr;)+) => {$(
+        async fn $function(&mut self, pool: String $(, $argument: $type)*) -> Answer<$answer> {
+            match self.checked_pool_call(PoolCall::$call { pool $(, $argument)* }).await? {
+                $reply => Ok($value),
                 _ => Err(unexpected()),
             }
         }
@@ -78,109 +67,36 @@ macro_rules! changes {
 
 impl Host for Invocation {
     async fn names(&mut self) -> wasmtime::Result<Vec<String>> {
-        // The contract defines no error for this function: without an answer the guest is stopped.
         match self.checked_pool_call(PoolCall::Names).await? {
             PoolReply::Names(names) => Ok(names),
             _ => Err(unexpected().into()),
         }
     }
 
-    async fn capacity(&mut self, pool: String) -> Answer<Usage> {
-        match self.checked_pool_call(PoolCall::Capacity { pool }).await? {
-            PoolReply::Capacity(usage) => Ok(usage.convert()),
-            _ => Err(unexpected()),
-        }
-    }
-
-    async fn stat(&mut self, pool: String, path: String) -> Answer<Option<Entry>> {
-        match self
-            .checked_pool_call(PoolCall::Stat { pool, path })
-            .await?
-        {
-            PoolReply::Stat(entry) => Ok(entry.convert()),
-            _ => Err(unexpected()),
-        }
-    }
-
-    async fn list(
-        &mut self,
-        pool: String,
-        path: String,
-        after: Option<String>,
-        limit: u32,
-    ) -> Answer<Vec<Entry>> {
-        let call = PoolCall::List {
-            pool,
-            path,
-            after,
-            limit,
-        };
-        match self.checked_pool_call(call).await? {
-            PoolReply::List(entries) => Ok(entries.convert()),
-            _ => Err(unexpected()),
-        }
-    }
-
-    changes! {
-        create_directory => CreateDirectory(path: String)
-        remove_directory => RemoveDirectory(path: String)
-        create_image => CreateImage(path: String, size_bytes: u64)
-        resize_image => ResizeImage(path: String, size_bytes: u64)
-        remove_image => RemoveImage(path: String)
-        clone_image => CloneImage(source: String, target: String)
-        clone_images => CloneImages(copies: Vec<(String, String)>)
-        clone_directory => CloneDirectory(source: String, target: String)
-        rename => Rename(source: String, target: String)
-        set_permissions => SetPermissions(path: String, mode: u32, uid: Option<u32>, gid: Option<u32>)
-    }
-
-    async fn set_quota(&mut self, pool: String, path: String, bytes: Option<u64>) -> Answer<bool> {
-        match self
-            .checked_pool_call(PoolCall::SetQuota { pool, path, bytes })
-            .await?
-        {
-            PoolReply::Quota { enforced } => Ok(enforced),
-            _ => Err(unexpected()),
-        }
-    }
-
-    async fn allocated_extents(
-        &mut self,
-        pool: String,
-        path: String,
-        offset: u64,
-        limit: u32,
-    ) -> Answer<Extents> {
-        let call = PoolCall::AllocatedExtents {
-            pool,
-            path,
-            offset,
-            limit,
-        };
-        self.pool_extents(call).await
-    }
-
-    async fn changed_extents(
-        &mut self,
-        pool: String,
-        base: String,
-        target: String,
-        offset: u64,
-        limit: u32,
-    ) -> Answer<Extents> {
-        let call = PoolCall::ChangedExtents {
-            pool,
-            base,
-            target,
-            offset,
-            limit,
-        };
-        self.pool_extents(call).await
+    pool_calls! {
+        capacity() -> Usage = Capacity, PoolReply::Capacity(usage) => usage.convert();
+        stat(path: String) -> Option<Entry> = Stat, PoolReply::Stat(entry) => entry.convert();
+        list(path: String, after: Option<String>, limit: u32) -> Vec<Entry> = List, PoolReply::List(entries) => entries.convert();
+        create_directory(path: String) -> () = CreateDirectory, PoolReply::Done => ();
+        remove_directory(path: String) -> () = RemoveDirectory, PoolReply::Done => ();
+        create_image(path: String, size_bytes: u64) -> () = CreateImage, PoolReply::Done => ();
+        resize_image(path: String, size_bytes: u64) -> () = ResizeImage, PoolReply::Done => ();
+        remove_image(path: String) -> () = RemoveImage, PoolReply::Done => ();
+        clone_image(source: String, target: String) -> () = CloneImage, PoolReply::Done => ();
+        clone_images(copies: Vec<(String, String)>) -> () = CloneImages, PoolReply::Done => ();
+        clone_directory(source: String, target: String) -> () = CloneDirectory, PoolReply::Done => ();
+        rename(source: String, target: String) -> () = Rename, PoolReply::Done => ();
+        set_permissions(path: String, mode: u32, uid: Option<u32>, gid: Option<u32>) -> () = SetPermissions, PoolReply::Done => ();
+        set_quota(path: String, bytes: Option<u64>) -> bool = SetQuota, PoolReply::Quota { enforced } => enforced;
+        allocated_extents(path: String, offset: u64, limit: u32) -> Extents
+            = AllocatedExtents, PoolReply::Extents(extents) => extents.convert();
+        changed_extents(base: String, target: String, offset: u64, limit: u32) -> Extents
+            = ChangedExtents, PoolReply::Extents(extents) => extents.convert();
     }
 }
 
 /// The mounter may be another process, of another version.
 fn unexpected() -> HostError {
-    let reason = "the mounter answered a pool call with what was not asked: it is of another version than this host";
+    let reason = "the mounter answered a pool call with an unexpected reply: its version differs from this host's";
     HostError::new(Code::Internal, reason)
 }
