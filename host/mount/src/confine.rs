@@ -45,23 +45,7 @@ pub(crate) enum PathFault {
 impl PoolPath {
     /// Checks the syntax.
     pub(crate) fn parse(path: &str) -> Result<Self, PathFault> {
-        if path.is_empty() {
-            return Err(PathFault::Empty);
-        }
-        if path.len() > PATH_BYTES {
-            return Err(PathFault::TooLong);
-        }
-        if path.contains('\0') {
-            return Err(PathFault::Nul);
-        }
-        for part in path.split('/') {
-            match part {
-                "" => return Err(PathFault::EmptyPart),
-                "." | ".." => return Err(PathFault::Dots),
-                part if part.len() > PART_BYTES => return Err(PathFault::PartTooLong),
-                _ => {}
-            }
-        }
+        check_relative(path)?;
         if path.split('/').next() == Some(RESERVED_NAME) {
             return Err(PathFault::Reserved);
         }
@@ -95,6 +79,28 @@ impl fmt::Display for PoolPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&crate::failure::shown(&self.0))
     }
+}
+
+/// Whether a path of a plugin is relative and stays below its directory.
+pub(crate) fn check_relative(path: &str) -> Result<(), PathFault> {
+    if path.is_empty() {
+        return Err(PathFault::Empty);
+    }
+    if path.len() > PATH_BYTES {
+        return Err(PathFault::TooLong);
+    }
+    if path.contains('\0') {
+        return Err(PathFault::Nul);
+    }
+    for part in path.split('/') {
+        match part {
+            "" => return Err(PathFault::EmptyPart),
+            "." | ".." => return Err(PathFault::Dots),
+            part if part.len() > PART_BYTES => return Err(PathFault::PartTooLong),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Opens a path below a directory: `ELOOP` at a symbolic link, `EXDEV` at another mount or if the path leaves the directory.

@@ -3,6 +3,7 @@
 //! A plugin cannot use the names that the host reserves at the top of the volume (`..data` and all others that begin with `..`). No content is ever
 //! formatted.
 
+use crate::confine::check_relative;
 use crate::failure::shown;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,10 +16,6 @@ use zeroize::Zeroizing;
 pub(crate) const CONTENT_BYTES: usize = 1 << 20;
 /// Maximum number of files and directories together: ten times the usual content of a Secret, and few enough to swap them in milliseconds.
 pub(crate) const ENTRIES: usize = 1024;
-/// Longest path, in bytes: `PATH_MAX` without its NUL.
-const PATH_BYTES: usize = 4095;
-/// Longest part of a path, in bytes: `NAME_MAX`.
-const PART_BYTES: usize = 255;
 /// The bits that a mode may have: read, write and execute, without the set-user, set-group and sticky bits.
 const PERMISSIONS: u32 = 0o777;
 /// Name of all files in messages.
@@ -102,7 +99,7 @@ pub(crate) fn check(
     let mut by_path = BTreeMap::new();
     let mut directories = BTreeMap::from([(String::new(), BTreeSet::new())]);
     for file in files {
-        check_path(&file.path).map_err(|reason| refused(&file.path, reason))?;
+        check_path(&file.path).map_err(|reason| refused(&file.path, &reason))?;
         if file.mode & !PERMISSIONS != 0 {
             let what = format!("file `{}` of step `files`", shown(&file.path));
             let blame = Blame::Of(Owner::Request);
@@ -118,7 +115,7 @@ pub(crate) fn check(
             content: Zeroizing::new(file.content.clone()),
         };
         if by_path.insert(file.path.as_str(), checked).is_some() {
-            return Err(refused(&file.path, "it is there twice"));
+            return Err(refused(&file.path, "it is given twice"));
         }
         enter(&mut directories, &file.path);
         // The top itself is not an entry.
@@ -152,25 +149,10 @@ fn enter(directories: &mut BTreeMap<String, BTreeSet<String>>, path: &str) {
     }
 }
 
-fn check_path(path: &str) -> Result<(), &'static str> {
-    if path.len() > PATH_BYTES {
-        return Err("its path is longer than 4095 bytes");
-    }
-    if path.contains('\0') {
-        return Err("its path contains a NUL byte");
-    }
-    for part in path.split('/') {
-        match part {
-            "" => return Err("its path has an empty part; it is relative, and of a file"),
-            "." | ".." => return Err("its path has a part `.` or `..`"),
-            part if part.len() > PART_BYTES => {
-                return Err("a part of its path is longer than 255 bytes");
-            }
-            _ => {}
-        }
-    }
+fn check_path(path: &str) -> Result<(), String> {
+    check_relative(path).map_err(|fault| fault.to_string())?;
     if path.starts_with(HOST_PREFIX) {
-        return Err("names at the top that begin with `..` are the host's own");
+        return Err("names at the top that begin with `..` are reserved for the host".to_owned());
     }
     Ok(())
 }
