@@ -3,7 +3,6 @@
 //! Labels are bounded: drivers are those of the documents, methods and codes those of CSI and gRPC. docs/kubernetes.md has the same table.
 
 use crate::readiness::{DriverReport, Readiness};
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -28,9 +27,9 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 pub(crate) struct Metrics {
     readiness: Arc<Readiness>,
     calls: CallMetrics,
-    swaps: Family<OfDriver, Counter>,
-    rollbacks: Family<OfDriver, Counter>,
-    refusals: Family<OfFault, Counter>,
+    swaps: Family<Labels<1>, Counter>,
+    rollbacks: Family<Labels<1>, Counter>,
+    refusals: Family<Labels<2>, Counter>,
     drivers: Mutex<BTreeMap<DriverName, Shown>>,
 }
 
@@ -40,36 +39,8 @@ struct Shown {
     reconciler: Arc<VersionReconciler>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfDriver {
-    driver: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfFault {
-    driver: String,
-    kind: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfGrant {
-    driver: String,
-    grant: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfOutcome {
-    driver: String,
-    grant: String,
-    outcome: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfVersion {
-    driver: String,
-    version: String,
-    digest: String,
-}
+/// The labels of one value, by name.
+type Labels<const N: usize> = [(&'static str, String); N];
 
 impl Metrics {
     /// The metrics of a host without drivers yet.
@@ -95,7 +66,7 @@ impl Metrics {
         drop(self.swaps.get_or_create(&of(&name)));
         drop(self.rollbacks.get_or_create(&of(&name)));
         for kind in RefusalKind::ALL {
-            drop(self.refusals.get_or_create(&refusal(&name, *kind)));
+            drop(self.refusals.get_or_create(&of_kind(&name, kind.as_str())));
         }
         lock(&self.drivers).insert(name, Shown { driver, reconciler });
     }
@@ -106,7 +77,7 @@ impl Metrics {
             VersionEvent::Swapped(_) => self.swaps.get_or_create(&of(driver)).inc(),
             VersionEvent::RolledBack { .. } => self.rollbacks.get_or_create(&of(driver)).inc(),
             VersionEvent::Refused(refused) => {
-                let labels = refusal(driver, refused.kind);
+                let labels = of_kind(driver, refused.kind.as_str());
                 self.refusals.get_or_create(&labels).inc()
             }
             VersionEvent::CannotRollBack { .. } | VersionEvent::StillDraining(_) => 0,
@@ -119,7 +90,7 @@ impl Metrics {
         self.swaps.remove(&of(driver));
         self.rollbacks.remove(&of(driver));
         for kind in RefusalKind::ALL {
-            self.refusals.remove(&refusal(driver, *kind));
+            self.refusals.remove(&of_kind(driver, kind.as_str()));
         }
     }
 
@@ -143,7 +114,7 @@ impl Metrics {
     fn register_drivers(&self, registry: &mut Registry) {
         let report = self.readiness.report();
         let mut gauge = |name, help, value: &dyn Fn(&DriverReport) -> Option<bool>| {
-            let family = Family::<OfDriver, Gauge>::default();
+            let family = Family::<Labels<1>, Gauge>::default();
             for (driver, found) in &report.drivers {
                 if let Some(value) = value(found) {
                     family.get_or_create(&of(driver)).set(value.into());
@@ -151,7 +122,7 @@ impl Metrics {
             }
             registry.register(name, help, family);
         };
-        let help = "1 if the driver can do all that it is asked for, as /readyz/<driver> says";
+        let help = "1 if the driver is ready, as /readyz/<driver> says";
         gauge("driver_ready", help, &|driver| {
             Some(report.not_ready(driver).is_none())
         });
@@ -163,17 +134,17 @@ impl Metrics {
         gauge("storage_usable", help, &|driver| {
             Some(driver.storage.is_none())
         });
-        let help = "1 if kubelet has taken the driver; absent where the host does not register it";
+        let help = "1 if the driver is registered with kubelet; absent where the host does not register it";
         gauge("driver_registered", help, &|driver| {
             Some(driver.registration.as_ref()?.registered)
         });
-        let help = "1 if CSINode and Node say what the driver says; absent where it is not checked";
+        let help = "1 if CSINode and Node match the driver; absent where it is not checked";
         gauge("driver_listed", help, &|driver| {
             Some(driver.listing.as_ref()?.listed)
         });
 
         let mut counter = |name, help, value: &dyn Fn(&DriverReport) -> Option<u64>| {
-            let family = Family::<OfDriver, Counter>::default();
+            let family = Family::<Labels<1>, Counter>::default();
             for (driver, found) in &report.drivers {
                 if let Some(value) = value(found) {
                     family.get_or_create(&of(driver)).inc_by(value);
@@ -181,7 +152,7 @@ impl Metrics {
             }
             registry.register(name, help, family);
         };
-        let help = "How often kubelet took the driver";
+        let help = "How often kubelet registered the driver";
         counter("registrations", help, &|driver| {
             Some(driver.registration.as_ref()?.registrations)
         });
@@ -193,12 +164,12 @@ impl Metrics {
         counter("registration_rebinds", help, &|driver| {
             Some(driver.registration.as_ref()?.rebinds)
         });
-        let help = "How often CSINode or Node ceased to say what the driver says";
+        let help = "How often CSINode or Node ceased to match the driver";
         counter("listing_drifts", help, &|driver| {
             Some(driver.listing.as_ref()?.drifts)
         });
 
-        let gaps = Family::<OfDriver, Gauge<f64, AtomicU64>>::default();
+        let gaps = Family::<Labels<1>, Gauge<f64, AtomicU64>>::default();
         for (name, driver) in &report.drivers {
             let gap = driver.registration.as_ref().and_then(|it| it.gap);
             if let Some(gap) = gap {
@@ -211,15 +182,12 @@ impl Metrics {
     }
 
     fn register_faults(&self, registry: &mut Registry) {
-        let faults = Family::<OfFault, Counter>::default();
+        let faults = Family::<Labels<2>, Counter>::default();
         for Shown { driver, .. } in lock(&self.drivers).values() {
             let counts = driver.fault_counts();
             for &kind in FaultKind::ALL {
                 // Faults that never occurred are shown as well: a rate needs a zero to start at.
-                let labels = OfFault {
-                    driver: driver.name().to_string(),
-                    kind: kind.as_str(),
-                };
+                let labels = of_kind(driver.name(), kind.as_str());
                 let count = counts.get(&kind).copied().unwrap_or(0);
                 faults.get_or_create(&labels).inc_by(count);
             }
@@ -229,49 +197,40 @@ impl Metrics {
     }
 
     fn register_versions(&self, registry: &mut Registry) {
-        let infos = Family::<OfVersion, Gauge>::default();
+        let infos = Family::<Labels<3>, Gauge>::default();
         for (name, shown) in lock(&self.drivers).iter() {
             if let Some(version) = shown.reconciler.status().version {
-                let labels = OfVersion {
-                    driver: name.to_string(),
-                    version: version.plugin_version,
-                    digest: version.digest,
-                };
+                let labels = [
+                    ("driver", name.to_string()),
+                    ("version", version.plugin_version),
+                    ("digest", version.digest),
+                ];
                 infos.get_or_create(&labels).set(1);
             }
         }
         let help = "The version that serves; always 1";
         registry.register("plugin_info", help, infos);
-        let help = "How often another version was put to use";
+        let help = "How often another version was activated";
         registry.register("plugin_swaps", help, self.swaps.clone());
         let help = "How often a version was rolled back, by the host or by hand";
         registry.register("plugin_rollbacks", help, self.rollbacks.clone());
         let help = "Versions that were refused";
         registry.register("plugin_refusals", help, self.refusals.clone());
     }
-}
 
-impl Metrics {
     /// Labels are the names of grants, never hosts or URLs.
     fn register_network(&self, registry: &mut Registry) {
-        let requests = Family::<OfOutcome, Counter>::default();
-        let logins = Family::<OfOutcome, Counter>::default();
-        let retries = Family::<OfGrant, Counter>::default();
-        let in_flight = Family::<OfGrant, Gauge>::default();
-        let seconds = Family::<OfGrant, Counter<f64, AtomicU64>>::default();
+        let requests = Family::<Labels<3>, Counter>::default();
+        let logins = Family::<Labels<3>, Counter>::default();
+        let retries = Family::<Labels<2>, Counter>::default();
+        let in_flight = Family::<Labels<2>, Gauge>::default();
+        let seconds = Family::<Labels<2>, Counter<f64, AtomicU64>>::default();
         for (driver, shown) in lock(&self.drivers).iter() {
             for (grant, usage) in shown.reconciler.network_usage() {
-                let of_grant = OfGrant {
-                    driver: driver.to_string(),
-                    grant,
-                };
-                let counted = |family: &Family<OfOutcome, Counter>, outcome, count| {
-                    let OfGrant { driver, grant } = of_grant.clone();
-                    let labels = OfOutcome {
-                        driver,
-                        grant,
-                        outcome,
-                    };
+                let of_grant = [("driver", driver.to_string()), ("grant", grant)];
+                let counted = |family: &Family<Labels<3>, Counter>, outcome: &str, count| {
+                    let [driver, grant] = of_grant.clone();
+                    let labels = [driver, grant, ("outcome", outcome.to_owned())];
                     family.get_or_create(&labels).inc_by(count);
                 };
                 counted(&requests, "succeeded", usage.succeeded);
@@ -302,17 +261,12 @@ impl Metrics {
     }
 }
 
-fn refusal(name: &DriverName, kind: RefusalKind) -> OfFault {
-    OfFault {
-        driver: name.to_string(),
-        kind: kind.as_str(),
-    }
+fn of(name: &DriverName) -> Labels<1> {
+    [("driver", name.to_string())]
 }
 
-fn of(name: &DriverName) -> OfDriver {
-    OfDriver {
-        driver: name.to_string(),
-    }
+fn of_kind(name: &DriverName, kind: &str) -> Labels<2> {
+    [("driver", name.to_string()), ("kind", kind.to_owned())]
 }
 
 #[cfg(test)]
