@@ -11,11 +11,12 @@ pub use store::{Counts, Object};
 use axum::serve::ListenerExt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use store::Store;
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
+use wasmount_core::mutex::lock;
 use xtask::failure::Failure;
 
 /// The user that may log in.
@@ -126,6 +127,6 @@ impl Array {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Store> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }

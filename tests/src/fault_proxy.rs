@@ -19,13 +19,14 @@ use message::{Message, read};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
+use wasmount_core::mutex::lock;
 use xtask::failure::Failure;
 
 /// The longest delay of a request: long beside one, short beside the time of a call.
@@ -228,7 +229,7 @@ impl fmt::Display for FaultProxy {
 
 impl Plan {
     fn chance<R>(&self, change: impl FnOnce(&mut Chance) -> R) -> R {
-        let mut chance = self.chance.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chance = lock(&self.chance);
         change(&mut chance)
     }
 

@@ -8,7 +8,8 @@ use crate::tools::digest;
 use crate::workspace::Workspace;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+use wasmount_core::mutex::lock;
 
 /// Tests of a program run at once: one of them installs, the others wait.
 static INSTALLING: Mutex<()> = Mutex::new(());
@@ -84,7 +85,7 @@ fn environment(
     let tag = command::read(Command::new("python3").args(["-c", tag])).map_err(missing)?;
     let packages = format!("{name}-{tag}-{}", digest(folder, "")?);
     let packages = workspace.tools().join(packages);
-    let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _installing = lock(&INSTALLING);
     if !packages.is_dir() {
         files::complete(&packages, |unfinished| {
             command::run(

@@ -11,9 +11,10 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, ExitStatus};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
+use wasmount_core::mutex::lock;
 
 /// Between two checks of the running processes, of which those that ended are restarted: long enough not to busy the machine, short enough to
 /// wait for.
@@ -202,7 +203,7 @@ impl Entries {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.all)
     }
 }
 

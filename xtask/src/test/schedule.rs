@@ -11,9 +11,10 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use std::{io, thread};
+use wasmount_core::mutex::lock;
 
 /// Clock ticks per second in `/proc/PID/stat`: `USER_HZ`, which is 100 on every Linux (proc_pid_stat(5)).
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -91,12 +92,12 @@ pub(super) fn run(
     files::create_directory(settings.logs)?;
     let jobs = Mutex::new(VecDeque::from(jobs));
     let report = Mutex::new(report);
-    let next = || locked(&jobs).pop_front();
+    let next = || lock(&jobs).pop_front();
     thread::scope(|scope| {
         let lane = || {
             while let Some(job) = next() {
                 let ended = job.run(settings)?;
-                (locked(&report))(ended);
+                (lock(&report))(ended);
             }
             Ok(())
         };
@@ -106,10 +107,6 @@ pub(super) fn run(
             Err(panic) => std::panic::resume_unwind(panic),
         })
     })
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl From<Program> for Job {

@@ -11,8 +11,8 @@ use http_auth::parser::ChallengeParser;
 use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
 use reqwest::{RequestBuilder, Url};
 use serde::Deserialize;
-use std::sync::PoisonError;
 use tokio::time::Instant;
+use wasmount_core::mutex::lock;
 use zeroize::Zeroizing;
 
 /// Largest response of a token service that is read, in bytes: tokens have some kilobytes.
@@ -55,8 +55,7 @@ struct TokenAnswer {
 impl Registry {
     /// Adds the authorization that the registry has required so far, if any.
     pub(super) fn authorized(&self, request: RequestBuilder) -> RequestBuilder {
-        let authorization = self.authorization.lock();
-        match &*authorization.unwrap_or_else(PoisonError::into_inner) {
+        match &*lock(&self.authorization) {
             Authorization::Nothing => request,
             Authorization::Basic => self.with_login(request),
             Authorization::Bearer(token) => request.bearer_auth(token.as_str()),
@@ -87,8 +86,7 @@ impl Registry {
                 Authorization::Bearer(self.token(from, call).await?)
             }
         };
-        let authorization = self.authorization.lock();
-        *authorization.unwrap_or_else(PoisonError::into_inner) = answer;
+        *lock(&self.authorization) = answer;
         Ok(true)
     }
 

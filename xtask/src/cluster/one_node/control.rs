@@ -13,9 +13,10 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
+use wasmount_core::mutex::lock;
 
 /// Namespaces of its own, in which killing the first process ends everything and drops every mount.
 const UNSHARE: [&str; 9] = [
@@ -108,10 +109,7 @@ impl Control {
     /// Sends a request, and waits for the reply.
     pub(super) fn send(&self, request: &Request) -> Result<Option<u32>, Failure> {
         let text = serde_json::to_string(request).unwrap_or_default();
-        let mut connection = self
-            .connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut connection = lock(&self.connection);
         let failed = || Failure::cannot(format!("order {request:?} of the cluster"));
         writeln!(connection.get_mut(), "{text}").map_err(failed())?;
         let mut line = String::new();
