@@ -3,9 +3,9 @@
 //! It knows Kubernetes and nothing of storage: the code that starts a cluster deploys the workload.
 
 pub mod access;
+pub mod commands;
 pub mod inside;
 pub mod lab;
-pub mod newcomer;
 mod node;
 pub mod one_node;
 pub mod parts;

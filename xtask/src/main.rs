@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use xtask::cluster::{inside, newcomer};
+use xtask::cluster::{commands, inside};
 use xtask::demo::{self, DemoOptions};
 use xtask::failure::Failure;
 use xtask::image::{self, ImageOptions};
@@ -137,9 +137,9 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
 
 fn cluster(command: Cluster, workspace: &Workspace) -> Result<(), Failure> {
     match command {
-        Cluster::Up => newcomer::up(workspace),
-        Cluster::Down => newcomer::down(workspace),
-        Cluster::Kubectl { arguments } => newcomer::kubectl(workspace, &arguments),
+        Cluster::Up => commands::up(workspace),
+        Cluster::Down => commands::down(workspace),
+        Cluster::Kubectl { arguments } => commands::kubectl(workspace, &arguments),
         Cluster::Inside { supervise, lab } if supervise => inside::supervise(&lab),
         Cluster::Inside { lab, .. } => inside::first(&workspace.own_program(), &lab),
     }

@@ -3,7 +3,7 @@
 //! It must run before any other thread is started: identity, rights and Landlock are per thread, and are inherited by new threads.
 
 use crate::error::{REFUSED, UNCONFINED};
-use crate::{Bounds, ChildError, system_calls, walls};
+use crate::{Bounds, ChildError, landlock_rules, system_calls};
 use rustix::io::Errno;
 use rustix::process::{
     Gid, Pid, Resource, Rlimit, Signal, Uid, geteuid, getppid, getrlimit,
@@ -40,7 +40,7 @@ pub fn confine(bounds: &Bounds) -> Result<(), ChildError> {
     give_up_rights(bounds)?;
     // After the next step this file cannot be read any more.
     let calls_are_held = system_calls::are_held_here();
-    walls::raise(bounds).map_err(|error| failed("Landlock", io::Error::other(error)))?;
+    landlock_rules::raise(bounds).map_err(|error| failed("Landlock", io::Error::other(error)))?;
     // Not earlier, since the steps above open files.
     let descriptors = descriptors(bounds);
     limit(Resource::Nofile, descriptors, descriptors)?;
@@ -136,7 +136,7 @@ fn become_nobody() -> Result<(), ChildError> {
         .and_then(|()| set_thread_res_uid(user, user, user));
     match changed {
         Err(Errno::PERM | Errno::INVAL) => Ok(()),
-        changed => step("becoming nobody", changed),
+        changed => step("changing to user nobody", changed),
     }
 }
 

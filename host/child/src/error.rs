@@ -14,7 +14,7 @@ const MEBIBYTE: u64 = 1 << 20;
 pub enum ChildError {
     /// The child was not started.
     #[error(
-        "a process of its own cannot be started: {source}; look at the limits on processes and memory of this host"
+        "a child process cannot be started: {source}; look at the limits on processes and memory of this host"
     )]
     Start {
         /// The error of the system.
@@ -65,7 +65,7 @@ pub enum ChildError {
         limit_bytes: u64,
     },
     /// The child crashed.
-    #[error("the process broke down ({how}): {message}")]
+    #[error("the process crashed ({how}): {message}")]
     Crashed {
         /// Signal or status.
         how: String,
@@ -78,7 +78,7 @@ pub enum ChildError {
     )]
     Killed,
     /// Its answer could not be read.
-    #[error("the process could not be heard: {source}")]
+    #[error("the output of the process cannot be read: {source}")]
     Unreadable {
         /// The error of the system.
         source: io::Error,
@@ -114,7 +114,7 @@ const OUT_OF_MEMORY: &str = "memory allocation of ";
 /// The message of the system where a library requested memory and passed the error on (`ENOMEM`).
 const NO_MEMORY: &str = "Cannot allocate memory";
 /// Replaces the message of a child that printed none.
-const SILENCE: &str = "it said nothing";
+const SILENCE: &str = "it wrote no message";
 
 /// How a child ended that the parent did not kill.
 pub(crate) struct Ended {
@@ -222,12 +222,12 @@ mod tests {
             (
                 Signal::SEGV.as_raw(),
                 "",
-                "the process broke down (signal: 11 (SIGSEGV)): it said nothing",
+                "the process crashed (signal: 11 (SIGSEGV)): it wrote no message",
             ),
             (
                 exit(101),
                 "panicked at x",
-                "the process broke down (exit status: 101): panicked at x",
+                "the process crashed (exit status: 101): panicked at x",
             ),
         ] {
             assert_eq!(judged(raw, message).unwrap_err(), expected, "{raw}");

@@ -14,9 +14,9 @@
 
 mod confine;
 mod error;
+mod landlock_rules;
 mod run;
 mod system_calls;
-mod walls;
 
 pub use confine::{confine, serve};
 pub use error::ChildError;

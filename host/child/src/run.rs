@@ -1,7 +1,7 @@
 //! The parent's side: starts a child, writes its input, reads its output within bounds, and leaves none of its processes behind.
 
 use crate::error::Ended;
-use crate::{ChildError, Task, system_calls, walls};
+use crate::{ChildError, Task, landlock_rules, system_calls};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::io;
@@ -100,11 +100,11 @@ pub async fn run(task: &Task, input: Vec<u8>) -> Result<Vec<u8>, ChildError> {
 fn warn_of_missing_features() {
     if !system_calls::are_held_here() {
         tracing::warn!(
-            "this kernel has no filters of system calls (seccomp): a compiler that is taken over opens what its user may; \
+            "this kernel has no filters of system calls (seccomp): a compromised compiler could open what its user may; \
              run hosts on a kernel with CONFIG_SECCOMP_FILTER"
         );
     }
-    if !walls::are_here() {
+    if !landlock_rules::are_here() {
         tracing::warn!(
             "this kernel has no Landlock: a fetch child can read what its user may; \
              start it with lsm=landlock, or serve plugins from files"

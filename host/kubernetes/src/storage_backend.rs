@@ -10,8 +10,8 @@
 //! It does not know how a backend is served, nor what a plugin is.
 
 mod definition;
-mod kept;
 mod object;
+mod object_cache;
 mod rate_limit;
 mod report;
 mod secret;

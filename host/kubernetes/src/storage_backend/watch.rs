@@ -2,8 +2,8 @@
 //!
 //! They are published as a state, not as a stream of changes: a slow receiver finds the newest state.
 
-use super::kept::{self, Kept};
 use super::object::{DesiredBackend, desired};
+use super::object_cache::{self, Kept};
 use super::{BackendObject, RateLimit, backends};
 use crate::error::watch_failure;
 use futures::StreamExt;
@@ -48,7 +48,7 @@ impl StorageBackends {
     /// Starts from the file `kept` in the data directory, which an earlier process wrote. Blocks.
     pub fn open(kept: PathBuf) -> Arc<Self> {
         let mut state = State::default();
-        match kept::read(&kept) {
+        match object_cache::read(&kept) {
             Ok(all) => {
                 for Kept { gone, object } in all {
                     let list = match gone {
@@ -161,7 +161,7 @@ impl StorageBackends {
             there.chain(gone).collect()
         };
         let path = self.kept.clone();
-        let written = tokio::task::spawn_blocking(move || kept::write(&path, &all)).await;
+        let written = tokio::task::spawn_blocking(move || object_cache::write(&path, &all)).await;
         if let Ok(Err(error)) = written {
             let path = self.kept.display().to_string();
             tracing::error!(%error, path, "StorageBackends are not kept: a start without the API server will not know them");
