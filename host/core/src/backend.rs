@@ -3,10 +3,7 @@
 //! Arguments are those of CSI without the parts that the host handles itself. The implementation has checked each answer: ids, maps and capacities
 //! are within their limits, and a capacity is inside the requested range. When a call returns, its writes are durable.
 
-#![allow(
-    missing_docs,
-    reason = "what has no other word is CSI's and described there"
-)]
+#![allow(missing_docs, reason = "undescribed names are those of CSI")]
 
 use crate::attributes::Attributes;
 use crate::blame::Blame;
@@ -194,7 +191,7 @@ pub enum BackendError {
         reason: String,
     },
     /// The call exceeded its memory, table, handle or host-call limit.
-    #[error("{plugin} went over {limit} in {function}; the limit stands in the backend document")]
+    #[error("{plugin} exceeded {limit} in {function}; the limit is set in the backend document")]
     OverLimit {
         /// The plugin.
         plugin: PluginLabel,
@@ -226,7 +223,7 @@ pub enum BackendError {
         blame: Blame,
     },
     /// The host rejected a request of the plugin, and the plugin ended the call with that error.
-    #[error("{plugin} asked the host in {function} for what is refused: {reason}")]
+    #[error("{plugin} made a rejected host call in {function}: {reason}")]
     Refused {
         /// The plugin. Boxed, since every result is as large as the largest error.
         plugin: Box<PluginLabel>,
@@ -240,7 +237,7 @@ pub enum BackendError {
         blame: Blame,
     },
     /// The host, or the storage that it accesses for the plugin, failed the call.
-    #[error("{plugin} could not go on in {function}: {reason}")]
+    #[error("{plugin} could not continue in {function}: {reason}")]
     HostFailed {
         /// The plugin.
         plugin: PluginLabel,
@@ -253,7 +250,7 @@ pub enum BackendError {
     },
     /// The plugin sent a request before its version serves, which the host withheld, and the plugin ended the call with an error.
     #[error(
-        "{plugin} asked its storage system in {function}, and nothing is sent before a version serves: {message}"
+        "{plugin} sent a request to its storage system in {function}, which is not allowed before its version serves: {message}"
     )]
     Withheld {
         /// The plugin.
@@ -271,7 +268,7 @@ pub enum BackendError {
     },
     /// The backend's running calls use all the memory that they may have together.
     #[error(
-        "the backend is busy: its calls take the {bytes} bytes that they may have together (limits.memory)"
+        "the backend is busy: its calls use the {bytes} bytes that they may have together (limits.memory)"
     )]
     MemoryBusy {
         /// The limit of that sum.

@@ -7,10 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// One call of the contract's `pool` interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(
-    missing_docs,
-    reason = "each variant and field is the function and parameter of the contract with that name"
-)]
+#[allow(missing_docs, reason = "the names are those of the contract")]
 pub enum PoolCall {
     Names,
     Capacity {

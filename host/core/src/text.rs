@@ -2,6 +2,9 @@
 
 use std::error::Error;
 
+/// How alike two names must be, by Jaro and Winkler, for one to be suggested: a missing, doubled or exchanged letter is, another word is not.
+const ALIKE: f64 = 0.8;
+
 /// Cut at a character, with a mark that it was cut.
 pub fn shortened(mut text: String, limit_bytes: usize) -> String {
     if text.len() > limit_bytes {
@@ -25,6 +28,17 @@ pub fn listed(names: &[String], limit: usize) -> String {
         list.push_str(&format!(" and {} more", names.len() - limit));
     }
     list
+}
+
+/// The known name that looks most like another one, whatever its case and underscores.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = |name: &str| name.to_lowercase().replace('_', "");
+    let name = plain(name);
+    let known = known.into_iter();
+    let scored = known.map(|known| (strsim::jaro_winkler(&plain(known), &name), known));
+    let best = scored.max_by(|one, other| one.0.total_cmp(&other.0));
+    best.filter(|(likeness, _)| *likeness >= ALIKE)
+        .map(|(_, known)| known)
 }
 
 /// An error and its causes, in one line.
@@ -65,6 +79,20 @@ mod tests {
         let names: Vec<String> = ["a", "b", "c"].map(str::to_owned).into();
         assert_eq!(listed(&names, 3), "a, b, c");
         assert_eq!(listed(&names, 2), "a, b and 1 more");
+    }
+
+    #[test]
+    fn a_mistyped_name_has_a_nearest_one_and_another_word_none() {
+        let known = ["clone-volume", "topology", "volume_capabilities"];
+        for (name, found) in [
+            ("clone-volumes", Some("clone-volume")),
+            ("Topology", Some("topology")),
+            ("volumeCapability", Some("volume_capabilities")),
+            ("teleport", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(name, known), found, "{name}");
+        }
     }
 
     #[derive(Debug, thiserror::Error)]

@@ -13,11 +13,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 use wasmount_core::mutex::lock;
+use wasmount_core::text::shortened;
 
-/// Longest note that the API server accepts, in bytes (events.k8s.io/v1 validation, `noteLengthLimit`).
-const NOTE_BYTES: usize = 1024;
-/// Marks where a note was cut.
-const CUT: &str = "…";
+/// Longest note, in bytes: with the mark of a cut no more than the API server accepts (events.k8s.io/v1 validation, `noteLengthLimit`).
+const NOTE_BYTES: usize = 1024 - '…'.len_utf8();
 /// How long an event with the same note is counted with the last one. 6 min: the recorder's own (`CACHE_TTL`).
 const COUNTED: Duration = Duration::from_secs(6 * 60);
 
@@ -124,7 +123,7 @@ impl Events {
         let Some(client) = &self.client else {
             return false;
         };
-        let note = within_api(note);
+        let note = shortened(note, NOTE_BYTES);
         let recorder = self.recorder(client, &note);
         let event = Event {
             type_,
@@ -152,15 +151,6 @@ impl Events {
         *written_at = now;
         recorder.clone()
     }
-}
-
-/// A note that the API server accepts.
-fn within_api(mut note: String) -> String {
-    if note.len() > NOTE_BYTES {
-        note.truncate(note.floor_char_boundary(NOTE_BYTES - CUT.len()));
-        note.push_str(CUT);
-    }
-    note
 }
 
 #[cfg(test)]

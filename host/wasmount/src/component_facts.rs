@@ -39,7 +39,7 @@ pub(crate) enum NotAComponent {
     )]
     NotWasm,
     /// Truncated, or of an unknown form.
-    #[error("it is not WebAssembly, or not whole: {0}")]
+    #[error("it is not WebAssembly, or incomplete: {0}")]
     Malformed(String),
     /// A core module.
     #[error(
@@ -48,7 +48,7 @@ pub(crate) enum NotAComponent {
     Module,
     /// Types, imports and exports exceed their limit.
     #[error(
-        "its types, imports and exports take more than {DECLARED_BYTES} bytes, which no toolchain makes and no host compiles; build it anew"
+        "its types, imports and exports take more than {DECLARED_BYTES} bytes, which no toolchain creates and no host compiles; build it again"
     )]
     DeclaresTooMuch,
     /// Too many names, or too long ones.
@@ -56,7 +56,7 @@ pub(crate) enum NotAComponent {
     Names(#[from] EngineError),
     /// Nested too deeply; made to crash its readers.
     #[error(
-        "it has components or modules more than {NESTING} deep in one another, which no toolchain makes and no host compiles; build it anew"
+        "it has components or modules more than {NESTING} deep in one another, which no toolchain creates and no host compiles; build it again"
     )]
     TooDeep,
 }
@@ -297,6 +297,6 @@ mod tests {
             let expected = "it is not WebAssembly, which begins with the bytes `\\0asm`; name the file that the toolchain made";
             assert_eq!(message(other), expected);
         }
-        assert!(message(&NESTED[..20]).starts_with("it is not WebAssembly, or not whole"));
+        assert!(message(&NESTED[..20]).starts_with("it is not WebAssembly, or incomplete"));
     }
 }

@@ -64,8 +64,8 @@ use wasmount_core::driver::{Profile, Role};
 use wasmount_core::names::{DriverName, NodeId};
 use wasmount_mount::PathRoot;
 pub(crate) use workbench::{
-    Called, Change, Conversed, Identity, Place, Pools, Recorded, Records, Storage, Verdict,
-    Workbench, block_on, changes,
+    Called, Change, Conversed, Identity, Pools, Recorded, Records, Storage, TemporaryDirectory,
+    Verdict, Workbench, block_on, changes,
 };
 
 /// How long threads that wait for dead storage, or for the data directory, may delay the end of the process. 1 s: a kill loses nothing of theirs,
@@ -178,9 +178,7 @@ fn run_to_end<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Faul
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(Fault::failed(
-            "the threads of this process cannot be started",
-        ))?;
+        .map_err(Fault::failed("the async runtime cannot be started"))?;
     let ended = runtime.block_on(work);
     runtime.shutdown_timeout(LAST_JOBS);
     ended

@@ -161,7 +161,7 @@ impl Report {
         let not_registered = || {
             let status = driver.registration.as_ref()?;
             let why = status.reason.as_deref();
-            let why = why.unwrap_or("kubelet was not asked for it yet");
+            let why = why.unwrap_or("it was not announced to kubelet yet");
             (!status.registered).then(|| why.to_owned())
         };
         let not_listed = || {

@@ -4,6 +4,7 @@ mod log_capture;
 
 pub(crate) use log_capture::{LogCapture, LogRecord};
 
+use crate::visible;
 use clap::ValueEnum;
 use std::fmt;
 use std::io::{self, IsTerminal};
@@ -13,7 +14,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use wasmount_artifact::is_control;
+use wasmount_core::text::nearest;
 
 /// Form of the log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -36,9 +37,6 @@ const WATCHES: &str = "kube_runtime";
 const REQUESTS: &str = "kube_client";
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-
-/// How similar to a level a word must be to be taken for a typing error (Jaro and Winkler: 1 is the same).
-const LIKENESS: f64 = 0.7;
 
 /// Parses log levels such as `debug`, which is the host's own, or `info,wasmount_mount=debug,h2=trace`, which names other crates.
 pub(crate) fn levels(text: &str) -> Result<Targets, String> {
@@ -67,12 +65,9 @@ fn level(level_text: &str) -> Result<LevelFilter, String> {
     if let Some(level) = given.parse().ok().filter(|_| known) {
         return Ok(level);
     }
-    let alike = LEVELS.map(|level| (strsim::jaro_winkler(&given, level), level));
-    let nearest = alike.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
-    let meant = match nearest {
-        Some((likeness, level)) if likeness >= LIKENESS => format!("did you mean `{level}`? "),
-        _ => String::new(),
-    };
+    let meant = nearest(&given, LEVELS)
+        .map(|level| format!("did you mean `{level}`? "))
+        .unwrap_or_default();
     Err(format!(
         "`{level_text}` is no level; {meant}the levels are {}: such as `info` or `info,wasmount_mount=debug`",
         LEVELS.join(", ")
@@ -102,24 +97,11 @@ pub(crate) fn start(format: LogFormat, levels: Targets) {
 
 /// One field of a text line. It may contain paths, ids and plugins' messages, so everything that could end the line, or start another, is escaped.
 fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
-    let text = on_one_line(&format!("{value:?}"));
+    let text = visible::line(&format!("{value:?}"));
     match field.name() {
         "message" => write!(writer, "{text}"),
         name => write!(writer, "{name}={text}"),
     }
-}
-
-/// Text of a plugin or a user, made harmless for a terminal.
-pub(crate) fn on_one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for character in text.chars() {
-        if is_control(character) {
-            line.extend(character.escape_default());
-        } else {
-            line.push(character);
-        }
-    }
-    line
 }
 
 /// A panic ends one task, not the process: without this line the log would not say why a call was lost.
@@ -138,15 +120,6 @@ fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
 mod tests {
     use super::*;
     use tracing::Level;
-
-    #[test]
-    fn no_field_begins_a_line_of_its_own() {
-        let forged = "/a\n2026-01-01T00:00:00Z ERROR forged\u{1b}[2K";
-        let line = on_one_line(forged);
-        assert_eq!(line, "/a\\n2026-01-01T00:00:00Z ERROR forged\\u{1b}[2K");
-        assert_eq!(on_one_line("a \u{e4} b"), "a \u{e4} b");
-        assert_eq!(on_one_line("a\u{202e}b"), "a\\u{202e}b");
-    }
 
     #[test]
     fn a_bare_level_is_the_hosts_own_and_others_are_heard_by_name() {

@@ -1,24 +1,24 @@
-//! Makes text of a plugin, a registry or an administrator safe for a terminal.
+//! Makes text of a plugin, a registry or an administrator safe for a terminal and a log.
 
 use wasmount_artifact::is_control;
 
-/// The text as one line.
+/// The text as one line, with control characters escaped.
 pub(crate) fn line(text: &str) -> String {
-    text.chars().map(visible).collect()
-}
-
-/// The text with its line breaks.
-pub(crate) fn lines(text: &str) -> String {
-    let kept = |c| if c == '\n' { c } else { visible(c) };
-    text.chars().map(kept).collect()
-}
-
-fn visible(c: char) -> char {
-    if is_control(c) {
-        char::REPLACEMENT_CHARACTER
-    } else {
-        c
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_control(character) {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
     }
+    line
+}
+
+/// The same with line breaks kept.
+pub(crate) fn lines(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(line).collect();
+    lines.join("\n")
 }
 
 #[cfg(test)]
@@ -28,7 +28,7 @@ mod tests {
     #[test]
     fn foreign_texts_are_displayed_in_writing_order() {
         let text = "gpj.\u{202e}exe \u{2066}a\u{2069} \u{200f}\u{5d0}";
-        let plain = "gpj.\u{fffd}exe \u{fffd}a\u{fffd} \u{fffd}\u{5d0}";
+        let plain = "gpj.\\u{202e}exe \\u{2066}a\\u{2069} \\u{200f}\u{5d0}";
         assert_eq!(line(text), plain);
         assert_eq!(lines(text), plain);
     }
@@ -38,11 +38,20 @@ mod tests {
         let text = "\x1b[31mred\x07\ttitle\nnext \u{9b}1m ü";
         assert_eq!(
             line(text),
-            "\u{fffd}[31mred\u{fffd}\u{fffd}title\u{fffd}next \u{fffd}1m ü"
+            "\\u{1b}[31mred\\u{7}\\ttitle\\nnext \\u{9b}1m ü"
         );
         assert_eq!(
             lines(text),
-            "\u{fffd}[31mred\u{fffd}\u{fffd}title\nnext \u{fffd}1m ü"
+            "\\u{1b}[31mred\\u{7}\\ttitle\nnext \\u{9b}1m ü"
+        );
+    }
+
+    #[test]
+    fn no_field_of_a_log_begins_a_line_of_its_own() {
+        let forged = "/a\n2026-01-01T00:00:00Z ERROR forged\u{1b}[2K";
+        assert_eq!(
+            line(forged),
+            "/a\\n2026-01-01T00:00:00Z ERROR forged\\u{1b}[2K"
         );
     }
 }

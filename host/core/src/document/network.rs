@@ -52,10 +52,7 @@ pub struct NetworkGrant {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[allow(
-    missing_docs,
-    reason = "a schema with texts of variants is not structural"
-)]
+#[allow(missing_docs, reason = "a CRD describes no variants")]
 pub enum Scheme {
     // With TLS.
     #[default]
@@ -68,10 +65,7 @@ pub enum Scheme {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[allow(
-    missing_docs,
-    reason = "a schema with texts of variants is not structural"
-)]
+#[allow(missing_docs, reason = "a CRD describes no variants")]
 pub enum ServiceName {
     // Identity and controller.
     Controller,
@@ -83,10 +77,7 @@ pub enum ServiceName {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[allow(
-    missing_docs,
-    reason = "a schema with texts of variants is not structural"
-)]
+#[allow(missing_docs, reason = "a CRD describes no variants")]
 pub enum Protocol {
     // What TLS negotiates; HTTP/1.1 without TLS.
     #[default]

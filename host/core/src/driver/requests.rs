@@ -1,10 +1,7 @@
 //! Requests and answers of the driver that differ from the backend's: node calls contain paths, which no backend sees, and some answers combine the
 //! results of several components of the host.
 
-#![allow(
-    missing_docs,
-    reason = "what has no other word is CSI's and described there"
-)]
+#![allow(missing_docs, reason = "undescribed names are those of CSI")]
 
 use crate::attributes::Attributes;
 use crate::backend::{NodePublish, NodeStage};

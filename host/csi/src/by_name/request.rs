@@ -4,9 +4,8 @@ use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MessageDescriptor};
 use serde::de::DeserializeSeed;
 use serde_json::{Map, Value};
 use wasmount_core::rpc::Rpc;
+use wasmount_core::text::nearest;
 
-/// Similarity from which a known name is suggested for an unknown one (Jaro-Winkler; 1 means equal).
-const ALIKE: f64 = 0.8;
 /// Prefix of messages that protobuf's JSON writes as one value.
 const WELL_KNOWN: &str = "google.protobuf.";
 
@@ -40,7 +39,7 @@ pub enum RequestError {
         expected: String,
     },
     /// Each field is valid by itself.
-    #[error("{message} is not right: two of its fields exclude one another")]
+    #[error("{message} is not valid: two of its fields exclude one another")]
     Contradiction {
         /// The message.
         message: String,
@@ -56,7 +55,7 @@ pub(super) fn rpc(name: &str) -> Result<Rpc, RequestError> {
     let found = Rpc::ALL.iter().find(|rpc| rpc.name() == method);
     found.copied().ok_or_else(|| RequestError::UnknownCall {
         name: name.to_owned(),
-        nearest: nearest(method, Rpc::ALL.iter().map(|rpc| rpc.name())),
+        nearest: nearest(method, Rpc::ALL.iter().map(|rpc| rpc.name())).map(str::to_owned),
     })
 }
 
@@ -97,7 +96,7 @@ fn unknown_field(of: &MessageDescriptor, name: &str, place: &str) -> RequestErro
     let known: Vec<String> = of.fields().map(|field| field.name().to_owned()).collect();
     RequestError::UnknownField {
         field: within(place, name),
-        nearest: nearest(name, known.iter().map(String::as_str)),
+        nearest: nearest(name, known.iter().map(String::as_str)).map(str::to_owned),
         known,
     }
 }
@@ -157,15 +156,6 @@ fn within(place: &str, name: &str) -> String {
         "the request" => name.to_owned(),
         place => format!("{place}.{name}"),
     }
-}
-
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    let plain = |name: &str| name.to_lowercase().replace('_', "");
-    let name = plain(name);
-    let scored = known.map(|known| (strsim::jaro_winkler(&plain(known), &name), known));
-    let best = scored.max_by(|one, other| one.0.total_cmp(&other.0));
-    best.filter(|(likeness, _)| *likeness >= ALIKE)
-        .map(|(_, known)| known.to_owned())
 }
 
 fn meant(nearest: Option<&str>) -> String {

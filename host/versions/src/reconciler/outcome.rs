@@ -8,11 +8,10 @@ use crate::events::{Outcome, VersionEvent};
 use crate::history::{CandidateKey, Known};
 use crate::refusal::{Refusal, RetryPolicy};
 use crate::trial::Trial;
-use std::error::Error;
 use std::time::Duration;
 use tokio::time::Instant;
 use wasmount_core::status::{HeldBy, Hold, RefusalKind, RefusedVersion, now};
-use wasmount_core::text::shortened;
+use wasmount_core::text::{chain, shortened};
 
 /// Longest reason of a rejection, in bytes: a plugin writes a part of some reasons, and the status of all drivers is one answer.
 const REASON_BYTES: usize = 8 << 10;
@@ -344,17 +343,7 @@ fn refused(
     }
 }
 
-/// An error with all of its causes, each once: as logs, statuses and events show it.
-fn describe(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    shortened(text, REASON_BYTES)
+/// An error with all of its causes, as statuses and events show it.
+fn describe(refusal: &Refusal) -> String {
+    shortened(chain(refusal), REASON_BYTES)
 }

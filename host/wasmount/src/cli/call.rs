@@ -125,7 +125,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let log_capture = LogCapture::listen();
     let (rpc, profile) = (call.rpc(), flags.csi_profile.into());
     let called = block_on(async {
-        let workbench = Workbench::with_storage(configured, &pools, cache, storage).await?;
+        let workbench = Workbench::set_up(configured, &pools, cache, storage).await?;
         let admitted = workbench.admit(&mut AdmissionReport::default()).await;
         let admitted = admitted.map_err(Fault::failed("the plugin cannot serve"))?;
         // Log lines of the admission are not part of the call.

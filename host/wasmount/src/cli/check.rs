@@ -3,8 +3,9 @@
 use super::show::{self, Table, Tone, harmless, microseconds, milliseconds};
 use super::subject::{CacheFlags, SecretFlags, subject};
 use crate::fault::Fault;
-use crate::host::{Pools, Workbench, block_on};
-use crate::telemetry::{LogCapture, on_one_line};
+use crate::host::{Pools, Storage, Workbench, block_on};
+use crate::telemetry::LogCapture;
+use crate::visible;
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -49,7 +50,8 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let cache = flags.cache.directory()?;
     drop(LogCapture::listen());
     let (report, admitted) = block_on(async {
-        let workbench = Workbench::set_up(configured, &Pools::Closed, cache).await?;
+        let workbench =
+            Workbench::set_up(configured, &Pools::Closed, cache, Storage::Granted).await?;
         let mut report = AdmissionReport::default();
         let admitted = workbench.admit(&mut report).await;
         Ok((report, admitted))
@@ -122,12 +124,12 @@ fn as_text(report: &AdmissionReport, admitted: &Result<Admitted, Refusal>) -> St
                 false => Tone::Bad.paint("the document does not grant what it imports"),
             };
             table.row("verdict", verdict);
-            let warnings = admitted.warnings.iter().map(|it| on_one_line(it));
+            let warnings = admitted.warnings.iter().map(|it| visible::line(it));
             table.rows("warning", warnings.collect());
         }
         Err(refusal) => {
             table.row("verdict", Tone::Bad.paint("this host would refuse it"));
-            table.row("reason", on_one_line(&refusal.to_string()));
+            table.row("reason", visible::line(&refusal.to_string()));
         }
     }
     table.print()

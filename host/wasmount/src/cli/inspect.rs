@@ -12,22 +12,20 @@ use super::subject::{CacheFlags, SecretFlags, document};
 use super::transfer::write_whole;
 use crate::config::Configured;
 use crate::fault::Fault;
-use crate::host::{Place, Workbench, block_on};
+use crate::host::{TemporaryDirectory, Workbench, block_on};
 use crate::regular_file;
 use crate::telemetry::LogCapture;
+use crate::visible;
 use clap::Args;
 use report::{Found, Report};
 use signatures::Signatures;
 use std::path::{Path, PathBuf};
 use std::thread;
-use wasmount_artifact::Resolved;
+use wasmount_artifact::{COMPONENT_BYTES, Resolved};
 use wasmount_core::document::PluginPlace;
 use wasmount_engine::{EngineError, LoadedComponent};
 use wasmount_versions::{AdmissionReport, Refusal};
 use wit_component::{OutputToString, WitPrinter};
-
-/// Largest component that is read, in bytes: the limit of admission.
-const COMPONENT_BYTES: u64 = 64 << 20;
 
 /// The file name of an artifact's component.
 const COMPONENT: &str = "component.wasm";
@@ -81,7 +79,7 @@ struct Brought {
     origin: String,
     /// Signatures of an artifact; those beside a file are judged with it.
     signatures: Option<Signatures>,
-    _place: Option<Place>,
+    _place: Option<TemporaryDirectory>,
 }
 
 /// Inspects the component and prints the report.
@@ -103,7 +101,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
             Ok(read(&workbench, file).await?.0)
         })?;
         let world = world(wasm)?;
-        return show::print(&show::harmless_text(&world));
+        return show::print(&visible::lines(&world));
     }
     let hidden = configured.document.hidden.clone();
     let signers = match &brought.signatures {
@@ -160,7 +158,7 @@ fn bring(flags: &Flags, configured: &Configured) -> Result<Brought, Fault> {
         document, folder, ..
     } = configured;
     let (pulled, signatures) = block_on(async {
-        let failed = || format!("{reference} cannot be looked into");
+        let failed = || format!("{reference} cannot be inspected");
         let resolved = Resolved::find(&registry).await;
         let resolved = resolved.map_err(Fault::failed(failed()))?;
         let signers = &document.plugin.signers;
@@ -168,7 +166,7 @@ fn bring(flags: &Flags, configured: &Configured) -> Result<Brought, Fault> {
         let pulled = resolved.fetch(&registry).await;
         Ok((pulled.map_err(Fault::failed(failed()))?, signatures))
     })?;
-    let place = Place::make("artifact")?;
+    let place = TemporaryDirectory::make("artifact")?;
     let file = place.path().join(COMPONENT);
     write_whole(&file, &pulled.wasm)?;
     Ok(Brought {
@@ -211,7 +209,7 @@ async fn read(workbench: &Workbench, file: &Path) -> Result<(Vec<u8>, LoadedComp
 }
 
 fn unreadable(file: &Path) -> String {
-    format!("{} cannot be looked into", file.display())
+    format!("{} cannot be inspected", file.display())
 }
 
 /// Whether it was rejected before there was anything to inspect.
@@ -234,7 +232,7 @@ fn world(wasm: Vec<u8>) -> Result<String, Fault> {
     match printed {
         Ok(text) => text.map_err(Fault::failed(UNPRINTABLE)),
         Err(_) => Err(Fault::failed(UNPRINTABLE)(
-            "the decoder of WIT does not understand it",
+            "the WIT decoder cannot decode it",
         )),
     }
 }

@@ -55,7 +55,7 @@ fn password() -> Result<Password, Fault> {
         return Ok(Password::new(value.into_vec()));
     }
     let impossible = format!(
-        "the password cannot be asked for; set {} instead",
+        "the password cannot be read from a terminal; set {} instead",
         PASSWORD_VARIABLES.join(" or ")
     );
     prompt("Password of the private key: ").map_err(Fault::failed(impossible))
@@ -81,7 +81,7 @@ fn prompt(question: &str) -> io::Result<Password> {
     match line.pop() {
         Some(b'\n') => Ok(Password::new(line)),
         _ => Err(io::Error::other(format!(
-            "no whole line of at most {PASSWORD_BYTES} bytes was typed"
+            "no complete line of at most {PASSWORD_BYTES} bytes was entered"
         ))),
     }
 }

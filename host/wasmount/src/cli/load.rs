@@ -21,7 +21,7 @@ Example, into a file, and nas.wasm.sig beside it if the bundle was made of a fil
 Example, into a registry, with its signatures:
   $ wasmount load nas.tar --to oci://registry.internal:5000/storage/nas:1.4.0
 
-With neither, the file is checked and its digests are printed. Every byte is compared with its digest; whose signatures count, a document says.
+With neither, the file is checked and its digests are printed. Every byte is compared with its digest; a document says which signatures are required.
 
 Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
 pub(crate) struct Flags {

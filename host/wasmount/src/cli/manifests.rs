@@ -11,14 +11,14 @@ use super::registry::RegistryFlags;
 use super::transfer::{wait, write_whole};
 use crate::config::{self, Configured};
 use crate::fault::Fault;
-use crate::host::{Place, Workbench, block_on};
+use crate::host::{TemporaryDirectory, Workbench, block_on};
 use crate::regular_file;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use wasmount_artifact::pull;
+use wasmount_artifact::{COMPONENT_BYTES, pull};
 use wasmount_core::backend::Backend as _;
 use wasmount_core::capabilities::{Capabilities, PluginCapability, Profile};
 use wasmount_core::document::{PluginPlace, SecretSource, Signers, StorageBackend};
@@ -32,9 +32,6 @@ use wasmount_kubernetes::manifests::{
 use wasmount_kubernetes::storage_backend::object_of;
 use wasmount_versions::{AdmissionReport, Admitted};
 
-/// Largest component that is read, in bytes; a little more than can be shipped, so that the error can name the size.
-const COMPONENT_BYTES: u64 = 64 << 20;
-
 /// Types of file systems whose mounts use no network. Any other may, and then belongs to the network namespace of its mounter.
 const LOCAL_TYPES: [&str; 2] = ["tmpfs", "overlay"];
 
@@ -44,11 +41,11 @@ const PULLED: &str = "component.wasm";
 /// Print the Kubernetes manifests of a backend
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example, once a cluster, and then for a backend whose volumes lie on the nodes:
+Example, once for a cluster, and then for a backend with volumes on the nodes:
   $ wasmount manifests --shared
   $ wasmount manifests --backend hostpath.yaml --topology node-local
 
-Apply each with `kubectl apply --server-side -f -`: a component is too large for the annotation that the other form of apply leaves.
+Apply each with `kubectl apply --server-side -f -`: a component is too large for the annotation that client-side apply stores.
 
 Exit codes: 0, 64 for wrong flags or documents, 1 for any other failure.")]
 pub(crate) struct Flags {
@@ -208,7 +205,7 @@ impl Flags {
         let registry = self.registry.connect_under(reference, configured)?;
         let pulled = wait(pull(&registry))?;
         let pulled = pulled.map_err(Fault::failed(format!("{reference} is not pulled")))?;
-        let here = Place::make("manifests")?;
+        let here = TemporaryDirectory::make("manifests")?;
         let file = here.path().join(PULLED);
         write_whole(&file, &pulled.wasm)?;
         copy.document.plugin.place = PluginPlace::File(file);

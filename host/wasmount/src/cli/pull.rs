@@ -15,8 +15,8 @@ use wasmount_core::document::Reference;
 Example:
   $ wasmount pull oci://registry.example.com/storage/nas:1.4.0 -o nas.wasm
 
-Prints the name of the artifact by its digest, which never means another, and the digest of the component, as `plugin.digest` of a document wants
-it. No signature is looked at: `wasmount verify` does that.
+Prints the name of the artifact by its digest, which is immutable, and the digest of the component, as `plugin.digest` of a document wants
+it. No signature is checked: `wasmount verify` does that.
 
 Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
 pub(crate) struct Flags {

@@ -53,7 +53,7 @@ impl RegistryFlags {
     pub(super) fn connect(&self, reference: &Reference) -> Result<Registry, Fault> {
         let access = self.access(reference)?;
         Registry::connect(reference, access, progress_bar::progress())
-            .map_err(Fault::failed("the registry cannot be spoken to"))
+            .map_err(Fault::failed("the client of the registry cannot be set up"))
     }
 
     /// The same with a document: where no flag is given, the document's value is used, if it names that registry.

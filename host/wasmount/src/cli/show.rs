@@ -1,7 +1,7 @@
 //! Output of commands for people: aligned, coloured on a terminal only, and without control characters from a plugin.
 
 use crate::fault::Fault;
-use crate::telemetry::on_one_line;
+use crate::visible;
 use serde::Serialize;
 use serde_json::Value;
 use std::io::{self, Write};
@@ -74,17 +74,11 @@ impl Table {
 
 /// A plugin's message, harmless and on one line.
 pub(super) fn harmless(text: &str) -> String {
-    let line = on_one_line(text);
+    let line = visible::line(text);
     match line.char_indices().nth(CELL_CHARACTERS) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
         None => line,
     }
-}
-
-/// The same with line breaks kept.
-pub(super) fn harmless_text(text: &str) -> String {
-    let lines: Vec<_> = text.lines().map(on_one_line).collect();
-    lines.join("\n")
 }
 
 /// A size for people: `1.4 MiB`.
@@ -176,7 +170,6 @@ mod tests {
     #[test]
     fn what_a_terminal_would_obey_is_shown_and_not_done() {
         assert_eq!(harmless("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
-        assert_eq!(harmless_text("a\u{7}\nb"), "a\\u{7}\nb");
         let long = "ä".repeat(CELL_CHARACTERS + 1);
         assert_eq!(harmless(&long).chars().count(), CELL_CHARACTERS + 1);
     }

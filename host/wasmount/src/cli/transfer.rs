@@ -3,6 +3,7 @@
 use super::common::wrong;
 use crate::fault::Fault;
 use crate::regular_file;
+use crate::signature_files;
 use crate::whole_file;
 use std::fs;
 use std::future::Future;
@@ -20,10 +21,7 @@ pub(super) fn component(path: &Path) -> Result<Vec<u8>, Fault> {
 
 /// Reads the signatures beside a file.
 pub(super) fn beside(file: &Path) -> Result<Beside, Fault> {
-    Ok(Beside {
-        signature: if_there(&signature_file(file))?,
-        bundle: if_there(&bundle_file(file))?,
-    })
+    signature_files::beside(file).map_err(Fault::Failed)
 }
 
 /// The content of a file, if it exists.
@@ -108,6 +106,6 @@ pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T, Fault> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(Fault::failed("a runtime cannot be started"))?;
+        .map_err(Fault::failed("the async runtime cannot be started"))?;
     Ok(runtime.block_on(work))
 }

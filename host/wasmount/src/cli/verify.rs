@@ -17,10 +17,10 @@ Examples:
   $ wasmount verify oci://registry.example.com/storage/nas:1.4.0 --key acme.pub --key auditors.pub --all
 
 Reads what `wasmount sign` and cosign write: for a file plugin.wasm.sig and plugin.wasm.bundle beside it, for an artifact the tag sha256-...sig and
-Sigstore bundles that refer to it. Prints the digest that is signed, by which of the keys, and what beside it was passed over since it cannot be read.
-Certificates and transparency logs are not looked at.
+Sigstore bundles that refer to it. Prints the digest that is signed, by which of the keys, and signatures that were ignored because they cannot be read.
+Certificates and transparency logs are not checked.
 
-Exit codes: 0 if it is, 64 for wrong flags, 1 if it is not, or cannot be told.")]
+Exit codes: 0 if it is signed, 64 for wrong flags, 1 if it is not or the check failed.")]
 pub(crate) struct Flags {
     /// The component: a file, or oci://..
     #[arg(value_name = "FILE|REFERENCE", value_parser = source)]
@@ -66,7 +66,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         text.push_str(&format!("signed by {name}\n"));
     }
     for remark in remarks {
-        text.push_str(&format!("passed over: {remark}\n"));
+        text.push_str(&format!("ignored: {remark}\n"));
     }
     print(&text)
 }

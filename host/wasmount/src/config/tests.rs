@@ -97,11 +97,11 @@ fn each_wrong_key_is_named_with_its_line_and_what_was_meant() {
         ),
         (
             "  csiDriver:\n    fsGroupPolicy: Fil\n",
-            "10: spec.csiDriver.fsGroupPolicy: unknown word; did you mean `File`?",
+            "10: spec.csiDriver.fsGroupPolicy: unknown value; did you mean `File`?",
         ),
         (
             "  limits: {}\n  limits: {}\n",
-            "10: the key `limits` stands here for the second time",
+            "10: the key `limits` is given twice",
         ),
         (
             "  csiDriver:\n    attachRequired: true\n",
@@ -185,7 +185,7 @@ fn each_wrong_value_is_named_by_its_key_and_never_repeated() {
         ),
         (
             "  limits:\n    cpu: 0s\n",
-            "10: spec.limits.cpu: must be longer than nothing and at most 24h",
+            "10: spec.limits.cpu: must be longer than 0s and at most 24h",
         ),
         (
             "  limits:\n    longIds: 3\n",
@@ -221,7 +221,7 @@ fn each_wrong_value_is_named_by_its_key_and_never_repeated() {
         ),
         (
             "  grants:\n    filesystems:\n    - type: tmpfs\n    - type: tmpfs\n",
-            "12: spec.grants.filesystems[1].type: `tmpfs` stands in the list twice; join the two",
+            "12: spec.grants.filesystems[1].type: `tmpfs` is listed twice; merge the two entries",
         ),
         (
             "  grants:\n    filesystems:\n    - {type: tmpfs, mountOptions: [\"dev,suid\"]}\n",
@@ -245,7 +245,7 @@ fn each_wrong_value_is_named_by_its_key_and_never_repeated() {
         ),
         (
             "  csiDriver:\n    volumeLifecycleModes: [Ephemeral, Ephemeral]\n",
-            "10: spec.csiDriver.volumeLifecycleModes[1]: stands in the list twice",
+            "10: spec.csiDriver.volumeLifecycleModes[1]: is listed twice",
         ),
         (
             "  csiDriver:\n    volumeLifecycleModes: [Ephemeral]\n    podInfoOnMount: false\n",
@@ -257,7 +257,7 @@ fn each_wrong_value_is_named_by_its_key_and_never_repeated() {
         ),
         (
             "  settings: {a: *hunter2}\n",
-            "9: is not right YAML: reference to unknown value",
+            "9: is not valid YAML: reference to unknown value",
         ),
         (
             "---\na: b\n",
@@ -326,7 +326,7 @@ fn what_every_document_needs_is_asked_for() {
         (
             "    path: plugin.wasm\n",
             "    path: plugin.wasm\n    verify: {}\n",
-            "9: spec.plugin.verify: names no key, so it would let everything pass; name one in `anyOf` or `allOf`, or leave the key out",
+            "9: spec.plugin.verify: names no key, so any component would pass; name one in `anyOf` or `allOf`, or leave the key out",
         ),
         (
             "    path: plugin.wasm\n",
@@ -348,7 +348,7 @@ fn what_every_document_needs_is_asked_for() {
 #[test]
 fn a_text_that_is_no_document_is_refused() {
     for (text, complaint) in [
-        ("", "1: ends too early: something is missing"),
+        ("", "1: ends too early: it is incomplete"),
         ("[1]", "1: must be a group of keys"),
         ("a: \"b", "1: a: unknown key"),
     ] {

@@ -7,9 +7,7 @@ use super::places::Places;
 use serde_saphyr::{Error, Location, MessageFormatter, UserMessageFormatter};
 use std::path::Path;
 use wasmount_core::document::{KeyPath, StorageBackend, raw};
-
-/// How similar (Jaro-Winkler, 0 to 1) a key must be to be suggested: `pool` for `pools` has 0.96, unrelated words stay below 0.7.
-const ALIKE: f64 = 0.75;
+use wasmount_core::text::nearest;
 
 /// Reads a document, and the locations of its keys for checks across documents.
 pub(super) fn parse(file: &Path, text: &str) -> Result<(StorageBackend, Places), Complaint> {
@@ -61,11 +59,11 @@ fn reason(error: &Error) -> String {
     match error {
         Error::SerdeUnknownField {
             expected, field, ..
-        } => format!("unknown key; {}", nearest(field, expected)),
+        } => format!("unknown key; {}", hint(field, expected)),
         Error::SerdeMissingField { .. } => "is missing".to_owned(),
         Error::SerdeUnknownVariant {
             variant, expected, ..
-        } => format!("unknown word; {}", nearest(variant, expected)),
+        } => format!("unknown value; {}", hint(variant, expected)),
         Error::SerdeInvalidType { expected, .. } | Error::SerdeInvalidValue { expected, .. } => {
             format!("must be {expected}")
         }
@@ -78,15 +76,15 @@ fn reason(error: &Error) -> String {
         }
         Error::DuplicateMappingKey { key, .. } => {
             let key = key.as_deref().unwrap_or_default();
-            format!("the key `{key}` stands here for the second time")
+            format!("the key `{key}` is given twice")
         }
         Error::MultipleDocuments { .. } => {
             "a second document begins here; write one file for each backend".to_owned()
         }
-        Error::Eof { .. } => "ends too early: something is missing".to_owned(),
+        Error::Eof { .. } => "ends too early: it is incomplete".to_owned(),
         other => {
             let message = UserMessageFormatter.format_message(other);
-            format!("is not right YAML: {message}")
+            format!("is not valid YAML: {message}")
         }
     }
 }
@@ -104,15 +102,9 @@ fn plain(kind: &str) -> &str {
 }
 
 /// The known name that was probably meant, or all of them.
-fn nearest(given: &str, known: &[&str]) -> String {
-    let given = given.to_lowercase();
-    let likeness = |name: &&str| strsim::jaro_winkler(&given, &name.to_lowercase());
-    let best = known
-        .iter()
-        .map(|name| (likeness(name), name))
-        .max_by(|one, other| one.0.total_cmp(&other.0));
-    match best {
-        Some((alike, name)) if alike >= ALIKE => format!("did you mean `{name}`?"),
-        _ => format!("known are `{}`", known.join("`, `")),
+fn hint(given: &str, known: &[&str]) -> String {
+    match nearest(given, known.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("known are `{}`", known.join("`, `")),
     }
 }

@@ -89,7 +89,7 @@ impl Backend {
             let what = "a CSI socket stopped serving";
             let fault = match serving.await {
                 Err(error) => Fault::failed(what)(error),
-                Ok(()) if !ended.is_cancelled() => Fault::failed(what)("it was not asked to"),
+                Ok(()) if !ended.is_cancelled() => Fault::failed(what)("without a request to stop"),
                 Ok(()) => return,
             };
             // Nothing receives from a host that ends.

@@ -59,7 +59,7 @@ pub(super) fn start(backends: &Arc<Backends>, background: &mut JoinSet<()>) {
             let error = chain(&error);
             tracing::error!(
                 error,
-                "there is no admin socket: `wasmount status` and its like cannot ask this host"
+                "there is no admin socket: `wasmount status` and other commands cannot reach this host"
             );
         }
     }
@@ -87,7 +87,7 @@ fn routes(state: AdminState) -> Router {
         .fallback(async || {
             Refusal::new(
                 RefusalKind::Malformed,
-                "this host does not know that question: is the command newer than it?",
+                "this host does not know the request: is the command newer than the host?",
             )
         })
         .with_state(state)
@@ -140,10 +140,11 @@ fn place(
     what: &str,
 ) -> Result<OwnedSemaphorePermit, Refusal> {
     let place = Arc::clone(places).try_acquire_owned().map_err(|_| {
-        let message = format!("{most} {of} are under way already; ask again when one has ended");
+        let message =
+            format!("{most} {of} are running already; repeat the command when one has ended");
         Refusal::new(RefusalKind::Busy, message)
     })?;
-    tracing::info!(driver, what, "an administrator asks");
+    tracing::info!(driver, what, "request of an administrator");
     Ok(place)
 }
 
@@ -178,7 +179,7 @@ async fn volumes(State(state): State<AdminState>, Path(driver): Path<String>) ->
         .volumes_in_use(seen.driver.name())
         .await
         .map_err(|reason| {
-            let message = format!("which volumes are in use cannot be told: {reason}");
+            let message = format!("the volumes in use are unknown: {reason}");
             Refusal::new(RefusalKind::Failed, message)
         })?;
     Ok(Json(Volumes {
@@ -224,23 +225,19 @@ fn with_plugin(mut desired: Desired, plugin: Plugin) -> Result<Desired, Refusal>
             let reference = Reference::parse(&reference).map_err(|invalid| {
                 malformed(format!("{} {invalid}", without_credentials(&reference)))
             })?;
-            let mut place = RegistryPlace {
-                reference,
-                credentials: None,
-                ca_file: None,
-                plain_http: false,
-            };
             // The registry is reached as the document says; the document's credentials are sent to the document's registry only.
-            if let PluginPlace::Registry(own) = &source.place
-                && own.reference.registry() == place.reference.registry()
-            {
-                let reference = place.reference;
-                place = RegistryPlace {
-                    reference,
-                    ..own.clone()
-                };
-            }
-            PluginPlace::Registry(place)
+            let (credentials, ca_file, plain_http) = match &source.place {
+                PluginPlace::Registry(own) if own.reference.registry() == reference.registry() => {
+                    (own.credentials.clone(), own.ca_file.clone(), own.plain_http)
+                }
+                _ => (None, None, false),
+            };
+            PluginPlace::Registry(RegistryPlace {
+                reference,
+                credentials,
+                ca_file,
+                plain_http,
+            })
         }
     };
     Ok(desired)
@@ -277,7 +274,7 @@ async fn resume(State(state): State<AdminState>, Path(driver): Path<String>) -> 
     resumed.await.map_err(messages::refusal)?;
     let text = match seen.reconciler.status().held {
         _ if seen.driver.is_leaving() => format!(
-            "{driver} is being taken away and takes no new work; should it stay, it is not drained"
+            "{driver} is being deleted and takes no new work; if the deletion is cancelled, it is not drained"
         ),
         None => format!("{driver} follows its document and takes new work"),
         Some(held) => format!(
@@ -335,7 +332,7 @@ async fn delete(
         Refusal::new(kind, chain(&error))
     })?;
     Ok(Json(Done {
-        said: format!("{driver} is served no more; its records stay"),
+        said: format!("{driver} is no longer served; its records stay"),
         changed: true,
         version: served,
         warnings: Vec::new(),

@@ -20,7 +20,10 @@ pub(super) async fn keep(backends: Arc<Backends>, states: FileStates) {
     let applying = async {
         while let Some(file) = changed.recv().await {
             if let Err(error) = apply(&backends, &file).await {
-                tracing::error!(error, "a document is not followed: what serves goes on");
+                tracing::error!(
+                    error,
+                    "a document is not applied: the serving version continues"
+                );
             }
         }
     };
@@ -68,7 +71,7 @@ async fn grant(
     let document = match read(file).await {
         Ok(configured) => configured.document,
         Err(error) => {
-            tracing::error!(error, "a document is not followed: its grants stay");
+            tracing::error!(error, "a document is not applied: its grants stay");
             return;
         }
     };
@@ -81,9 +84,9 @@ async fn grant(
     let grants = Some(document.grants);
     let granted = spawn_blocking(move || local_mounts::grant(&mounter, &data_dir, &name, grants));
     match granted.await {
-        Ok(Ok(())) => tracing::info!(%driver, "grants of the document are in force"),
+        Ok(Ok(())) => tracing::info!(%driver, "grants of the document are in effect"),
         Ok(Err(error)) => {
-            tracing::error!(%driver, %error, "grants of the document are not in force");
+            tracing::error!(%driver, %error, "grants of the document are not in effect");
         }
         // The runtime is shutting down.
         Err(_) => {}
@@ -117,7 +120,7 @@ async fn read(file: &Path) -> Result<Configured, String> {
         if !path.exists() {
             let path = path.display();
             return Err(format!(
-                "{path}: is gone; put it back, or take the driver away with `wasmount delete`"
+                "{path}: is gone; restore it, or delete the driver with `wasmount delete`"
             ));
         }
         config::load_one(&path).map_err(|complaint| complaint.to_string())

@@ -77,7 +77,7 @@ pub(super) async fn fetch(
     let answer = wasmount_child::run(&task, message.to_vec()).await;
     let answer = answer.map_err(|error| {
         failed(format!(
-            "the process that fetches plugins: {}",
+            "the child process that fetches plugins: {}",
             chain(&error)
         ))
     })?;

@@ -116,7 +116,7 @@ pub(super) async fn follow(
         if let Err(error) = &watch
             && !warned
         {
-            tracing::warn!(%error, look_seconds = POLL_INTERVAL.as_secs(), "changes of files are not told to this process (inotify): it looks by itself");
+            tracing::warn!(%error, poll_seconds = POLL_INTERVAL.as_secs(), "inotify reports no changes of files to this process: polling them");
             warned = true;
         }
         tokio::select! {

@@ -64,7 +64,7 @@ impl Cluster {
     pub(super) async fn reach(options: &KubernetesOptions) -> Self {
         let client = connect(&options.api).await.unwrap_or_else(|error| {
             let reason = chain(&error);
-            tracing::error!(reason, "going on without the API server");
+            tracing::error!(reason, "continuing without the API server");
             None
         });
         let node_name = options.node_name.clone();

@@ -58,7 +58,7 @@ async fn run(
             // A failure of one driver's document does not affect the others.
             let granted = local_mounts::grant(&mounter, &data, driver, Some(grants.clone()));
             if let Err(error) = granted {
-                tracing::error!(%driver, %error, "grants of the document are not in force");
+                tracing::error!(%driver, %error, "grants of the document are not in effect");
             }
         }
         let bound = BoundSocket::bind_for(&socket, client_uid);

@@ -106,7 +106,7 @@ impl Serving {
                 self.lost = lost;
                 fault
             }
-            None => Fault::failed("the host ends")("nothing is served any more"),
+            None => Fault::failed("the host ends")("no backend is served any more"),
         }
     }
 

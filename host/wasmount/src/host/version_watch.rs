@@ -135,7 +135,7 @@ fn described(event: &VersionEvent) -> (bool, &'static str, String) {
         }
         VersionEvent::CannotRollBack { number, reason } => {
             let note = format!(
-                "version {number} fails and could not be rolled back: {reason}; swap to a mended one"
+                "version {number} fails and could not be rolled back: {reason}; swap to a corrected one"
             );
             (true, "PluginCannotRollBack", note)
         }

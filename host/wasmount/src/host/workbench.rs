@@ -9,13 +9,13 @@
 
 mod dry_mounter;
 mod needed_grants;
-mod place;
 mod records;
 mod source;
+mod temporary_directory;
 
 pub(crate) use dry_mounter::{Pools, Recorded, Verdict};
-pub(crate) use place::{Place, sweep_temporary};
 pub(crate) use records::{Change, Records, changes};
+pub(crate) use temporary_directory::{TemporaryDirectory, sweep_temporary};
 
 use super::compiler::ChildCompiler;
 use super::signals::Signals;
@@ -53,7 +53,7 @@ pub(crate) struct Workbench {
     secrets: Arc<Secrets>,
     network: Endpoints,
     // The last field: the files in it are closed before it is removed.
-    _place: Place,
+    _place: TemporaryDirectory,
 }
 
 /// The identity of a plugin.
@@ -84,10 +84,8 @@ pub(crate) struct Called {
 pub(crate) type Conversed = (Conversation, Option<TapeError>);
 
 /// The storage systems of a call.
-#[derive(Default)]
 pub(crate) enum Storage {
     /// Those of the document.
-    #[default]
     Granted,
     /// The same; what is said is recorded.
     Recorded,
@@ -98,31 +96,22 @@ pub(crate) enum Storage {
 }
 
 impl Workbench {
+    /// For a plugin that is only asked for its name and features.
+    pub(crate) async fn for_identity(
+        configured: Configured,
+        cache: Option<PathBuf>,
+    ) -> Result<Self, Fault> {
+        Self::set_up(configured, &Pools::Closed, cache, Storage::Unused).await
+    }
+
     /// Creates the directory, reads the document's secrets, starts the engine. Compiled plugins are kept in `cache`, if it is given.
     pub(crate) async fn set_up(
         configured: Configured,
         pools: &Pools,
         cache: Option<PathBuf>,
-    ) -> Result<Self, Fault> {
-        Self::with_storage(configured, pools, cache, Storage::Granted).await
-    }
-
-    /// The same for a plugin that is only asked for its name and features.
-    pub(crate) async fn for_identity(
-        configured: Configured,
-        cache: Option<PathBuf>,
-    ) -> Result<Self, Fault> {
-        Self::with_storage(configured, &Pools::Closed, cache, Storage::Unused).await
-    }
-
-    /// The same, with other storage systems than those of the document.
-    pub(crate) async fn with_storage(
-        configured: Configured,
-        pools: &Pools,
-        cache: Option<PathBuf>,
         storage: Storage,
     ) -> Result<Self, Fault> {
-        let place = Place::make("workbench")?;
+        let place = TemporaryDirectory::make("workbench")?;
         let document = &configured.document;
         let mut sources = document.secrets.clone();
         // Values that only a storage system would get are at hand where it is.
@@ -313,7 +302,7 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Fault>>) -> Resul
         let mut signals = Signals::watch()?;
         tokio::select! {
             done = work => done,
-            signal = signals.next() => Err(Fault::failed("stopped")(format!("the signal {signal} came"))),
+            signal = signals.next() => Err(Fault::failed("stopped")(format!("the signal {signal} was received"))),
         }
     })
 }

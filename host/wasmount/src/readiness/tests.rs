@@ -76,7 +76,7 @@ fn a_driver_that_kubelet_has_not_taken_is_not_reached() {
     let (name, readiness) = well();
     let mut status = RegistrationStatus::default();
     readiness.change(&name, |it| it.registration = Some(status.clone()));
-    let expected = both("kubelet was not asked for it yet");
+    let expected = both("it was not announced to kubelet yet");
     assert_eq!(reached_and_ready(&readiness), expected);
     status.reason = Some("it said no".to_owned());
     readiness.change(&name, |it| it.registration = Some(status.clone()));

@@ -59,7 +59,7 @@ fn what_is_wrong_is_named_by_its_field_and_never_shown() {
         ),
         (
             json!({"volume_capabilities": [{"mount": {}, "block": {}}]}),
-            "volume_capabilities[0] is not right: two of its fields exclude one another",
+            "volume_capabilities[0] is not valid: two of its fields exclude one another",
         ),
         (
             json!({"volumeNam": "hunter22"}),

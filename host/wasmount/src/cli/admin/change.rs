@@ -22,7 +22,7 @@ Example, after the file that the document names was replaced:
 Example, to try another build until the document changes:
   $ wasmount swap directory.wasmount.io --file ./directory.wasm
 
-A version that may not serve is refused in words, and the one that serves goes on. A swap also lifts what a rollback holds. Calls that run
+A version that is rejected is reported with its reason, and the one that serves continues. A swap also ends the hold of a rollback. Running calls
 end on the version that they began with.
 
 Exit codes: 0 also if it serves already, 64 for wrong flags, 1 for a refusal and any other failure.")]
@@ -52,13 +52,13 @@ Example, to the version before:
 Example, to one that `wasmount history` shows:
   $ wasmount rollback directory.wasmount.io --to 3
 
-Example, only if version 5 still serves (two administrators who go back at once go back two versions):
+Example, only if version 5 still serves (two rollbacks at the same time would go back two versions):
   $ wasmount rollback directory.wasmount.io --from 5
 
 It needs no registry and no document: the last versions are kept in the data directory. It stays, also after a restart and whatever the
-document says, until `wasmount swap` lifts it.
+document says, until `wasmount swap` ends the hold.
 
-Exit codes: 0, 64 for wrong flags, 1 for any other failure, such as no version to go back to.")]
+Exit codes: 0, 64 for wrong flags, 1 for any other failure, such as no version to roll back to.")]
 pub(crate) struct RollbackFlags {
     #[command(flatten)]
     of: DriverFlags,
@@ -78,7 +78,7 @@ pub(crate) struct RollbackFlags {
 Example:
   $ wasmount pause directory.wasmount.io
 
-A swap or a rollback by hand still works. Automatic rollback on faults goes on.
+A swap or a rollback by hand still works. Automatic rollback on faults continues.
 Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
 pub(crate) struct PauseFlags {
     #[command(flatten)]
@@ -101,10 +101,10 @@ pub(crate) struct ResumeFlags {
 /// Stop new work of a driver and wait for its running calls; `resume` ends the drain
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example, before its storage is worked on:
+Example, before maintenance of its storage:
   $ wasmount drain directory.wasmount.io --reason maintenance
 
-Whatever makes or uses more is refused with UNAVAILABLE and the reason, and is tried again by Kubernetes; tear-down goes on. Nothing that is
+Calls that create or use more are rejected with UNAVAILABLE and the reason, and Kubernetes retries them; teardown continues. Nothing that is
 mounted is touched.
 
 Exit codes: 0 when no call runs any more, 64 for wrong flags, 1 for any other failure, such as calls that did not end.")]
@@ -224,7 +224,7 @@ pub(crate) fn drain(flags: DrainFlags) -> Result<(), Fault> {
     match drained.calls_in_flight {
         0 => Ok(()),
         calls => Err(Fault::Failed(format!(
-            "calls of {driver} have not ended: after {limit} s {calls} still run; it takes no new work, ask again"
+            "calls of {driver} have not ended: after {limit} s {calls} still run; it takes no new work; repeat the command"
         ))),
     }
 }
@@ -234,7 +234,7 @@ fn text(driver: &str, drained: &Drained) -> String {
         Some(0) => "no volume is in use here".to_owned(),
         Some(1) => "1 volume stays in use here".to_owned(),
         Some(volumes) => format!("{volumes} volumes stay in use here"),
-        None => "how many volumes are in use cannot be told now".to_owned(),
+        None => "the number of volumes in use is unknown".to_owned(),
     };
     format!("{driver} takes no new work; {volumes}\n")
 }

@@ -15,8 +15,8 @@ use wasmount_core::text::short_digest;
 Example:
   $ wasmount history directory.wasmount.io
 
-Settings are told apart by a digest; their values are not shown. What was refused stands in a
-table of its own, the newest first, each refusal once; the last twenty are remembered.
+Settings are identified by a digest; their values are not shown. Rejected versions are listed in a
+second table, the newest first, each rejection once; the last twenty are kept.
 
 Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
 pub(crate) struct Flags {

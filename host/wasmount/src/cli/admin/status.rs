@@ -23,7 +23,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 /// Show what a running host serves: drivers, versions, calls, volumes, faults
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example, of the host of this node, again and again:
+Example, the host of this node, refreshed each second:
   $ wasmount status --watch
 
 Example, the digest of what serves, for a program:
@@ -183,7 +183,7 @@ fn notes(driver: &DriverReport) -> Vec<(Tone, String)> {
         notes.push((Tone::Warning, reason.clone()));
     }
     if status.paused && status.phase != Phase::Paused {
-        let line = "paused as well: its document is not followed until `wasmount resume`";
+        let line = "paused as well: its document is not applied until `wasmount resume`";
         notes.push((Tone::Warning, line.to_owned()));
     }
     if let Some(refused) = &status.refused {

@@ -115,7 +115,7 @@ mod tests {
         let mut table = Table::new(["A"]);
         table.row(["a\x1b[2Jb\nc".into()]);
         let text = anstream::adapter::strip_str(&table.text()).to_string();
-        assert_eq!(text, "A\na\u{fffd}[2Jb\u{fffd}c\n");
+        assert_eq!(text, "A\na\\u{1b}[2Jb\\nc\n");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! A recorded plan, and the host's verdict on it, for people and for programs.
 
-use crate::cli::show::{Tone, harmless_text, without_nothing, yaml_lines};
+use crate::cli::show::{Tone, without_nothing, yaml_lines};
 use crate::fault::Fault;
 use crate::host::Verdict;
+use crate::visible;
 use serde_json::{Map, Value, json};
 use wasmount_core::document::Grants;
 use wasmount_core::plan::{Plan, Source};
@@ -75,7 +76,7 @@ pub(super) fn verdict_lines(verdict: &Verdict) -> Result<Vec<String>, Fault> {
     Ok(match verdict {
         Verdict::Granted => vec![Tone::Good.paint("granted by the document")],
         Verdict::Refused(reason) => {
-            let line = format!("refused: {}", harmless_text(reason));
+            let line = format!("refused: {}", visible::lines(reason));
             vec![Tone::Bad.paint(&line)]
         }
         Verdict::Needs(grants) => {

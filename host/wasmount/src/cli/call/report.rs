@@ -3,12 +3,12 @@
 use super::plan::{plan_json, verdict_json, verdict_lines};
 use super::state_file::to_json;
 use crate::cli::show::{
-    Table, Tone, bytes, harmless, harmless_text, microseconds, milliseconds, without_nothing,
-    yaml_lines,
+    Table, Tone, bytes, harmless, microseconds, milliseconds, without_nothing, yaml_lines,
 };
 use crate::fault::Fault;
 use crate::host::{Called, Change, Recorded};
 use crate::telemetry::LogRecord;
+use crate::visible;
 use serde_json::{Value, json};
 use wasmount_core::rpc::Rpc;
 use wasmount_engine::Usage;
@@ -76,7 +76,7 @@ impl Report {
         table.row("call", self.rpc.name());
         table.row("code", tone.paint(answer.code_name));
         if !answer.message.is_empty() {
-            table.row("message", harmless_text(&answer.message));
+            table.row("message", visible::lines(&answer.message));
         }
         for response in &answer.responses {
             table.rows("answer", yaml_lines(response)?);

@@ -79,7 +79,7 @@ const MEANINGS: [(&str, &str, &str); 15] = [
 ];
 
 /// The permission of imports that no host offers.
-const UNKNOWN: (&str, &str) = ("unknown", "is nothing that this host has, so it is refused");
+const UNKNOWN: (&str, &str) = ("unknown", "is not offered by this host, so it is rejected");
 
 /// The permissions of imports, in the order of the table.
 pub(super) fn permissions(imports: &[String]) -> Vec<Permission> {

@@ -5,7 +5,7 @@ use super::producers::Makers;
 use super::signatures::Signatures;
 use crate::cli::show::{Table, Tone, bytes, harmless};
 use crate::host::Identity;
-use crate::telemetry::on_one_line;
+use crate::visible;
 use serde::Serialize;
 use serde_json::{Value, json};
 use wasmount_core::capabilities::{Capabilities, Hidden};
@@ -184,18 +184,17 @@ impl Report {
             lines.push(Tone::Quiet.paint("none found"));
         }
         lines.push(match &self.signatures.judged {
-            None => {
-                Tone::Quiet.paint("no document names a key: `wasmount verify` tells whose they are")
-            }
+            None => Tone::Quiet
+                .paint("no document names a key: `wasmount verify` checks signatures against keys"),
             Some(Ok(signers)) => format!(
                 "{} {}",
                 Tone::Good.paint("as the document wants:"),
-                on_one_line(&signers.join(", "))
+                visible::line(&signers.join(", "))
             ),
-            Some(Err(reason)) => Tone::Bad.paint(&on_one_line(reason)),
+            Some(Err(reason)) => Tone::Bad.paint(&visible::line(reason)),
         });
         let remarks = self.signatures.remarks.iter();
-        lines.extend(remarks.map(|it| format!("passed over: {}", on_one_line(it))));
+        lines.extend(remarks.map(|it| format!("ignored: {}", visible::line(it))));
         lines
     }
 
@@ -219,12 +218,12 @@ impl Verdict {
             _ => (Tone::Bad, "this host would refuse it"),
         };
         let mut lines = vec![tone.paint(headline)];
-        lines.extend(self.reason.iter().map(|reason| on_one_line(reason)));
+        lines.extend(self.reason.iter().map(|reason| visible::line(reason)));
         let needs = self.needs.iter();
         lines.extend(needs.map(|need| format!("the document must say {need}")));
         let warnings = self.warnings.iter();
         lines.extend(
-            warnings.map(|it| format!("{} {}", Tone::Warning.paint("warning"), on_one_line(it))),
+            warnings.map(|it| format!("{} {}", Tone::Warning.paint("warning"), visible::line(it))),
         );
         lines
     }

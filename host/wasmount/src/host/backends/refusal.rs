@@ -4,6 +4,7 @@ use crate::fault::Fault;
 use std::fmt;
 use wasmount_core::mounter::{MountError, VolumeInUse};
 use wasmount_core::names::DriverName;
+use wasmount_core::text::listed;
 
 /// Volumes that a rejection names. 10: a person reads the first ones; `wasmount volumes` names all.
 const NAMED: usize = 10;
@@ -47,7 +48,7 @@ pub(crate) enum RemoveError {
     },
     /// It has volumes in use.
     #[error(
-        "the driver {driver} has {} in use on this node: {}; delete or move their pods first, or force it",
+        "the driver {driver} has {} in use on this node: {}; delete or move their pods first, or use --force",
         counted(volumes),
         named(volumes)
     )]
@@ -59,7 +60,7 @@ pub(crate) enum RemoveError {
     },
     /// It is not known whether volumes are in use.
     #[error(
-        "whether volumes of {driver} are in use cannot be told: {source}; mend that, or force it"
+        "whether volumes of {driver} are in use is unknown: {source}; repair that, or use --force"
     )]
     Unknowable {
         /// The driver.
@@ -76,13 +77,9 @@ fn counted(volumes: &[VolumeInUse]) -> impl fmt::Display {
     }
 }
 
-fn named(volumes: &[VolumeInUse]) -> impl fmt::Display {
-    let first = volumes.iter().take(NAMED);
-    let mut names: Vec<_> = first.map(|it| it.volume.to_string()).collect();
-    if volumes.len() > NAMED {
-        names.push(format!("and {} more", volumes.len() - NAMED));
-    }
-    names.join(", ")
+fn named(volumes: &[VolumeInUse]) -> String {
+    let names: Vec<_> = volumes.iter().map(|it| it.volume.to_string()).collect();
+    listed(&names, NAMED)
 }
 
 #[cfg(test)]
@@ -107,7 +104,7 @@ mod tests {
     fn volumes_in_use_are_named_up_to_a_bound() {
         assert_eq!(
             in_use(["v".to_owned()]),
-            "the driver a.b has 1 volume in use on this node: v; delete or move their pods first, or force it"
+            "the driver a.b has 1 volume in use on this node: v; delete or move their pods first, or use --force"
         );
         let text = in_use((0..12).map(|number| format!("v{number}")));
         assert!(text.contains("has 12 volumes in use"), "{text}");

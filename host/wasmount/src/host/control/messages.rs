@@ -73,16 +73,16 @@ fn phase(status: &DriverStatus) -> Phase {
 fn reason(status: &DriverStatus, seen: &Seen) -> Option<String> {
     let held = status.held.as_ref().map(|held| {
         let (number, reason) = (held.number, &held.reason);
-        format!("held at version {number} ({reason}); `wasmount swap` lifts it")
+        format!("held at version {number} ({reason}); `wasmount swap` ends the hold")
     });
     let drained = status
         .drained
         .as_ref()
         .map(|Drained { reason, since }| format!("takes no new work since {since}: {reason}"));
     let leaving = seen.driver.is_leaving();
-    let leaving = leaving.then(|| "takes no new work: it is being taken away".to_owned());
+    let leaving = leaving.then(|| "takes no new work: it is being deleted".to_owned());
     let trouble = seen.trouble.as_ref();
-    let trouble = trouble.map(|reason| format!("the document is not followed: {reason}"));
+    let trouble = trouble.map(|reason| format!("the document is not applied: {reason}"));
     let all: Vec<_> = [leaving, drained, held, trouble]
         .into_iter()
         .flatten()

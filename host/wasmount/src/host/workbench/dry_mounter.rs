@@ -183,7 +183,7 @@ impl Mounter for DryMounter {
 fn answered_by_the_kernel(what: &str) -> MountError {
     MountError::unsupported(
         what,
-        "a host takes it from the kernel and asks no plugin; here nothing is mounted",
+        "a host reads it from the kernel and calls no plugin; this command mounts nothing",
     )
 }
 

@@ -117,7 +117,7 @@ fn what_docs_show_is_what_is_printed() {
     let docs = include_str!("../../../../../../docs/admin.md");
     let since = Timestamp::now() - Duration::from_secs(12);
     let name = "directory.wasmount.io";
-    let reason = "held at version 1 (version 2 had 5 faults within its first calls, the last one in CreateVolume: trapped); `wasmount swap` lifts it";
+    let reason = "held at version 1 (version 2 had 5 faults within its first calls, the last one in CreateVolume: trapped); `wasmount swap` ends the hold";
     let later = "8f14e45fceea167a5a36dedd4bea2543a0b1c2d3e4f5061728394a5b6c7d8e9f";
     let shown = DriverReport {
         driver: name.to_owned(),

@@ -21,13 +21,13 @@ const PURPOSES: [&str; 3] = ["workbench", "artifact", "manifests"];
 const NAMES: u32 = 64;
 
 /// The directory; it is removed with its contents when this is dropped.
-pub(crate) struct Place {
+pub(crate) struct TemporaryDirectory {
     path: PathBuf,
     /// Shows other processes that the directory is in use.
     _lock: File,
 }
 
-impl Place {
+impl TemporaryDirectory {
     /// Removes the leftovers of killed commands, and makes a directory. An existing one belongs to another process: another name is tried.
     pub(crate) fn make(purpose: &'static str) -> Result<Self, Fault> {
         let parent = env::temp_dir();
@@ -62,7 +62,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TemporaryDirectory {
     fn drop(&mut self) {
         // If it cannot be removed now, the next command removes it.
         let _ = fs::remove_dir_all(&self.path);
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn what_is_lived_in_is_never_swept_and_what_is_left_goes() {
         let folder = tempfile::tempdir().unwrap();
-        let alive = Place::make_in(folder.path(), "workbench").unwrap();
+        let alive = TemporaryDirectory::make_in(folder.path(), "workbench").unwrap();
         fs::write(alive.path().join("file"), "kept").unwrap();
         let left = folder.path().join("wasmount-artifact-1-0");
         fs::create_dir_all(left.join("pools/deep")).unwrap();
@@ -207,8 +207,8 @@ mod tests {
     #[test]
     fn a_name_that_is_taken_is_passed_over() {
         let folder = tempfile::tempdir().unwrap();
-        let first = Place::make_in(folder.path(), "workbench").unwrap();
-        let second = Place::make_in(folder.path(), "workbench").unwrap();
+        let first = TemporaryDirectory::make_in(folder.path(), "workbench").unwrap();
+        let second = TemporaryDirectory::make_in(folder.path(), "workbench").unwrap();
         assert_ne!(first.path(), second.path());
     }
 
@@ -221,7 +221,8 @@ mod tests {
             for _ in 0..2 {
                 scope.spawn(|| {
                     for _ in 0..ROUNDS {
-                        let place = Place::make_in(folder.path(), "workbench").unwrap();
+                        let place =
+                            TemporaryDirectory::make_in(folder.path(), "workbench").unwrap();
                         let file = place.path().join("file");
                         fs::write(&file, "mine").unwrap();
                         assert_eq!(fs::read(&file).unwrap(), b"mine");
