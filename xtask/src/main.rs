@@ -46,7 +46,7 @@ enum Command {
     },
     /// Builds the pinned tools that tests drive (such as csi-sanity) and prints their paths
     Tools,
-    /// Prints the manifests of deploy/ anew
+    /// Prints the manifests of deploy/ again
     Deploy,
     /// Builds the container image of Wasmount into a file, without a daemon
     Image(ImageOptions),
@@ -71,7 +71,7 @@ enum Golden {
 enum Cluster {
     /// Starts it, with backends in it as pods, and says what to type next
     Up,
-    /// Ends it and takes away what it left, also after a crash
+    /// Ends it and removes what it left, also after a crash
     Down,
     /// Runs kubectl on it: `cargo xtask cluster kubectl -- get pods`
     Kubectl {

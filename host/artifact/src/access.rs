@@ -63,7 +63,7 @@ impl fmt::Display for Credentials {
         match self {
             Self::Anonymous => f.write_str("no credentials were sent"),
             Self::Login(Login { user, found, .. }) => {
-                write!(f, "sent were those of the user `{user}` from {found}")
+                write!(f, "credentials of the user `{user}` from {found} were sent")
             }
         }
     }

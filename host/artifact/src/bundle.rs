@@ -50,7 +50,7 @@ pub enum BundleError {
     #[error("it is not a file of `wasmount save`: {0}")]
     NotATar(&'static str),
     /// An entry that does not belong in a bundle.
-    #[error("`{entry}` in it {reason}; it is no bundle of `wasmount save`, or was changed")]
+    #[error("`{entry}` in it {reason}; it is not a bundle of `wasmount save`, or was changed")]
     Entry {
         /// Name of the entry.
         entry: String,
@@ -58,13 +58,13 @@ pub enum BundleError {
         reason: String,
     },
     /// A required entry is missing.
-    #[error("it has no `{0}`; it is no bundle of `wasmount save`, or is not whole")]
+    #[error("it has no `{0}`; it is not a bundle of `wasmount save`, or incomplete")]
     Missing(String),
     /// More than a bundle may hold.
-    #[error("it has more than {0} {1}; it is no bundle of one component")]
+    #[error("it has more than {0} {1}; it is not a bundle of one component")]
     TooMuch(u64, &'static str),
     /// A layout, but not of one component.
-    #[error("it is no bundle of one component: {0}")]
+    #[error("it is not a bundle of one component: {0}")]
     NotOne(String),
 }
 

@@ -46,7 +46,7 @@ pub enum RegistryError {
     },
     /// The bytes do not match the digest.
     #[error(
-        "{what}: the registry sent bytes with the digest {got} where {wanted} was asked for; the registry or a proxy changed them: do not \
+        "{what}: the registry sent bytes with the digest {got} instead of {wanted}; the registry or a proxy changed them: do not \
          use them, and push the artifact again"
     )]
     WrongDigest {
@@ -102,9 +102,7 @@ pub enum RegistryError {
         host: String,
     },
     /// Any other response.
-    #[error(
-        "{what}: the registry {host} answered {status}{words}; is it a registry of OCI artifacts?"
-    )]
+    #[error("{what}: the registry {host} answered {status}{words}; is it an OCI registry?")]
     Refused {
         /// What was requested.
         what: String,
@@ -137,7 +135,7 @@ impl RegistryError {
     pub(crate) fn in_short(&self) -> String {
         match self {
             Self::NotFound { .. } => "is not there".to_owned(),
-            Self::WrongDigest { got, .. } => format!("came with the digest {got}"),
+            Self::WrongDigest { got, .. } => format!("has the digest {got}"),
             Self::WrongSize { wanted, got, .. } => {
                 format!("has {got} bytes, and {wanted} are named")
             }
@@ -146,7 +144,7 @@ impl RegistryError {
             }
             Self::Truncated { got, .. } => format!("ended after {got} bytes"),
             Self::Malformed { reason, .. } => format!("is not well-formed: {reason}"),
-            error => format!("cannot be had: {error}"),
+            error => format!("cannot be fetched: {error}"),
         }
     }
 }

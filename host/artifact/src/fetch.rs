@@ -83,7 +83,7 @@ pub struct Signed {
 
 /// A message between two processes of this program that cannot be written or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the message between two processes of this program is torn: {0}")]
+#[error("a message between two processes of the host is incomplete: {0}")]
 pub struct BadMessage(#[from] postcard::Error);
 
 impl FetchRequest {

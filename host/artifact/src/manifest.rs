@@ -124,7 +124,7 @@ impl Document {
         {
             let named = shorten(named, QUOTED_CHARACTERS);
             return Err(format!(
-                "it came as `{content_type}` and calls itself `{named}`"
+                "its content type is `{content_type}` and its media type `{named}`"
             ));
         }
         let is_list = match content_type.or(named) {
@@ -257,7 +257,7 @@ impl Index {
                 self.manifests.len()
             )),
             many => Err(format!(
-                "it is a list with {} manifests that could be meant; name one by its digest",
+                "it is a list with {} manifests that match; name one by its digest",
                 many.len()
             )),
         }

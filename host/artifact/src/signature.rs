@@ -52,7 +52,7 @@ pub enum KeyError {
         expected: &'static str,
     },
     /// The encrypted form is not one that cosign writes.
-    #[error("is encrypted in a way that is not cosign's: {0}; is the file whole?")]
+    #[error("is encrypted in a way that is not cosign's: {0}; is the file complete?")]
     Sealed(&'static str),
     /// The password does not decrypt it.
     #[error("does not open with this password, or was changed")]
@@ -108,7 +108,7 @@ fn pem_block(text: &str) -> Result<(String, Zeroizing<Vec<u8>>), KeyError> {
             "it has more than one block; give one key a file",
         )),
         (None, _) => Err(KeyError::NotPem(
-            "it has no block from `-----BEGIN ..-----` to `-----END ..-----`; is the file whole?",
+            "it has no block from `-----BEGIN ..-----` to `-----END ..-----`; is the file complete?",
         )),
     }
 }
@@ -155,9 +155,9 @@ mod tests {
         let twice = format!("{whole}{whole}");
         let cut = whole.split_once("-----END").unwrap().0.to_owned();
         for (text, message) in [
-            ("ssh-ed25519 AAAA", "is the file whole?"),
-            ("-----BEGIN KEY", "is the file whole?"),
-            (cut.as_str(), "is the file whole?"),
+            ("ssh-ed25519 AAAA", "is the file complete?"),
+            ("-----BEGIN KEY", "is the file complete?"),
+            (cut.as_str(), "is the file complete?"),
             ("-----BEGIN KEY-----\n%%\n-----END KEY-----", "is damaged"),
             ("-----BEGIN A-----\n-----END B-----", "is damaged"),
             (&twice, "more than one block"),

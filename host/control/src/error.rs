@@ -21,7 +21,7 @@ pub enum ControlError {
     },
     /// The socket belongs to another user's host.
     #[error(
-        "the admin socket {} is not this user's: only root, and the user that the host runs as, may ask it", .path.display()
+        "the admin socket {} is not accessible to this user: only root and the user of the host may use it", .path.display()
     )]
     Forbidden {
         /// The socket.
@@ -44,7 +44,7 @@ pub enum ControlError {
         reason: String,
     },
     /// The answer did not arrive in time.
-    #[error("the host at {} has not answered for {} s; what was asked may still be done", .path.display(), .timeout.as_secs())]
+    #[error("the host at {} has not answered for {} s; the request may still be carried out", .path.display(), .timeout.as_secs())]
     TooSlow {
         /// The socket.
         path: PathBuf,

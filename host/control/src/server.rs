@@ -100,7 +100,8 @@ fn refusing(uid: Option<u32>) -> Router {
         |uid| format!("the user with the number {uid}"),
     );
     Router::new().fallback(async move || {
-        let message = format!("{who} may not ask: only root, and the user that the host runs as");
+        let message =
+            format!("{who} may not use the admin socket: only root and the user of the host may");
         Refusal::new(RefusalKind::Forbidden, message)
     })
 }

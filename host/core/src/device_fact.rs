@@ -47,7 +47,7 @@ const CHARACTERS: &str = "must not contain control characters, nor begin or end 
 /// Not a number as the kernel formats it.
 const NUMBER: &str = "must be the number of a partition, such as `1`";
 /// A writer of the device chooses this value.
-const CONTENTS: &str = "comes from what is stored on the device, which is no identity; name a link that tells the device itself, such as `wwn-..` or `dm-uuid-mpath-..`";
+const CONTENTS: &str = "comes from what is stored on the device, which is no identity; name a link that identifies the device itself, such as `wwn-..` or `dm-uuid-mpath-..`";
 
 impl DeviceFact {
     /// All facts, in the order of messages.

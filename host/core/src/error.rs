@@ -66,9 +66,7 @@ pub enum Error {
     #[error("the host is going down: retry")]
     ShuttingDown,
     /// Another host holds the lease of the driver.
-    #[error(
-        "this host stands by, another one works for the driver (--leader-election): ask that one"
-    )]
+    #[error("this host is a standby (--leader-election): send the call to the leader")]
     Standby,
     /// New work is rejected.
     #[error("no new work is taken: {reason}")]
@@ -87,7 +85,7 @@ pub enum Error {
     },
     /// The call failed with a final code, after it had changed something.
     #[error(
-        "the call had changed something before it failed, so it must be repeated (the failure by itself: {:?})",
+        "the call had changed something before it failed, so it must be repeated (the code of the failure alone: {:?})",
         source.code()
     )]
     AfterEffect {

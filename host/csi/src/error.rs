@@ -15,12 +15,12 @@ pub(crate) enum Error {
     NegativeOffset,
     /// The token belongs to another list or another driver, or is not the host's.
     #[error(
-        "starting_token is none that this driver gave for this list: begin anew, without a token"
+        "starting_token was not issued by this driver for this list: list again without a token"
     )]
     UnknownToken,
     /// The stream would not end.
     #[error(
-        "the backend's page of snapshot metadata at offset {offset} goes on at {next}, which is not further: this is a fault of the plugin"
+        "the backend's page of snapshot metadata at offset {offset} continues at {next}, which is not after it: this is a fault of the plugin"
     )]
     NoProgress {
         /// The offset of the page.

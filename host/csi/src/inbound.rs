@@ -68,7 +68,7 @@ impl Budget {
             let taken = Arc::clone(budget).try_acquire_many_owned(bytes);
             taken.map_err(|_| {
                 Status::unavailable(format!(
-                    "the requests of this {whose} hold all the memory that they may; retry"
+                    "the requests of this {whose} use all the memory that they may; retry"
                 ))
             })
         };
@@ -112,7 +112,7 @@ where
     };
     let arrived = timeout(ARRIVING, arrived).await.unwrap_or_else(|_| {
         let seconds = ARRIVING.as_secs();
-        let why = format!("the request was not whole within {seconds} s");
+        let why = format!("the request was incomplete after {seconds} s");
         Err(Status::deadline_exceeded(why))
     });
     let answer = match arrived {

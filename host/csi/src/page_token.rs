@@ -147,7 +147,7 @@ mod tests {
             assert_eq!(refused.code(), wasmount_core::code::Code::Aborted);
             assert_eq!(
                 refused.to_string(),
-                "starting_token is none that this driver gave for this list: begin anew, without a token"
+                "starting_token was not issued by this driver for this list: list again without a token"
             );
         }
     }

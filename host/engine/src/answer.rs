@@ -255,7 +255,7 @@ impl Checker {
     fn without_secret(&self, what: &str, text: &str) -> Result<(), Invalid> {
         if self.redactor.finds_secret_in(text) {
             let reason =
-                format!("{what} holds the value of a secret; clients store it in the clear");
+                format!("{what} contains the value of a secret; clients store it in plain text");
             return Err(Invalid::of_plugin(reason).of_string(text));
         }
         Ok(())
@@ -274,7 +274,7 @@ pub(crate) fn bytes(what: &str, bytes: u64) -> Result<u64, Invalid> {
 pub(crate) fn same<T: PartialEq>(what: &str, answered: &T, requested: &T) -> Result<(), Invalid> {
     if answered != requested {
         return Err(Invalid::of_plugin(format!(
-            "{what} is not the one that was asked for"
+            "{what} is not the requested one"
         )));
     }
     Ok(())
@@ -285,7 +285,7 @@ pub(crate) fn page_length(entries: usize, max_entries: Option<u32>) -> Result<()
     match max_entries.filter(|max| *max > 0) {
         Some(max) if u32::try_from(entries).map_or(true, |entries| entries > max) => {
             Err(Invalid::of_plugin(format!(
-                "the page has {entries} entries, {max} were asked for"
+                "the page has {entries} entries, {max} were requested"
             )))
         }
         _ => Ok(()),

@@ -97,7 +97,7 @@ impl Cache {
                 Err(error) => error.to_string(),
             },
         };
-        tracing::warn!(entry = %pointer.display(), reason, "a damaged entry of the cache is thrown away and compiled again");
+        tracing::warn!(entry = %pointer.display(), reason, "a damaged entry of the cache is deleted and compiled again");
         // Only the pointer: another process may be about to map the code.
         let _ = fs::remove_file(&pointer);
         None

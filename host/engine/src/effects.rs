@@ -98,16 +98,12 @@ impl Effects {
             | PoolCall::CreateImage { pool, path, .. }
             | PoolCall::ResizeImage { pool, path, .. }
             | PoolCall::SetPermissions { pool, path, .. }
-            | PoolCall::SetQuota { pool, path, .. } => self.change(Place::Entry { pool, path }),
-            PoolCall::CloneImage {
-                pool,
-                source: _,
-                target: path,
+            | PoolCall::SetQuota { pool, path, .. }
+            | PoolCall::CloneImage {
+                pool, target: path, ..
             }
             | PoolCall::CloneDirectory {
-                pool,
-                source: _,
-                target: path,
+                pool, target: path, ..
             } => self.change(Place::Entry { pool, path }),
             PoolCall::CloneImages { pool, copies } => {
                 for (_, path) in copies {

@@ -16,7 +16,7 @@ pub enum EngineError {
     #[error("the component does not compile: {0}")]
     Compile(String),
     /// Compiling failed for a reason that is not, or not certainly, the component's: a retry may succeed.
-    #[error("the component was not compiled: {0}; it is tried again")]
+    #[error("the component was not compiled: {0}; the host retries")]
     NotCompiled(String),
     /// It imports an interface that the host does not have, or has with other types.
     #[error("the component does not link: {0}")]

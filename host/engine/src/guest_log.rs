@@ -182,7 +182,7 @@ impl GuestLog {
         if after > CALL_BYTES && before <= CALL_BYTES && self.is_admitted() {
             self.emit(
                 Level::Warn,
-                "this call has said too much: the rest is dropped",
+                "the log of this call is full: further lines are dropped",
             );
         }
         after <= CALL_BYTES

@@ -27,7 +27,7 @@ pub(crate) struct OverLimit(pub(crate) String);
 
 /// The calls of the backend use all of their shared memory: the client retries.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the calls of the backend take {most} bytes together, which is what they may")]
+#[error("the calls of the backend take {most} bytes together, which is their limit")]
 pub(crate) struct NoMemoryLeft {
     pub(crate) most: usize,
 }

@@ -256,7 +256,7 @@ impl<'a> Session<'a> {
             Ok(Err(error)) => return Err(not_durable(callee, &error)),
             Err(_) => {
                 let seconds = SYNC_TIMEOUT.as_secs();
-                let slow = format!("the disk did not take it within {seconds} s");
+                let slow = format!("the disk did not store it within {seconds} s");
                 return Err(not_durable(callee, &slow));
             }
         }

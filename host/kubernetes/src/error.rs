@@ -31,7 +31,7 @@ pub enum KubernetesError {
     InTheWay(String),
     /// The API server does not answer.
     #[error(
-        "the API server did not answer within {seconds} s ({what}); what was asked may still happen"
+        "the API server did not answer within {seconds} s ({what}); the request may still be carried out"
     )]
     Silent {
         /// The request.
@@ -46,11 +46,11 @@ pub enum KubernetesError {
     )]
     NoRecords,
     /// Other hosts keep writing the same record.
-    #[error("BackendRecord {0} is written by others all the time: retry")]
+    #[error("BackendRecord {0} was changed by other writers in every attempt: retry")]
     Contended(String),
     /// Another account created it, or a person changed it.
     #[error(
-        "BackendRecord {0} is of another driver or holds another key than its name says: look who made it (`kubectl get backendrecord {0} \
+        "BackendRecord {0} is of another driver or holds another key than its name says: find out who created it (`kubectl get backendrecord {0} \
          --show-managed-fields -o yaml`), and delete it if it has no owner"
     )]
     ForeignRecord(String),
@@ -63,7 +63,7 @@ pub enum KubernetesError {
         reason: String,
     },
     /// A resource version that cannot be compared.
-    #[error("{name} has the resource version `{found}`, which is no number")]
+    #[error("{name} has the resource version `{found}`, which is not a number")]
     Revision {
         /// The object.
         name: String,
@@ -72,7 +72,7 @@ pub enum KubernetesError {
     },
     /// The document enables storage capacity for a driver that does not report it.
     #[error(
-        "spec.csiDriver.storageCapacity is true, and {0} does not advertise GET_CAPACITY with topology: the scheduler would wait for ever \
+        "spec.csiDriver.storageCapacity is true, and {0} does not advertise GET_CAPACITY with topology: the scheduler would wait indefinitely \
          for CSIStorageCapacity objects; remove the key"
     )]
     NoCapacity(DriverName),

@@ -132,7 +132,7 @@ pub enum ManifestsError {
     PoolOfOneNode { pool: String },
     #[error("a template of the manifests cannot be filled in: {0}")]
     Template(String),
-    #[error("an object cannot be written down")]
+    #[error("an object cannot be serialised")]
     Unwritten(#[from] serde_json::Error),
 }
 
@@ -255,7 +255,7 @@ pub fn warnings(backend: &Backend, choices: &Choices) -> Vec<String> {
     // cmd/csi-snapshotter/main.go and groupsnapshot_controller_helper.go).
     if backend.groups() && backend.snapshots_by_node(choices.form) {
         warnings.push(
-            "groups of snapshots cannot be asked for: csi-snapshotter has no form for nodes that finds their objects"
+            "groups of snapshots cannot be requested: csi-snapshotter has no form for nodes that finds their objects"
                 .to_owned(),
         );
     }

@@ -96,9 +96,9 @@ fn uid_in(name: &str) -> Option<String> {
 fn described(fault: &PluginFault) -> Option<(&'static str, String)> {
     let (driver, rpc) = (&fault.driver, fault.rpc);
     let limit = fault.limit.as_deref().unwrap_or("a limit");
-    let over = format!("went over {limit}");
-    let higher = "a higher limit may mend it, or another version of the plugin";
-    let another = "another version of the plugin mends it";
+    let over = format!("exceeded {limit}");
+    let higher = "raise the limit, or use another version of the plugin";
+    let another = "use another version of the plugin";
     let not_loaded = format!("`/readyz/{driver}` and the host's log say why");
     let (reason, happened, mend) = match fault.kind {
         FaultKind::Trapped => ("PluginTrapped", "ended in a trap", another),
@@ -109,14 +109,10 @@ fn described(fault: &PluginFault) -> Option<(&'static str, String)> {
             "gave an answer that is not valid",
             another,
         ),
-        FaultKind::Refused => (
-            "PluginRefused",
-            "asked for what no plugin may have",
-            another,
-        ),
+        FaultKind::Refused => ("PluginRefused", "requested what no plugin may use", another),
         FaultKind::NotGranted => (
             "PluginNotGranted",
-            "asked for what it was not granted",
+            "requested what it was not granted",
             "`spec.grants` has to name it, or must not",
         ),
         FaultKind::NotLoaded => (
@@ -132,7 +128,7 @@ fn described(fault: &PluginFault) -> Option<(&'static str, String)> {
     });
     let plugin = plugin.as_deref().unwrap_or("The plugin");
     let note = format!(
-        "{plugin} {happened} in {rpc}. This is no fault of the volume's request, which is tried again: tell the administrator of the \
+        "{plugin} {happened} in {rpc}. The volume's request is not at fault and is retried: notify the administrator of the \
          StorageBackend for driver {driver}; {mend}."
     );
     Some((reason, note))

@@ -84,7 +84,7 @@ impl Registrar {
     pub fn new(registration: PluginRegistration, node: About, events: Events) -> Arc<Self> {
         let socket = registration_socket(&registration.registry, &registration.driver);
         let status = RegistrationStatus {
-            reason: Some("its plugin has not described this node yet".to_owned()),
+            reason: Some("its plugin has not answered node-info yet".to_owned()),
             ..RegistrationStatus::default()
         };
         Arc::new(Self {
@@ -170,7 +170,7 @@ impl Registrar {
                 Ok(SocketState::Ours) => {}
                 Err(error) => {
                     return RegistrationError::NotBound(format!(
-                        "its registration socket cannot be looked at: {error}"
+                        "its registration socket cannot be examined: {error}"
                     ));
                 }
             }
@@ -182,7 +182,7 @@ impl Registrar {
                         self.is_registered(since.take());
                     }
                     Some(Message::Refused(reason)) => return RegistrationError::Refused(reason),
-                    None => return RegistrationError::NotBound("its registration socket is not served any more".to_owned()),
+                    None => return RegistrationError::NotBound("its registration socket is no longer served".to_owned()),
                 },
                 () = directory.may_have_changed() => {}
                 () = self.renewal.notified() => return RegistrationError::Renewed,
@@ -197,7 +197,8 @@ impl Registrar {
             status.rebinds += u64::from(again);
             // A problem that was reported is over only when kubelet says so.
             if !again && !self.reported.load(Ordering::Relaxed) {
-                status.reason = Some("kubelet has not asked for it yet".to_owned());
+                status.reason =
+                    Some("kubelet has not connected to the registration socket yet".to_owned());
             }
         });
     }

@@ -118,7 +118,7 @@ fn verify(path: &CheckedPath, identity: Identity, flags: MountFlags) -> Result<(
                 return Ok(());
             }
             if mount.is_read_only()? && !flags.is_read_only() {
-                let text = "the storage is read-only, and writing was asked for";
+                let text = "the storage is read-only, and a writable mount was requested";
                 return Err(failed(Errno::ROFS, text.to_owned()));
             }
             "its flags are not what was set"

@@ -49,7 +49,7 @@ pub enum MountSetupError {
     },
     /// The thread that thaws file systems which a killed host left frozen cannot be started.
     #[error(
-        "cannot start the thread that thaws what an earlier host left frozen; raise the limit of threads"
+        "cannot start the thread that thaws file systems of an earlier host; raise the limit of threads"
     )]
     Thaw {
         /// The error of the system.
@@ -107,7 +107,7 @@ pub(crate) fn exhausted(errno: Errno) -> Option<&'static str> {
     match errno {
         Errno::MFILE => Some("raise the host's limit of open files (`ulimit -n`, `LimitNOFILE=`)"),
         Errno::NFILE => Some(
-            "raise the node's limit of open files (`fs.file-max`), or the `ulimit -n` of who has them",
+            "raise the node's limit of open files (`fs.file-max`), or lower the limit of the processes that use them",
         ),
         Errno::NOMEM => Some("free memory of the node, or raise the limit of the host's container"),
         _ => None,
@@ -149,7 +149,7 @@ mod tests {
     fn full_storage_gets_a_retryable_code_and_names_the_limit() {
         for (errno, expected, hint) in [
             (Errno::MFILE, Code::Unavailable, "ulimit -n"),
-            (Errno::NFILE, Code::Unavailable, "ulimit -n"),
+            (Errno::NFILE, Code::Unavailable, "fs.file-max"),
             (Errno::NOMEM, Code::Unavailable, "memory"),
             (Errno::PERM, Code::Internal, "CAP_SYS_ADMIN"),
         ] {

@@ -56,7 +56,7 @@ impl Formatting<'_> {
         if writes && device.is_read_only {
             return Err(unusable(
                 device,
-                "it is read-only and writing is asked for; ask for a read-only volume, or make the storage writable",
+                "it is read-only and a writable mount is requested; request a read-only volume, or make the storage writable",
             ));
         }
         let content = content::probe(device)?;
@@ -179,7 +179,7 @@ impl Formatting<'_> {
         }
         Err(unusable(
             device,
-            "its journal is not empty, and a volume that several nodes read must not be written to; stage it once with a writable mode",
+            "its journal is not empty, and a volume that several nodes read must not be written to; stage it once with a writable access mode",
         ))
     }
 }
@@ -204,7 +204,7 @@ fn disk_full(device: &BlockDevice) -> Option<MountError> {
     (disk.f_bavail == 0).then(|| {
         MountError::no_space(
             format!("a file system on {}", describe(device)),
-            "the disk of its pool is full; make room, then the next try goes on",
+            "the disk of its pool is full; free space, then the next call continues",
         )
     })
 }

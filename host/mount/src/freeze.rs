@@ -113,7 +113,7 @@ impl Freezer {
                 .map_err(|source| MountSetupError::Thaw { source })?;
             if thawed.is_none() {
                 tracing::warn!(
-                    "a file system that an earlier host froze is not thawed yet: look for storage that does not answer"
+                    "a file system that an earlier host froze is not thawed yet: check for storage that does not answer"
                 );
             }
         }
@@ -215,7 +215,7 @@ impl Frozen<'_> {
             if ended == Err(RecvTimeoutError::Timeout) && guarded.thaw() {
                 tracing::warn!(
                     seconds = FROZEN_AT_MOST.as_secs(),
-                    "a copy takes too long to keep writers waiting; it goes on without"
+                    "a copy takes too long to keep writers frozen; it continues without a freeze"
                 );
             }
         });
@@ -372,7 +372,7 @@ fn thaw_left(intent: Intent) {
     let thaw_one = |device| match mounts::of(device) {
         Ok(mount) => mount.as_ref().is_none_or(thaw),
         Err(error) => {
-            tracing::error!(%error, "what an earlier host froze may be frozen still: run `fsfreeze --unfreeze` where it is mounted; if it is not, mount the device for that");
+            tracing::error!(%error, "file systems that an earlier host froze may still be frozen: run `fsfreeze --unfreeze` where it is mounted; if it is not, mount the device for that");
             false
         }
     };

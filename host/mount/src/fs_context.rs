@@ -117,9 +117,9 @@ impl FsContext {
             // SELinux checks the label only when the storage is opened. Here the kernel does not know the option at all.
             None if name == CONTEXT => MountError::unsupported(
                 option,
-                "this node's kernel has no SELinux, or it is off; take the option out of the request, or `seLinuxMount` out of the CSIDriver object",
+                "this node's kernel has no SELinux, or it is off; remove the option from the request, or `seLinuxMount` from the CSIDriver object",
             ),
-            None => MountError::invalid(option, "the kernel does not take it", blame),
+            None => MountError::invalid(option, "the kernel rejects it", blame),
         }
     }
 }

@@ -98,7 +98,7 @@ impl LocalMounter {
         for (driver, grants) in config.grants {
             // An error in one driver's document must not affect other drivers.
             if let Err(error) = mounter.set_grants(&driver, Some(grants)) {
-                tracing::error!(%driver, %error, "grants of a driver are not in force");
+                tracing::error!(%driver, %error, "grants of a driver are not in effect");
             }
         }
         mounter.mounted.clear();

@@ -97,7 +97,7 @@ impl Node {
         Err(MountError::in_use(
             path.text(),
             format!(
-                "what is mounted there is not a mount of this driver: nothing that {} was granted is shown there, and neither the journal nor kubelet knows it as this volume's; if it is to go, unmount it by hand",
+                "what is mounted there is not a mount of this driver: nothing that {} was granted is shown there, and neither the journal nor kubelet knows it as this volume's; unmount it by hand to remove it",
                 key.driver
             ),
         ))

@@ -57,7 +57,7 @@ impl Node {
         entry.paths().any(|at| match self.is_there(&entry.key, &at, table) {
             Ok(there) => at.progress != Progress::Settled || !there,
             Err(error) => {
-                tracing::warn!(volume = %entry.key.volume, %error, "a recorded mount is left alone; name its root again to have it cleaned up");
+                tracing::warn!(volume = %entry.key.volume, %error, "a recorded mount below no path root is kept; configure its path root again to have it cleaned up");
                 false
             }
         })

@@ -76,7 +76,7 @@ impl Node {
             return Err(MountError::in_use(
                 path.text(),
                 format!(
-                    "{volume} is staged there, and it is no target of its; call NodeUnstageVolume"
+                    "{volume} is staged there, and it is not a tar archiveget of its; call NodeUnstageVolume"
                 ),
             ));
         }
@@ -208,7 +208,7 @@ impl Node {
             }
             std::thread::sleep(BUSY_PAUSE);
         }
-        tracing::warn!(%key.driver, %key.volume, device = %block.number, "the volume's loop device is still in use, most likely by another mount namespace; it goes when the last user lets go, and its image stays till then");
+        tracing::warn!(%key.driver, %key.volume, device = %block.number, "the volume's loop device is still in use, most likely by another mount namespace; it is detached when its last user closes it; its image is kept until then");
         Ok(())
     }
 

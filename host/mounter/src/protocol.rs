@@ -54,7 +54,7 @@ pub(crate) enum Violation {
     #[error("it does not begin with a greeting of this protocol")]
     NoGreeting,
     /// Detected before any of it is stored.
-    #[error("a message of {bytes} bytes is larger than the {MESSAGE_BYTES} that are taken")]
+    #[error("a message of {bytes} bytes is larger than the limit of {MESSAGE_BYTES}")]
     TooLarge {
         /// Its length.
         bytes: usize,

@@ -96,7 +96,7 @@ pub fn remove_stale(path: &Path) -> Result<bool, SocketError> {
             Err(error) => Err(system("remove the stale socket", path)(error)),
         },
         Err(Errno::NOENT) => Ok(false),
-        Err(error) => Err(system("ask who serves on", path)(error)),
+        Err(error) => Err(system("check for a process at", path)(error)),
     }
 }
 

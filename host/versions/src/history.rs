@@ -230,7 +230,7 @@ impl History {
             before.record.proven |= proven;
             before.record.end(
                 VersionState::Replaced,
-                format!("version {number} came"),
+                format!("version {number} replaced it"),
                 now,
             );
         }

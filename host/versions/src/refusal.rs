@@ -50,7 +50,7 @@ pub enum Refusal {
     CoreModule,
     /// Machine code or something else.
     #[error(
-        "the plugin is not WebAssembly; compiled code (.cwasm) is never taken, give the .wasm file"
+        "the plugin is not WebAssembly; compiled code (.cwasm) is not accepted, give the .wasm file"
     )]
     NotWasm,
     /// The engine rejected it.
@@ -73,7 +73,7 @@ pub enum Refusal {
         hint: &'static str,
     },
     /// It trapped or failed while its identity was queried.
-    #[error("the plugin cannot say who it is: {0}; this is a fault of the plugin")]
+    #[error("the plugin does not report its identity: {0}; this is a fault of the plugin")]
     Identity(#[source] BackendError),
     /// A feature that this host does not know, or without the service that it belongs to.
     #[error("{0}")]
@@ -84,10 +84,10 @@ pub enum Refusal {
     )]
     Settings(#[source] BackendError),
     /// `probe` trapped or exceeded a limit.
-    #[error("the plugin cannot say whether it is ready: {0}; this is a fault of the plugin")]
+    #[error("the plugin does not report whether it is ready: {0}; this is a fault of the plugin")]
     Probe(#[source] BackendError),
     /// It could not be fetched from where the document says.
-    #[error("the plugin cannot be had from {place}: {reason}")]
+    #[error("the plugin cannot be fetched from {place}: {reason}")]
     Source {
         /// The source.
         place: String,
@@ -97,7 +97,7 @@ pub enum Refusal {
         passes: bool,
     },
     /// Not signed as the document requires.
-    #[error("the signatures of the plugin do not suffice: {0}")]
+    #[error("the signatures of the plugin are not sufficient: {0}")]
     Signature(String),
     /// A secret of the document could not be read: which, why, and what to do; never a value.
     #[error("{0}")]
@@ -124,18 +124,18 @@ pub enum Refusal {
         running: String,
     },
     /// The records of the version before cannot be migrated to this one.
-    #[error("the records of the version before cannot be taken over: {0}")]
+    #[error("the records of the earlier version cannot be migrated: {0}")]
     Migration(String),
     /// Several hosts share the records, and another one is elected.
     #[error(
-        "the records must be changed for this version, which the elected controller does: once it has, this version serves here too"
+        "the records must be migrated for this version by the elected controller: after that this version serves here too"
     )]
     NotElected,
     /// The mounter does not accept the grants.
-    #[error("the grants of the document cannot be put to use: {0}")]
+    #[error("the grants of the document cannot be applied: {0}")]
     Grants(String),
     /// The host cannot write to disk which version serves, so it activates none that a restart would not find.
-    #[error("could not {operation} {path}: {source}; mend the disk of the data directory")]
+    #[error("could not {operation} {path}: {source}; repair the disk of the data directory")]
     Disk {
         /// The operation.
         operation: &'static str,
@@ -146,7 +146,7 @@ pub enum Refusal {
     },
     /// No such version is on disk.
     #[error(
-        "version {number} is not kept; those that can be gone back to: {}",
+        "version {number} is not kept; versions that are kept: {}",
         if kept.is_empty() { "none".to_owned() } else { list(kept) }
     )]
     NotKept {
@@ -156,7 +156,7 @@ pub enum Refusal {
         kept: Vec<u64>,
     },
     /// There is no version before.
-    #[error("no earlier version is kept to which this backend could go back; swap to another one")]
+    #[error("no earlier version is kept for a rollback; swap to another version")]
     NothingToGoBackTo,
     /// The requested version already serves.
     #[error("version {number} serves already")]
@@ -166,7 +166,7 @@ pub enum Refusal {
     },
     /// An administrator or the host changed the version first.
     #[error(
-        "{}, not version {expected}: it was changed meanwhile; look at `wasmount history` and ask again",
+        "{}, not version {expected}: it was changed meanwhile; check `wasmount history` and repeat the command",
         serves.map_or_else(|| "no version serves".to_owned(), |number| format!("version {number} serves"))
     )]
     OtherServes {
@@ -177,7 +177,7 @@ pub enum Refusal {
     },
     /// Records were changed since they were migrated.
     #[error(
-        "version {number} cannot read what was written since version {since} took its records over; go forward with a mended version instead"
+        "version {number} cannot read what was written since version {since} took its records over; swap to a corrected version instead"
     )]
     Written {
         /// The version to roll back to.
@@ -186,10 +186,12 @@ pub enum Refusal {
         since: u64,
     },
     /// A rollback, or a newer desired revision, ended it.
-    #[error("something else was asked of this backend meanwhile: look at its status and ask again")]
+    #[error(
+        "another request for this backend came meanwhile: check its status and repeat the command"
+    )]
     Overtaken,
     /// The host stops, or the backend is deleted.
-    #[error("the backend is being taken away: nothing more is swapped")]
+    #[error("the backend is being deleted: no version is swapped any more")]
     Stopped,
 }
 
@@ -273,7 +275,7 @@ fn to_do(error: &EngineError) -> &'static str {
     match error {
         // An error about the cost of compilation says itself what to do.
         EngineError::Compile(reason) if !reason.contains(';') => {
-            "; fetch the file again, or build it anew: it is damaged, or newer than this host's engine"
+            "; fetch the file again, or build it again: it is damaged, or newer than this host's engine"
         }
         EngineError::Link(_) => "; build it with the SDK of this host",
         EngineError::Instantiate(_) => {

@@ -111,10 +111,10 @@ async fn a_valid_plugin_is_admitted_and_changes_nothing() {
 async fn doubts_are_warnings() {
     for (behaviour, expected) in [
         ("doubtful-settings", "`endpoint` has no TLS"),
-        ("not-ready", "the plugin says that it is not ready yet"),
+        ("not-ready", "the plugin reports that it is not ready yet"),
         (
             "unwell",
-            "the plugin says that it is not ready yet: the storage system is away",
+            "the plugin reports that it is not ready yet: the storage system is away",
         ),
     ] {
         let warnings = misbehave(behaviour).await.unwrap().warnings;

@@ -202,7 +202,7 @@ fn privileged_a_component_that_crashes_the_compiler_is_rejected() {
     let scene = Scene::that_hangs();
     let first = scene.compiler();
     first.kill(Signal::ABORT).unwrap();
-    let words = "the component does not compile: the process broke down (signal: 6 (SIGABRT)";
+    let words = "the component does not compile: the process crashed (signal: 6 (SIGABRT)";
     scene.wait_for(words);
     // It is not tried again by itself; a request is answered from memory.
     let mut swap = Command::new(Workspace::locate().unwrap().host_program());

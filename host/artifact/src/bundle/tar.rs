@@ -113,8 +113,8 @@ fn torn(error: io::Error, count: u64) -> BundleError {
         cause = one.source();
     }
     BundleError::NotATar(match count {
-        0 => "it is no tar",
-        _ => "it is a tar that is damaged, or not whole",
+        0 => "it is not a tar archive",
+        _ => "it is a damaged or incomplete tar archive",
     })
 }
 

@@ -297,12 +297,12 @@ fn what_is_no_tar_is_refused_without_its_bytes() {
     let mut damaged = archive(&good(), |_| {});
     damaged[2 * 512..][..512].fill(0xc3);
     for (bytes, reason) in [
-        (noise.as_slice(), "it is no tar"),
+        (noise.as_slice(), "it is not a tar archive"),
         (COMPONENT, "it is WebAssembly itself"),
         (b"\x1f\x8b\x08\0rest", "it is compressed with gzip"),
         (
             damaged.as_slice(),
-            "it is a tar that is damaged, or not whole",
+            "it is a damaged or incomplete tar archive",
         ),
     ] {
         let error = refused(bytes);

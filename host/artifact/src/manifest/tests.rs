@@ -79,11 +79,8 @@ fn a_list_is_chosen_from_by_the_architecture() {
     for (architectures, message) in [
         (vec![], "a list of 0 manifests"),
         (vec![Some("amd64")], "none of them for the architecture"),
-        (
-            vec![Some("wasm"), Some("wasm")],
-            "2 manifests that could be meant",
-        ),
-        (vec![None, None], "2 manifests that could be meant"),
+        (vec![Some("wasm"), Some("wasm")], "2 manifests that match"),
+        (vec![None, None], "2 manifests that match"),
     ] {
         let error = chosen(&architectures).unwrap_err();
         assert!(error.contains(message), "{error}");
@@ -100,8 +97,8 @@ fn bytes_are_one_thing_to_every_reader() {
         (&both, None, "both layers and manifests"),
         (&unnamed, None, "both layers and manifests"),
         (&unnamed, Some(DOCKER_INDEX), "both layers and manifests"),
-        (&manifest(&[]), Some(OCI_INDEX), "it came as"),
-        (&index(&[]), Some(OCI_MANIFEST), "it came as"),
+        (&manifest(&[]), Some(OCI_INDEX), "its content type is"),
+        (&index(&[]), Some(OCI_MANIFEST), "its content type is"),
         (
             &json!({"schemaVersion": 1, "layers": [], "config": descriptor("x")}),
             None,

@@ -134,7 +134,7 @@ impl Registry {
             if status.is_redirection() && call.may_be_redirected() {
                 if redirects == REDIRECTS {
                     return Err(Failed::from(RegistryError::Other(format!(
-                        "{}: the registry {} sent us on more than {REDIRECTS} times; its redirects lead in a circle: mend its address, or that of \
+                        "{}: the registry {} redirected more than {REDIRECTS} times; its redirects form a loop: correct its address, or that of \
                          its storage",
                         call.what,
                         place(&url)
@@ -210,7 +210,7 @@ impl Registry {
 
     pub(super) fn silent(&self, what: &str, host: String) -> Failed {
         let seconds = self.access.limits.silence.as_secs();
-        let reason = format!("nothing came for {seconds} s");
+        let reason = format!("no data arrived for {seconds} s");
         Failed::transient(self.slow(what, host, reason))
     }
 
@@ -271,7 +271,7 @@ pub(super) fn bad_redirect(
     let location = location.split('?').next().unwrap_or_default();
     let location = shorten(location, QUOTED_CHARACTERS);
     RegistryError::Other(format!(
-        "{what}: {host} sends us on to `{location}`, {reason}; it is not followed: mend the registry's own address"
+        "{what}: {host} redirects to `{location}`, {reason}; it is not followed: correct the registry's own address"
     ))
 }
 

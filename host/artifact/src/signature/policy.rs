@@ -45,7 +45,7 @@ pub enum SignerKeysError {
 pub enum SignatureError {
     /// There is no signature.
     #[error(
-        "{digest} has no signature, and one by {wanted} is required; sign it with `wasmount sign` or cosign, where it comes from"
+        "{digest} has no signature, and one by {wanted} is required; let its publisher sign it with `wasmount sign` or cosign"
     )]
     Unsigned {
         /// The digest of the component or manifest.
@@ -56,7 +56,7 @@ pub enum SignatureError {
     /// There are signatures, but none of a required signer.
     #[error(
         "none of the signatures found for {digest} ({found}) is by {wanted}{remarks}; either another key signed it, or it was changed after that: \
-         get it anew from whom you trust, or name the key of who signed it"
+         fetch it again from a trusted source, or name the key of its signer"
     )]
     ByNobodyNamed {
         /// The digest of the component or manifest.
@@ -70,7 +70,7 @@ pub enum SignatureError {
     },
     /// Some of the required signers have signed, but not all.
     #[error(
-        "{digest} is signed, but not by {missing}{remarks}, who must have signed it too; let them sign it with `wasmount sign` or cosign"
+        "{digest} is signed, but not by {missing}{remarks}, whose signatures are required too; let them sign it with `wasmount sign` or cosign"
     )]
     Missing {
         /// The digest of the component or manifest.
@@ -210,7 +210,7 @@ mod tests {
             ),
             (
                 Ok(b"?".to_vec()),
-                "the public key /etc/keys/ann.pub is not PEM: it has no block from `-----BEGIN ..-----` to `-----END ..-----`; is the file whole?",
+                "the public key /etc/keys/ann.pub is not PEM: it has no block from `-----BEGIN ..-----` to `-----END ..-----`; is the file complete?",
             ),
         ] {
             let refused = SignerKeys::of(&signers, |_| read.clone()).unwrap_err();

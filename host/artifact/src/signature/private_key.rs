@@ -85,7 +85,7 @@ impl PrivateKeyFile {
             PLAIN_LABEL => Ok(Self::Plain(PrivateKey::from_pkcs8(&content)?)),
             "EC PRIVATE KEY" => Err(KeyError::AnotherKind {
                 label,
-                expected: "PKCS #8; `openssl pkcs8 -topk8 -nocrypt` makes it of this one",
+                expected: "PKCS #8; `openssl pkcs8 -topk8 -nocrypt` converts this one",
             }),
             _ => Err(KeyError::AnotherKind {
                 label,
@@ -168,7 +168,7 @@ impl SealedKey {
         let known = LOG_N.into_iter().find(|log_n| n == 1 << log_n);
         let Some(log_n) = known.filter(|_| r == BLOCK_SIZE && p == PARALLELISM) else {
             return Err(KeyError::Sealed(
-                "its cost parameters are none of those that cosign writes",
+                "its cost parameters are not those of cosign",
             ));
         };
         let salt = decode(&kdf.salt)?;

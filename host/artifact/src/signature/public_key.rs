@@ -49,7 +49,7 @@ impl VerifyingKey {
             LABEL => Self::from_der(&content),
             private if private.ends_with("PRIVATE KEY") => Err(KeyError::AnotherKind {
                 label,
-                expected: "a public key; a private one is never given to a host: name the file that was made beside it",
+                expected: "a public key; a private one is never given to a host: name the public key of the pair",
             }),
             _ => Err(KeyError::AnotherKind {
                 label,

@@ -168,7 +168,7 @@ fn time_limit(key: &KeyPath, text: &str) -> Checked<Duration> {
         .ok_or_else(|| key.invalid("must be a duration such as `60s` or `1m30s`"))?;
     key.ensure(
         !time.is_zero() && time <= TIME_MAX,
-        "must be longer than nothing and at most 24h",
+        "must be longer than 0s and at most 24h",
     )?;
     Ok(time)
 }
@@ -233,7 +233,7 @@ fn secret_source(key: &KeyPath, secret: raw::Secret) -> Checked<SecretSource> {
                 key,
             })
         }
-        _ => Err(key.invalid("must have one of `file` and `secret`; a value cannot stand here")),
+        _ => Err(key.invalid("must have one of `file` and `secret`; a value is not allowed here")),
     }
 }
 
@@ -263,7 +263,7 @@ fn version_policy(key: &KeyPath, versions: raw::Versions) -> Checked<VersionPoli
             .ok()
             .filter(|_| number <= FAULTS_MAX)
             .ok_or_else(|| {
-                let reason = format!("must be at most {FAULTS_MAX}; 0 never takes a version back");
+                let reason = format!("must be at most {FAULTS_MAX}; 0 never rolls back");
                 key.key("faults").invalid(reason)
             })?;
     }
@@ -278,7 +278,7 @@ fn duration(key: &KeyPath, text: &str, most: Duration, most_text: &str) -> Check
         .filter(|time| !time.is_zero() && *time <= most)
         .ok_or_else(|| {
             key.invalid(format!(
-                "must be a duration such as `60s`, longer than nothing and at most {most_text}"
+                "must be a duration such as `60s`, longer than 0s and at most {most_text}"
             ))
         })
 }

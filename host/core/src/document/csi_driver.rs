@@ -90,7 +90,7 @@ pub(super) fn check(key: &KeyPath, driver: &CsiDriver) -> Result<(), InvalidDocu
         let mut earlier = tokens.iter().take(index);
         key.key("audience").ensure(
             earlier.all(|earlier| earlier.audience != request.audience),
-            "stands in the list twice",
+            "is listed twice",
         )?;
         let seconds = request.expiration_seconds.unwrap_or(TOKEN_SECONDS_MIN);
         key.key("expirationSeconds").ensure(
@@ -105,9 +105,7 @@ pub(super) fn check(key: &KeyPath, driver: &CsiDriver) -> Result<(), InvalidDocu
     let modes_key = key.key("volumeLifecycleModes");
     for (index, mode) in modes.iter().enumerate() {
         let is_new = !modes.iter().take(index).any(|earlier| earlier == mode);
-        modes_key
-            .index(index)
-            .ensure(is_new, "stands in the list twice")?;
+        modes_key.index(index).ensure(is_new, "is listed twice")?;
     }
     // kubelet reports inline volumes to a driver only together with the pod info (`csi.storage.k8s.io/ephemeral`).
     key.key("podInfoOnMount").ensure(

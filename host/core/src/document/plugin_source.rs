@@ -88,7 +88,7 @@ pub struct InvalidReference(&'static str);
 
 /// A name is printed, logged and transmitted, so it must not contain a secret.
 const CREDENTIALS: InvalidReference = InvalidReference(
-    "has a user or a password before the registry, where nothing stays secret: they belong in docker's `config.json` \
+    "has a user or a password before the registry, where they would be logged: they belong in docker's `config.json` \
      (`registry.credentials` of a document, --registry-config of a command)",
 );
 

@@ -84,7 +84,7 @@ impl Driver {
             );
             let backend = backend.unwrap_or_else(|error| {
                 // The host's own view must not fail because of the backend.
-                tracing::debug!(%error, "the backend cannot tell the volume's health");
+                tracing::debug!(%error, "the backend does not report the volume's health");
                 None
             });
             let findings = match (here, backend) {
@@ -155,7 +155,7 @@ impl Work {
         let here = async {
             match timeout_at(until, self.driver.mounter.health(query)).await {
                 Ok(here) => here.map_err(|error| error.to_string()),
-                Err(_) => Err("the host could not tell in time".to_owned()),
+                Err(_) => Err("the host did not determine it in time".to_owned()),
             }
         };
         let backend = async {
@@ -170,7 +170,7 @@ impl Work {
 
     async fn view_of_backend(&self, id: &VolumeId, until: Instant) -> View {
         if Instant::now() >= until && self.driver.health.known(&self.view(id)).is_none() {
-            return Err("there was no time to ask".to_owned());
+            return Err("the call had no time left to ask the backend".to_owned());
         }
         let findings = self.backend_health(id, until).await;
         findings.map_err(|error| error.to_string())

@@ -70,7 +70,7 @@ impl Work {
             return Ok(());
         }
         let Some(usage) = self.driver.hooks.count_call(id) else {
-            tracing::warn!(volume = %id, "before-unstage is not asked again: unstaging goes on");
+            tracing::warn!(volume = %id, "before-unstage is not called again: unstaging continues");
             return Ok(());
         };
         let notes = self.notes(id).await;
@@ -80,11 +80,11 @@ impl Work {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) if may_yet_agree(&error) && usage.may_call() => Err(error.into()),
             Ok(Err(error)) => {
-                tracing::warn!(volume = %id, %error, "before-unstage failed: unstaging goes on");
+                tracing::warn!(volume = %id, %error, "before-unstage failed: unstaging continues");
                 Ok(())
             }
             Err(_) => {
-                tracing::warn!(volume = %id, "before-unstage gave no answer: unstaging goes on");
+                tracing::warn!(volume = %id, "before-unstage gave no answer: unstaging continues");
                 Ok(())
             }
         }

@@ -87,7 +87,7 @@ impl Driver {
                     pause = (pause * 2).min(LONGEST_PAUSE);
                     tracing::warn!(
                         driver = %self.name(), %error, retry_seconds = paused.as_secs(),
-                        "the node has no description: the last one remains in force"
+                        "the node has no description: the last one stays in effect"
                     );
                     Some(paused)
                 }
@@ -160,7 +160,7 @@ impl Driver {
                 let kept: NodeDescription = read_record(&entry.value)?;
                 if (&kept.id, &kept.topology) != (&description.id, &description.topology) {
                     tracing::warn!(
-                        "node-info returned another id or topology: the first ones remain in force, since CSINode cannot change them"
+                        "node-info returned another id or topology: the first ones stay in effect, since CSINode cannot change them"
                     );
                 }
                 if kept.max_volumes == description.max_volumes {

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 /// Calls that may wait at a time. 1,024: five provisioners with all their workers; more would only retry later all at once.
 const MOST_WAITING: usize = 1024;
 /// The message to clients of a driver that is to be removed.
-const LEAVING: &str = "the backend is being taken away";
+const LEAVING: &str = "the backend is being deleted";
 
 /// How many guards quiesce a driver, and how many calls wait for them.
 pub(super) struct Holds {

@@ -275,7 +275,7 @@ async fn a_leaving_backend_takes_no_new_work_and_a_drain_outlasts_it() {
         let created = driver.create_volume(incoming(), create(name)).await;
         created.err().map(|error| error.to_string())
     };
-    let leaving = Some("no new work is taken: the backend is being taken away".to_owned());
+    let leaving = Some("no new work is taken: the backend is being deleted".to_owned());
     let (one, other) = (driver.leave(), driver.leave());
     assert_eq!(refused("x").await, leaving);
     drop(one);

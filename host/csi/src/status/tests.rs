@@ -83,7 +83,7 @@ fn a_failure_after_an_effect_is_a_fault_if_its_cause_is() {
     assert_eq!(status.code(), tonic::Code::Aborted);
     assert_eq!(
         status.message(),
-        "the call had changed something before it failed, so it must be repeated (the failure by itself: FailedPrecondition): in use"
+        "the call had changed something before it failed, so it must be repeated (the code of the failure alone: FailedPrecondition): in use"
     );
 }
 

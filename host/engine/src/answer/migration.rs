@@ -29,7 +29,7 @@ impl Checker {
                 check_value(&value).map_err(|error| Invalid::of_plugin(error.to_string()))?;
                 if self.redactor.finds_secret_in(&value) {
                     return Err(Invalid::of_plugin(
-                        "a record holds the value of a secret, and the store is not encrypted",
+                        "a record contains the value of a secret, and the store is not encrypted",
                     ));
                 }
                 Ok(StateChange::Put { key, value })
@@ -111,11 +111,11 @@ mod tests {
             (vec![put("a", b"1"), removed("a")], "a key is changed twice"),
             (
                 vec![put("a", b"x tr0ub4dor x")],
-                "a record holds the value of a secret, and the store is not encrypted",
+                "a record contains the value of a secret, and the store is not encrypted",
             ),
             (
                 vec![removed("tr0ub4dor")],
-                "a key holds the value of a secret; clients store it in the clear",
+                "a key contains the value of a secret; clients store it in plain text",
             ),
         ] {
             assert_eq!(checked(changes), Err(reason.to_owned()));

@@ -108,7 +108,7 @@ impl Checker {
         let extents = extents.collect::<Result<Vec<_>, _>>()?;
         if next_offset.is_some_and(|next| next <= offset || next > volume_capacity_bytes) {
             return Err(Invalid::of_plugin(
-                "next_offset is not behind the offset that was asked for, or behind the volume",
+                "next_offset is not after the requested offset, or after the end of the volume",
             ));
         }
         Ok(MetadataPage {

@@ -87,15 +87,15 @@ fn a_volume_that_breaks_a_rule_is_refused() {
         ),
         (
             |volume| volume.id = "v-tr0ub4dor".to_owned(),
-            "volume_id holds the value of a secret; clients store it in the clear",
+            "volume_id contains the value of a secret; clients store it in plain text",
         ),
         (
             |volume| volume.capacity_bytes = 9,
-            "capacity_bytes 9 is outside of the range that was asked for",
+            "capacity_bytes 9 is outside of the requested range",
         ),
         (
             |volume| volume.capacity_bytes = 21,
-            "capacity_bytes 21 is outside of the range that was asked for",
+            "capacity_bytes 21 is outside of the requested range",
         ),
         (
             |volume| volume.capacity_bytes = 1 << 63,
@@ -119,13 +119,13 @@ fn a_volume_that_breaks_a_rule_is_refused() {
         ),
         (
             |volume| volume.context = pairs(&[("k", "tr0ub4dor")]),
-            "volume_context holds the value of a secret; clients store it in the clear",
+            "volume_context contains the value of a secret; clients store it in plain text",
         ),
         (
             |volume| {
                 volume.content_source = Some(types::ContentSource::Volume("other".to_owned()));
             },
-            "content_source is not the one that was asked for",
+            "content_source is not the requested one",
         ),
         (
             |volume| volume.accessible_topology = vec![types::Topology { segments: vec![] }],
@@ -256,7 +256,7 @@ fn a_snapshot_is_the_one_that_was_asked_for() {
     assert!(answer("v").is_ok());
     assert_eq!(
         reason(answer("w")).as_deref(),
-        Some("source_volume_id is not the one that was asked for")
+        Some("source_volume_id is not the requested one")
     );
 }
 
@@ -276,7 +276,7 @@ fn a_group_has_one_member_for_each_source() {
     assert!(answer(vec![member("v", Some("g")), member("w", Some("g"))]).is_ok());
     assert_eq!(
         reason(answer(vec![member("v", Some("g"))])).as_deref(),
-        Some("the set of source volumes is not the one that was asked for")
+        Some("the set of source volumes is not the requested one")
     );
     assert_eq!(
         reason(answer(vec![member("v", Some("g")), member("w", None)])).as_deref(),
@@ -355,7 +355,7 @@ fn a_source_in_a_list_holds_no_secret() {
     assert!(of_volume("other").is_ok() && of_snapshot("other").is_ok());
     let message = |what: &str| {
         Some(format!(
-            "{what} holds the value of a secret; clients store it in the clear"
+            "{what} contains the value of a secret; clients store it in plain text"
         ))
     };
     assert_eq!(reason(of_volume("tr0ub4dor")), message("content_source"));

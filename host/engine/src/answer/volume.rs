@@ -29,7 +29,7 @@ impl Checker {
         let capacity = volume.capacity_bytes;
         if capacity != 0 && !range.contains(capacity) {
             return Err(Invalid::of_plugin(format!(
-                "capacity_bytes {capacity} is outside of the range that was asked for"
+                "capacity_bytes {capacity} is outside of the requested range"
             )));
         }
         same("content_source", &volume.content_source, source)?;
@@ -98,7 +98,7 @@ impl Checker {
         let capacity_bytes = bytes("capacity_bytes", capacity_bytes)?;
         if capacity_bytes == 0 || !requested.contains(capacity_bytes) {
             return Err(Invalid::of_plugin(format!(
-                "capacity_bytes {capacity_bytes} is outside of the range that was asked for"
+                "capacity_bytes {capacity_bytes} is outside of the requested range"
             )));
         }
         Ok(Expanded {

@@ -49,7 +49,7 @@ impl Invocation {
             let text = format!("{key} {}", String::from_utf8_lossy(value));
             return Err(HostError::new(
                 Code::InvalidArgument,
-                "a record of the state holds the value of a secret, and the store is not encrypted: keep its name, and ask for the value in each call",
+                "a record of the state contains the value of a secret, and the store is not encrypted: keep its name, and read the value in each call",
             )
             .blaming(Code::Internal, Blame::argument(text)));
         }

@@ -38,13 +38,10 @@ async fn an_answer_within_the_rules_violated() {
         ("key-twice", "volume_context has a key twice"),
         (
             "too-large",
-            "capacity_bytes 4611686018427387904 is outside of the range that was asked for",
+            "capacity_bytes 4611686018427387904 is outside of the requested range",
         ),
         ("beyond-csi", "capacity_bytes is above 2^63-1 bytes"),
-        (
-            "other-source",
-            "content_source is not the one that was asked for",
-        ),
+        ("other-source", "content_source is not the requested one"),
         ("bad-topology", "a topology segment is no valid label"),
     ] {
         match fixture.create(behaviour).await {

@@ -181,11 +181,11 @@ impl CsiNodeReconciler {
                 tracing::info!(%driver, reason, "not in CSINode yet");
             }
             Report::Drifted(reason) => {
-                tracing::warn!(%driver, reason, "CSINode and Node do not say what the driver says");
+                tracing::warn!(%driver, reason, "CSINode and Node differ from the driver");
                 self.warn("CSINodeDrift", "Compare", &reason).await;
             }
             Report::Listed => {
-                let text = ": CSINode and Node say what the driver says";
+                let text = ": CSINode and Node match the driver";
                 self.inform("CSINodeListed", "Compare", text).await;
             }
         }

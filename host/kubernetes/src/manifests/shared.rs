@@ -30,12 +30,12 @@ pub fn shared_manifests(namespace: &str) -> Result<Vec<Manifest>, ManifestsError
         .map_err(|error| ManifestsError::Template(error.to_string()))?;
     let mut all = vec![
         kept(
-            "The namespace of the backends: with it go the pods and records of all of them. Pod security `privileged`, for the mounter container \
+            "The namespace of the backends: deleting it deletes the pods and records of all of them. Pod security `privileged`, for the mounter container \
              and the directories of the node.",
             &object,
         )?,
         kept(
-            "Records of controllers (--state kubernetes). With this definition go the records of all backends.",
+            "Records of controllers (--state kubernetes). Deleting this definition deletes the records of all backends.",
             &records,
         )?,
     ];
@@ -49,11 +49,11 @@ pub fn definition_manifests() -> Result<Vec<Manifest>, ManifestsError> {
         definitions().map_err(|error| ManifestsError::Template(error.to_string()))?;
     Ok(vec![
         kept(
-            "Backends as objects (--storage-backends). With this definition go all of them, as soon as no volume of theirs is staged.",
+            "Backends as objects (--storage-backends). Deleting this definition deletes all of them, as soon as none of their volumes is staged.",
             &backends,
         )?,
         kept(
-            "What each host says of a backend: written by hosts, summarised in the status of the StorageBackend.",
+            "What each host reports about a backend: written by hosts, summarised in the status of the StorageBackend.",
             &reports,
         )?,
     ])

@@ -73,7 +73,7 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
     let named = |name: String, why: &str| context! { name, why };
     let mut leases = Vec::new();
     if sidecar_part == CONTROLLER {
-        let why = "which of the controllers works (--leader-election)";
+        let why = "which controller is the leader (--leader-election)";
         leases.push(named(lease_of(&backend.driver), why));
     }
     if follows {

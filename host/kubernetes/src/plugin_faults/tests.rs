@@ -107,9 +107,8 @@ fn a_note_says_who_did_what_and_whom_to_tell() {
     let (_, note) = described(&fault(FaultKind::OverLimit)).unwrap();
     assert_eq!(
         note,
-        "The plugin disks 1.2.0 (0123456789ab) went over limits.memory (64 MiB) in CreateVolume. This is no fault of the volume's request, \
-         which is tried again: tell the administrator of the StorageBackend for driver disks.example.com; a higher limit may mend it, or \
-         another version of the plugin."
+        "The plugin disks 1.2.0 (0123456789ab) exceeded limits.memory (64 MiB) in CreateVolume. The volume's request is not at fault and is \
+         retried: notify the administrator of the StorageBackend for driver disks.example.com; raise the limit, or use another version of the plugin."
     );
 }
 

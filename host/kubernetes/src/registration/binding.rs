@@ -124,7 +124,7 @@ fn incoming(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStream>
             match listener.accept().await {
                 Ok((stream, _)) => return Some((Ok(stream), listener)),
                 Err(error) => {
-                    tracing::debug!(%error, "a connection of kubelet was not accepted; trying on");
+                    tracing::debug!(%error, "a connection of kubelet was not accepted; retrying");
                     sleep(ACCEPT_PAUSE).await;
                 }
             }

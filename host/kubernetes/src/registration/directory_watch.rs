@@ -25,8 +25,8 @@ impl DirectoryWatch {
     pub(super) fn begin(directory: &Path) -> Self {
         let events = watched(directory).inspect_err(|error| {
             tracing::warn!(
-                directory = %directory.display(), %error, look_seconds = POLL_INTERVAL.as_secs(),
-                "changes of the directory are not told to this process (inotify): it looks by itself"
+                directory = %directory.display(), %error, poll_seconds = POLL_INTERVAL.as_secs(),
+                "inotify reports no changes of the directory to this process: polling it"
             );
         });
         Self(events.ok())

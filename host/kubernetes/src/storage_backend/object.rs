@@ -69,7 +69,7 @@ fn document(name: &str, object: &BackendObject) -> Result<StorageBackend, String
     match relative_path(&document) {
         Some(key) => Err(key
             .invalid(
-                "must be a full path: an object lies in no folder from which another could begin",
+                "must be a full path: an object has no directory that a relative path could start from",
             )
             .to_string()),
         None => Ok(document),

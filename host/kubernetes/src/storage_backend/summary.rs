@@ -195,10 +195,14 @@ impl Facts<'_> {
             return (false, "Invalid", wrong.clone());
         }
         if self.backend.leaving.is_some() {
-            return (false, "Deleting", "the StorageBackend is to go".to_owned());
+            return (
+                false,
+                "Deleting",
+                "the StorageBackend is being deleted".to_owned(),
+            );
         }
         if total == 0 {
-            let no_host = "no host has said anything of it: is one run with --storage-backends, and does its selector match?";
+            let no_host = "no host has reported it: does one run with --storage-backends, and does its selector match?";
             return (false, "NoHost", no_host.to_owned());
         }
         if let Some(taken) = self.first(|it| it.spec.report.phase == Phase::Taken) {
@@ -219,7 +223,7 @@ impl Facts<'_> {
             let volumes: u64 = used.clone().map(|it| it.spec.report.volumes).sum();
             let names: Vec<&str> = used.take(NAMED).map(|it| it.spec.host.as_str()).collect();
             let message = if volumes == 0 {
-                "hosts let go of it".to_owned()
+                "hosts removed it".to_owned()
             } else {
                 format!(
                     "{volumes} volumes are staged, on {}: delete the pods that use them, or annotate the object with {}=true",
@@ -236,7 +240,7 @@ impl Facts<'_> {
                     && it.spec.report.phase != Phase::Loading)
         };
         if self.reports.iter().all(settled) {
-            let message = format!("{current} of {total} hosts serve what is asked for");
+            let message = format!("{current} of {total} hosts serve the desired version");
             return (false, "Converged", message);
         }
         let message = format!("{current} of {total} hosts serve generation {generation}");
@@ -257,7 +261,7 @@ impl Facts<'_> {
         let by_itself =
             |it: &HostReport<'_>| is_back(it) && back_by(it) == RolledBackBy::PluginFaults;
         let Some(first) = self.first(by_itself).or_else(|| self.first(is_back)) else {
-            return (false, "NotRolledBack", "no host went back".to_owned());
+            return (false, "NotRolledBack", "no host rolled back".to_owned());
         };
         let message = self.counted(is_back, &first);
         (true, back_by(&first).reason(), message)
@@ -290,7 +294,7 @@ fn back_by(host: &HostReport<'_>) -> RolledBackBy {
 
 fn reason_of(host: &HostReport<'_>) -> String {
     if host.silent {
-        return "has not said anything for a while: is the host running?".to_owned();
+        return "has not reported for a while: is the host running?".to_owned();
     }
     let phase = host.phase().to_owned();
     host.spec.report.reason.clone().unwrap_or(phase)

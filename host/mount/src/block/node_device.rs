@@ -128,7 +128,7 @@ fn try_open(
         ));
     };
     let Some(claim) = claim(tree, name, &node)? else {
-        return missing(format!("{name} has them, but nothing is behind its node"));
+        return missing(format!("{name} has them, but its node leads to no device"));
     };
     let opened = node
         .device(tree, name, read_only)
@@ -303,7 +303,7 @@ impl DeviceNode {
         let Some(found) = DeviceNumber::of_node(&found) else {
             return Err(MountError::unusable(
                 tree.node(name).display().to_string(),
-                "it is not a block device; remove it, and let udev make the node anew",
+                "it is not a block device; remove it, and let udev create the node again",
             ));
         };
         Ok((found == number).then_some(Self { place, number }))

@@ -66,7 +66,7 @@ pub(super) fn prepare(device: &BlockDevice) -> Result<(), MountError> {
         return Err(unusable(
             device,
             format!(
-                "the btrfs on it says that it has {count} devices, and a volume has one; take the others out of it (`btrfs device remove`)"
+                "the btrfs on it says that it has {count} devices, and a volume has one; remove the others from it (`btrfs device remove`)"
             ),
         ));
     }
@@ -96,7 +96,7 @@ pub(super) fn grow(device: &BlockDevice, root: &OwnedFd) -> Result<(), MountErro
         return Err(unusable(
             device,
             format!(
-                "the kernel grows a btrfs to {LEAST_RESIZED_BYTES} bytes or more, and the device has {size}; ask for a larger volume"
+                "the kernel grows a btrfs to {LEAST_RESIZED_BYTES} bytes or more, and the device has {size}; request a larger volume"
             ),
         ));
     }

@@ -91,7 +91,7 @@ fn unsigned(device: &BlockDevice) -> Result<Content, MountError> {
     if size == 0 {
         return Err(unusable(
             device,
-            "its size is 0; whatever was behind it is gone",
+            "its size is 0; its backing storage is gone",
         ));
     }
     let end = usize::try_from(END_BYTES.min(size)).unwrap_or_default();

@@ -30,7 +30,7 @@ pub(super) fn decide(
         StorageAccess::ReadWrite => Ok(Verdict::Make(requested_type)),
         StorageAccess::ReadOnly | StorageAccess::Untouched => Err(unusable(
             device,
-            "it has no file system yet, and only reading is asked for; stage it once with a writable mode",
+            "it has no file system yet, and a read-only mount is requested; stage it once with a writable access mode",
         )),
     };
     match content {
@@ -39,7 +39,7 @@ pub(super) fn decide(
         )),
         Content::Ambivalent => Err(unusable(
             device,
-            "there are several signatures on it that exclude each other; look with `wipefs`, and take away those that are outdated",
+            "there are several signatures on it that exclude each other; look with `wipefs`, and remove those that are outdated",
         )),
         _ if is_unfinished => make(),
         Content::Blank => make(),
@@ -48,17 +48,17 @@ pub(super) fn decide(
         )),
         Content::Broken(found) => {
             let (found, repair) = (found.name(), found.repair());
-            let fault = format!("there is {found} on it whose superblock is not right; {repair}");
+            let fault = format!("there is {found} on it whose superblock is not valid; {repair}");
             Err(damaged(device, fault))
         }
         Content::Filesystem(found) if *found != requested_type && requested.is_named => {
             let (found, requested_type) = (found.name(), requested_type.name());
             refuse(format!(
-                "there is {found} on it, and {requested_type} is asked for; ask for {found}, or give the volume another device"
+                "there is {found} on it, and {requested_type} is requested; request {found}, or give the volume another device"
             ))
         }
         Content::Filesystem(found) if !requested.options.contains_key(found) => refuse(format!(
-            "there is {found} on it, which does not take the mount options of this volume; name those that it takes",
+            "there is {found} on it, which rejects the mount options of this volume; name options that it supports",
             found = found.name(),
         )),
         Content::Filesystem(found) => Ok(Verdict::Use(*found)),

@@ -114,7 +114,7 @@ fn check(device: &BlockDevice, arguments: &[&str]) -> Result<(), MountError> {
     match output.status {
         status if status < UNCORRECTED => Ok(()),
         status if status < OPERATIONAL => {
-            let fault = "`e2fsck -p` does not dare to correct it";
+            let fault = "`e2fsck -p` refuses to repair it automatically";
             Err(damaged(
                 device,
                 format!("{fault}; {repair}; {}", output.excerpt()),
@@ -161,7 +161,7 @@ fn can_grow(superblock: &Superblock, device_bytes: u64) -> bool {
 fn superblock(device: &BlockDevice) -> Result<Superblock, MountError> {
     let bytes = device.read_at(SUPERBLOCK, SUPERBLOCK_BYTES)?;
     let repair = FsType::Ext4.repair();
-    parse(&bytes).ok_or_else(|| damaged(device, format!("its superblock makes no sense; {repair}")))
+    parse(&bytes).ok_or_else(|| damaged(device, format!("its superblock is not valid; {repair}")))
 }
 
 fn parse(bytes: &[u8]) -> Option<Superblock> {

@@ -115,7 +115,7 @@ fn refused(device: &BlockDevice, fs_type: FsType, errno: Errno) -> MountError {
         }
         Errno::ROFS | Errno::ACCESS => unusable(
             device,
-            "it is read-only, and the journal of its file system is not empty; stage it once with a writable mode",
+            "it is read-only, and the journal of its file system is not empty; stage it once with a writable access mode",
         ),
         Errno::EXIST => unusable(
             device,
@@ -124,7 +124,7 @@ fn refused(device: &BlockDevice, fs_type: FsType, errno: Errno) -> MountError {
         Errno::INVAL => unusable(
             device,
             format!(
-                "the kernel does not take its {}: it does not know these mount options or this version, or the superblock is damaged (`dmesg` says which)",
+                "the kernel rejects its {}: it does not know these mount options or this version, or the superblock is damaged (`dmesg` says which)",
                 fs_type.name()
             ),
         ),
@@ -149,7 +149,7 @@ fn verify(device: &BlockDevice, fs_type: FsType, mount: &OwnedFd) -> Result<(), 
     }
     Err(unusable(
         device,
-        "another device was mounted in its place, and taken off again; something changes `/dev` during calls",
+        "another device was mounted in its place, and unmounted again; something changes `/dev` during calls",
     ))
 }
 

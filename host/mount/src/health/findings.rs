@@ -13,7 +13,7 @@ pub(super) enum Finding {
     NotAnswering,
     /// The recorded mount is not there.
     #[error(
-        "its mount is gone, without an unpublish or unstage: it was unmounted from outside; delete the pods that use it, so that it is mounted anew"
+        "its mount is gone, without an unpublish or unstage: it was unmounted from outside; delete the pods that use it, so that it is mounted again"
     )]
     MountLost,
     /// It is a directory of a pool that was removed from the pool.
@@ -28,11 +28,11 @@ pub(super) enum Finding {
     )]
     IoError(Errno),
     #[error(
-        "its file system was shut down after an error, or by a person; look at the kernel's log, then delete the pods that use it, so that it is checked and mounted anew"
+        "its file system was shut down after an error, or by a person; look at the kernel's log, then delete the pods that use it, so that it is checked and mounted again"
     )]
     ShutDown,
     #[error(
-        "its file system was made read-only, by the kernel because of an error or by a person; look at the kernel's log, then delete the pods that use it, so that it is checked and mounted anew"
+        "its file system was made read-only, by the kernel because of an error or by a person; look at the kernel's log, then delete the pods that use it, so that it is checked and mounted again"
     )]
     ReadOnlyAfterError,
     #[error(
@@ -60,7 +60,7 @@ pub(super) enum Finding {
     ImageTruncated { image_bytes: u64, device_bytes: u64 },
     /// The file system has counted so many errors.
     #[error(
-        "its file system or the disk below has had {0} errors; look at the kernel's log; an ext4 is checked when it is next staged, a btrfs counts on until `btrfs device stats --reset`"
+        "its file system or the disk below has had {0} errors; look at the kernel's log; an ext4 is checked when it is next staged, a btrfs keeps the count until `btrfs device stats --reset`"
     )]
     FileSystemErrors(u64),
 }

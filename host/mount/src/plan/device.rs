@@ -152,7 +152,7 @@ fn parse_facts(step: &str, facts: &[(String, String)]) -> Result<RequestedFacts,
             invalid(step, "facts", reason, Blame::argument(value))
         })?;
         if requested.insert(fact, value.clone()).is_some() {
-            let reason = format!("`{}` is there twice", fact.name());
+            let reason = format!("`{}` is given twice", fact.name());
             return Err(invalid(step, "facts", reason, Blame::argument(name)));
         }
     }

@@ -206,7 +206,7 @@ fn check_form(source: &str) -> Result<(), &'static str> {
         return Err("is empty");
     }
     if source.len() > SOURCE_BYTES {
-        return Err("is longer than the 255 bytes that the kernel takes");
+        return Err("is longer than the kernel's limit of 255 bytes");
     }
     if source.chars().any(char::is_control) {
         return Err("contains a control character");
@@ -292,7 +292,7 @@ fn group_options(
         .iter()
         .any(|(name, _)| matches!(name.as_str(), "gid" | "forcegid" | "noforcegid"))
     {
-        let rule = "contradicts the `gid` options of plan or request; take one of them away";
+        let rule = "contradicts the `gid` options of plan or request; remove one of them";
         let blame = Blame::Of(Owner::Request);
         return Err(invalid("volume_mount_group", rule, blame));
     }

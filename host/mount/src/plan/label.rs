@@ -42,7 +42,7 @@ impl Label {
             .and_then(|rest| rest.strip_suffix('"'));
         let label = quoted.unwrap_or(value);
         if label.len() > LABEL_BYTES {
-            return Err("is longer than the 255 bytes that the kernel takes");
+            return Err("is longer than the kernel's limit of 255 bytes");
         }
         if quoted.is_none() && label.contains(',') {
             return Err("has a comma outside of quotes; give one option an entry");

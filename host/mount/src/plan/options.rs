@@ -182,7 +182,7 @@ impl Allowed<'_> {
             None => malformed("is not an option of a directory"),
             Some(fs_type) if is_reserved(fs_type, name) => malformed("is set by the host"),
             Some(_) if value == PANIC => {
-                malformed("would take the node down when the storage is damaged")
+                malformed("would crash the node when the storage is damaged")
             }
             Some(fs_type) => {
                 if !is_harmless(fs_type, name, value) {
@@ -197,11 +197,11 @@ impl Allowed<'_> {
     fn check_label(&self, label: &Label, own: &[(String, String)]) -> Result<(), MountError> {
         let blame = Blame::Of(Owner::Request);
         let Some(is_allowed) = self.labels else {
-            let rule = "cannot be had: the volume is part of a file system that has labels of its own; take `seLinuxMount` out of `csiDriver` and the CSIDriver object, then kubelet has the files labelled one by one";
+            let rule = "cannot be applied: the volume is part of a file system with labels of its own; remove `seLinuxMount` from `csiDriver` and the CSIDriver object, then the files are relabelled one by one";
             return Err(self.malformed(CONTEXT, rule, blame));
         };
         if !is_allowed && !self.is_granted(CONTEXT) {
-            let rule = "is not taken from requests without `csiDriver.seLinuxMount: true` in the backend document";
+            let rule = "is not accepted from requests without `csiDriver.seLinuxMount: true` in the backend document";
             let reason = format!("{} {rule}", quoted(CONTEXT));
             return Err(MountError::not_granted(self.step, reason, blame));
         }

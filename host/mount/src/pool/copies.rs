@@ -143,7 +143,7 @@ impl fmt::Display for CopyRequest {
             [pair, others @ ..] => {
                 write!(f, "the copy to {} and {} more", pair.target, others.len())
             }
-            [] => f.write_str("the copy of nothing"),
+            [] => f.write_str("an empty list of copies"),
         }
     }
 }
@@ -198,7 +198,9 @@ pub(super) fn begin(
     table.copies.push(Arc::clone(&waiting.copy));
     let claim = Claim {
         copy: waiting.clone(),
-        outcome: Err(MountError::unreachable("the copy was given up; call again")),
+        outcome: Err(MountError::unreachable(
+            "the copy was cancelled; call again",
+        )),
     };
     Ok((Some(claim), waiting))
 }

@@ -75,8 +75,13 @@ pub(super) fn hold(pool: &Pool) -> Result<RwLockReadGuard<'_, bool>, MountError>
             return Ok(held);
         }
         drop(held);
-        settle(pool)
-            .map_err(|errno| kernel("roll back half of a group of copies", "a pool", errno))?;
+        settle(pool).map_err(|errno| {
+            kernel(
+                "roll back a group of copies that was moved in part",
+                "a pool",
+                errno,
+            )
+        })?;
     }
 }
 

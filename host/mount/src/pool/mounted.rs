@@ -183,7 +183,7 @@ impl MountedPool {
             .as_ref()
             .is_some_and(|it| Arc::ptr_eq(&it.pool, pool))
         {
-            tracing::warn!(pool = %self.mount_point, "the mount of a pool is gone or its server lost it; mounting it anew");
+            tracing::warn!(pool = %self.mount_point, "the mount of a pool is gone or stale on its server; mounting it again");
             state.open = None;
             self.mount_point.take_down();
         }
@@ -221,7 +221,7 @@ impl MountedPool {
                     continue;
                 }
                 let closed = tokio::task::spawn_blocking(move || pool.close_unused());
-                // A panic was reported by its thread; it is tried again.
+                // A panic was reported by its thread; the host retries.
                 if closed.await.unwrap_or(false) {
                     return;
                 }

@@ -109,7 +109,7 @@ impl Pool {
             .map_err(|errno| failed("open", errno))?;
         let pool = Arc::new(pool);
         drop(group_move::hold(&pool)?);
-        trash::resume(&pool).map_err(|errno| failed("clear what was left half done", errno))?;
+        trash::resume(&pool).map_err(|errno| failed("clean up unfinished work", errno))?;
         // Published only now: otherwise the unfinished work of a concurrent call would be treated as left over.
         *open = Arc::downgrade(&pool);
         Ok(pool)

@@ -109,14 +109,14 @@ pub(super) fn refuse_used(pool: &Pool, place: &Place) -> Result<(), MountError> 
             Some(false) => {}
             Some(true) => {
                 return Err(
-                    place.in_use("a volume is staged from it, or a mount of it lives on in another mount namespace: unpublish and unstage it; `losetup -j` and `grep` of the device's number in /proc/*/mountinfo name who has it")
+                    place.in_use("a volume is staged from it, or a mount of it lives on in another mount namespace: unpublish and unstage it; `losetup -j` and `grep` of the device's number in /proc/*/mountinfo show its users")
                 );
             }
             None => {
                 return Err(MountError::hung(
                     place,
                     format!(
-                        "whether a volume is staged from it cannot be told: storage of a driver with the pool {} does not answer; look at the server or disk behind it",
+                        "whether a volume is staged from it is unknown: storage of a driver with the pool {} does not answer; look at the server or disk behind it",
                         user.directory.display()
                     ),
                 ));

@@ -80,7 +80,7 @@ fn requested_secrets<'s>(
             None => "is not among the secrets of this request or of the document",
             Some("") => "is empty",
             Some(value) if value.len() > SECRET_BYTES => {
-                "is longer than the 255 bytes that the kernel takes"
+                "is longer than the kernel's limit of 255 bytes"
             }
             Some(value) if value.contains('\0') => "contains a NUL",
             Some(value) => return Ok((name.as_str(), value)),
@@ -198,7 +198,7 @@ fn create_failed(filesystem: &CheckedFilesystem, errno: Errno, messages: &str) -
             ),
         ),
         Errno::INVAL => {
-            let reason = format!("the kernel does not take its options together{messages}");
+            let reason = format!("the kernel rejects its options together{messages}");
             // Plan, request and server may each be the cause.
             MountError::invalid(what, reason, Blame::Of(Owner::Request))
         }

@@ -96,7 +96,7 @@ fn conflicts(holder: &Attached, is_read_only: bool) -> bool {
 
 fn described(holder: &Attached) -> String {
     format!(
-        "the loop device {}; two users of one image would destroy it (`losetup -l` and `lsblk` on the node show who has it)",
+        "the loop device {}; two users of one image would destroy it (`losetup -l` and `lsblk` on the node show its users)",
         holder.number
     )
 }

@@ -69,7 +69,7 @@ impl Slots {
                     newest = Some(text.to_owned());
                 }
                 Some(_) => {}
-                None => damaged = Some(format!("{name} is not whole")),
+                None => damaged = Some(format!("{name} is incomplete")),
             }
         }
         Ok(match (newest, damaged) {

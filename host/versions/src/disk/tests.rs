@@ -119,7 +119,8 @@ async fn a_directory_that_cannot_be_written_is_said() {
     let refusal = refusal.unwrap();
     let describe = refusal.to_string();
     assert!(
-        describe.starts_with("could not make the directory ") && describe.contains("mend the disk"),
+        describe.starts_with("could not make the directory ")
+            && describe.contains("repair the disk"),
         "{describe}"
     );
 }

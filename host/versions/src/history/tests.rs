@@ -102,7 +102,7 @@ fn a_new_version_replaces_the_one_before() {
     assert!(records[0].state == VersionState::Serving && records[0].until.is_none());
     assert_eq!(records[1].state, VersionState::Replaced);
     assert_eq!(records[1].until, Some(at(2)));
-    assert_eq!(records[1].reason.as_deref(), Some("version 2 came"));
+    assert_eq!(records[1].reason.as_deref(), Some("version 2 replaced it"));
 }
 
 #[test]
@@ -124,10 +124,7 @@ fn no_rollback_leads_to_missing_serving_or_unknown_versions() {
     let mut history = history_of(4);
     history.prune(2);
     let refusal = history.target(Some(1), false).unwrap_err().to_string();
-    assert_eq!(
-        refusal,
-        "version 1 is not kept; those that can be gone back to: 3"
-    );
+    assert_eq!(refusal, "version 1 is not kept; versions that are kept: 3");
     let refusal = history.target(Some(9), false).unwrap_err();
     assert!(matches!(refusal, Refusal::NotKept { number: 9, .. }));
     let refusal = history.target(Some(4), false).unwrap_err();

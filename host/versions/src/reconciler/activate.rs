@@ -181,7 +181,7 @@ impl ReconcileLoop {
         if let Some(running) = &self.running
             && let Err(reason) = (self.parts.grants)(running.serving.grants.clone()).await
         {
-            tracing::error!(driver = %self.parts.driver.name(), reason, "grants of the running version are not in force");
+            tracing::error!(driver = %self.parts.driver.name(), reason, "grants of the running version are not in effect");
         }
         refusal
     }

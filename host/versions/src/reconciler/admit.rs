@@ -215,7 +215,7 @@ impl Attempt {
         tracing::warn!(
             driver = %driver.name(),
             calls = calls.len(),
-            "calls go on while the grants change: they may be refused what was theirs"
+            "calls continue while the grants change: they may be refused what the old grants allowed"
         );
         Ok(Some(guard))
     }
@@ -232,7 +232,7 @@ fn still_running(calls: &[RunningCall], waited: Duration) -> String {
         named.push(format!("{} more", calls.len() - NAMED));
     }
     format!(
-        "{} {} of the running version did not end within {} s (versions.drain), and none may run meanwhile: {}; ask again when they have ended, \
+        "{} {} of the running version did not end within {} s (versions.drain), and none may run meanwhile: {}; repeat the command when they have ended, \
          by limits.time at the latest, or raise versions.drain",
         calls.len(),
         if calls.len() == 1 { "call" } else { "calls" },

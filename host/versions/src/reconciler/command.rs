@@ -64,7 +64,7 @@ impl ReconcileLoop {
                 self.roll_back(target, HeldBy::Faults { failed: number }, reason, None);
             }
             Err(_) => {
-                let reason = format!("{reason}; there is no proven version to go back to");
+                let reason = format!("{reason}; there is no proven version to roll back to");
                 tracing::error!(%driver, reason, "the version remains active");
                 let event = VersionEvent::CannotRollBack { number, reason };
                 self.shared.notify(event);

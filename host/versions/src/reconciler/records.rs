@@ -131,9 +131,9 @@ impl Attempt {
     fn instead(&self, over: u64) -> String {
         let entry = self.history.entry(over);
         if entry.is_some_and(|entry| entry.record.is_kept) {
-            format!("go back to version {over} first")
+            format!("roll back to version {over} first")
         } else {
-            "go forward with a mended version instead".to_owned()
+            "swap to a corrected version instead".to_owned()
         }
     }
 
@@ -160,7 +160,7 @@ impl Attempt {
             // Marks are in the order of versions: what an older version rewrites could never be restored.
             Ok(Some(it)) if it.migration == Migration::Rewriting && number < newest => {
                 Err(Refusal::Migration(format!(
-                    "version {number} would rewrite them, which only a version does that comes anew: swap to it instead"
+                    "version {number} would rewrite them, which is possible in a swap only: swap to it instead"
                 )))
             }
             planned => planned,
@@ -275,7 +275,7 @@ impl ReconcileLoop {
         }
     }
 
-    /// Drops what undoes migrations below the oldest kept version. Best effort: it is tried again after the next swap.
+    /// Drops what undoes migrations below the oldest kept version. Best effort: the host retries after the next swap.
     pub(super) async fn forget_marks(&mut self) {
         let Some(oldest) = self.history.oldest_kept() else {
             return;

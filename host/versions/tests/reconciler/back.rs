@@ -149,7 +149,7 @@ async fn one_of_two_concurrent_rollbacks_wins() {
     assert_eq!(refusal.kind(), RefusalKind::Overtaken);
     assert_eq!(
         refusal.to_string(),
-        "version 2 serves, not version 3: it was changed meanwhile; look at `wasmount history` and ask again"
+        "version 2 serves, not version 3: it was changed meanwhile; check `wasmount history` and repeat the command"
     );
     assert_eq!(bench.number(), 2);
 }
@@ -187,10 +187,7 @@ async fn as_many_versions_are_kept_as_the_document_says() {
     assert_eq!(kept, [(3, true), (2, true), (1, false)]);
     assert_eq!(bench.kept_components().await, 2);
     let refusal = bench.back(Some(1)).await.unwrap_err().to_string();
-    assert_eq!(
-        refusal,
-        "version 1 is not kept; those that can be gone back to: 2"
-    );
+    assert_eq!(refusal, "version 1 is not kept; versions that are kept: 2");
     assert_eq!(bench.back(None).await.unwrap().now.number, 2);
 }
 

@@ -49,7 +49,7 @@ async fn only_the_leader_migrates_and_a_standby_follows() {
     let refused = status.refused.unwrap();
     assert_eq!(refused.kind, RefusalKind::Migration);
     assert!(
-        refused.reason.contains("which the elected controller does"),
+        refused.reason.contains("by the elected controller"),
         "{}",
         refused.reason
     );
@@ -180,9 +180,7 @@ async fn the_leader_rolls_records_back_and_a_standby_waits() {
     let refusal = other.back(None).await.unwrap_err();
     assert_eq!(refusal.kind(), RefusalKind::Migration);
     assert!(
-        refusal
-            .to_string()
-            .contains("which the elected controller does"),
+        refusal.to_string().contains("by the elected controller"),
         "{refusal}"
     );
     assert_eq!(other.number(), 2);

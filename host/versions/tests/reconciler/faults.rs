@@ -78,7 +78,7 @@ async fn a_blocked_rollback_is_taken_once_possible() {
     });
     let (number, reason) = said.await.unwrap();
     assert_eq!(number, 3);
-    assert!(reason.contains("mend the disk"), "{reason}");
+    assert!(reason.contains("repair the disk"), "{reason}");
     assert_eq!(bench.number(), 3);
     fs::remove_dir(&history).unwrap();
     fs::write(&history, before).unwrap();

@@ -96,7 +96,7 @@ async fn a_rollback_after_the_first_write_is_rejected() {
     let refusal = bench.back(None).await.unwrap_err();
     assert_eq!(
         refusal.to_string(),
-        "version 1 cannot read what was written since version 2 took its records over; go forward with a mended version instead"
+        "version 1 cannot read what was written since version 2 took its records over; swap to a corrected version instead"
     );
     assert_eq!((bench.number(), all(&bench).await), (2, there));
     assert_eq!(origin(&bench, &newer).await.as_deref(), Some("3.0.0"));

@@ -125,9 +125,9 @@ async fn a_rewriting_older_version_needs_a_swap() {
     let refusal = bench.back(Some(2)).await.unwrap_err();
     assert_eq!(refusal.kind(), RefusalKind::Migration);
     assert!(
-        refusal
-            .to_string()
-            .contains("version 2 would rewrite them, which only a version does that comes anew: swap to it instead"),
+        refusal.to_string().contains(
+            "version 2 would rewrite them, which is possible in a swap only: swap to it instead"
+        ),
         "{refusal}"
     );
     assert_eq!((bench.number(), all(&bench).await), (3, before));
@@ -150,7 +150,7 @@ async fn restored_records_are_served_by_a_version_that_reads_them() {
     assert!(
         refusal
             .to_string()
-            .ends_with("what can be put back is of version 3, in another form than that of version 1; go back to version 3 first"),
+            .ends_with("what can be put back is of version 3, in another form than that of version 1; roll back to version 3 first"),
         "{refusal}"
     );
     assert_eq!(bench.number(), 4);

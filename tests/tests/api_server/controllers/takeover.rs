@@ -120,7 +120,7 @@ async fn privileged_a_moved_driver_works_with_a_real_api_server() {
     let again = orchestrator(&replicas, leader).await;
     assert_eq!(create(&again, "v").await, Ok(id));
     let log = replicas.controllers[leader].log();
-    assert!(!log.contains("cannot be taken over"), "{log}");
+    assert!(!log.contains("cannot be migrated"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

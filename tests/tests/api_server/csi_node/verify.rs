@@ -42,7 +42,7 @@ async fn drifts(name: &str, of_node: Option<Value>, of_csi_node: Vec<Value>, wor
         cluster.change_csi_node(change).await;
     }
     cluster.told("Warning", "CSINodeDrift", words).await;
-    let normal = "CSI driver csi.example.com: CSINode and Node say what the driver says";
+    let normal = "CSI driver csi.example.com: CSINode and Node match the driver";
     cluster.told("Normal", "CSINodeListed", normal).await;
     watched.listed().await;
     assert_eq!(

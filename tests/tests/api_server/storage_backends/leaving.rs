@@ -11,7 +11,7 @@ use wasmount_tests::orchestrator::{Orchestrator, VOLUME_BYTES, Volume};
 use wasmount_tests::requests;
 
 /// What clients of an object that goes are told.
-const LEAVING: &str = "the backend is being taken away";
+const LEAVING: &str = "the backend is being deleted";
 
 /// A volume of no other use; again and again the same.
 async fn create(orchestrator: &Orchestrator) -> Result<(), Status> {

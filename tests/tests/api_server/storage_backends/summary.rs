@@ -137,7 +137,7 @@ async fn a_real_api_server_shows_what_all_hosts_make_of_a_backend() {
         "troubled": [{ "host": "n2", "phase": "RolledBack", "reason": "it traps" }],
         "conditions": [
             condition("Ready", "True", "Serving", "all 2 hosts serve it"),
-            condition("Progressing", "False", "Converged", "1 of 2 hosts serve what is asked for"),
+            condition("Progressing", "False", "Converged", "1 of 2 hosts serve the desired version"),
             condition("Degraded", "True", "RolledBack", back),
             condition("RolledBack", "True", "PluginFaults", back),
         ],

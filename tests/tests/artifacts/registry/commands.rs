@@ -62,7 +62,7 @@ fn a_forbidden_push_names_user_and_credentials() {
     fs::write(&other, wrong).unwrap();
     let said = refused(wasmount(&pull).arg("--registry-config").arg(&other));
     assert!(
-        said.contains("(401); sent were those of the user `ano`"),
+        said.contains("(401); credentials of the user `ano`"),
         "{said}"
     );
     let said = refused(&mut server.wasmount(&["pull", &reference]));

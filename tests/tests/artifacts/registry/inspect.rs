@@ -172,7 +172,7 @@ fn a_lost_signature_blob_is_named_and_others_count() {
     let signer = ann_pub.display();
     assert_eq!(
         verified,
-        format!("{pinned}\nsigned by {signer}\npassed over: {named}\n")
+        format!("{pinned}\nsigned by {signer}\nignored: {named}\n")
     );
     let said = refused(&mut verify(&bob_pub));
     assert!(said.contains(&named), "{said}");
@@ -220,7 +220,7 @@ fn what_is_not_there_or_not_reached_is_refused_with_what_to_do() {
     for name in [&absent, &unknown] {
         let said = refused(&mut inspect(&server, &[name]).0);
         assert!(
-            said.contains(&format!("{name} cannot be looked into")),
+            said.contains(&format!("{name} cannot be inspected")),
             "{said}"
         );
         assert!(
@@ -231,7 +231,7 @@ fn what_is_not_there_or_not_reached_is_refused_with_what_to_do() {
     server.end();
     let said = refused(inspect(&server, &[&tag]).0.args(["--timeout", "2"]));
     assert!(
-        said.contains(&format!("{tag} cannot be looked into")),
+        said.contains(&format!("{tag} cannot be inspected")),
         "{said}"
     );
     assert!(said.contains("cannot be reached"), "{said}");

@@ -49,7 +49,7 @@ fn what_is_no_key_is_refused_as_a_wrong_flag() {
             ["sign", FILE, "--key", "acme.pub"],
             "holds `PUBLIC KEY`, not a private key",
         ),
-        (["sign", FILE, "--key", "half.key"], "is the file whole?"),
+        (["sign", FILE, "--key", "half.key"], "is the file complete?"),
         (
             ["sign", FILE, "--key", "none.key"],
             "cannot be read: No such file",

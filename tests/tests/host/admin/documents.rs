@@ -24,7 +24,7 @@ async fn privileged_an_invalid_document_is_reported_and_ignored() {
     let said = |part: &'static str| {
         move |driver: &serde_json::Value| {
             let reason = driver["reason"].as_str().unwrap_or_default();
-            reason.contains("the document is not followed") && reason.contains(part)
+            reason.contains("the document is not applied") && reason.contains(part)
         }
     };
     scene.rewrite(|text| text + "  limist: {}\n");
@@ -34,7 +34,7 @@ async fn privileged_an_invalid_document_is_reported_and_ignored() {
     scene.until("it is renamed", said("a backend keeps its name"));
     assert!(!scene.done(&["status"]).contains("\nrenamed"));
     fs::remove_file(&scene.document).unwrap();
-    scene.until("it is gone", said("is gone; put it back"));
+    scene.until("it is gone", said("is gone; restore it"));
     assert!(scene.host.log().contains("is gone"));
     scene.rewrite_with(&right);
     scene.until("it is right again", |driver| driver["reason"].is_null());
@@ -100,7 +100,7 @@ async fn privileged_a_mounter_follows_the_grants_of_its_document() {
     while !scene
         .host
         .log()
-        .contains("grants of the document are in force")
+        .contains("grants of the document are in effect")
     {
         assert!(std::time::Instant::now() < end, "{}", scene.host.log());
         std::thread::sleep(std::time::Duration::from_millis(100));

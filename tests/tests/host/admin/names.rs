@@ -32,7 +32,7 @@ fn endless_names() -> Vec<Row> {
             Wish::Bytes(importing(600, 95_000)),
             [
                 "types, imports and exports take more than 4194304 bytes",
-                "build it anew",
+                "build it again",
             ],
         ),
         row(

@@ -25,7 +25,7 @@ const SIGNED_CORE: &str = "signed-core.wasm";
 /// Sections of a component end with it; this one says that it is longer than the file.
 const CUT_OFF: &[u8] = b"\0asm\x0d\0\x01\0\x01\x7f";
 
-/// What an administrator asks for.
+/// What request of an administrator for.
 pub(crate) enum Wish {
     /// `swap --file` of these bytes.
     Bytes(Vec<u8>),
@@ -178,7 +178,10 @@ fn once_it_runs() -> Vec<Row> {
         row(
             "trial_load",
             Wish::Document(PLUGIN, "  settings: { behaviour: trap-at-admission }\n"),
-            ["cannot say who it is", "this is a fault of the plugin"],
+            [
+                "does not report its identity",
+                "this is a fault of the plugin",
+            ],
         ),
         row(
             "limits",
@@ -213,7 +216,7 @@ fn once_it_runs() -> Vec<Row> {
             "probe",
             Wish::Document(PLUGIN, "  settings: { behaviour: trap-in-probe }\n"),
             [
-                "cannot say whether it is ready",
+                "does not report whether it is ready",
                 "this is a fault of the plugin",
             ],
         ),

@@ -24,7 +24,7 @@ async fn privileged_a_driver_with_volumes_in_use_names_them() {
     orchestrator.delete(&more).await.unwrap();
     orchestrator.tear_down(&volume).await.unwrap();
     let said = scene.done(&["delete", DRIVER]);
-    assert!(said.contains("is served no more"), "{said}");
+    assert!(said.contains("is no longer served"), "{said}");
     assert!(scene.status().is_null());
     assert!(!scene.host.socket().exists());
     assert_eq!(scene.done(&["status"]), "no driver is served\n");

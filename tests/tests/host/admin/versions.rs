@@ -31,7 +31,7 @@ async fn privileged_swap_and_rollback_survive_a_restart() {
         status["reason"]
             .as_str()
             .unwrap()
-            .contains("`wasmount swap` lifts it")
+            .contains("`wasmount swap` ends the hold")
     );
     scene.host.kill_9().unwrap();
     scene.host.restart().unwrap();

@@ -40,7 +40,7 @@ async fn privileged_a_real_api_server_gets_claim_events_once() {
             note.contains("The plugin misbehave.wasmount.io 0.1.0 ("),
             "{note}"
         );
-        let whom = format!("tell the administrator of the StorageBackend for driver {DRIVER}");
+        let whom = format!("notify the administrator of the StorageBackend for driver {DRIVER}");
         assert!(note.contains(&whom), "{note}");
         assert!(event.series.is_none(), "written again: {event:?}");
     }

@@ -58,7 +58,7 @@ async fn privileged_a_real_api_server_gets_swap_and_rollback_events() {
         "{note}"
     );
     assert!(
-        note.contains("there is no proven version to go back to; swap to a mended one"),
+        note.contains("there is no proven version to roll back to; swap to a corrected one"),
         "{note}"
     );
     assert_eq!(count(&scene, "wasmount_plugin_rollbacks_total"), "0");

@@ -94,7 +94,7 @@ async fn privileged_a_hung_kubelet_delays_no_other_driver() {
     kubelet
         .hears(1, |heard| matches!(heard, Heard::Hangs(_)))
         .await;
-    host.is_not_ready("kubelet has not asked for it yet");
+    host.is_not_ready("kubelet has not connected to the registration socket yet");
     let mut asked = JoinSet::new();
     for _ in 0..50 {
         let (socket, endpoint) = (kubelet.socket("a.b"), scene.endpoint("a.b"));

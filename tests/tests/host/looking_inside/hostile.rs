@@ -51,7 +51,7 @@ fn each_command_rejects_what_is_no_component() {
         ),
         (
             bench.file("compiled.cwasm", b"\x7fELF\x02\x01\x01\0"),
-            "compiled code (.cwasm) is never taken",
+            "compiled code (.cwasm) is not accepted",
         ),
         (bench.file("text", "(component)"), "is not WebAssembly"),
         (zeros, "is larger than 67108864 bytes"),

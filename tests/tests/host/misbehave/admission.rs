@@ -35,12 +35,12 @@ pub(crate) const TABLE: &[(&str, Code, Told)] = &[
     (
         "secret-in-name",
         Code::Unavailable,
-        Words("name holds the value of a secret"),
+        Words("name contains the value of a secret"),
     ),
     (
         "secret-in-manifest",
         Code::Unavailable,
-        Words("manifest holds the value of a secret"),
+        Words("manifest contains the value of a secret"),
     ),
     (
         "trap-at-admission",

@@ -20,9 +20,9 @@ pub(crate) const VOLUMES: &[Row] = rows! {
     "beyond-csi" in Create: Internal, Fault("capacity_bytes is above 2^63-1 bytes");
     // CSI: unknown.
     "unknown-size" in Create: Ok, Fine;
-    "0" in Expand: Internal, Fault("capacity_bytes 0 is outside of the range");
+    "0" in Expand: Internal, Fault("capacity_bytes 0 is outside of the requested range");
     "9223372036854775808" in Expand: Internal, Fault("capacity_bytes is above 2^63-1 bytes");
-    "other-source" in Create: Internal, Fault("content_source is not the one that was asked for");
+    "other-source" in Create: Internal, Fault("content_source is not the requested one");
     "bad-topology" in Create: Internal, Fault("a topology segment is no valid label");
     "huge-answer" in Create: ResourceExhausted, Fault("limits.hostCallBytes (4194304)");
     "big-publish-context" in Publish: Internal, Fault("publish_context is 4099 bytes long");
@@ -34,15 +34,15 @@ pub(crate) const VOLUMES: &[Row] = rows! {
 };
 
 pub(crate) const SNAPSHOTS: &[Row] = rows! {
-    "snapshot-of-another" in CreateSnapshot: Internal, Fault("source_volume_id is not the one");
+    "snapshot-of-another" in CreateSnapshot: Internal, Fault("source_volume_id is not the requested one");
     "empty-snapshot-id" in CreateSnapshot: Internal, Fault("snapshot_id is empty");
     "snapshot-beyond-csi" in CreateSnapshot: Internal, Fault("size_bytes is above 2^63-1 bytes");
-    "other-snapshot-id" in GetSnapshot: Internal, Fault("snapshot_id is not the one");
+    "other-snapshot-id" in GetSnapshot: Internal, Fault("snapshot_id is not the requested one");
     // As it can be listed, the sidecar asks until it is ready.
     "never-ready" in CreateSnapshot: Ok, Fine;
     "never-ready" in CreateSnapshot: Ok, Fine;
     "never-ready" in DeleteSnapshot: Ok, Fine;
-    "member-missing" in CreateGroup: Internal, Fault("the set of source volumes is not the one");
+    "member-missing" in CreateGroup: Internal, Fault("the set of source volumes is not the requested one");
     "member-of-no-group" in CreateGroup: Internal, Fault("a member does not name the group");
     "member-of-no-group" in GetGroup: Internal, Fault("a member does not name the group");
     "empty-extent" in Allocated: Internal, Fault("an extent is empty");

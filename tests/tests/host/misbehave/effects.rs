@@ -6,10 +6,10 @@ use crate::misbehave::scene::{self, Scene};
 pub(crate) const TABLE: &[Row] = rows! {
     "make-and-trap" in Create: Aborted, Fault("after the tree was made");
     // The retry finds the tree, and leaves it again.
-    "make-and-trap" in Create: Aborted, Fault("the failure by itself: Internal");
-    "make-and-exhaust" in Create: Aborted, Words("the failure by itself: ResourceExhausted");
+    "make-and-trap" in Create: Aborted, Fault("the code of the failure alone: Internal");
+    "make-and-exhaust" in Create: Aborted, Words("the code of the failure alone: ResourceExhausted");
     "make-undo-and-exhaust" in Create: ResourceExhausted, Words("no room");
-    "write-and-exhaust" in Create: Aborted, Words("the failure by itself: ResourceExhausted");
+    "write-and-exhaust" in Create: Aborted, Words("the code of the failure alone: ResourceExhausted");
     // Another call's record is there before this one has changed anything.
     "record-once" in Create: Ok, Fine;
     "record-once" in Create: AlreadyExists, Words("it is there");

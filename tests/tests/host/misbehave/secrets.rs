@@ -25,14 +25,14 @@ pub(crate) const TABLE: &[Row] = rows! {
     "half-a-secret-and-trap" in Create: Internal, Fault("trapped in create-volume");
     "secret-in-panic" in Create: Internal, Fault("login with [redacted]");
     "secret-in-panic" in NodePublish: Internal, Fault("login with [redacted]");
-    "secret-in-state" in Create: Internal, Fault("a record of the state holds the value of a secret");
-    "secret-in-state-key" in Create: Internal, Fault("a record of the state holds the value of a secret");
-    "secret-in-pool" in Create: Internal, Fault("a path in a pool holds the value of a secret");
-    "secret-in-id" in Create: Internal, Fault("volume_id holds the value of a secret");
-    "secret-in-context" in Create: Internal, Fault("volume_context holds the value of a secret");
-    "secret-in-context-key" in Create: Internal, Fault("volume_context holds the value of a secret");
-    "secret-in-topology" in Create: Internal, Fault("topology holds the value of a secret");
-    "secret-in-source" in Create: Internal, Fault("content_source holds the value of a secret");
+    "secret-in-state" in Create: Internal, Fault("a record of the state contains the value of a secret");
+    "secret-in-state-key" in Create: Internal, Fault("a record of the state contains the value of a secret");
+    "secret-in-pool" in Create: Internal, Fault("a path in a pool contains the value of a secret");
+    "secret-in-id" in Create: Internal, Fault("volume_id contains the value of a secret");
+    "secret-in-context" in Create: Internal, Fault("volume_context contains the value of a secret");
+    "secret-in-context-key" in Create: Internal, Fault("volume_context contains the value of a secret");
+    "secret-in-topology" in Create: Internal, Fault("topology contains the value of a secret");
+    "secret-in-source" in Create: Internal, Fault("content_source contains the value of a secret");
     "scopes" in Create: Ok, Fine;
 };
 

@@ -143,7 +143,7 @@ async fn a_valid_signature_counts_among_broken_ones() {
         signed.remarks,
         [
             format!("{place} {} is not there", absent(0).digest),
-            format!("{place} {} came with the digest {forgery}", forged.digest),
+            format!("{place} {} has the digest {forgery}", forged.digest),
             format!(
                 "{place} {} is larger than 65536 bytes, the most that is read",
                 Digest::of(b"large")

@@ -14,7 +14,8 @@ use std::process::{Child, Command};
 use tempfile::TempDir;
 
 /// This test's name for the test runner.
-pub(super) const NAME: &str = "walls::tests::privileged_forbidden_system_calls_fail_in_the_sandbox";
+pub(super) const NAME: &str =
+    "landlock_rules::tests::privileged_forbidden_system_calls_fail_in_the_sandbox";
 /// The prefix of the line with the result of an act.
 pub(super) const TOLD: &str = "ACT ";
 /// The user without any files.

@@ -31,7 +31,7 @@ pub(super) fn checked(
     let mut types = BTreeSet::new();
     let filesystems = list_key.each(filesystems, |key, filesystem| {
         let grant = filesystem_grant(key, filesystem)?;
-        let twice = format!("`{}` stands in the list twice; join the two", grant.fs_type);
+        let twice = format!("`{}` is listed twice; merge the two entries", grant.fs_type);
         key.key("type")
             .ensure(types.insert(grant.fs_type.clone()), &twice)?;
         Ok(grant)
@@ -125,7 +125,7 @@ fn filesystem_grant(key: &KeyPath, filesystem: raw::Filesystem) -> Checked<Files
     non_empty(&key.key("type"), &fs_type)?;
     sources_key.ensure(
         !in_memory || sources.is_empty(),
-        "a tmpfs has no source; take `sources` away",
+        "a tmpfs has no source; remove `sources`",
     )?;
     sources_key.ensure(
         in_memory || !sources.is_empty(),
@@ -286,7 +286,7 @@ mod tests {
             (
                 "by-id",
                 "lvm-pv-uuid-*",
-                "by-id: comes from what is stored on the device, which is no identity; name a link that tells the device itself, such as `wwn-..` or `dm-uuid-mpath-..`",
+                "by-id: comes from what is stored on the device, which is no identity; name a link that identifies the device itself, such as `wwn-..` or `dm-uuid-mpath-..`",
             ),
         ] {
             let refused = Err(format!("devices[0].facts.{complaint}"));

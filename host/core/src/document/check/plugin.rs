@@ -96,7 +96,7 @@ fn signers(key: &KeyPath, verify: raw::Verify) -> Checked<Signers> {
     let raw::Verify { any_of, all_of } = verify;
     key.ensure(
         !any_of.is_empty() || !all_of.is_empty(),
-        "names no key, so it would let everything pass; name one in `anyOf` or `allOf`, or leave the key out",
+        "names no key, so any component would pass; name one in `anyOf` or `allOf`, or leave the key out",
     )?;
     Ok(Signers {
         any_of: public_keys(&key.key("anyOf"), any_of)?,

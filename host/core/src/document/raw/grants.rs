@@ -79,7 +79,7 @@ pub struct PoolMount {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::rules([
-    ("self.type != 'tmpfs' || !has(self.sources) || self.sources.size() == 0", "a tmpfs has no source; take `sources` away"),
+    ("self.type != 'tmpfs' || !has(self.sources) || self.sources.size() == 0", "a tmpfs has no source; remove `sources`"),
     ("self.type == 'tmpfs' || (has(self.sources) && self.sources.size() > 0)", "grants nothing; name sources, such as `server:/export/*`"),
     ("self.type == 'tmpfs' || !has(self.maxBytes)", "only a tmpfs can be bounded by the host"),
 ]))))]

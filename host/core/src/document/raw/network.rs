@@ -108,7 +108,7 @@ pub struct Tls {
         schemars(length(max = 16), inner(regex(pattern = "^[0-9a-f]{64}$")))
     )]
     pub pin_sha256: Vec<String>,
-    /// Accepts every certificate: for tests, since anybody between can read and change everything.
+    /// Accepts every certificate: for tests only, since traffic can be read and changed in transit.
     pub skip_verify: bool,
 }
 

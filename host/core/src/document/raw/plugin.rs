@@ -55,7 +55,7 @@ pub struct RegistryAccess {
 #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::rules([
     (
         "(has(self.anyOf) && self.anyOf.size() > 0) || (has(self.allOf) && self.allOf.size() > 0)",
-        "names no key, so it would let everything pass; name one in `anyOf` or `allOf`, or leave the key out",
+        "names no key, so any component would pass; name one in `anyOf` or `allOf`, or leave the key out",
     ),
 ]))))]
 pub struct Verify {
@@ -91,7 +91,7 @@ pub struct VerifyKey {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::rules([
-    ("has(self.file) != has(self.secret)", "must have one of `file` and `secret`; a value cannot stand here"),
+    ("has(self.file) != has(self.secret)", "must have one of `file` and `secret`; a value is not allowed here"),
 ]))))]
 pub struct Secret {
     /// File on the node; a full path.

@@ -42,8 +42,7 @@ pub(super) fn rules<const N: usize>(rules: [(&str, &str); N]) -> Value {
 /// A duration above 0, and at most `most`.
 pub(super) fn time(most: &str) -> Schema {
     let rule = format!("duration(self) > duration('0s') && duration(self) <= duration('{most}')");
-    let message =
-        format!("must be a duration such as `60s`, longer than nothing and at most {most}");
+    let message = format!("must be a duration such as `60s`, longer than 0s and at most {most}");
     let mut schema = json_schema!({ "type": "string", "maxLength": 32, "pattern": DURATION });
     schema.insert(
         "x-kubernetes-validations".to_owned(),

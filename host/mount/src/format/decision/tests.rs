@@ -65,7 +65,7 @@ fn a_blank_device_gets_what_is_wanted_from_who_may_write() {
                 &requested(FsType::Ext4, true),
                 access,
             );
-            assert!(reason(&refused.unwrap_err()).contains("writable mode"));
+            assert!(reason(&refused.unwrap_err()).contains("writable access mode"));
         }
     }
 }

@@ -107,7 +107,7 @@ fn privileged_options_reach_the_file_system_one_by_one() {
         assert_eq!(
             error.to_string(),
             format!(
-                "option `data` of device {} is not valid: the kernel does not take it",
+                "option `data` of device {} is not valid: the kernel rejects it",
                 disk.path()
             )
         );

@@ -99,7 +99,7 @@ fn facts_that_tell_no_device_are_refused() {
         ),
         (
             &[("serial", "ACME-1"), ("serial", "ACME-1")],
-            "`serial` is there twice",
+            "`serial` is given twice",
         ),
         (
             &[("by-id", "../../vda")],

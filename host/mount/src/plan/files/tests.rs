@@ -62,9 +62,9 @@ fn a_path_that_leads_elsewhere_or_is_the_hosts_is_refused() {
         ("a\0", "NUL"),
         (&long_part, "255"),
         (&long_path, "4095"),
-        ("..data", "host's own"),
-        ("..data/x", "host's own"),
-        ("...", "host's own"),
+        ("..data", "reserved for the host"),
+        ("..data/x", "reserved for the host"),
+        ("...", "reserved for the host"),
     ] {
         let reason = reason(checked(&[path]));
         assert!(reason.contains(word), "{path:?}: {reason}");

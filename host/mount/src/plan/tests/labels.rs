@@ -117,7 +117,7 @@ fn a_tree_of_a_pool_has_no_label_of_its_own() {
         let MountError::Invalid { text: reason, .. } = refused else {
             panic!("{refused:?}");
         };
-        assert!(reason.contains("take `seLinuxMount` out"), "{reason}");
+        assert!(reason.contains("remove `seLinuxMount` from"), "{reason}");
     }
 }
 

@@ -77,7 +77,7 @@ pub(super) fn are_done(pool: &Pool, pairs: &[Pair]) -> Result<bool, MountError> 
             let targets: Vec<_> = there.map(|(pair, _)| pair.target.to_string()).collect();
             Err(MountError::already_exists(
                 targets.join(", "),
-                "they are copies of several moments, or the others of their group are gone; remove them, and copy the group anew",
+                "they are copies of different moments, or other members of their group are gone; remove them, and copy the group again",
             ))
         }
     }
@@ -202,7 +202,7 @@ impl<'p> Member<'p> {
     /// The error that a program which could not be frozen writes to an image.
     fn failed_group(&self) -> MountError {
         self.pair.source.in_use(
-            "it is written to all the time, so that copies of the group would be of several moments: by a raw block volume, or by a file system that is mounted where this host does not see it; stop who writes, or unpublish the volume, and try again",
+            "it is written to all the time, so that copies of the group would be of several moments: by a raw block volume, or by a file system that is mounted where this host does not see it; stop the writer, or unpublish the volume, and try again",
         )
     }
 }

@@ -94,7 +94,7 @@ impl Lines {
             Ok(()) => Ok(true),
             Err(error) if self.is_distrusted => Err(error),
             Err(error) => {
-                tracing::warn!(%error, "a pool's ledger could not be written anew; the old one goes on");
+                tracing::warn!(%error, "a pool's ledger could not be rewritten; the old one stays in use");
                 Ok(false)
             }
         }
@@ -125,7 +125,7 @@ impl Lines {
         folder: &OwnedFd,
         records: impl Iterator<Item = (&'a Inode, &'a Record)>,
     ) -> io::Result<()> {
-        // If this fails, it is tried again only after the ledger has grown by the same amount.
+        // If this fails, the host retries only after the ledger has grown by the same amount.
         self.retry_at = self.count + SPARE_LINES;
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;

@@ -278,7 +278,7 @@ pub(super) fn take_down(directory: &Path) {
         let _ = std::fs::remove_dir(&path);
     });
     if !matches!(ended, Ok(Some(()))) {
-        tracing::warn!(directory = %directory.display(), "the server of a pool does not answer at its unmount; the kernel goes on with it");
+        tracing::warn!(directory = %directory.display(), "the server of a pool does not answer at its unmount; the kernel continues the unmount");
     }
 }
 

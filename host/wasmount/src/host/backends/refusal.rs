@@ -109,7 +109,7 @@ mod tests {
         let text = in_use((0..12).map(|number| format!("v{number}")));
         assert!(text.contains("has 12 volumes in use"), "{text}");
         assert!(text.contains(": v0, v1, "), "{text}");
-        assert!(text.contains("v9, and 2 more; "), "{text}");
+        assert!(text.contains("v9 and 2 more; "), "{text}");
         let ten = in_use((0..10).map(|number| format!("v{number}")));
         assert!(ten.contains("v9; "), "{ten}");
     }

@@ -93,11 +93,7 @@ fn source(source: &Source, options: &[String]) -> Grants {
             grants.devices.extend(each);
         }
         Source::Filesystem {
-            fs_type,
-            source,
-            options: _,
-            secret_options: _,
-            backend_secret_options: _,
+            fs_type, source, ..
         } => grants.filesystems.push(FilesystemGrant {
             fs_type: fs_type.clone(),
             sources: vec![source.clone()],
