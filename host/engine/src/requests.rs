@@ -34,7 +34,8 @@ pub(crate) struct Requests(Arc<Mutex<Ledger>>);
 
 #[derive(Debug, Default)]
 struct Ledger {
-    sent: u64,
+    begun: u64,
+    denied: u64,
     /// Requests without an outcome, by their number.
     under_way: BTreeMap<u64, Kind>,
     /// The newest request whose change may remain.
@@ -73,8 +74,8 @@ impl Requests {
         if ledger.is_closed {
             return None;
         }
-        ledger.sent += 1;
-        let number = ledger.sent;
+        ledger.begun += 1;
+        let number = ledger.begun;
         ledger.under_way.insert(number, kind);
         Some(Request {
             requests: self.clone(),
@@ -85,7 +86,15 @@ impl Requests {
 
     /// Registers a request that was denied; the last one counts.
     pub(crate) fn deny(&self, denial: Denial) {
-        lock(&self.0).denial = Some(denial);
+        let mut ledger = lock(&self.0);
+        ledger.denied += 1;
+        ledger.denial = Some(denial);
+    }
+
+    /// Whether the call has asked a storage system for something.
+    pub(crate) fn have_begun(&self) -> bool {
+        let ledger = lock(&self.0);
+        ledger.begun > ledger.denied
     }
 
     /// The last denied request.
@@ -278,6 +287,21 @@ mod tests {
             let headers: HeaderMap = mark.into_iter().collect();
             assert_eq!(Kind::of(&method, &headers), kind, "{method} {headers:?}");
         }
+    }
+
+    #[test]
+    fn a_denied_request_asks_no_storage_system() {
+        let requests = Requests::default();
+        assert!(!requests.have_begun());
+        requests.begin(Kind::Reading).unwrap().failed(false);
+        assert!(requests.have_begun());
+        requests.deny(Denial {
+            text: String::new(),
+            blame: Blame::argument("other"),
+        });
+        assert!(!requests.have_begun());
+        requests.begin(Kind::Reading).unwrap().failed(false);
+        assert!(requests.have_begun());
     }
 
     #[test]

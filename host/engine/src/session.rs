@@ -305,6 +305,14 @@ fn stopped(callee: Callee<'_>, time: &Time, stop: Stop, invocation: &Invocation)
             let reason = "the storage did not answer within the time of the call; look at the node, the pool, and the systems of `grants.network`";
             callee.host_failed(Code::DeadlineExceeded, reason.to_owned())
         }
+        // It paused between requests: a job of the storage system takes longer than the call.
+        Stop::OutOfTime if invocation.requests.have_begun() && !time.turn.is_computing() => {
+            let reason = format!(
+                "it still waited for its storage system after {} s, the time of the call; for a job that takes longer, a plugin answers `aborted` in time and is called again (`poll::until` of the SDK)",
+                time.call.seconds()
+            );
+            callee.host_failed(Code::DeadlineExceeded, reason)
+        }
         Stop::OutOfTime => callee.out_of_time(time.call.seconds()),
         Stop::Cancelled => BackendError::Cancelled,
     }

@@ -19,11 +19,21 @@ const BREATHER: Duration = Duration::from_millis(1);
 #[derive(Debug, Clone)]
 pub(crate) struct Slices(Arc<Semaphore>);
 
-/// The state of one call: it holds a turn or none.
+/// The turns of one call.
 #[derive(Debug, Clone)]
 pub(crate) struct Turn {
     slices: Arc<Semaphore>,
-    permit: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Held while the guest runs.
+    permit: Option<OwnedSemaphorePermit>,
+    /// The guest waits for a turn, and for nothing else.
+    waits: bool,
+    /// Turns that it asked for since it last waited for the host.
+    in_a_row: u32,
 }
 
 impl Slices {
@@ -40,7 +50,7 @@ impl Slices {
     pub(crate) fn turn(&self) -> Turn {
         Turn {
             slices: Arc::clone(&self.0),
-            permit: Arc::default(),
+            state: Arc::default(),
         }
     }
 }
@@ -50,11 +60,23 @@ impl Turn {
     pub(crate) fn next(&self) -> impl Future<Output = ()> + Send + use<> {
         let turn = self.clone();
         async move {
+            {
+                let mut state = lock(&turn.state);
+                state.waits = true;
+                state.in_a_row = state.in_a_row.saturating_add(1);
+            }
             // The semaphore is never closed, so this never fails.
             let permit = turn.slices.acquire_owned().await.ok();
             tokio::time::sleep(BREATHER).await;
-            *lock(&turn.permit) = permit;
+            let mut state = lock(&turn.state);
+            state.waits = false;
+            state.permit = permit;
         }
+    }
+
+    /// Whether the guest computes: it would continue if it had its turn. One turn is no sign of that, since every guest needs one after a long wait.
+    pub(crate) fn is_computing(&self) -> bool {
+        lock(&self.state).in_a_row > 1
     }
 
     /// Runs a guest. Its turn ends whenever it stops: for good, for the next turn, or for the host.
@@ -62,7 +84,11 @@ impl Turn {
         let mut work = pin!(work);
         poll_fn(|context| {
             let polled = work.as_mut().poll(context);
-            drop(lock(&self.permit).take());
+            let mut state = lock(&self.state);
+            state.permit = None;
+            if !state.waits {
+                state.in_a_row = 0;
+            }
             polled
         })
         .await
@@ -133,6 +159,21 @@ mod tests {
             () = runs => {}
         }
         assert_eq!(slices.0.available_permits(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_guest_computes_until_it_waits_for_the_host() {
+        let turn = Slices::at_a_time(1).turn();
+        let work = async {
+            assert!(!turn.is_computing());
+            turn.next().await;
+            assert!(!turn.is_computing(), "after a wait");
+            turn.next().await;
+            assert!(turn.is_computing(), "in a row");
+            tokio::task::yield_now().await;
+            assert!(!turn.is_computing(), "after another wait");
+        };
+        turn.during(work).await;
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,6 +12,8 @@
 //! | `secrets` | ends the call with the names of the backend's secrets in an error |
 //! | `login VALUE` | takes the session's value, or keeps this one |
 //! | `logout VALUE` | invalidates this value of the session |
+//! | `sleep` | waits by the clock of WASI, longer than any call |
+//! | `spin` | computes forever |
 //! | `exhaust` | ends the call with `resource-exhausted` |
 //! | `trap` | panics |
 #![forbid(unsafe_code)]

@@ -9,6 +9,9 @@ use wasmount_guest::{Error, log, session};
 const SESSION: &str = "array";
 const LASTS: Duration = Duration::from_secs(600);
 
+/// Longer than any call.
+const LONG: Duration = Duration::from_secs(86_400);
+
 /// Runs all steps, or up to the first that ends the call.
 pub fn run(script: &str) -> Result<(), Error> {
     let mut target = "array".to_owned();
@@ -24,6 +27,10 @@ pub fn run(script: &str) -> Result<(), Error> {
         let words: Vec<&str> = step.split_whitespace().collect();
         match words.as_slice() {
             ["trap"] => panic!("told to trap"),
+            ["sleep"] => std::thread::sleep(LONG),
+            ["spin"] => loop {
+                std::hint::spin_loop();
+            },
             ["exhaust"] => return Err(Error::resource_exhausted("told to be full")),
             ["answer"] => return Err(Error::failed_precondition(last.text())),
             ["log"] => log::info(last.text(), &[]),

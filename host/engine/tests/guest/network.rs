@@ -303,6 +303,45 @@ async fn a_silent_system_ends_the_call_within_its_time() {
 }
 
 #[tokio::test]
+async fn a_call_that_pauses_between_requests_is_no_fault() {
+    let mut scene = Scene::new().await;
+    scene.fixture.budget = Duration::from_millis(500);
+    for (script, is_left) in [
+        ("GET /volumes; sleep", false),
+        ("POST /volumes; sleep", true),
+        // Nobody awaits the answer.
+        ("leave GET /hang; sleep", false),
+    ] {
+        let (ended, effect) = scene.run(script).await;
+        let error = ended.unwrap_err();
+        assert_eq!(error.code(), Code::DeadlineExceeded, "{script}: {error}");
+        assert_eq!(owner(&error, "volume-1"), Owner::Storage, "{script}");
+        assert_eq!(effect, is_left, "{script}");
+    }
+    let text = scene.error("GET /volumes; sleep").await.to_string();
+    assert!(text.contains("answers `aborted` in time"), "{text}");
+}
+
+#[tokio::test]
+async fn a_call_that_computes_or_asks_nothing_is_a_fault() {
+    let mut scene = Scene::new().await;
+    scene.fixture.budget = Duration::from_millis(500);
+    for script in [
+        "sleep",
+        "spin",
+        "GET /volumes; spin",
+        "to other; leave GET /volumes; sleep",
+    ] {
+        let error = scene.error(script).await;
+        assert!(
+            matches!(error, BackendError::OutOfTime { .. }),
+            "{script}: {error:?}"
+        );
+        assert_eq!(owner(&error, "volume-1"), Owner::Plugin, "{script}");
+    }
+}
+
+#[tokio::test]
 async fn secrets_of_a_grant_are_hidden_from_the_plugin() {
     let scene = Scene::new().await;
     assert_eq!(text_of(&scene.error("secrets").await), "other");
