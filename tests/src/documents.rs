@@ -115,7 +115,7 @@ spec:
         rate: {{ inFlight: {ARRAY_CONNECTIONS} }}
         auth:
           session:
-            login: {{ method: POST, path: /api/sessions, json: {{ user: {{ secret: user }}, password: {{ secret: password }} }} }}
+            login: {{ method: POST, path: /api/sessions, json: {{ user: {{ identifier: user }}, password: {{ secret: password }} }} }}
             take: {{ json: /token }}
             give: {{ header: X-Auth-Token }}
             renew: {{ after: 20m, status: [401] }}

@@ -25,7 +25,7 @@ use crate::attributes::Attributes;
 use crate::capabilities::Hidden;
 use crate::device_fact::DeviceFact;
 use crate::names::DriverName;
-use network::NetworkGrant;
+use network::{NetworkGrant, Use};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -213,6 +213,18 @@ impl Grants {
         let grants = self.network.values();
         let names = grants.flat_map(|grant| grant.secret_names());
         names.map(str::to_owned).collect()
+    }
+
+    /// Those of them that only identify the host, by every field that names them.
+    pub fn identifiers(&self) -> BTreeSet<String> {
+        let (mut secrets, mut identifiers) = (BTreeSet::new(), BTreeSet::new());
+        for used in self.network.values().flat_map(NetworkGrant::uses) {
+            match used {
+                Use::Secret(name) => secrets.insert(name.to_owned()),
+                Use::Identifier(name) => identifiers.insert(name.to_owned()),
+            };
+        }
+        &identifiers - &secrets
     }
 
     /// Makes relative pool paths absolute, below `base`.

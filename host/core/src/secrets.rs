@@ -1,7 +1,7 @@
 //! Secrets: values that are used but never displayed.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use zeroize::Zeroizing;
 
@@ -10,7 +10,14 @@ pub const REDACTED_VALUE_BYTES: usize = 4;
 
 /// Named secret values; wiped from memory when dropped. No `Display`; `Debug` shows their number.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Secrets(BTreeMap<String, Zeroizing<String>>);
+pub struct Secrets(BTreeMap<String, Entry>);
+
+#[derive(Clone, PartialEq, Eq)]
+struct Entry {
+    value: Zeroizing<String>,
+    /// The value is no secret.
+    is_identifier: bool,
+}
 
 /// The values of a plan's secret options, by the option's name. Unlike [`Secrets`] it can be serialised: it is sent to a mounter in another process,
 /// and contains only the secrets that the plan names. It is never stored.
@@ -50,6 +57,14 @@ impl fmt::Debug for SecretOptions {
 }
 
 impl Secrets {
+    /// The same, where the values of these names are no secrets: a user name is kept beside its password, and texts may contain it.
+    pub fn with_identifiers(mut self, names: &BTreeSet<String>) -> Self {
+        for (name, entry) in &mut self.0 {
+            entry.is_identifier = names.contains(name);
+        }
+        self
+    }
+
     /// The names, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
@@ -57,7 +72,7 @@ impl Secrets {
 
     /// The value of a name. To be passed on, never to be formatted.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(|value| value.as_str())
+        self.0.get(name).map(|entry| entry.value.as_str())
     }
 
     /// True when there are none.
@@ -65,23 +80,38 @@ impl Secrets {
         self.0.is_empty()
     }
 
-    /// Adds a value; it replaces an earlier one of the same name.
+    /// Adds a value, which is a secret; it replaces an earlier one of the same name.
     pub fn insert(&mut self, name: String, value: String) {
-        self.0.insert(name, Zeroizing::new(value));
+        self.0.insert(name, Entry::secret(value));
     }
 
-    /// All values, for the redaction of guest strings.
+    /// Names and values without identifiers: what no text may contain.
+    pub fn confidential(&self) -> impl Iterator<Item = (&str, &str)> + Clone {
+        let all = self.0.iter().filter(|(_, entry)| !entry.is_identifier);
+        all.map(|(name, entry)| (name.as_str(), entry.value.as_str()))
+    }
+
+    /// The values without identifiers.
     pub fn values(&self) -> impl Iterator<Item = &str> + Clone {
-        self.0.values().map(|value| value.as_str())
+        self.confidential().map(|(_, value)| value)
+    }
+}
+
+impl Entry {
+    fn secret(value: String) -> Self {
+        Self {
+            value: Zeroizing::new(value),
+            is_identifier: false,
+        }
     }
 }
 
 impl FromIterator<(String, String)> for Secrets {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
+        let pairs = pairs.into_iter();
         Self(
             pairs
-                .into_iter()
-                .map(|(name, value)| (name, Zeroizing::new(value)))
+                .map(|(name, value)| (name, Entry::secret(value)))
                 .collect(),
         )
     }
@@ -102,5 +132,15 @@ mod tests {
         let secrets = Secrets::from_iter([("password".to_owned(), "hunter22".to_owned())]);
         assert_eq!(format!("{secrets:?}"), "1 secrets");
         assert_eq!(secrets.get("password"), Some("hunter22"));
+    }
+
+    #[test]
+    fn identifiers_are_used_and_are_not_confidential() {
+        let pairs = [("user", "cinder"), ("password", "hunter22")];
+        let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let secrets = Secrets::from_iter(pairs).with_identifiers(&["user".to_owned()].into());
+        assert_eq!(secrets.get("user"), Some("cinder"));
+        assert!(secrets.names().eq(["password", "user"]));
+        assert!(secrets.values().eq(["hunter22"]));
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
-use wasmount_core::document::network::{LoginBody, Session, Take, json_secret};
+use wasmount_core::document::network::{LoginBody, Session, Take, Use};
 use wasmount_core::document::raw::SecretText;
 use wasmount_core::secrets::Secrets;
 use zeroize::Zeroizing;
@@ -237,7 +237,7 @@ impl Login {
         let (grant, login) = (&self.connector.name, &self.rules.login);
         let text = |text: &SecretText| match text {
             SecretText::Text(text) => Ok(text.clone()),
-            SecretText::Secret { secret: name } => {
+            SecretText::Secret { secret: name } | SecretText::Identifier { identifier: name } => {
                 secret(grant, name, &self.secrets).map(str::to_owned)
             }
         };
@@ -286,8 +286,8 @@ impl Login {
 
     /// The body of a login with the values of its secrets.
     fn filled(&self, json: &Value) -> Result<Value, NetworkError> {
-        if let Some(name) = json_secret(json) {
-            let value = secret(&self.connector.name, name, &self.secrets)?;
+        if let Some(used) = Use::of_json(json) {
+            let value = secret(&self.connector.name, used.name(), &self.secrets)?;
             return Ok(Value::String(value.to_owned()));
         }
         Ok(match json {

@@ -229,12 +229,21 @@ pub struct Login {
     pub basic: Option<Basic>,
 }
 
+/// A name of `spec.secrets` in a field of a grant, by the role of the field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use<'d> {
+    /// The value is a secret.
+    Secret(&'d str),
+    /// The value is none: it names a user.
+    Identifier(&'d str),
+}
+
 /// The body of a login.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LoginBody {
     /// None.
     Empty,
-    /// JSON, in which each `{ "secret": NAME }` is replaced by the value of that secret.
+    /// JSON, in which each [`Use::of_json`] is replaced by the value of that name.
     Json(Value),
     /// A form.
     Form(BTreeMap<String, SecretText>),
@@ -285,67 +294,82 @@ impl Default for Timeouts {
 impl NetworkGrant {
     /// The names of the secrets that the host uses for the plugin, which therefore cannot read them.
     pub fn secret_names(&self) -> BTreeSet<&str> {
-        let mut names = BTreeSet::new();
-        names.extend(self.tls.ca.as_deref());
+        self.uses().into_iter().map(Use::name).collect()
+    }
+
+    /// The names of `spec.secrets` in all of its fields.
+    pub(super) fn uses(&self) -> Vec<Use<'_>> {
+        let mut uses = Vec::from_iter(self.tls.ca.as_deref().map(Use::Secret));
         if let Some(client) = &self.tls.client {
-            names.extend([client.certificate.as_str(), client.key.as_str()]);
+            uses.extend([Use::Secret(&client.certificate), Use::Secret(&client.key)]);
         }
         match &self.auth {
             Auth::None | Auth::SessionOf(_) => {}
-            Auth::Basic(basic) => names.extend(basic.names()),
-            Auth::Bearer(name) | Auth::Header { value: name, .. } => {
-                names.insert(name.as_str());
-            }
-            Auth::Jwt(jwt) => {
-                names.insert(jwt.key.as_str());
-            }
-            Auth::Session(session) => names.extend(session.login.secret_names()),
+            Auth::Basic(basic) => uses.extend(basic.uses()),
+            Auth::Bearer(name) | Auth::Header { value: name, .. } => uses.push(Use::Secret(name)),
+            Auth::Jwt(jwt) => uses.push(Use::Secret(&jwt.key)),
+            Auth::Session(session) => uses.extend(session.login.uses()),
         }
-        names
+        uses
+    }
+}
+
+impl<'d> Use<'d> {
+    /// `{ "secret": NAME }` or `{ "identifier": NAME }`.
+    pub fn of_json(value: &'d Value) -> Option<Self> {
+        let object = value.as_object().filter(|object| object.len() == 1)?;
+        match object.iter().next()? {
+            (key, Value::String(name)) if key == "secret" => Some(Self::Secret(name)),
+            (key, Value::String(name)) if key == "identifier" => Some(Self::Identifier(name)),
+            _ => None,
+        }
+    }
+
+    /// The name.
+    pub fn name(self) -> &'d str {
+        match self {
+            Self::Secret(name) | Self::Identifier(name) => name,
+        }
     }
 }
 
 impl Basic {
-    fn names(&self) -> [&str; 2] {
-        [&self.username, &self.password]
+    fn uses(&self) -> [Use<'_>; 2] {
+        [Use::Identifier(&self.username), Use::Secret(&self.password)]
     }
 }
 
 impl Login {
-    fn secret_names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.headers.values().filter_map(SecretText::name).collect();
-        names.extend(self.basic.iter().flat_map(Basic::names));
+    fn uses(&self) -> Vec<Use<'_>> {
+        let mut uses: Vec<Use<'_>> = self.headers.values().filter_map(SecretText::used).collect();
+        uses.extend(self.basic.iter().flat_map(Basic::uses));
         match &self.body {
             LoginBody::Empty => {}
-            LoginBody::Form(fields) => names.extend(fields.values().filter_map(SecretText::name)),
-            LoginBody::Json(value) => json_secrets(value, &mut names),
+            LoginBody::Form(fields) => uses.extend(fields.values().filter_map(SecretText::used)),
+            LoginBody::Json(value) => uses_in_json(value, &mut uses),
         }
-        names
+        uses
     }
 }
 
 impl SecretText {
-    /// The name of the secret, unless it is text.
-    pub fn name(&self) -> Option<&str> {
+    fn used(&self) -> Option<Use<'_>> {
         match self {
             Self::Text(_) => None,
-            Self::Secret { secret } => Some(secret),
+            Self::Secret { secret } => Some(Use::Secret(secret)),
+            Self::Identifier { identifier } => Some(Use::Identifier(identifier)),
         }
     }
 }
 
-/// The name in `{ "secret": NAME }`.
-pub fn json_secret(value: &Value) -> Option<&str> {
-    let object = value.as_object().filter(|object| object.len() == 1)?;
-    object.get("secret")?.as_str()
-}
-
 /// The document's parser bounds the depth.
-fn json_secrets<'v>(value: &'v Value, names: &mut Vec<&'v str>) {
-    match value {
-        _ if json_secret(value).is_some() => names.extend(json_secret(value)),
-        Value::Object(object) => object.values().for_each(|value| json_secrets(value, names)),
-        Value::Array(array) => array.iter().for_each(|value| json_secrets(value, names)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+fn uses_in_json<'v>(value: &'v Value, uses: &mut Vec<Use<'v>>) {
+    match (Use::of_json(value), value) {
+        (Some(used), _) => uses.push(used),
+        (None, Value::Object(object)) => {
+            object.values().for_each(|value| uses_in_json(value, uses));
+        }
+        (None, Value::Array(array)) => array.iter().for_each(|value| uses_in_json(value, uses)),
+        (None, _) => {}
     }
 }

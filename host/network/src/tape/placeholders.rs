@@ -120,8 +120,8 @@ fn named<'s>(
     request: &'s Secrets,
 ) -> impl Iterator<Item = (String, &'s str)> {
     let pairs = |secrets: &'s Secrets, placeholder: fn(&str) -> String| {
-        let names = secrets.names();
-        names.filter_map(move |name| Some((placeholder(name), secrets.get(name)?)))
+        let pairs = secrets.confidential();
+        pairs.map(move |(name, value)| (placeholder(name), value))
     };
     pairs(document, of_document).chain(pairs(request, |name| format!("{{requestSecret:{name}}}")))
 }

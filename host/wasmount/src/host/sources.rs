@@ -34,9 +34,10 @@ impl Sources for HostSources {
     }
 
     async fn secrets(&self, desired: &Desired) -> Result<Secrets, Refusal> {
-        let sources = desired.document.secrets.clone();
-        let read = secrets::read(sources, self.secrets.as_ref()).await;
-        read.map_err(Refusal::Secret)
+        let document = &desired.document;
+        let read = secrets::read(document.secrets.clone(), self.secrets.as_ref()).await;
+        let secrets = read.map_err(Refusal::Secret)?;
+        Ok(secrets.with_identifiers(&document.grants.identifiers()))
     }
 }
 

@@ -124,7 +124,8 @@ impl Workbench {
             Storage::Unused => sources.retain(|name, _| !held.contains(name)),
         }
         let secrets = secrets::read(sources, None).await;
-        let secrets = Arc::new(secrets.map_err(Fault::failed("a secret cannot be read"))?);
+        let secrets = secrets.map_err(Fault::failed("a secret cannot be read"))?;
+        let secrets = Arc::new(secrets.with_identifiers(&document.grants.identifiers()));
         let network = network(document, &secrets, storage);
         let network = network.map_err(Fault::failed("the network grants are not usable"))?;
         // In a directory of its own: the store locks its directory, and the place is locked as well.

@@ -261,15 +261,15 @@ pub struct Login {
         schemars(regex(pattern = "^/"), length(max = 1024))
     )]
     pub path: String,
-    /// Headers: text, or `{ secret: NAME }`.
+    /// Headers: text, `{ secret: NAME }` or `{ identifier: NAME }`.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::secret_texts"))]
     pub headers: BTreeMap<String, SecretText>,
-    /// Body in JSON; each `{ secret: NAME }` in it is replaced by that value.
+    /// Body in JSON; each `{ secret: NAME }` and `{ identifier: NAME }` in it is replaced by that value.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::any_object"))]
     pub json: Option<Value>,
-    /// Body as a form: text, or `{ secret: NAME }`.
+    /// Body as a form: text, `{ secret: NAME }` or `{ identifier: NAME }`.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::secret_texts"))]
     pub form: BTreeMap<String, SecretText>,
@@ -278,16 +278,21 @@ pub struct Login {
     pub basic: Option<Basic>,
 }
 
-/// Text, or the name of a secret.
+/// Text, or a name of `spec.secrets`.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum SecretText {
     /// As it is.
     Text(String),
-    /// The value of this name of `spec.secrets`.
+    /// The value of this name, which is a secret.
     Secret {
         /// The name.
         secret: String,
+    },
+    /// The value of this name, which is no secret.
+    Identifier {
+        /// The name.
+        identifier: String,
     },
 }
 

@@ -1,6 +1,7 @@
 //! Which network grants a document may have.
 
 use super::*;
+use crate::document::Grants;
 
 fn grants(text: &str) -> Result<BTreeMap<String, NetworkGrant>, String> {
     let endpoints = serde_json::from_str(text).map_err(|error| error.to_string())?;
@@ -90,6 +91,69 @@ fn secrets_of_a_login_are_found_at_every_place() {
         grant(&unknown).unwrap_err(),
         "network.array: names the secret `other`, which is not in `spec.secrets`"
     );
+}
+
+#[test]
+fn a_name_is_an_identifier_by_every_field_that_names_it() {
+    let login = |fields: &str| {
+        format!(
+            r#"{{"session":{{"login":{{"path":"/login",{fields}}},"take":{{"header":"X-Token"}},"give":{{"bearer":true}}}}}}"#
+        )
+    };
+    let [user, password, ca] = [
+        r#"{"identifier":"user"}"#,
+        r#"{"secret":"password"}"#,
+        r#"{"identifier":"ca"}"#,
+    ];
+    for (auth, expected) in [
+        (
+            r#"{"basic":{"username":"user","password":"password"}}"#.to_owned(),
+            vec!["user"],
+        ),
+        (
+            r#"{"basic":{"username":"user","password":"user"}}"#.to_owned(),
+            vec![],
+        ),
+        (
+            login(r#""basic":{"username":"user","password":"password"}"#),
+            vec!["user"],
+        ),
+        (
+            login(&format!(
+                r#""json":{{"a":[{{"b":{user}}},{password}],"c":{ca}}}"#
+            )),
+            vec!["ca", "user"],
+        ),
+        (
+            login(&format!(r#""form":{{"a":{user},"b":{password}}}"#)),
+            vec!["user"],
+        ),
+        (
+            login(&format!(
+                r#""headers":{{"a":{user},"b":{{"secret":"user"}}}}"#
+            )),
+            vec![],
+        ),
+        (
+            login(r#""json":{"a":{"identifier":{"b":1},"secret":"c"}}"#),
+            vec![],
+        ),
+    ] {
+        let granted = Grants {
+            network: [(
+                "array".to_owned(),
+                grant(&format!(r#","auth":{auth}"#)).unwrap(),
+            )]
+            .into(),
+            ..Grants::default()
+        };
+        let found: Vec<_> = granted.identifiers().into_iter().collect();
+        assert_eq!(found, expected, "{auth}");
+        assert!(granted.held_secrets().is_superset(&granted.identifiers()));
+    }
+    let unknown = login(r#""form":{"a":{"identifier":"other"}}"#);
+    let refused = grant(&format!(r#","auth":{unknown}"#)).unwrap_err();
+    assert!(refused.contains("names the secret `other`"), "{refused}");
 }
 
 #[test]
