@@ -40,7 +40,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
-use tape::{Player, Recorder, Tape};
+use tape::{Replayed, Tape};
 use wasmount_core::document::network::{Auth, NetworkGrant};
 use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
@@ -147,9 +147,12 @@ impl Endpoints {
         conversation: Conversation,
         secrets: Arc<Secrets>,
     ) -> Self {
-        let player = Player::new(grants.clone(), conversation, secrets);
+        let replayed = Replayed {
+            grants: grants.clone(),
+            conversation,
+        };
         Self(Arc::new(Opened {
-            tape: Some(Tape::Player(Box::new(player))),
+            tape: Some(Tape::new(secrets, Some(replayed))),
             ..Opened::default()
         }))
     }
@@ -158,18 +161,20 @@ impl Endpoints {
     pub fn recording(&self, secrets: Arc<Secrets>) -> Self {
         Self(Arc::new(Opened {
             endpoints: self.0.endpoints.clone(),
-            sessions: SessionStore::default(),
-            tape: Some(Tape::Recorder(Recorder::new(secrets))),
+            tape: Some(Tape::new(secrets, None)),
+            ..Opened::default()
         }))
     }
 
     /// What was recorded or replayed, and why a replay is not what was recorded; none: neither is done.
     pub fn conversation(&self) -> Result<Option<(Conversation, Option<TapeError>)>, TapeError> {
-        if let Some(Tape::Recorder(recorder)) = &self.0.tape {
+        let tape = self.0.tape.as_ref();
+        tape.map(|tape| {
             // What the plugin's own logins yielded is known only after their answers.
-            recorder.learn(self.0.sessions.texts());
-        }
-        self.0.tape.as_ref().map(Tape::conversation).transpose()
+            tape.learn(self.0.sessions.texts());
+            tape.conversation()
+        })
+        .transpose()
     }
 
     /// Sends a request of which the authority is the name of a grant; its scheme is not used. The answer has any status.
@@ -179,25 +184,27 @@ impl Endpoints {
         request: Request<Bytes>,
     ) -> Result<Response, SendError> {
         let name = request.uri().host().unwrap_or_default();
-        let opened = &*self.0;
-        if let Some(Tape::Player(player)) = &opened.tape {
-            let grant = player.grants.get(name);
-            let grant = grant.ok_or_else(|| not_granted(name, player.grants.keys()))?;
-            policy::check(name, grant, scope, &request)?;
-            return player.answer(&scope.request_secrets, &request);
-        }
-        let endpoint = opened.endpoints.get(name);
-        let endpoint = endpoint.ok_or_else(|| not_granted(name, opened.endpoints.keys()))?;
-        let Some(Tape::Recorder(recorder)) = &opened.tape else {
-            return endpoint.send(scope, request).await;
+        let endpoints = &self.0.endpoints;
+        let Some(tape) = &self.0.tape else {
+            return granted(endpoints, name)?.send(scope, request).await;
         };
         // A request that the document refuses is no part of the conversation: a replay refuses it as well.
-        policy::check(name, endpoint.grant(), scope, &request)?;
-        let number = recorder.begin(&scope.request_secrets, &request);
-        let outcome = endpoint.send(scope, request).await;
-        recorder.learn(self.tokens());
-        recorder.learn(opened.sessions.texts());
-        recorder.end(number, &outcome);
+        let (grant, endpoint) = match &tape.replayed {
+            Some(replayed) => (granted(&replayed.grants, name)?, None),
+            None => {
+                let endpoint = granted(endpoints, name)?;
+                (endpoint.grant(), Some(endpoint))
+            }
+        };
+        policy::check(name, grant, scope, &request)?;
+        let number = tape.begin(&scope.request_secrets, &request);
+        let outcome = match endpoint {
+            Some(endpoint) => endpoint.send(scope, request).await,
+            None => tape.answer(number, &scope.request_secrets, &request),
+        };
+        tape.learn(self.tokens());
+        tape.learn(self.0.sessions.texts());
+        tape.end(number, &outcome);
         outcome
     }
 
@@ -227,21 +234,24 @@ impl fmt::Debug for Endpoints {
     }
 }
 
-fn not_granted<'n>(grant: &str, known: impl Iterator<Item = &'n String>) -> SendError {
-    let known: Vec<&str> = known.map(String::as_str).collect();
-    SendError::NotGranted {
-        grant: grant.to_owned(),
-        reason: match known.is_empty() {
+/// What the document has for the authority of a request.
+fn granted<'g, T>(grants: &'g BTreeMap<String, T>, name: &str) -> Result<&'g T, SendError> {
+    grants.get(name).ok_or_else(|| SendError::NotGranted {
+        grant: name.to_owned(),
+        reason: match grants.is_empty() {
             true => {
                 "the document has no grants.network; add an entry of this name with its `hosts`"
                     .to_owned()
             }
-            false => format!(
-                "it is not in grants.network, which has {}; the authority of a request is the name of such an entry",
-                known.join(", ")
-            ),
+            false => {
+                let known: Vec<&str> = grants.keys().map(String::as_str).collect();
+                let known = known.join(", ");
+                format!(
+                    "it is not in grants.network, which has {known}; the authority of a request is the name of such an entry"
+                )
+            }
         },
-    }
+    })
 }
 
 /// Two grants share connections and sessions if they are equal, with equal values of the secrets that they name.

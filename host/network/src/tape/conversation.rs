@@ -5,7 +5,7 @@ use super::placeholders::Replacer;
 use crate::connector::Response;
 use crate::error::SendError;
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue};
 use http::{Request, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,16 +15,18 @@ use wasmount_core::text::shortened;
 /// Largest file, in bytes: four times the bodies that are recorded, for hexadecimal digits and indentation.
 pub const TAPE_FILE_BYTES: u64 = 64 << 20;
 /// The form of the file. A change that an older host cannot read is the next number.
-const FORMAT: u32 = 1;
+const FORMAT: u64 = 1;
 /// Most bytes of a body in a message: enough to see a difference between requests of some fields.
 const SHOWN_BYTES: usize = 1024;
+/// Takes the place of a header whose secret has a value that no header can have.
+const UNFIT: HeaderValue = HeaderValue::from_static("{unfit}");
 
 /// The requests of one call and their outcomes, without the values of secrets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conversation {
-    format: u32,
-    exchanges: Vec<Exchange>,
+    format: u64,
+    pub(super) exchanges: Vec<Exchange>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,28 +46,23 @@ pub(super) struct TapedRequest {
     body: Option<Content>,
 }
 
+/// What the plugin got.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase", deny_unknown_fields)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Outcome {
     Answer(Answer),
-    /// The message is for people.
-    Failure {
-        message: String,
-        error: SendError,
-    },
+    Failure(SendError),
 }
 
-/// An answer as the plugin got it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Answer {
-    status: u16,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    headers: Vec<(String, String)>,
+    #[serde(with = "http_serde::status_code")]
+    status: StatusCode,
+    #[serde(with = "http_serde::header_map", default)]
+    headers: HeaderMap,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     body: Option<Content>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    trailers: Vec<(String, String)>,
     /// An earlier attempt may have been executed: the call then ends as after a change.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     after_unknown: bool,
@@ -76,7 +73,7 @@ pub(super) struct Answer {
 enum Content {
     Json(Value),
     Text(String),
-    Hex(String),
+    Hex(#[serde(with = "hex")] Vec<u8>),
 }
 
 impl Conversation {
@@ -87,38 +84,27 @@ impl Conversation {
         }
     }
 
-    /// Reads a file. All of its answers can be given afterwards.
+    /// Reads a file.
     pub fn parse(file: &[u8]) -> Result<Self, TapeError> {
-        let format: Value =
-            serde_json::from_slice(file).map_err(|error| TapeError::Foreign(error.to_string()))?;
-        match format.get("format").and_then(Value::as_u64) {
-            Some(format) if format == u64::from(FORMAT) => {}
-            Some(other) => return Err(TapeError::Format(other)),
-            None => return Err(TapeError::Foreign("it has no `format`".to_owned())),
-        }
-        let read: Self = serde_json::from_value(format)
-            .map_err(|error| TapeError::Foreign(error.to_string()))?;
-        let nothing = Replacer::hiding(&Default::default(), &Default::default(), &[])?;
-        for (at, exchange) in (1..).zip(&read.exchanges) {
-            if let Outcome::Answer(answer) = &exchange.outcome
-                && answer.response(&nothing).is_none()
-            {
-                let reason = format!("the answer to request {at} is no answer of HTTP");
-                return Err(TapeError::Foreign(reason));
-            }
-        }
-        Ok(read)
+        let foreign = |error: serde_json::Error| TapeError::Foreign(error.to_string());
+        let value: Value = serde_json::from_slice(file).map_err(foreign)?;
+        let reason = match value.get("format").and_then(Value::as_u64) {
+            Some(FORMAT) => return serde_json::from_value(value).map_err(foreign),
+            Some(other) => format!(
+                "it has the format {other}, and this host reads format {FORMAT}; record it again"
+            ),
+            None => "it has no `format`".to_owned(),
+        };
+        Err(TapeError::Foreign(reason))
     }
 
     /// The text of the file.
     pub fn to_json(&self) -> Result<Vec<u8>, TapeError> {
-        let mut text = serde_json::to_vec_pretty(self)
-            .map_err(|error| TapeError::Foreign(error.to_string()))?;
+        let text = serde_json::to_vec_pretty(self);
+        let mut text = text.map_err(|error| TapeError::Foreign(error.to_string()))?;
         text.push(b'\n');
-        match u64::try_from(text.len()) {
-            Ok(bytes) if bytes <= TAPE_FILE_BYTES => Ok(text),
-            _ => Err(TapeError::TooLarge),
-        }
+        let has_room = u64::try_from(text.len()).is_ok_and(|bytes| bytes <= TAPE_FILE_BYTES);
+        has_room.then_some(text).ok_or(TapeError::TooLarge)
     }
 
     /// Each request, and its status or error.
@@ -126,15 +112,53 @@ impl Conversation {
         self.exchanges.iter().map(|exchange| {
             let TapedRequest { method, target, .. } = &exchange.request;
             let outcome = match &exchange.outcome {
-                Outcome::Answer(answer) => answer.status.to_string(),
-                Outcome::Failure { message, .. } => message.clone(),
+                Outcome::Answer(answer) => answer.status.as_str().to_owned(),
+                Outcome::Failure(error) => error.to_string(),
             };
             (format!("{method} {target}"), outcome)
         })
     }
 
-    pub(super) fn exchanges(&self) -> &[Exchange] {
-        &self.exchanges
+    /// The first request of another conversation that is not the one of this, or is missing.
+    pub(super) fn difference(&self, said: &Self) -> Option<TapeError> {
+        let count = self.exchanges.len().max(said.exchanges.len());
+        (0..count).find_map(|at| {
+            let [recorded, sent] = [self, said].map(|it| Some(&it.exchanges.get(at)?.request));
+            let line = |request: Option<&TapedRequest>| {
+                request.map_or("none".to_owned(), TapedRequest::to_string)
+            };
+            (recorded != sent).then(|| TapeError::Different {
+                at: at + 1,
+                recorded: line(recorded),
+                sent: line(sent),
+            })
+        })
+    }
+}
+
+impl Exchange {
+    pub(super) fn of(
+        request: &Request<Bytes>,
+        outcome: &Result<Response, SendError>,
+        hiding: &Replacer,
+    ) -> Self {
+        let request = TapedRequest::of(request, hiding);
+        let outcome = match outcome {
+            Ok(response) => Outcome::Answer(Answer {
+                status: response.parts.status,
+                headers: replaced(&response.parts.headers, hiding),
+                body: Content::of(&response.body, hiding),
+                after_unknown: response.after_unknown,
+            }),
+            Err(error) => {
+                let mut error = error.clone();
+                if let Some(reason) = error.reason_mut() {
+                    *reason = hiding.text(reason);
+                }
+                Outcome::Failure(error)
+            }
+        };
+        Self { request, outcome }
     }
 }
 
@@ -157,7 +181,7 @@ impl fmt::Display for TapedRequest {
             None => String::new(),
             Some(Content::Json(value)) => format!(" {value}"),
             Some(Content::Text(text)) => format!(" {text:?}"),
-            Some(Content::Hex(digits)) => format!(" {digits}"),
+            Some(Content::Hex(bytes)) => format!(" {}", hex::encode(bytes)),
         };
         let body = shortened(body, SHOWN_BYTES);
         write!(f, "{} {}{body}", self.method, self.target)
@@ -165,68 +189,28 @@ impl fmt::Display for TapedRequest {
 }
 
 impl Outcome {
-    pub(super) fn failure(mut error: SendError, hiding: &Replacer) -> Self {
-        if let Some(reason) = error.reason_mut() {
-            *reason = hiding.text(reason);
-        }
-        Self::Failure {
-            message: error.to_string(),
-            error,
-        }
-    }
-}
-
-impl Answer {
-    pub(super) fn of(response: &Response, hiding: &Replacer) -> Self {
-        let pairs = |headers: &HeaderMap| {
-            let pairs = headers.iter();
-            pairs
-                .map(|(name, value)| {
-                    let value = String::from_utf8_lossy(value.as_bytes());
-                    (name.to_string(), hiding.text(&value))
-                })
-                .collect()
+    /// What the plugin gets.
+    pub(super) fn result(&self, restoring: &Replacer) -> Result<Response, SendError> {
+        let answer = match self {
+            Self::Answer(answer) => answer,
+            Self::Failure(error) => return Err(error.clone()),
         };
-        Self {
-            status: response.parts.status.as_u16(),
-            headers: pairs(&response.parts.headers),
-            body: Content::of(&response.body, hiding),
-            trailers: pairs(&response.trailers),
-            after_unknown: response.after_unknown,
-        }
-    }
-
-    /// The answer for the plugin; none: it is no answer of HTTP.
-    pub(super) fn response(&self, restoring: &Replacer) -> Option<Response> {
-        let headers = |pairs: &[(String, String)]| {
-            let pairs = pairs.iter();
-            pairs
-                .map(|(name, value)| {
-                    let value = HeaderValue::try_from(restoring.text(value)).ok()?;
-                    Some((HeaderName::try_from(name).ok()?, value))
-                })
-                .collect::<Option<HeaderMap>>()
-        };
-        let body = match &self.body {
-            None => Vec::new(),
-            Some(Content::Json(value)) => restoring.json(value.clone()).to_string().into_bytes(),
-            Some(Content::Text(text)) => restoring.text(text).into_bytes(),
-            Some(Content::Hex(digits)) => restoring.bytes(&hex::decode(digits).ok()?),
-        };
+        let body = answer.body.as_ref();
+        let body = body.map_or_else(Vec::new, |body| body.bytes(restoring));
         let mut response = http::Response::new(());
-        *response.status_mut() = StatusCode::from_u16(self.status).ok()?;
-        *response.headers_mut() = headers(&self.headers)?;
-        // JSON was written anew, and secrets may have another length.
-        if !body.is_empty() && response.headers().contains_key(CONTENT_LENGTH) {
-            response
-                .headers_mut()
-                .insert(CONTENT_LENGTH, body.len().into());
+        *response.status_mut() = answer.status;
+        *response.headers_mut() = replaced(&answer.headers, restoring);
+        // JSON was written anew, and secrets may have another length. An answer to HEAD keeps its own.
+        if let Some(length) = response.headers_mut().get_mut(CONTENT_LENGTH)
+            && !body.is_empty()
+        {
+            *length = body.len().into();
         }
-        Some(Response {
+        Ok(Response {
             parts: response.into_parts().0,
             body: body.into(),
-            trailers: headers(&self.trailers)?,
-            after_unknown: self.after_unknown,
+            trailers: HeaderMap::new(),
+            after_unknown: answer.after_unknown,
         })
     }
 }
@@ -240,7 +224,24 @@ impl Content {
         Some(match (json, std::str::from_utf8(body)) {
             (Some(json @ (Value::Object(_) | Value::Array(_))), _) => Self::Json(hiding.json(json)),
             (_, Ok(text)) => Self::Text(hiding.text(text)),
-            (_, Err(_)) => Self::Hex(hex::encode(hiding.bytes(body))),
+            (_, Err(_)) => Self::Hex(hiding.bytes(body)),
         })
     }
+
+    fn bytes(&self, restoring: &Replacer) -> Vec<u8> {
+        match self {
+            Self::Json(value) => restoring.json(value.clone()).to_string().into_bytes(),
+            Self::Text(text) => restoring.text(text).into_bytes(),
+            Self::Hex(bytes) => restoring.bytes(bytes),
+        }
+    }
+}
+
+fn replaced(headers: &HeaderMap, by: &Replacer) -> HeaderMap {
+    let mut headers = headers.clone();
+    for value in headers.values_mut() {
+        let text = by.text(&String::from_utf8_lossy(value.as_bytes()));
+        *value = HeaderValue::try_from(text).unwrap_or(UNFIT);
+    }
+    headers
 }

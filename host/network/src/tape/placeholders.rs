@@ -11,6 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use wasmount_core::secrets::{REDACTED_VALUE_BYTES, Secrets};
 use zeroize::Zeroizing;
 
+/// What a text may be encoded as: nothing, a part of a URL, a part of a form.
+const ENCODINGS: [fn(&str) -> String; 3] = [str::to_owned, url, form];
+
 /// Replaces texts by others, the longest first.
 pub(super) struct Replacer {
     automaton: AhoCorasick,
@@ -24,41 +27,41 @@ impl Replacer {
         request: &Secrets,
         tokens: &[Zeroizing<String>],
     ) -> Result<Self, TapeError> {
+        let tokens = tokens.iter();
+        let tokens = tokens.map(|value| ("{token}".to_owned(), value.as_str()));
         let mut pairs = BTreeMap::new();
-        let tokens = tokens
-            .iter()
-            .map(|value| ("{token}".to_owned(), value.as_str()));
-        for (placeholder, value) in named(document, request).chain(tokens) {
+        let all = named("secret", document.confidential());
+        let all = all.chain(named("requestSecret", request.confidential()));
+        let long = |(_, value): &(String, &str)| value.len() >= REDACTED_VALUE_BYTES;
+        for (placeholder, value) in all.chain(tokens).filter(long) {
             // In a text that holds JSON, and in one that holds a header of HTTP Basic or a file.
             let json = Value::from(value).to_string();
             let quoted = json.get(1..json.len() - 1).unwrap_or_default().to_owned();
             for spelling in [value.to_owned(), quoted, STANDARD.encode(value)] {
-                if value.len() >= REDACTED_VALUE_BYTES {
-                    pairs.entry(spelling).or_insert_with(|| placeholder.clone());
-                }
+                pairs.entry(spelling).or_insert_with(|| placeholder.clone());
             }
         }
         Self::new(pairs)
     }
 
-    /// Puts values in the place of names, except for those that the plugin does not see (`held`).
+    /// Puts values in the place of names, except for those of the document that the plugin does not see (`held`).
     pub(super) fn restoring(
         document: &Secrets,
-        held: &BTreeSet<String>,
+        held: &BTreeSet<&str>,
         request: &Secrets,
     ) -> Result<Self, TapeError> {
-        let held: BTreeSet<String> = held.iter().map(|name| of_document(name)).collect();
-        let pairs = named(document, request)
-            .filter(|(placeholder, _)| !held.contains(placeholder))
-            .map(|(placeholder, value)| (placeholder, value.to_owned()));
-        Self::new(pairs.collect())
+        let seen = document
+            .confidential()
+            .filter(|(name, _)| !held.contains(name));
+        let all = named("secret", seen).chain(named("requestSecret", request.confidential()));
+        Self::new(all.map(|(name, value)| (name, value.to_owned())).collect())
     }
 
     fn new(pairs: BTreeMap<String, String>) -> Result<Self, TapeError> {
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(pairs.keys())
-            .map_err(|error| TapeError::Secrets(error.to_string()))?;
+            .map_err(|_| TapeError::TooLarge)?;
         Ok(Self {
             automaton,
             others: pairs.into_values().collect(),
@@ -70,28 +73,28 @@ impl Replacer {
     }
 
     pub(super) fn text(&self, text: &str) -> String {
-        self.decoded(text, &[str::to_owned, url, form])
+        self.encoded(text, &ENCODINGS)
     }
 
-    /// A text in which something is found only after it is decoded, as in URLs and forms, is replaced by the decoded one. What is between the finds may
-    /// hold others in another encoding.
-    fn decoded(&self, text: &str, decoders: &[fn(&str) -> String]) -> String {
-        let Some((decode, others)) = decoders.split_first() else {
+    /// A text in which something is found only after it is decoded is replaced by the decoded one. What is between the finds may hold others in another
+    /// encoding.
+    fn encoded(&self, text: &str, encodings: &[fn(&str) -> String]) -> String {
+        let Some((decode, others)) = encodings.split_first() else {
             return text.to_owned();
         };
         let decoded = decode(text);
         if !self.automaton.is_match(&decoded) {
-            return self.decoded(text, others);
+            return self.encoded(text, others);
         }
+        let between = |from, to| self.encoded(decoded.get(from..to).unwrap_or_default(), others);
         let (mut out, mut end) = (String::new(), 0);
         for found in self.automaton.find_iter(&decoded) {
-            let between = decoded.get(end..found.start()).unwrap_or_default();
-            out += &self.decoded(between, others);
+            out += &between(end, found.start());
             let other = self.others.get(found.pattern().as_usize());
             out += other.map_or("", String::as_str);
             end = found.end();
         }
-        out + &self.decoded(decoded.get(end..).unwrap_or_default(), others)
+        out + &between(end, decoded.len())
     }
 
     pub(super) fn json(&self, value: Value) -> Value {
@@ -115,15 +118,12 @@ impl Replacer {
     }
 }
 
+/// Values by their placeholders.
 fn named<'s>(
-    document: &'s Secrets,
-    request: &'s Secrets,
+    kind: &'static str,
+    secrets: impl Iterator<Item = (&'s str, &'s str)>,
 ) -> impl Iterator<Item = (String, &'s str)> {
-    let pairs = |secrets: &'s Secrets, placeholder: fn(&str) -> String| {
-        let pairs = secrets.confidential();
-        pairs.map(move |(name, value)| (placeholder(name), value))
-    };
-    pairs(document, of_document).chain(pairs(request, |name| format!("{{requestSecret:{name}}}")))
+    secrets.map(move |(name, value)| (format!("{{{kind}:{name}}}"), value))
 }
 
 fn url(text: &str) -> String {
@@ -132,10 +132,6 @@ fn url(text: &str) -> String {
 
 fn form(text: &str) -> String {
     url(&text.replace('+', " "))
-}
-
-fn of_document(name: &str) -> String {
-    format!("{{secret:{name}}}")
 }
 
 #[cfg(test)]
@@ -178,7 +174,7 @@ mod tests {
     #[test]
     fn values_come_back_unless_the_plugin_must_not_see_them() {
         let document = secrets(&[("a", "value-a"), ("held", "value-held")]);
-        let held = BTreeSet::from(["held".to_owned()]);
+        let held = BTreeSet::from(["held"]);
         let request = secrets(&[("held", "value-b")]);
         let restoring = Replacer::restoring(&document, &held, &request).unwrap();
         assert_eq!(

@@ -134,7 +134,7 @@ async fn a_replay_answers_as_the_recorded_server_did() {
     }
     assert_eq!(conversations, [1, 2, 3, 4, 5]);
     assert_eq!(difference(&player), None);
-    assert_eq!(taped(&player), taped(&recorder));
+    assert!(taped(&player).lines().eq(taped(&recorder).lines()));
 }
 
 #[tokio::test]
@@ -319,22 +319,22 @@ async fn a_file_that_is_no_tape_is_rejected() {
         (
             answer,
             json!({ "status": 99 }),
-            "the answer to request 1 is no answer of HTTP",
+            "invalid value: integer `99`",
         ),
         (
             answer,
             json!({ "status": 200, "body": { "hex": "0" } }),
-            "request 1 is no answer",
+            "Odd number of digits",
         ),
         (
             answer,
-            json!({ "status": 200, "headers": [["a b", ""]] }),
-            "request 1 is no answer",
+            json!({ "status": 200, "headers": { "a b": "" } }),
+            "invalid value",
         ),
         (
             answer,
-            json!({ "status": 200, "trailers": [["a", "\n"]] }),
-            "request 1 is no answer",
+            json!({ "status": 200, "headers": { "a": "\n" } }),
+            "failed to parse header value",
         ),
     ] {
         let mut file = good.clone();
