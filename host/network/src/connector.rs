@@ -1,9 +1,9 @@
 //! The connections of one grant: its hosts in turn, its limits, and one attempt of a request.
 
 use crate::address::{AddressRules, CheckedResolver, NotAllowed};
-use crate::error::{NetworkError, SendError};
-use crate::tls::{self, InvalidTls};
-use crate::usage::{Counters, Usage};
+use crate::error::SendError;
+use crate::tls;
+use crate::usage::Usage;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method};
 use http_body_util::BodyExt;
@@ -66,7 +66,7 @@ pub(crate) struct Connector {
     current: AtomicUsize,
     in_flight: Semaphore,
     schedule: Option<Schedule>,
-    pub(crate) counters: Counters,
+    usage: Mutex<Usage>,
     tokens: Mutex<VecDeque<Zeroizing<String>>>,
 }
 
@@ -106,11 +106,7 @@ impl Connector {
         grant: &NetworkGrant,
         secrets: &Secrets,
         cluster: &Arc<[IpNet]>,
-    ) -> Result<Self, NetworkError> {
-        let setup = |reason: String| NetworkError::Setup {
-            grant: name.to_owned(),
-            reason,
-        };
+    ) -> Result<Self, String> {
         let addresses = Arc::new(AddressRules::of(grant, cluster));
         let mut builder = Client::builder()
             .connect_timeout(grant.timeouts.connect)
@@ -128,30 +124,21 @@ impl Connector {
             (Protocol::Auto, Scheme::Http) | (Protocol::Http1, _) => builder.http1_only(),
             (Protocol::Http2, _) => builder.http2_prior_knowledge(),
         };
-        let config = tls::client(&grant.tls, grant.protocol, secrets).map_err(
-            |InvalidTls { secret, reason }| match secret {
-                None => setup(reason),
-                Some(secret) => NetworkError::InvalidSecret {
-                    grant: name.to_owned(),
-                    name: secret,
-                    reason,
-                },
-            },
-        )?;
+        let config = tls::client(&grant.tls, grant.protocol, secrets)?;
         builder = builder.tls_backend_preconfigured(config);
         if let Some(proxy) = &grant.proxy {
-            let proxy = Proxy::all(proxy).map_err(|error| setup(chain(&error)))?;
+            let proxy = Proxy::all(proxy).map_err(|error| chain(&error))?;
             builder = builder.proxy(proxy);
         }
         Ok(Self {
             name: name.to_owned(),
             grant: grant.clone(),
-            client: builder.build().map_err(|error| setup(chain(&error)))?,
+            client: builder.build().map_err(|error| chain(&error))?,
             addresses,
             current: AtomicUsize::new(0),
             in_flight: Semaphore::new(grant.rate.in_flight),
             schedule: grant.rate.limit.map(Schedule::of),
-            counters: Counters::default(),
+            usage: Mutex::default(),
             tokens: Mutex::default(),
         })
     }
@@ -178,8 +165,15 @@ impl Connector {
 
     pub(crate) fn usage(&self) -> Usage {
         let free = self.in_flight.available_permits();
-        self.counters
-            .usage(self.grant.rate.in_flight.saturating_sub(free))
+        let in_flight = self.grant.rate.in_flight.saturating_sub(free);
+        Usage {
+            in_flight: u64::try_from(in_flight).unwrap_or(u64::MAX),
+            ..lock(&self.usage).clone()
+        }
+    }
+
+    pub(crate) fn count(&self, count: impl FnOnce(&mut Usage)) {
+        count(&mut lock(&self.usage));
     }
 
     /// One attempt, at the first host that accepts a connection.
@@ -231,7 +225,11 @@ impl Connector {
         deadline: Instant,
     ) -> Result<Response, SendError> {
         let shown = shown(host);
-        let url = self.url(host, &request.target)?;
+        let url = self.url(host, &request.target);
+        let url = url.map_err(|reason| SendError::NoHost {
+            grant: self.name.clone(),
+            reason,
+        })?;
         // The resolver checks the addresses of names; with a proxy, the proxy resolves the host, which `hosts` names.
         if let HostName::Address(address) = &host.name {
             let check = self.addresses.check(*address);
@@ -259,16 +257,14 @@ impl Connector {
             .map_err(|_| late())?
     }
 
-    fn url(&self, host: &Host, target: &str) -> Result<Url, SendError> {
+    /// The address of a path and query at a host.
+    pub(crate) fn url(&self, host: &Host, target: &str) -> Result<Url, String> {
         let scheme = match self.grant.scheme {
             Scheme::Https => "https",
             Scheme::Http => "http",
         };
         let text = format!("{scheme}://{}{target}", shown(host));
-        Url::parse(&text).map_err(|error| SendError::NoHost {
-            grant: self.name.clone(),
-            reason: error.to_string(),
-        })
+        Url::parse(&text).map_err(|error| error.to_string())
     }
 
     async fn whole(&self, response: reqwest::Response) -> Result<Response, SendError> {
@@ -322,7 +318,7 @@ impl Connector {
 }
 
 /// A host with its port, as in a URL.
-pub(crate) fn shown(host: &Host) -> String {
+fn shown(host: &Host) -> String {
     let Host { name, port } = host;
     match name {
         HostName::Dns(name) => format!("{name}:{port}"),

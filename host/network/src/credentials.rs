@@ -1,7 +1,7 @@
 //! The credentials that the host adds to requests, except sessions.
 
 use crate::connector::{Connector, Outgoing};
-use crate::error::{NetworkError, SendError};
+use crate::error::SendError;
 use crate::login::Login;
 use crate::secret_values::secret;
 use crate::token::Token;
@@ -78,15 +78,13 @@ impl Credentials {
 }
 
 impl Signer {
-    pub(crate) fn new(grant: &str, rules: &Jwt, secrets: &Secrets) -> Result<Self, NetworkError> {
-        let text = secret(grant, &rules.key, secrets)?;
-        let key = SigningKey::read(rules.algorithm, text);
+    pub(crate) fn new(rules: &Jwt, secrets: &Secrets) -> Result<Self, String> {
+        let Jwt { algorithm, key, .. } = rules;
+        let read = SigningKey::read(*algorithm, secret(key, secrets)?);
         Ok(Self {
             rules: rules.clone(),
-            key: key.ok_or_else(|| NetworkError::InvalidSecret {
-                grant: grant.to_owned(),
-                name: rules.key.clone(),
-                reason: format!("is no key for {:?} in PKCS #8, PEM", rules.algorithm),
+            key: read.ok_or_else(|| {
+                format!("the secret `{key}` is no key for {algorithm:?} in PKCS #8, PEM")
             })?,
             last: Mutex::default(),
         })

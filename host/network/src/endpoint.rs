@@ -1,23 +1,21 @@
 //! One grant in use: a request passes its rules, gets its credentials, and is sent until there is an answer that counts.
 
-use crate::connector::{Connector, Outgoing, Response, shown};
+use crate::connector::{Connector, Outgoing, Response};
 use crate::credentials::{Credentials, Signer};
-use crate::error::{NetworkError, SendError};
+use crate::error::SendError;
 use crate::login::Login;
 use crate::policy::{self, Marks, Scope, check, headers_to_send, host_of_request};
 use crate::retry::{self, Failed};
 use crate::secret_values::{basic, header, secret};
 use crate::token::Token;
-use crate::usage::Usage;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderName, LOCATION};
 use http::{Request, StatusCode};
 use ipnet::IpNet;
-use reqwest::Url;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::sync::Arc;
 use tokio::time::{Instant, sleep};
-use wasmount_core::document::network::{Auth, Host, NetworkGrant, Scheme};
+use wasmount_core::document::network::{Auth, Host, NetworkGrant};
 use wasmount_core::secrets::Secrets;
 use zeroize::Zeroizing;
 
@@ -26,7 +24,7 @@ const REDIRECTS_MAX: u32 = 5;
 
 /// One grant with its connections and credentials.
 pub(crate) struct Endpoint {
-    connector: Arc<Connector>,
+    pub(crate) connector: Arc<Connector>,
     credentials: Credentials,
 }
 
@@ -38,43 +36,35 @@ impl Endpoint {
         secrets: &Secrets,
         login: Option<Arc<Login>>,
         cluster: &Arc<[IpNet]>,
-    ) -> Result<Self, NetworkError> {
-        for used in grant.secret_names() {
-            secret(name, used, secrets)?;
-        }
+    ) -> Result<Self, String> {
         let connector = Arc::new(Connector::new(name, grant, secrets, cluster)?);
+        let fixed = |field, name: &str, value: &str| {
+            Ok::<_, String>(Credentials::Fixed(field, header(name, value)?))
+        };
         let credentials = match &grant.auth {
             Auth::None => Credentials::None,
             Auth::Basic(pair) => {
-                let value = basic(name, pair, secrets)?;
-                connector.keep_secret(value.trim_start_matches("Basic "));
-                Credentials::Fixed(AUTHORIZATION, header(name, &pair.password, &value)?)
+                let value = basic(pair, secrets)?;
+                connector.keep_secret(&value);
+                let value = Zeroizing::new(format!("Basic {}", *value));
+                fixed(AUTHORIZATION, &pair.password, &value)?
             }
             Auth::Bearer(token) => {
-                let value = Zeroizing::new(format!("Bearer {}", secret(name, token, secrets)?));
-                Credentials::Fixed(AUTHORIZATION, header(name, token, &value)?)
+                let value = Zeroizing::new(format!("Bearer {}", secret(token, secrets)?));
+                fixed(AUTHORIZATION, token, &value)?
             }
-            Auth::Header { name: field, value } => {
-                let field = HeaderName::try_from(field.as_str());
-                let field = field.map_err(|error| NetworkError::Setup {
-                    grant: name.to_owned(),
-                    reason: error.to_string(),
-                })?;
-                Credentials::Fixed(field, header(name, value, secret(name, value, secrets)?)?)
+            Auth::Header { name, value } => {
+                let field = HeaderName::try_from(name).map_err(|error| error.to_string())?;
+                fixed(field, value, secret(value, secrets)?)?
             }
-            Auth::Jwt(rules) => Credentials::Jwt(Box::new(Signer::new(name, rules, secrets)?)),
+            Auth::Jwt(rules) => Credentials::Jwt(Box::new(Signer::new(rules, secrets)?)),
             Auth::Session(rules) => {
                 Credentials::Session(Arc::new(Login::new(&connector, rules, secrets)?))
             }
-            Auth::SessionOf(other) => match login {
-                Some(login) => Credentials::Session(login),
-                None => {
-                    return Err(NetworkError::Setup {
-                        grant: name.to_owned(),
-                        reason: format!("`{other}` has no session"),
-                    });
-                }
-            },
+            Auth::SessionOf(other) => {
+                let login = login.ok_or_else(|| format!("`{other}` has no session"))?;
+                Credentials::Session(login)
+            }
         };
         Ok(Self {
             connector,
@@ -87,25 +77,11 @@ impl Endpoint {
     }
 
     /// The session that its requests use.
-    pub(crate) fn login(&self) -> Option<Arc<Login>> {
+    pub(crate) fn login(&self) -> Option<&Arc<Login>> {
         match &self.credentials {
-            Credentials::Session(login) => Some(Arc::clone(login)),
+            Credentials::Session(login) => Some(login),
             Credentials::None | Credentials::Fixed(..) | Credentials::Jwt(_) => None,
         }
-    }
-
-    /// The session that it opened itself.
-    pub(crate) fn own_login(&self) -> Option<Arc<Login>> {
-        self.login()
-            .filter(|_| matches!(self.grant().auth, Auth::Session(_)))
-    }
-
-    pub(crate) fn tokens(&self) -> Vec<Zeroizing<String>> {
-        self.connector.tokens()
-    }
-
-    pub(crate) fn usage(&self) -> Usage {
-        self.connector.usage()
     }
 
     /// Sends a request within its grant, the time of the grant and the deadline of the call.
@@ -116,17 +92,17 @@ impl Endpoint {
     ) -> Result<Response, SendError> {
         let began = Instant::now();
         let outcome = self.answered(scope, request, began).await;
-        let counters = &self.connector.counters;
-        counters.add_time(began.elapsed());
-        match &outcome {
-            Ok(response) if response.parts.status.is_server_error() => counters.failed.increase(),
-            Ok(response) if response.parts.status.is_client_error() => {
-                counters.rejected.increase();
-            }
-            Ok(_) => counters.succeeded.increase(),
-            Err(error) if error.sent() => counters.lost.increase(),
-            Err(_) => counters.unsent.increase(),
-        }
+        self.connector.count(|usage| {
+            let counter = match &outcome {
+                Ok(response) if response.parts.status.is_server_error() => &mut usage.failed,
+                Ok(response) if response.parts.status.is_client_error() => &mut usage.rejected,
+                Ok(_) => &mut usage.succeeded,
+                Err(error) if error.sent() => &mut usage.lost,
+                Err(_) => &mut usage.unsent,
+            };
+            *counter += 1;
+            usage.time += began.elapsed();
+        });
         outcome
     }
 
@@ -198,7 +174,7 @@ impl Endpoint {
             if is_unknown {
                 unknown = Some(outcome);
             }
-            self.connector.counters.retries.increase();
+            self.connector.count(|usage| usage.retries += 1);
             tracing::debug!(grant = name, attempts, ?pause, "a request is sent again");
             sleep(pause).await;
         }
@@ -243,12 +219,8 @@ impl Endpoint {
             return None;
         }
         let grant = self.grant();
-        let scheme = match grant.scheme {
-            Scheme::Https => "https",
-            Scheme::Http => "http",
-        };
         let here = request.host.as_ref().or_else(|| self.connector.current())?;
-        let base = Url::parse(&format!("{scheme}://{}{}", shown(here), request.target)).ok()?;
+        let base = self.connector.url(here, &request.target).ok()?;
         let location = response.parts.headers.get(LOCATION)?.to_str().ok()?;
         let url = base.join(location).ok()?;
         let authority = format!("{}:{}", url.host_str()?, url.port_or_known_default()?);
@@ -259,8 +231,11 @@ impl Endpoint {
             Some(query) => format!("{}?{query}", url.path()),
             None => url.path().to_owned(),
         };
-        (is_known && plain && url.scheme() == scheme && policy::allows_path(grant, url.path()))
-            .then_some((host, target))
+        (is_known
+            && plain
+            && url.scheme() == base.scheme()
+            && policy::allows_path(grant, url.path()))
+        .then_some((host, target))
     }
 }
 

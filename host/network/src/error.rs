@@ -2,35 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Why grants cannot be used.
+/// Why a grant cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NetworkError {
-    /// A secret that a grant names has no value.
-    #[error("grants.network.{grant} names the secret `{name}`, which has no value")]
-    NoSecret {
-        /// The grant.
-        grant: String,
-        /// The secret.
-        name: String,
-    },
-    /// The value of a secret is not what the grant needs.
-    #[error("grants.network.{grant}: the secret `{name}` {reason}")]
-    InvalidSecret {
-        /// The grant.
-        grant: String,
-        /// The secret.
-        name: String,
-        /// What is wrong with it, without its value.
-        reason: String,
-    },
-    /// TLS or the client cannot be set up.
-    #[error("grants.network.{grant}: {reason}")]
-    Setup {
-        /// The grant.
-        grant: String,
-        /// What failed.
-        reason: String,
-    },
+#[error("grants.network.{grant}: {reason}")]
+pub struct NetworkError {
+    pub(crate) grant: String,
+    /// What is wrong, without the value of a secret.
+    pub(crate) reason: String,
 }
 
 /// Why a request has no answer. No text contains a path, a query or a secret. On a tape it has its name as `kind`.

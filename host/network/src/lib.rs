@@ -34,7 +34,6 @@ use bytes::Bytes;
 use endpoint::Endpoint;
 use http::Request;
 use ipnet::IpNet;
-use login::Login;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -106,9 +105,12 @@ impl Network {
             let endpoint = match known {
                 Some(endpoint) => endpoint,
                 None => {
-                    let login: Option<Arc<Login>> = lender.and_then(|lender| lender.login());
-                    let opened = Endpoint::open(name, grant, secrets, login, &self.cluster)?;
-                    let opened = Arc::new(opened);
+                    let login = lender.as_ref().and_then(|lender| lender.login()).cloned();
+                    let opened = Endpoint::open(name, grant, secrets, login, &self.cluster);
+                    let opened = Arc::new(opened.map_err(|reason| NetworkError {
+                        grant: name.clone(),
+                        reason,
+                    })?);
                     let mut open = lock(&self.open);
                     open.retain(|_, endpoint| endpoint.strong_count() > 0);
                     open.insert(identity, Arc::downgrade(&opened));
@@ -129,7 +131,8 @@ impl Network {
             let open = lock(&self.open);
             open.values().filter_map(Weak::upgrade).collect()
         };
-        let logins = open.iter().filter_map(|endpoint| endpoint.own_login());
+        // A session that two grants use is ended once.
+        let logins = open.iter().filter_map(|endpoint| endpoint.login().cloned());
         let mut ends: tokio::task::JoinSet<()> = logins
             .map(|login| async move { login.end().await })
             .collect();
@@ -211,7 +214,9 @@ impl Endpoints {
     /// Values that count as secrets now, beside those of the document: tokens, and the values of headers made of secrets.
     pub fn tokens(&self) -> Vec<Zeroizing<String>> {
         let endpoints = self.0.endpoints.values();
-        endpoints.flat_map(|endpoint| endpoint.tokens()).collect()
+        endpoints
+            .flat_map(|endpoint| endpoint.connector.tokens())
+            .collect()
     }
 
     /// What the plugin's own logins yielded.
@@ -223,7 +228,7 @@ impl Endpoints {
     pub fn usage(&self) -> BTreeMap<String, Usage> {
         let endpoints = self.0.endpoints.iter();
         endpoints
-            .map(|(name, endpoint)| (name.clone(), endpoint.usage()))
+            .map(|(name, endpoint)| (name.clone(), endpoint.connector.usage()))
             .collect()
     }
 }

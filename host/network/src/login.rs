@@ -1,7 +1,7 @@
 //! The session of one grant: one login for all calls that wait for it, renewal, logout.
 
 use crate::connector::{Connector, Outgoing, Response};
-use crate::error::{NetworkError, SendError};
+use crate::error::SendError;
 use crate::secret_values::{basic, header, secret};
 use crate::token::{Token, give};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, SET_COOKIE};
@@ -51,7 +51,7 @@ impl Login {
         connector: &Arc<Connector>,
         rules: &Session,
         secrets: &Secrets,
-    ) -> Result<Self, NetworkError> {
+    ) -> Result<Self, String> {
         let login = Self {
             connector: Arc::clone(connector),
             rules: rules.clone(),
@@ -161,15 +161,14 @@ impl Login {
 
     async fn log_in(&self, number: u64) -> Result<Token, SendError> {
         let outcome = self.try_log_in(number).await;
-        let counters = &self.connector.counters;
         match &outcome {
             Ok(token) => {
-                counters.logins.increase();
+                self.connector.count(|usage| usage.logins += 1);
                 self.connector.keep_secret(&token.value);
                 tracing::debug!(grant = self.connector.name, "logged in");
             }
             Err(error) => {
-                counters.failed_logins.increase();
+                self.connector.count(|usage| usage.failed_logins += 1);
                 tracing::warn!(grant = self.connector.name, %error, "login failed");
             }
         }
@@ -181,7 +180,7 @@ impl Login {
             grant: self.connector.name.clone(),
             reason,
         };
-        let request = self.request().map_err(|error| failed(error.to_string()))?;
+        let request = self.request().map_err(failed)?;
         let deadline = Instant::now() + LOGIN_TIME;
         let response = self.connector.attempt(&request, deadline).await;
         let response = response.map_err(|error| match error.is_unreachable() {
@@ -233,18 +232,15 @@ impl Login {
         }
     }
 
-    fn request(&self) -> Result<Outgoing, NetworkError> {
-        let (grant, login) = (&self.connector.name, &self.rules.login);
+    fn request(&self) -> Result<Outgoing, String> {
+        let login = &self.rules.login;
         let text = |text: &SecretText| match text {
             SecretText::Text(text) => Ok(text.clone()),
             SecretText::Secret { secret: name } | SecretText::Identifier { identifier: name } => {
-                secret(grant, name, &self.secrets).map(str::to_owned)
+                secret(name, &self.secrets).map(str::to_owned)
             }
         };
-        let invalid = |what: &str| NetworkError::Setup {
-            grant: grant.clone(),
-            reason: format!("{what} of the login cannot be sent"),
-        };
+        let invalid = |what: &str| format!("{what} of the login cannot be sent");
         let mut headers = HeaderMap::new();
         for (name, value) in &login.headers {
             let name = HeaderName::try_from(name.as_str()).map_err(|_| invalid("a header"))?;
@@ -252,8 +248,8 @@ impl Login {
             headers.insert(name, value.map_err(|_| invalid("a header"))?);
         }
         if let Some(pair) = &login.basic {
-            let value = basic(grant, pair, &self.secrets)?;
-            headers.insert(AUTHORIZATION, header(grant, &pair.password, &value)?);
+            let value = format!("Basic {}", *basic(pair, &self.secrets)?);
+            headers.insert(AUTHORIZATION, header(&pair.password, &value)?);
         }
         let (kind, body) = match &login.body {
             LoginBody::Empty => (None, Vec::new()),
@@ -285,16 +281,16 @@ impl Login {
     }
 
     /// The body of a login with the values of its secrets.
-    fn filled(&self, json: &Value) -> Result<Value, NetworkError> {
+    fn filled(&self, json: &Value) -> Result<Value, String> {
         if let Some(used) = Use::of_json(json) {
-            let value = secret(&self.connector.name, used.name(), &self.secrets)?;
+            let value = secret(used.name(), &self.secrets)?;
             return Ok(Value::String(value.to_owned()));
         }
         Ok(match json {
             Value::Object(object) => {
                 let pairs = object.iter();
                 let filled = pairs.map(|(key, value)| Ok((key.clone(), self.filled(value)?)));
-                Value::Object(filled.collect::<Result<_, NetworkError>>()?)
+                Value::Object(filled.collect::<Result<_, String>>()?)
             }
             Value::Array(array) => {
                 let filled = array.iter().map(|value| self.filled(value));

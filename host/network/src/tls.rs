@@ -1,5 +1,6 @@
 //! TLS of one grant: which certificates are trusted, and how the host identifies itself.
 
+use crate::secret_values::secret;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -13,12 +14,6 @@ use std::sync::Arc;
 use wasmount_core::document::network::{Protocol, Tls};
 use wasmount_core::secrets::Secrets;
 
-/// Why TLS cannot be set up: the name of a secret, and what is wrong with it.
-pub(crate) struct InvalidTls {
-    pub(crate) secret: Option<String>,
-    pub(crate) reason: String,
-}
-
 /// Verifies a system as its grant says.
 #[derive(Debug)]
 struct Verifier {
@@ -31,12 +26,12 @@ struct Verifier {
     pins: BTreeSet<String>,
 }
 
-/// The configuration of a client. The secrets that `tls` names must be there.
+/// The configuration of a client. An error says what is wrong, without the value of a secret.
 pub(crate) fn client(
     tls: &Tls,
     protocol: Protocol,
     secrets: &Secrets,
-) -> Result<ClientConfig, InvalidTls> {
+) -> Result<ClientConfig, String> {
     let mut config = verified(tls, secrets)?;
     // In the order of preference (RFC 7301).
     let names: &[&str] = match protocol {
@@ -48,12 +43,9 @@ pub(crate) fn client(
     Ok(config)
 }
 
-fn verified(tls: &Tls, secrets: &Secrets) -> Result<ClientConfig, InvalidTls> {
+fn verified(tls: &Tls, secrets: &Secrets) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let failed = |error: &dyn std::fmt::Display| InvalidTls {
-        secret: None,
-        reason: format!("TLS cannot be set up: {error}"),
-    };
+    let failed = |error: &dyn std::fmt::Display| format!("TLS cannot be set up: {error}");
     let trusted = match tls.skip_verify {
         true => None,
         false => {
@@ -79,14 +71,14 @@ fn verified(tls: &Tls, secrets: &Secrets) -> Result<ClientConfig, InvalidTls> {
         return Ok(config.with_no_client_auth());
     };
     let chain = certificates(&client.certificate, secrets)?;
-    let key = PrivateKeyDer::from_pem_slice(value(&client.key, secrets).as_bytes())
+    let key = PrivateKeyDer::from_pem_slice(secret(&client.key, secrets)?.as_bytes())
         .map_err(|_| invalid(&client.key, "is not a private key in PEM"))?;
     config
         .with_client_auth_cert(chain, key)
         .map_err(|_| invalid(&client.key, "does not belong to the client's certificate"))
 }
 
-fn roots(tls: &Tls, secrets: &Secrets) -> Result<RootCertStore, InvalidTls> {
+fn roots(tls: &Tls, secrets: &Secrets) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     let Some(ca) = &tls.ca else {
         // A certificate that cannot be parsed affects only the systems that it vouches for.
@@ -100,8 +92,8 @@ fn roots(tls: &Tls, secrets: &Secrets) -> Result<RootCertStore, InvalidTls> {
     Ok(roots)
 }
 
-fn certificates(name: &str, secrets: &Secrets) -> Result<Vec<CertificateDer<'static>>, InvalidTls> {
-    let pem = value(name, secrets).as_bytes();
+fn certificates(name: &str, secrets: &Secrets) -> Result<Vec<CertificateDer<'static>>, String> {
+    let pem = secret(name, secrets)?.as_bytes();
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match read {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
@@ -109,15 +101,8 @@ fn certificates(name: &str, secrets: &Secrets) -> Result<Vec<CertificateDer<'sta
     }
 }
 
-fn value<'s>(name: &str, secrets: &'s Secrets) -> &'s str {
-    secrets.get(name).unwrap_or_default()
-}
-
-fn invalid(secret: &str, reason: &str) -> InvalidTls {
-    InvalidTls {
-        secret: Some(secret.to_owned()),
-        reason: reason.to_owned(),
-    }
+fn invalid(secret: &str, reason: &str) -> String {
+    format!("the secret `{secret}` {reason}")
 }
 
 impl ServerCertVerifier for Verifier {

@@ -264,6 +264,6 @@ fn a_secret_without_value_or_use_is_named() {
     let missing = network.open(&driver(), &granted(bearer), &Secrets::default());
     assert_eq!(
         missing.unwrap_err().to_string(),
-        "grants.network.array names the secret `token`, which has no value"
+        "grants.network.array: the secret `token` has no value"
     );
 }
