@@ -2,6 +2,7 @@
 
 use crate::array;
 use crate::cinder::APPLICATION_SECRET;
+use crate::tls_front::TlsFront;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -89,13 +90,32 @@ pub fn of_component(directory: &Path, driver: &str, component: &Path) -> Result<
     )
 }
 
-/// Writes a document into `directory` that serves plugins/array for an array at this address, with the credentials of [`crate::array`]. csi-sanity 5.4
-/// does not know GET_SNAPSHOT.
+/// Writes a document into `directory` that serves plugins/array for an array at this address, with the credentials of [`crate::array`].
 pub fn array_at(directory: &Path, address: SocketAddr) -> Result<PathBuf, Failure> {
-    for (name, secret) in [("user", array::USER), ("password", array::PASSWORD)] {
+    array(directory, address, &[], "scheme: http")
+}
+
+/// The same for an array behind TLS, where the host presents a certificate.
+pub fn array_behind(directory: &Path, front: &TlsFront) -> Result<PathBuf, Failure> {
+    let tls = "tls: { ca: ca, clientCertificate: certificate, clientKey: key }";
+    array(directory, front.address(), &front.files(), tls)
+}
+
+/// csi-sanity 5.4 does not know GET_SNAPSHOT.
+fn array(
+    directory: &Path,
+    address: SocketAddr,
+    files: &[(&str, &str)],
+    connection: &str,
+) -> Result<PathBuf, Failure> {
+    let login = [("user", array::USER), ("password", array::PASSWORD)];
+    let mut secrets = Vec::new();
+    for (name, secret) in login.iter().chain(files) {
         let path = directory.join(name);
         fs::write(&path, secret).map_err(Failure::cannot(format!("write {}", path.display())))?;
+        secrets.push(format!("{name}: {{ file: {name} }}"));
     }
+    let secrets = secrets.join(", ");
     let component = Workspace::locate()?.component("array");
     let text = format!(
         "apiVersion: wasmount.io/v1alpha1
@@ -105,12 +125,12 @@ spec:
   driverName: array.wasmount.io
   plugin: {{ path: {component:?} }}
   csi: {{ hideCapabilities: [GET_SNAPSHOT] }}
-  secrets: {{ user: {{ file: user }}, password: {{ file: password }} }}
+  secrets: {{ {secrets} }}
   grants:
     network:
       array:
         hosts: [\"{address}\"]
-        scheme: http
+        {connection}
         paths: [\"/api/\"]
         rate: {{ inFlight: {ARRAY_CONNECTIONS} }}
         auth:

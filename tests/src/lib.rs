@@ -37,3 +37,4 @@ pub mod rounds;
 pub mod sanity;
 pub mod small_disk;
 pub mod strace;
+pub mod tls_front;

@@ -1,25 +1,28 @@
 //! plugins/array against a storage array on the network: csi-sanity, and lives through a proxy that treats requests badly. No volume is created twice
-//! and none is lost, no session stays behind, no call is final that has changed something, and no password or token is anywhere.
+//! and none is lost, no session stays behind, no call is final that has changed something, and no password, token or private key is anywhere.
 
 mod guest_memory;
 mod lives;
 mod sanity;
 mod secrecy;
 
+use aho_corasick::AhoCorasick;
 use std::ffi::OsString;
 use std::path::Path;
 use wasmount_tests::array::{Array, ArrayOptions, PASSWORD, TOKEN_PREFIX};
 use wasmount_tests::documents;
 use wasmount_tests::fault_proxy::{FaultProxy, FaultRate};
 use wasmount_tests::host::{Host, HostOptions};
+use wasmount_tests::tls_front::TlsFront;
 
 /// The request of a login: if its answer is lost, nobody can end the session.
 const LOGIN: &str = "POST /api/sessions";
 
-/// An array, the proxy before it, and a host that knows only the proxy.
+/// An array, the proxy before it, TLS before that, and a host that knows only the latter.
 struct Scene {
     array: Array,
     proxy: FaultProxy,
+    front: TlsFront,
     host: Host,
     _folder: tempfile::TempDir,
 }
@@ -40,7 +43,8 @@ impl Scene {
             seed: seed(),
         };
         let proxy = FaultProxy::start(array.address(), rate).await.unwrap();
-        let document = documents::array_at(folder.path(), proxy.address()).unwrap();
+        let front = TlsFront::start(proxy.address()).await.unwrap();
+        let document = documents::array_behind(folder.path(), &front).unwrap();
         let host = Host::start(HostOptions {
             backends: vec![document],
             any_paths: true,
@@ -50,9 +54,16 @@ impl Scene {
         Self {
             array,
             proxy,
+            front,
             host: host.unwrap(),
             _folder: folder,
         }
+    }
+
+    /// What must not be shown: the password, any token, the private key of the host in each form.
+    fn secrets(&self) -> Vec<Vec<u8>> {
+        let texts = [PASSWORD, TOKEN_PREFIX].map(|text| text.as_bytes().to_vec());
+        texts.into_iter().chain(self.front.key_forms()).collect()
     }
 
     /// Ends the host on a sound network: it logs out, and leaves no trace of its credentials.
@@ -68,10 +79,11 @@ impl Scene {
             self.proxy
         );
         assert_eq!(counts.refused_logins, 0, "{}", self.proxy);
-        for secret in [PASSWORD, TOKEN_PREFIX] {
-            assert!(!self.host.log().contains(secret), "it was logged");
-            assert_absent(&self.host.data(), secret);
-            assert_absent(&self.host.run(), secret);
+        let log = self.host.log();
+        for secret in self.secrets() {
+            assert!(!holds(log.as_bytes(), &secret), "it was logged");
+            assert_absent(&self.host.data(), &secret);
+            assert_absent(&self.host.run(), &secret);
         }
     }
 }
@@ -82,8 +94,12 @@ fn seed() -> u64 {
     u64::from(now.unwrap().subsec_nanos())
 }
 
-/// No file below a directory holds these words.
-fn assert_absent(directory: &Path, secret: &str) {
+fn holds(content: &[u8], secret: &[u8]) -> bool {
+    AhoCorasick::new([secret]).unwrap().is_match(content)
+}
+
+/// No file below a directory holds these bytes.
+fn assert_absent(directory: &Path, secret: &[u8]) {
     for entry in std::fs::read_dir(directory).unwrap() {
         let entry = entry.unwrap();
         let (kind, path) = (entry.file_type().unwrap(), entry.path());
@@ -91,10 +107,11 @@ fn assert_absent(directory: &Path, secret: &str) {
             assert_absent(&path, secret);
         } else if kind.is_file() {
             let content = std::fs::read(&path).unwrap();
-            let found = content
-                .windows(secret.len())
-                .any(|it| it == secret.as_bytes());
-            assert!(!found, "{} holds a secret", path.display());
+            assert!(
+                !holds(&content, secret),
+                "{} holds a secret",
+                path.display()
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The linear memory of a plugin that has had answers of an array holds neither its password nor a token: the kernel shows the memory of the host from
-//! outside, while a call is under way. The host holds both elsewhere, by design.
+//! The linear memory of a plugin that has had answers of an array holds neither its password, a token nor the private key of the host: the kernel shows the memory of the host from
+//! outside, while a call is under way. The host holds all of them elsewhere, by design.
 
 use super::Scene;
 use std::fs::{self, File};
@@ -100,9 +100,8 @@ impl Memory {
         Self(mappings.iter().map(content).collect())
     }
 
-    fn holds(&self, text: &str) -> bool {
-        let mut contents = self.0.iter();
-        contents.any(|it| String::from_utf8_lossy(it).contains(text))
+    fn holds(&self, bytes: &[u8]) -> bool {
+        self.0.iter().any(|content| super::holds(content, bytes))
     }
 }
 
@@ -131,7 +130,7 @@ fn memories(process: u32) -> (Memory, Memory) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_plugins_memory_has_no_password_or_token() {
+async fn privileged_a_plugins_memory_has_no_password_token_or_key() {
     let options = ArrayOptions {
         job: NEVER,
         ..ArrayOptions::default()
@@ -150,10 +149,17 @@ async fn privileged_a_plugins_memory_has_no_password_or_token() {
     }
     let (linear, other) = memories(scene.host.id());
     assert!(!creating.is_finished(), "the plugin did not wait");
-    assert!(linear.holds(NAME), "this is not the memory of the plugin");
-    for secret in [PASSWORD, TOKEN_PREFIX] {
+    assert!(
+        linear.holds(NAME.as_bytes()),
+        "this is not the memory of the plugin"
+    );
+    let [key_line, ..] = scene.front.key_forms();
+    for secret in [PASSWORD.as_bytes(), TOKEN_PREFIX.as_bytes(), &key_line] {
         assert!(other.holds(secret), "a look at memory finds nothing");
-        assert!(!linear.holds(secret), "the plugin has {secret}");
+    }
+    for secret in scene.secrets() {
+        let shown = String::from_utf8_lossy(&secret);
+        assert!(!linear.holds(&secret), "the plugin has {shown}");
     }
     // The call would wait until its time is over.
     scene.host.kill_9().unwrap();
