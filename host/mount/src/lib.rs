@@ -36,6 +36,13 @@ mod health;
 mod hexadecimal;
 mod in_use;
 mod journal;
+#[cfg(test)]
+#[path = "tests/kernel.rs"]
+#[allow(
+    clippy::unwrap_used,
+    reason = "clippy exempts functions marked as tests, and not what they stand on"
+)]
+mod kernel;
 mod kubelet_path;
 mod kubelet_record;
 mod local;

@@ -10,6 +10,7 @@ mod stale;
 
 use super::*;
 use crate::block::DeviceNumber;
+use crate::kernel::{judges_each_option, mounts_copies, mounts_exclusively};
 use crate::namespace::in_a_namespace;
 use crate::observe::observe;
 use rustix::fs::{FallocateFlags, fallocate, stat};

@@ -41,6 +41,12 @@ pub(crate) struct CheckedFilesystem {
 }
 
 impl CheckedFilesystem {
+    /// Whether the kernel authenticates to the server by Kerberos.
+    pub(crate) fn uses_kerberos(&self) -> bool {
+        let mut options = self.options.iter();
+        options.any(|(name, value)| name == "sec" && value.contains("krb5"))
+    }
+
     /// Refuses a mount that shows another source than was granted, according to the mount table. The server decides where a path leads: a link on an
     /// NFS share leads to another tree, a referral to another server, and the kernel shows the final location (`nfs_show_devname`).
     pub(crate) fn refuse_shown(&self, source: &str) -> Result<(), MountError> {

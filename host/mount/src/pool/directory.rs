@@ -106,8 +106,20 @@ pub(super) fn set_permissions(
     let tree = open(pool, place)?;
     let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
     // The order matters: a change of the owner clears the set-user and set-group bits.
-    rustix::fs::fchown(&tree, uid, gid)
+    takes_changes(&tree)
+        .and_then(|()| rustix::fs::fchown(&tree, uid, gid))
         .and_then(|()| rustix::fs::fchmod(&tree, Mode::from_raw_mode(mode)))
         .and_then(|()| rustix::fs::fsync(&tree))
         .map_err(|errno| place.failed("set the permissions", errno))
+}
+
+/// Sets the attributes that a directory has. That is a transaction, which fails once an error has stopped all writes. Before Linux 6.15 an ext4 then
+/// still accepts a mode in memory, and its `fsync` succeeds. Other file systems may know no attributes.
+fn takes_changes(tree: &OwnedFd) -> Result<(), Errno> {
+    let set = rustix::fs::ioctl_getflags(tree)
+        .and_then(|attributes| rustix::fs::ioctl_setflags(tree, attributes));
+    match set {
+        Err(errno @ (Errno::ROFS | Errno::IO)) => Err(errno),
+        _ => Ok(()),
+    }
 }

@@ -22,6 +22,9 @@ const SECRET_BYTES: usize = 255;
 /// two families.
 const ADDRESSES: usize = 4;
 
+/// What a mount with Kerberos needs.
+const KERBEROS: &str = "Kerberos needs its helper on the node (`rpc.gssd`, for SMB `cifs.upcall`), a key of the node there (`/etc/krb5.keytab`) or a ticket, and a server that takes it";
+
 /// Makes the mount.
 pub(crate) fn prepare(
     filesystem: &CheckedFilesystem,
@@ -175,21 +178,28 @@ fn create_failed(filesystem: &CheckedFilesystem, errno: Errno, messages: &str) -
             format!("the server of {what}"),
             format!("{text}; check the server, the network and firewalls{messages}"),
         ),
+        Errno::NOKEY => MountError::unusable(what, format!("{text}; {KERBEROS}{messages}")),
+        // NFS reports EINVAL without `rpc.gssd`, and EACCES without a key.
+        Errno::INVAL | Errno::ACCESS if filesystem.uses_kerberos() => {
+            MountError::unusable(what, format!("{text}; {KERBEROS}{messages}"))
+        }
+        // NFS reports a flavour of security that the server does not offer.
+        Errno::PERM if filesystem.fs_type.starts_with("nfs") => MountError::unusable(
+            what,
+            format!(
+                "{text}; its server must let this node in, and by this security: mount option `sec` names another, such as `sec=krb5p`{messages}"
+            ),
+        ),
         Errno::ACCESS | Errno::KEYREJECTED | Errno::KEYEXPIRED | Errno::KEYREVOKED => {
             MountError::unusable(
                 what,
                 format!("{text}; its server must let this node and these credentials in{messages}"),
             )
         }
-        Errno::NOKEY => MountError::unusable(
-            what,
-            format!(
-                "{text}; Kerberos needs a ticket and its helpers (`rpc.gssd`, `cifs.upcall`) on the node{messages}"
-            ),
-        ),
-        Errno::NOENT | Errno::NXIO => {
-            MountError::not_found(format!("{what}, or what its options name{messages},"))
-        }
+        Errno::NOENT | Errno::NXIO => MountError::not_found(format!(
+            "{what}, or what its options{} name{messages},",
+            option_names(filesystem)
+        )),
         Errno::PROTONOSUPPORT | Errno::OPNOTSUPP | Errno::NODEV => MountError::unsupported(
             what,
             format!(
@@ -198,11 +208,23 @@ fn create_failed(filesystem: &CheckedFilesystem, errno: Errno, messages: &str) -
             ),
         ),
         Errno::INVAL => {
-            let reason = format!("the kernel rejects its options together{messages}");
+            let names = option_names(filesystem);
+            let reason = format!("the kernel rejects its options{names} together{messages}");
             // Plan, request and server may each be the cause.
             MountError::invalid(what, reason, Blame::Of(Owner::Request))
         }
         errno => with_messages(kernel("mount", what, errno), messages),
+    }
+}
+
+/// The names of the options, for a message: a kernel that takes all of them as one string does not say which of them is wrong.
+fn option_names(filesystem: &CheckedFilesystem) -> String {
+    let names = filesystem.options.iter().map(|(name, _)| name);
+    let names = names.chain(&filesystem.secret_names);
+    let names: Vec<_> = names.map(|name| format!("`{}`", shown(name))).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        names => format!(" ({})", names.join(", ")),
     }
 }
 

@@ -35,8 +35,13 @@ impl Knfsd {
         Self::start_for(LOOPBACK)
     }
 
-    /// Starts it with an empty share for an address or a network. Panics with one line where the kernel or its tools are missing.
+    /// Starts it with an empty share for an address or a network.
     pub(crate) fn start_for(clients: &str) -> Self {
+        Self::start_with(clients, "sys")
+    }
+
+    /// The same, by a flavour of security (exports(5), `sec`). Panics with one line where the kernel or its tools are missing.
+    pub(crate) fn start_with(clients: &str, security: &str) -> Self {
         assert!(
             may_serve(),
             "this kernel serves no NFS, or rpc.nfsd and mkfs.xfs are missing: run this test in the kernel lab"
@@ -64,8 +69,8 @@ impl Knfsd {
             .args(["-p", "/run/rpc_pipefs"])
             .output();
         let client = format!("{clients}:{}", disk.display());
-        let options = "rw,sync,no_root_squash,no_subtree_check,fsid=0";
-        run("exportfs", &["-o", options, &client]);
+        let options = format!("rw,sync,no_root_squash,no_subtree_check,fsid=0,sec={security}");
+        run("exportfs", &["-o", &options, &client]);
         let mut mountd = Command::new("rpc.mountd");
         mountd.args(["--foreground", "--no-nfs-version", "3", "--no-udp"]);
         let mountd = mountd.stdout(Stdio::null()).stderr(Stdio::null()).spawn();

@@ -142,6 +142,7 @@ fn privileged_a_dirty_journal_is_replayed_only_by_a_writer() {
             put(&mount, "data", "kept");
             // The state after a power cut: the device is copied while it is mounted.
             let copy = bench.copy(&disk);
+            drop(mount);
             let before = copy.digest();
             let access = StorageAccess::Untouched;
             let error = bench
