@@ -1,13 +1,16 @@
 //! Root file systems of Debian packages, by mmdebstrap.
 //!
 //! They have the machine's own release, so that programs that are built here find the C library that they were linked against. apt verifies the
-//! signature of every package.
+//! signature of every package. Their versions are recorded beside the root file system, and compared with a list in the repository.
 
 use crate::command;
 use crate::failure::Failure;
 use crate::files;
+use crate::say;
 use crate::tools::hexadecimal;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -23,9 +26,17 @@ const LEFT_OUT: [&str; 4] = [
 const SOURCES: &str = "/etc/apt/sources.list";
 const SOURCES_DIRECTORY: &str = "/etc/apt/sources.list.d";
 
+/// What dpkg knows about installed packages, inside a root file system.
+const STATUS: &str = "/var/lib/dpkg/status";
+
+/// The end of the name of the list of a root file system's packages, after its own.
+const LIST: &str = ".packages";
+
 /// A root file system.
 #[derive(Debug)]
 pub(crate) struct RootFilesystem<'a> {
+    /// What it is for, in messages.
+    pub(crate) name: &'a str,
     /// `tar` or `directory`.
     pub(crate) format: &'a str,
     /// The packages that are always there, by mmdebstrap's name for them.
@@ -34,13 +45,15 @@ pub(crate) struct RootFilesystem<'a> {
     pub(crate) packages: &'a [&'a str],
     /// Lines for a shell that run at the end, with the root file system as `$1`.
     pub(crate) hooks: &'a [&'a str],
+    /// All its packages with the versions that the tests ran with, a line each.
+    pub(crate) expected: &'a str,
 }
 
 impl RootFilesystem<'_> {
     /// A part of a file name: another one if any input is another.
     pub(crate) fn digest(&self) -> Result<String, Failure> {
         let mut digest = Sha256::new();
-        let names = [self.format, self.variant];
+        let names = [self.format, self.variant, self.expected];
         let names = names.iter().chain(self.packages).chain(self.hooks);
         for name in names.chain(&LEFT_OUT) {
             digest.update(name);
@@ -52,8 +65,13 @@ impl RootFilesystem<'_> {
         Ok(hexadecimal(&digest.finalize()))
     }
 
-    /// Downloads and unpacks the packages.
-    pub(crate) fn make(&self, path: &Path) -> Result<(), Failure> {
+    /// Downloads and unpacks the packages. `path` becomes `name` when it is complete; beside that, a file lists the packages.
+    pub(crate) fn make(&self, path: &Path, name: &Path) -> Result<(), Failure> {
+        let mut list = OsString::from(name);
+        list.push(LIST);
+        let list = PathBuf::from(list);
+        let status =
+            tempfile::NamedTempFile::new().map_err(Failure::cannot("create a temporary file"))?;
         let mut command = Command::new("mmdebstrap");
         command
             // Files have the times of their packages, or this one.
@@ -67,10 +85,54 @@ impl RootFilesystem<'_> {
         for hook in self.hooks {
             command.arg(format!("--customize-hook={hook}"));
         }
+        let copied = status.path().display();
+        command.arg(format!("--customize-hook=download {STATUS} '{copied}'"));
         // No suite: the source lists name it.
         command.arg("").arg(path).args(sources());
-        command::read(&mut command).map(drop)
+        command::read(&mut command)?;
+        let status = files::read(status.path())?;
+        let found = versions(&String::from_utf8_lossy(&status));
+        files::write(&list, found.as_bytes())?;
+        if let Some(difference) = difference(self.expected, &found) {
+            say::line(&format!(
+                "{} {difference}; {} lists all",
+                self.name,
+                list.display()
+            ));
+        }
+        Ok(())
     }
+}
+
+/// The packages of a dpkg status file (deb-control(5)), a line each with the version, in order.
+fn versions(status: &str) -> String {
+    let field = |paragraph: &str, name: &str| {
+        let mut lines = paragraph.lines();
+        lines.find_map(|line| line.strip_prefix(name).map(str::to_owned))
+    };
+    let lines: BTreeSet<_> = status
+        .split("\n\n")
+        .filter_map(|paragraph| {
+            let package = field(paragraph, "Package: ")?;
+            let version = field(paragraph, "Version: ")?;
+            Some(format!("{package} {version}\n"))
+        })
+        .collect();
+    lines.into_iter().collect()
+}
+
+/// How many packages are not those that were expected, and the first of them.
+fn difference(expected: &str, found: &str) -> Option<String> {
+    let expected: BTreeSet<_> = expected.lines().collect();
+    let other: Vec<_> = found
+        .lines()
+        .filter(|line| !expected.contains(line))
+        .collect();
+    let first = other.first()?;
+    Some(format!(
+        "has {} packages that are not those of the last recorded run, such as {first}",
+        other.len()
+    ))
 }
 
 fn sources() -> Vec<PathBuf> {
@@ -113,16 +175,39 @@ mod tests {
 
     #[test]
     fn another_package_gives_another_digest() {
-        let digest = |packages: &[&str]| {
+        let digest = |packages: &[&str], expected: &str| {
             let root = RootFilesystem {
+                name: "the system",
                 format: "tar",
                 variant: "minbase",
                 packages,
                 hooks: &[],
+                expected,
             };
             root.digest().unwrap()
         };
-        assert_eq!(digest(&["mount"]), digest(&["mount"]));
-        assert_ne!(digest(&["mount"]), digest(&["mount", "kmod"]));
+        assert_eq!(digest(&["mount"], "a 1"), digest(&["mount"], "a 1"));
+        assert_ne!(digest(&["mount"], "a 1"), digest(&["mount", "kmod"], "a 1"));
+        assert_ne!(digest(&["mount"], "a 1"), digest(&["mount"], "a 2"));
+    }
+
+    #[test]
+    fn packages_are_listed_with_their_versions() {
+        let status = "Package: b\nVersion: 1:2-3\nDepends: c\n\nPackage: a\nStatus: install ok\nVersion: 1\n";
+        assert_eq!(versions(status), "a 1\nb 1:2-3\n");
+        assert_eq!(versions(""), "");
+    }
+
+    #[test]
+    fn another_version_is_told_and_the_same_is_not() {
+        let expected = "a 1\nb 2\n";
+        assert_eq!(difference(expected, expected), None);
+        let told = difference(expected, "a 1\nb 3\nc 1\n").unwrap();
+        assert!(
+            told.starts_with("has 2 packages") && told.ends_with("such as b 3"),
+            "{told}"
+        );
+        // One that is gone is a consequence of another version.
+        assert_eq!(difference(expected, "a 1\n"), None);
     }
 }

@@ -20,10 +20,12 @@ pub const PACKAGES: [&str; 6] = [
 ];
 
 const ROOT: RootFilesystem<'_> = RootFilesystem {
+    name: "the root file system of the image",
     format: "tar",
     variant: "essential",
     packages: &PACKAGES,
     hooks: &[],
+    expected: include_str!("packages.txt"),
 };
 
 /// The tar archive of the root file system; created first if it is missing.
@@ -33,7 +35,7 @@ pub fn build(workspace: &Workspace) -> Result<PathBuf, Failure> {
         return Ok(path);
     }
     say::line("building the root file system of the image by mmdebstrap (minutes, once)");
-    files::complete(&path, |unfinished| ROOT.make(unfinished))?;
+    files::complete(&path, |unfinished| ROOT.make(unfinished, &path))?;
     Ok(path)
 }
 

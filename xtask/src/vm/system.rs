@@ -8,8 +8,9 @@ use crate::workspace::Workspace;
 use std::fs::{self, File};
 use std::path::PathBuf;
 
-/// The packages: first the kernel and what every VM needs, then the tools of file systems, then NFS, then SELinux.
+/// The packages: first the kernel and what every VM needs, then the tools of file systems, then NFS and Kerberos, then SELinux.
 const ROOT: RootFilesystem<'_> = RootFilesystem {
+    name: "the VMs' system",
     format: "directory",
     variant: "minbase",
     packages: &[
@@ -35,11 +36,14 @@ const ROOT: RootFilesystem<'_> = RootFilesystem {
         "xfsprogs",
         "nfs-common",
         "nfs-kernel-server",
+        "krb5-admin-server",
+        "krb5-kdc",
         "policycoreutils",
         "selinux-policy-default",
         "selinux-utils",
     ],
     hooks: &[MODULES, CONTAINER_FILE],
+    expected: include_str!("packages.txt"),
 };
 
 /// Debian has the modules of User Mode Linux elsewhere than modprobe(8) looks for them.
@@ -69,7 +73,7 @@ pub fn build(workspace: &Workspace) -> Result<PathBuf, Failure> {
     let unfinished = directory.join("unfinished");
     // Of an interrupted run.
     let _ = fs::remove_dir_all(&unfinished);
-    ROOT.make(&unfinished)?;
+    ROOT.make(&unfinished, &root)?;
     fs::rename(&unfinished, &root)
         .map_err(Failure::cannot(format!("rename {}", unfinished.display())))?;
     Ok(root)
