@@ -49,10 +49,15 @@ pub fn hostpath_with(
     write(directory, "backend", &text)
 }
 
-/// Writes a document into `directory` that serves plugins/nfs over a share, without some of CSI's capabilities.
-pub fn nfs(directory: &Path, source: &str, hidden: &[&str]) -> Result<PathBuf, Failure> {
+/// Writes a document into `directory` that serves plugins/nfs over a share, with mount options of the pool, and without some of CSI's capabilities.
+pub fn nfs(
+    directory: &Path,
+    source: &str,
+    options: &[&str],
+    hidden: &[&str],
+) -> Result<PathBuf, Failure> {
     let component = Workspace::locate()?.component("nfs");
-    let hidden = hidden.join(", ");
+    let [options, hidden] = [options, hidden].map(|words| words.join(", "));
     let text = format!(
         "apiVersion: wasmount.io/v1alpha1\n\
          kind: StorageBackend\n\
@@ -62,7 +67,7 @@ pub fn nfs(directory: &Path, source: &str, hidden: &[&str]) -> Result<PathBuf, F
            plugin: {{ path: {component:?} }}\n  \
            settings: {{ share.nas: {source:?} }}\n  \
            grants:\n    \
-             pools: {{ nas: {{ mount: {{ type: nfs4, source: {source:?} }}, fullCopies: true }} }}\n    \
+             pools: {{ nas: {{ mount: {{ type: nfs4, source: {source:?}, options: [{options}] }}, fullCopies: true }} }}\n    \
              filesystems: [{{ type: nfs4, sources: [\"{source}/*\"] }}]\n  \
            csi: {{ hideCapabilities: [{hidden}] }}\n  \
            limits: {{ longIds: true }}\n"

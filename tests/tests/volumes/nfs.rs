@@ -1,5 +1,7 @@
-//! csi-sanity against plugins/nfs on the kernel's own server: no spec fails, and the number of specs that run is known.
+//! plugins/nfs on the kernel's own server. csi-sanity: no spec fails, and the number of specs that run is known.
 
+mod controller;
+mod kerberos;
 #[path = "../../../host/mount/tests/nfs/server.rs"]
 #[allow(dead_code, reason = "the tests of the mounter use more of it")]
 mod server;
@@ -28,7 +30,7 @@ async fn sanity(tool: Tool, hidden: &[&str], offered: usize, not_offered: usize)
     needs_root();
     let server = Knfsd::start();
     let folder = tempfile::tempdir().unwrap();
-    let document = documents::nfs(folder.path(), &Knfsd::source(SHARE), hidden);
+    let document = documents::nfs(folder.path(), &Knfsd::source(SHARE), &[], hidden);
     let host = Host::start(HostOptions {
         backends: vec![document.unwrap()],
         any_paths: true,

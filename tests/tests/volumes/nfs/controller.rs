@@ -1,0 +1,245 @@
+//! The controller of plugins/nfs as `wasmount manifests` prints it: its two containers run with their printed arguments, volumes, users and
+//! capabilities. What they have of the API server is left out, since there is none.
+
+use super::server::{Knfsd, LOOPBACK, SHARE, eventually};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+use tonic::Code;
+use wasmount_csi::wire::csi::v1::{CreateSnapshotRequest, CreateVolumeRequest};
+use wasmount_csi::wire::csi::v1::{DeleteSnapshotRequest, Snapshot};
+use wasmount_tests::documents;
+use wasmount_tests::orchestrator::{Orchestrator, patiently};
+use wasmount_tests::other_kernel::needs_other_kernel;
+use wasmount_tests::requests;
+use xtask::mountinfo::mounts_below;
+use xtask::process::Process;
+use xtask::workspace::Workspace;
+
+/// Printed arguments for an API server.
+const API_SERVER: [&str; 2] = ["--state=kubernetes", "--leader-election"];
+/// The capabilities of the mounter as bits (capabilities(7)): CHOWN 0, DAC_OVERRIDE 1, FOWNER 3, FSETID 4, SYS_ADMIN 21.
+const OF_MOUNTER: u64 = 1 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 21;
+/// What of the VM a container could write to, besides its volumes.
+const READ_ONLY: [&str; 3] = ["/", "/run", "/tmp"];
+/// The user of a pod.
+const POD: u32 = 1001;
+
+/// The printed pod, and its volumes as directories.
+struct Pod {
+    folder: TempDir,
+    containers: Vec<Value>,
+}
+
+impl Pod {
+    fn printed() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::locate().unwrap();
+        let document = documents::nfs(folder.path(), &Knfsd::source(SHARE), &[], &[]).unwrap();
+        let mut manifests = Command::new(workspace.host_program());
+        manifests.args(["manifests", "--topology=network", "--backend"]);
+        manifests.arg(document).arg("--plugin-in-image");
+        let printed = manifests.arg(workspace.component("nfs")).output().unwrap();
+        let said = String::from_utf8_lossy(&printed.stderr);
+        assert!(printed.status.success(), "{said}");
+        let printed = String::from_utf8(printed.stdout).unwrap();
+        let parts = printed.split("---\n").filter(|part| !part.is_empty());
+        let objects: Vec<Value> = parts
+            .map(|part| serde_saphyr::from_str(part).unwrap())
+            .collect();
+        let one = |kind: &str| objects.iter().find(|it| it["kind"] == kind).unwrap();
+        let config = folder.path().join("config");
+        fs::create_dir(&config).unwrap();
+        let files = one("ConfigMap")["data"].as_object().unwrap();
+        for (name, content) in files {
+            fs::write(config.join(name), content.as_str().unwrap()).unwrap();
+        }
+        let spec = &one("Deployment")["spec"]["template"]["spec"];
+        Self {
+            containers: spec["containers"].as_array().unwrap().clone(),
+            folder,
+        }
+    }
+
+    fn volume(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn container(&self, name: &str) -> Value {
+        let mut containers = self.containers.iter();
+        containers.find(|it| it["name"] == name).unwrap().clone()
+    }
+
+    fn log(&self, container: &Value) -> PathBuf {
+        self.volume(&format!("{}.log", word(&container["name"])))
+    }
+
+    /// Starts a container: a mount namespace with its volumes, nothing else to write to, and the rights that it gets.
+    fn start(&self, container: &Value) -> Process {
+        let mut mounts = String::new();
+        for mount in container["volumeMounts"].as_array().unwrap() {
+            let volume = self.volume(word(&mount["name"]));
+            let at = word(&mount["mountPath"]);
+            fs::create_dir_all(&volume).unwrap();
+            fs::create_dir_all(at).unwrap();
+            let mode = if mount["readOnly"] == true {
+                "ro"
+            } else {
+                "rw"
+            };
+            mounts += &format!("mount -o bind,{mode} {} {at} && ", volume.display());
+        }
+        for tree in READ_ONLY {
+            mounts += &format!("mount -o remount,bind,ro {tree} && ");
+        }
+        let security = &container["securityContext"];
+        assert_eq!(security["readOnlyRootFilesystem"], true);
+        assert_eq!(security["capabilities"]["drop"], serde_json::json!(["ALL"]));
+        let mut capabilities = "-all".to_owned();
+        for added in security["capabilities"]["add"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
+            capabilities += &format!(",+{}", word(added).to_lowercase());
+        }
+        let user = security["runAsUser"].to_string();
+        let mut command = Process::command();
+        command.args(["unshare", "--mount", "--", "sh", "-c"]);
+        command.arg(mounts + "exec \"$0\" \"$@\"");
+        command.args([
+            "setpriv",
+            "--reuid",
+            &user,
+            "--clear-groups",
+            "--inh-caps=-all",
+        ]);
+        command.args(["--bounding-set", &capabilities, "--pdeathsig=TERM"]);
+        if security["allowPrivilegeEscalation"] == false {
+            command.arg("--no-new-privs");
+        }
+        command
+            .arg("--")
+            .arg(Workspace::locate().unwrap().host_program());
+        let arguments = container["args"].as_array().unwrap().iter().map(word);
+        command.args(arguments.filter(|argument| !API_SERVER.contains(argument)));
+        Process::start(command, &self.log(container)).unwrap()
+    }
+}
+
+fn word(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+/// The capabilities that a process has.
+fn capabilities(process: &Process) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let mut lines = status.lines();
+    let effective = lines.find_map(|line| line.strip_prefix("CapEff:\t"));
+    u64::from_str_radix(effective.unwrap(), 16).unwrap()
+}
+
+fn create(name: &str) -> CreateVolumeRequest {
+    let parameters = [
+        ("server", LOOPBACK),
+        ("share", "/share"),
+        ("mountPermissions", "2770"),
+        ("uid", "1000"),
+        ("gid", "1000"),
+    ];
+    CreateVolumeRequest {
+        parameters: parameters
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+        ..requests::create(name, 1 << 20)
+    }
+}
+
+/// The mounter ends if its most important capability is not among them.
+async fn refuses_without_the_right_to_mount(pod: &Pod) {
+    let mut container = pod.container("mounter");
+    let added = &mut container["securityContext"]["capabilities"]["add"];
+    let added = added.as_array_mut().unwrap();
+    added.retain(|capability| capability != "SYS_ADMIN");
+    let mut mounter = pod.start(&container);
+    let status = eventually(async || mounter.ended().unwrap().ok_or("it runs")).await;
+    assert_eq!(status.code(), Some(1));
+    let log = fs::read_to_string(pod.log(&container)).unwrap();
+    assert!(log.contains("needs the capability CAP_SYS_ADMIN"), "{log}");
+}
+
+#[tokio::test]
+async fn on_other_kernel_a_controller_works_with_printed_rights() {
+    needs_other_kernel();
+    let server = Knfsd::start();
+    let pod = Pod::printed();
+    refuses_without_the_right_to_mount(&pod).await;
+    let mut mounter = pod.start(&pod.container("mounter"));
+    let mut host = pod.start(&pod.container("wasmount"));
+    let socket = pod.volume("csi-socket").join("csi.sock");
+    let orchestrator = eventually(async || Orchestrator::connect(&socket, pod.folder.path()).await);
+    let orchestrator = orchestrator.await;
+    assert_eq!([&host, &mounter].map(capabilities), [0, OF_MOUNTER]);
+
+    let (id, _) = orchestrator.create(create("pvc")).await.unwrap();
+    let directory = server.share().join("pvc");
+    let status = fs::metadata(&directory).unwrap();
+    let owner = (status.mode() & 0o7777, status.uid(), status.gid());
+    assert_eq!(owner, (0o2770, 1000, 1000));
+    // The pod's user keeps everybody else out.
+    let private = directory.join("private");
+    fs::create_dir(&private).unwrap();
+    fs::write(private.join("file"), "of the pod").unwrap();
+    for (path, mode) in [(private.join("file"), 0o400), (private, 0o1700)] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        chown(&path, Some(POD), Some(POD)).unwrap();
+    }
+    let snapshot = patiently(&[Code::Aborted], || snapshot(&orchestrator, &id)).await;
+    let snapshot = snapshot.unwrap();
+    assert!(snapshot.ready_to_use);
+
+    server.pause();
+    server.resume();
+    eventually(async || orchestrator.create(create("second")).await).await;
+    let mut controller = orchestrator.clients().controller;
+    let request = DeleteSnapshotRequest {
+        snapshot_id: snapshot.snapshot_id,
+        ..DeleteSnapshotRequest::default()
+    };
+    controller.delete_snapshot(request).await.unwrap();
+    orchestrator.delete(&id).await.unwrap();
+    orchestrator
+        .delete(&id.replace("pvc", "second"))
+        .await
+        .unwrap();
+    let left = fs::read_dir(server.share()).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, [".wasmount"]);
+
+    // Its mounts are seen by nobody else.
+    assert_eq!(
+        mounts_below(pod.folder.path()).unwrap(),
+        Vec::<PathBuf>::new()
+    );
+    assert_eq!(
+        mounts_below(Path::new("/run/wasmount")).unwrap(),
+        Vec::<PathBuf>::new()
+    );
+    for process in [&mut host, &mut mounter] {
+        assert!(process.terminate().unwrap().success());
+    }
+}
+
+async fn snapshot(orchestrator: &Orchestrator, volume: &str) -> Result<Snapshot, tonic::Status> {
+    let request = CreateSnapshotRequest {
+        source_volume_id: volume.to_owned(),
+        name: "snapshot".to_owned(),
+        ..CreateSnapshotRequest::default()
+    };
+    let mut controller = orchestrator.clients().controller;
+    let answer = controller.create_snapshot(request).await?.into_inner();
+    Ok(answer.snapshot.unwrap())
+}
