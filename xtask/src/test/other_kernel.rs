@@ -20,7 +20,6 @@ const ALSO: [(&str, &[&str]); 3] = [
         "mount/lib",
         &[
             "block::",
-            "exclusive::",
             "format::tests::shared::",
             "freeze::",
             "pool::tests::attacks::",
