@@ -18,7 +18,7 @@ const CACHE_MODE: u32 = 0o700;
 const CODE: &str = "cwasm";
 
 /// Copies to a new data directory the code that earlier hosts compiled for the plugins that these documents name.
-pub(crate) fn seed(data: &Path, documents: &[PathBuf]) -> io::Result<()> {
+pub fn seed(data: &Path, documents: &[PathBuf]) -> io::Result<()> {
     let texts: Vec<String> = documents
         .iter()
         .filter_map(|document| fs::read_to_string(document).ok())
@@ -28,7 +28,7 @@ pub(crate) fn seed(data: &Path, documents: &[PathBuf]) -> io::Result<()> {
 }
 
 /// Keeps the code that this host compiled for the built plugins, for later hosts.
-pub(crate) fn keep(data: &Path) -> io::Result<()> {
+pub fn keep(data: &Path) -> io::Result<()> {
     copy(&data.join(CACHE), &shared(), plugins().iter())
 }
 

@@ -9,7 +9,7 @@ pub mod builds;
 pub mod child;
 pub mod cinder;
 pub mod cluster;
-mod compiled;
+pub mod compiled;
 pub mod control_plane;
 pub mod copies;
 pub mod directory_life;

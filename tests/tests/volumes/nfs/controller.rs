@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use tonic::Code;
 use wasmount_csi::wire::csi::v1::{CreateSnapshotRequest, CreateVolumeRequest};
 use wasmount_csi::wire::csi::v1::{DeleteSnapshotRequest, Snapshot};
+use wasmount_tests::compiled;
 use wasmount_tests::documents;
 use wasmount_tests::orchestrator::{Orchestrator, patiently};
 use wasmount_tests::other_kernel::needs_other_kernel;
@@ -41,7 +42,7 @@ impl Pod {
         let document = documents::nfs(folder.path(), &Knfsd::source(SHARE), &[], &[]).unwrap();
         let mut manifests = Command::new(workspace.host_program());
         manifests.args(["manifests", "--topology=network", "--backend"]);
-        manifests.arg(document).arg("--plugin-in-image");
+        manifests.arg(&document).arg("--plugin-in-image");
         let printed = manifests.arg(workspace.component("nfs")).output().unwrap();
         let said = String::from_utf8_lossy(&printed.stderr);
         assert!(printed.status.success(), "{said}");
@@ -51,6 +52,7 @@ impl Pod {
             .map(|part| serde_saphyr::from_str(part).unwrap())
             .collect();
         let one = |kind: &str| objects.iter().find(|it| it["kind"] == kind).unwrap();
+        compiled::seed(&folder.path().join("store"), &[document]).unwrap();
         let config = folder.path().join("config");
         fs::create_dir(&config).unwrap();
         let files = one("ConfigMap")["data"].as_object().unwrap();
@@ -219,6 +221,7 @@ async fn on_other_kernel_a_controller_works_with_printed_rights() {
     let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, [".wasmount"]);
 
+    compiled::keep(&pod.volume("store")).unwrap();
     // Its mounts are seen by nobody else.
     assert_eq!(
         mounts_below(pod.folder.path()).unwrap(),
