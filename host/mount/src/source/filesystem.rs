@@ -181,7 +181,14 @@ fn create_failed(filesystem: &CheckedFilesystem, errno: Errno, messages: &str) -
         Errno::NOKEY => MountError::unusable(what, format!("{text}; {KERBEROS}{messages}")),
         // NFS reports EINVAL without `rpc.gssd`, and EACCES without a key.
         Errno::INVAL | Errno::ACCESS if filesystem.uses_kerberos() => {
-            MountError::unusable(what, format!("{text}; {KERBEROS}{messages}"))
+            let together = match errno {
+                Errno::INVAL => format!(
+                    "the kernel does not take its options{} together, or it lacks Kerberos: ",
+                    option_names(filesystem)
+                ),
+                _ => String::new(),
+            };
+            MountError::unusable(what, format!("{text}; {together}{KERBEROS}{messages}"))
         }
         // NFS reports a flavour of security that the server does not offer.
         Errno::PERM if filesystem.fs_type.starts_with("nfs") => MountError::unusable(
