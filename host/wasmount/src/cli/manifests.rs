@@ -8,6 +8,7 @@ mod object;
 use super::cluster_values::{image, image_prefix, namespace};
 use super::common::plain;
 use super::registry::RegistryFlags;
+use super::subject::CacheFlags;
 use super::transfer::{wait, write_whole};
 use crate::config::{self, Configured};
 use crate::fault::Fault;
@@ -135,6 +136,9 @@ pub(crate) struct Flags {
 
     #[command(flatten)]
     registry: RegistryFlags,
+
+    #[command(flatten)]
+    cache: CacheFlags,
 }
 
 /// The forms as flag values.
@@ -195,11 +199,12 @@ impl Flags {
     /// Admits the plugin of the document for its services and features. It is only queried for its identity: no secrets are needed, the host will
     /// verify its signatures, and its storage need not be reachable from here.
     fn admit(&self, configured: &Configured) -> Result<Admitted, Fault> {
+        let cache = self.cache.directory()?;
         let mut copy = configured.clone();
         let is_file = |source: &SecretSource| matches!(source, SecretSource::File(_));
         copy.document.secrets.retain(|_, source| is_file(source));
         let PluginPlace::Registry(place) = &configured.document.plugin.place else {
-            return admitted(copy);
+            return admitted(copy, cache);
         };
         let reference = &place.reference;
         let registry = self.registry.connect_under(reference, configured)?;
@@ -210,7 +215,7 @@ impl Flags {
         write_whole(&file, &pulled.wasm)?;
         copy.document.plugin.place = PluginPlace::File(file);
         copy.document.plugin.signers = Signers::default();
-        admitted(copy)
+        admitted(copy, cache)
     }
 
     fn form(&self, configured: &Configured, capabilities: &Capabilities) -> Form {
@@ -347,9 +352,9 @@ impl Flags {
     }
 }
 
-fn admitted(configured: Configured) -> Result<Admitted, Fault> {
+fn admitted(configured: Configured, cache: Option<PathBuf>) -> Result<Admitted, Fault> {
     block_on(async {
-        let workbench = Workbench::for_identity(configured, None).await?;
+        let workbench = Workbench::for_identity(configured, cache).await?;
         let admitted = workbench.admit(&mut AdmissionReport::default()).await;
         admitted.map_err(Fault::failed("the plugin cannot serve"))
     })
