@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::process::{Command, Output};
 use xtask::cluster::lab::Lab;
 use xtask::command;
+use xtask::process::Process;
 use xtask::workspace::Workspace;
 
 /// The lines that it says to type next.
@@ -69,6 +70,7 @@ fn privileged_newcomer_commands_work_and_down_removes_all() {
     let newcomer = Newcomer::begin();
     assert_eq!(newcomer.cluster(&["down"]), "no cluster is up\n");
     let next = to_type(&newcomer.cluster(&["up"]));
+    let held = newcomer.hold();
     let next: Vec<_> = next.iter().map(String::as_str).collect();
     let [export, apply, look, show, logs, _down] = next[..] else {
         panic!("{next:?}");
@@ -103,6 +105,7 @@ fn privileged_newcomer_commands_work_and_down_removes_all() {
             .starts_with("the cluster is up already\n")
     );
     crashes(&newcomer, export, apply);
+    drop(held);
     is_interrupted(&newcomer);
 }
 
@@ -179,11 +182,13 @@ fn crashes(newcomer: &Newcomer, export: &str, apply: &str) {
 
 /// As Ctrl-C does, which a background job ignores, as soon as there is a node.
 fn is_interrupted(newcomer: &Newcomer) {
-    let mut up = newcomer.xtask(&["up"]).spawn().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("up.log");
+    // Killed when this ends, so that it starts nothing after the cluster was ended.
+    let mut up = Process::start(newcomer.xtask(&["up"]), &log).unwrap();
     let lab = Lab::at(&newcomer.root()).unwrap();
     wait_until("it begins", || lab.log("kubelet").exists());
-    command::read(Command::new("kill").args(["-TERM", &up.id().to_string()])).unwrap();
-    assert!(!up.wait().unwrap().success());
+    assert!(!up.terminate().unwrap().success());
     newcomer.cluster(&["down"]);
     newcomer.assert_nothing_is_left(&[]);
 }

@@ -8,9 +8,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use wasmount_tests::loop_devices;
 use wasmount_tests::root::needs_root;
-use xtask::cluster::BUSYBOX_IMAGE;
 use xtask::cluster::lab::Lab;
+use xtask::cluster::{BUSYBOX_IMAGE, Cluster};
 use xtask::command;
+use xtask::process::Process;
 use xtask::workspace::Workspace;
 
 /// For `kubectl wait`: seconds on an idle machine.
@@ -31,17 +32,30 @@ impl Newcomer {
     pub(crate) fn begin() -> Self {
         needs_root();
         let workspace = Workspace::locate().unwrap();
+        let lab = Lab::at(&workspace.cluster()).unwrap();
         assert!(
-            !workspace.cluster().exists(),
-            "a cluster of yours is up, or was: `cargo xtask cluster down` makes room for this test's"
+            !lab.is_used(),
+            "a cluster of yours is up: `cargo xtask cluster down` makes room for this test's"
         );
+        // Of a test that was killed.
+        lab.clean().unwrap();
         Self { workspace }
     }
 
+    /// The command, which ends with this test.
     pub(crate) fn xtask(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(self.workspace.own_program());
-        command.arg("cluster").args(arguments);
+        let mut command = Process::command();
+        let program = self.workspace.own_program();
+        command.arg(program).arg("cluster").args(arguments);
         command
+    }
+
+    /// The cluster that is up, which from now on ends with this handle, and with this process.
+    pub(crate) fn hold(&self) -> Cluster {
+        let found = Cluster::find(&self.workspace, &self.root()).unwrap();
+        let mut cluster = found.unwrap();
+        cluster.own(true).unwrap();
+        cluster
     }
 
     /// What it said, once it went well.

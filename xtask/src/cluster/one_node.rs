@@ -105,7 +105,7 @@ impl Cluster {
     }
 
     /// Sets whether it ends with this handle, and with our process.
-    fn own(&mut self, owned: bool) -> Result<(), Failure> {
+    pub fn own(&mut self, owned: bool) -> Result<(), Failure> {
         self.owned = owned;
         self.order(Request::Own(owned))
     }
