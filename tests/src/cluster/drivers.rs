@@ -2,6 +2,7 @@
 //!
 //! It starts nothing.
 
+use crate::compiled;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +15,7 @@ use xtask::workspace::Workspace;
 /// Size of the pools' file system (a sparse file), in bytes. Claims that must not fit ask for more.
 const POOL_BYTES: u64 = 4 << 30;
 
-/// The default of `--data-dir`; relative paths of pools are below it.
+/// The default of `--data-dir`, [`data_of`] the host of this name; relative paths of pools are below it.
 const DATA: &str = "/var/lib/wasmount";
 
 /// Kubelet's directory.
@@ -22,6 +23,12 @@ pub const KUBELET: &str = "/var/lib/kubelet";
 
 /// The host, as a service of the cluster.
 pub const HOST: &str = "wasmount";
+
+/// The host of [`FAULTED`].
+pub const FAULTED_HOST: &str = "wasmount-faulted";
+
+/// The host of [`KILLED`].
+pub const KILLED_HOST: &str = "wasmount-killed";
 
 /// The host of [`SPLIT`].
 pub const SPLIT_HOST: &str = "wasmount-split";
@@ -92,23 +99,41 @@ pub const SPLIT: Driver = Driver {
   csiDriver: { storageCapacity: true, fsGroupPolicy: File }",
 };
 
+/// The plugin of [`HOSTPATH`], served by a host that tests stop and kill while others use the other hosts.
+pub const FAULTED: Driver = Driver {
+    name: "faulted.wasmount.io",
+    plugin: "hostpath",
+    more: "grants: { pools: { volumes: { path: /var/lib/wasmount/pools/faulted } } }",
+};
+
+/// The same once more, for tests that kill the host at a system call.
+pub const KILLED: Driver = Driver {
+    name: "killed.wasmount.io",
+    plugin: "hostpath",
+    more: "grants: { pools: { volumes: { path: /var/lib/wasmount/pools/killed } } }",
+};
+
 /// The drivers of the host that also mounts.
-const WHOLE: [Driver; 4] = [HOSTPATH, LIMITED, LOCAL_IMAGES, PODFILES];
+pub const WHOLE: [Driver; 4] = [HOSTPATH, LIMITED, LOCAL_IMAGES, PODFILES];
 
 /// The drivers of the host that writes CSINode itself: one with a limit and one without.
 pub const MANAGED: [Driver; 2] = [HOSTPATH, LIMITED];
 
 /// All drivers.
-pub const ALL: [Driver; 5] = [HOSTPATH, LIMITED, LOCAL_IMAGES, PODFILES, SPLIT];
+pub const ALL: [Driver; 7] = [
+    HOSTPATH,
+    LIMITED,
+    LOCAL_IMAGES,
+    PODFILES,
+    FAULTED,
+    KILLED,
+    SPLIT,
+];
 
 impl Driver {
-    /// A driver that an object describes; its document is used only to print manifests.
-    pub(super) const fn of_objects(name: &'static str, plugin: &'static str) -> Self {
-        Self {
-            name,
-            plugin,
-            more: "csiDriver: { storageCapacity: true }",
-        }
+    /// A driver of a separate host.
+    pub(super) const fn new(name: &'static str, plugin: &'static str, more: &'static str) -> Self {
+        Self { name, plugin, more }
     }
 
     /// Its CSI socket.
@@ -163,23 +188,39 @@ pub fn pools() -> PathBuf {
     Path::new(DATA).join("pools")
 }
 
+/// Writes the documents of all drivers.
+pub fn describe(workspace: &Workspace, cluster: &Cluster) -> Result<(), Failure> {
+    let component = split_component(cluster);
+    let built = workspace.component(SPLIT.plugin);
+    fs::copy(&built, &component).map_err(Failure::cannot(format!("copy {}", built.display())))?;
+    SPLIT.describe(cluster, &component)?;
+    for driver in WHOLE.iter().chain([&FAULTED, &KILLED]) {
+        driver.describe(cluster, &workspace.component(driver.plugin))?;
+    }
+    Ok(())
+}
+
 /// The host that also mounts. A fault may happen at any time, so the test that ends the host decides when it starts again.
 pub fn host(workspace: &Workspace, cluster: &Cluster) -> Result<Service, Failure> {
     let kubeconfig = cluster.kubeconfig(User::Admin).display().to_string();
     let mut line = serve(workspace, &kubeconfig);
-    for driver in WHOLE {
-        let document = driver.describe(cluster, &workspace.component(driver.plugin))?;
-        line.extend(["--backend".to_owned(), document]);
-    }
+    line.extend(backends(cluster, HOST, &WHOLE)?);
     Ok(service(HOST, line))
+}
+
+/// The hosts that tests kill.
+pub fn mortal(workspace: &Workspace, cluster: &Cluster) -> Result<Vec<Service>, Failure> {
+    let mut services = Vec::new();
+    for (host, driver) in [(FAULTED_HOST, FAULTED), (KILLED_HOST, KILLED)] {
+        let backends = backends(cluster, host, &[driver])?;
+        services.push(separate_host(workspace, cluster, host, backends));
+    }
+    Ok(services)
 }
 
 /// A host that may not mount, and its mounter.
 pub fn split(workspace: &Workspace, cluster: &Cluster) -> Result<[Service; 2], Failure> {
-    let component = split_component(cluster);
-    let built = workspace.component(SPLIT.plugin);
-    fs::copy(&built, &component).map_err(Failure::cannot(format!("copy {}", built.display())))?;
-    let document = SPLIT.describe(cluster, &component)?;
+    let document = SPLIT.document(cluster).display().to_string();
     let kubeconfig = cluster.kubeconfig(User::Admin).display().to_string();
     let mut host = serve(workspace, &kubeconfig);
     let mounter = format!("unix:{MOUNTER_SOCKET}");
@@ -224,40 +265,54 @@ pub fn managing_host(
         ["--registration", "off"],
         ["--csidriver", "off"],
         ["--node-name", node],
-        ["--data-dir", "/var/lib/wasmount-managing"],
+        ["--data-dir", &data_of(MANAGING_HOST)],
         ["--run-dir", "/run/wasmount-managing"],
         ["--socket-dir", "/run/wasmount-managing/sockets"],
         ["--listen-health", "off"],
     ];
     line.extend(flags.as_flattened().iter().map(ToString::to_string));
-    for driver in MANAGED {
-        let document = driver.document(cluster).display().to_string();
-        line.extend(["--backend".to_owned(), document]);
-    }
+    line.extend(backends(cluster, MANAGING_HOST, &MANAGED)?);
     Ok(service(MANAGING_HOST, line))
 }
 
-/// A host of the backends that are objects, and of no others, with its own directories.
-pub(super) fn host_of_objects(
+/// A host of these backends and of no others, with its own directories.
+pub(super) fn separate_host(
     workspace: &Workspace,
     cluster: &Cluster,
     name: &str,
-    data: &str,
-) -> Result<Service, Failure> {
+    backends: impl IntoIterator<Item = String>,
+) -> Service {
     let kubeconfig = cluster.kubeconfig(User::Admin).display().to_string();
     let mut line = serve(workspace, &kubeconfig);
-    let run = format!("/run/{name}");
-    let flags = [
-        "--data-dir",
-        data,
-        "--run-dir",
-        &run,
-        "--listen-health",
-        "off",
-    ];
+    let (data, run) = (data_of(name), format!("/run/{name}"));
+    let flags = ["--data-dir", &data, "--run-dir", &run];
     line.extend(flags.map(str::to_owned));
-    line.push("--storage-backends".to_owned());
-    Ok(service(name, line))
+    line.extend(["--listen-health", "off"].map(str::to_owned));
+    line.extend(backends);
+    service(name, line)
+}
+
+/// `--data-dir` of a host.
+pub(super) fn data_of(host: &str) -> String {
+    format!("/var/lib/{host}")
+}
+
+/// The flags of these drivers, whose code the host finds compiled if it was before, as after a restart.
+fn backends(cluster: &Cluster, host: &str, drivers: &[Driver]) -> Result<Vec<String>, Failure> {
+    let documents: Vec<_> = drivers.iter().map(|it| it.document(cluster)).collect();
+    give_compiled(cluster, host, &documents)?;
+    let flags = documents.iter().map(|it| it.display().to_string());
+    Ok(flags.flat_map(|it| ["--backend".to_owned(), it]).collect())
+}
+
+/// Gives a host the code that was compiled for the plugins of these documents.
+pub(super) fn give_compiled(
+    cluster: &Cluster,
+    host: &str,
+    documents: &[PathBuf],
+) -> Result<(), Failure> {
+    let data = cluster.lab().lib().join(host);
+    compiled::seed(&data, documents).map_err(Failure::cannot(format!("give {host} compiled code")))
 }
 
 /// Arguments of all hosts.

@@ -1,13 +1,11 @@
 //! The fixture that all tests of a program share: one cluster with its drivers, their classes and sidecars.
-//!
-//! Tests of flows run concurrently; a test that injects a fault, which would affect all others, runs alone.
 
 use crate::cluster::drivers::{
-    self, Driver, HOST, HOSTPATH, LIMITED, LOCAL_IMAGES, MOUNTER, SPLIT, SPLIT_HOST,
+    self, Driver, FAULTED, HOSTPATH, KILLED, LIMITED, LOCAL_IMAGES, SPLIT,
 };
 use crate::cluster::listing;
 use crate::cluster::objects;
-use crate::cluster::sidecars::{self, Sidecar};
+use crate::cluster::sidecars::{PROVISIONER, Sidecars};
 use crate::cluster::wait::wait_for;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
@@ -16,13 +14,12 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use std::fmt;
 use std::fs;
-use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use xtask::cluster::Cluster;
+use xtask::cluster::{Cluster, Service};
 use xtask::failure::Failure;
 use xtask::workspace::Workspace;
 
 /// StorageClasses, each with its driver, file system and kind of volume.
-const CLASSES: [(&str, Driver, &str, Option<&str>); 7] = [
+const CLASSES: [(&str, Driver, &str, Option<&str>); 11] = [
     ("ext4", HOSTPATH, "ext4", Some("image")),
     ("xfs", HOSTPATH, "xfs", Some("image")),
     ("directory", HOSTPATH, "", Some("directory")),
@@ -30,6 +27,28 @@ const CLASSES: [(&str, Driver, &str, Option<&str>); 7] = [
     ("local-ext4", LOCAL_IMAGES, "ext4", None),
     ("local-xfs", LOCAL_IMAGES, "xfs", None),
     ("split", SPLIT, "ext4", None),
+    ("faulted-ext4", FAULTED, "ext4", Some("image")),
+    ("faulted-xfs", FAULTED, "xfs", Some("image")),
+    ("faulted-directory", FAULTED, "", Some("directory")),
+    ("killed-ext4", KILLED, "ext4", Some("image")),
+];
+
+/// The sidecars that tests need of each driver: each is a process of 50 MB.
+const SIDECARS: [(Driver, &[&str]); 6] = [
+    (
+        HOSTPATH,
+        &[
+            PROVISIONER,
+            "csi-attacher",
+            "csi-resizer",
+            "csi-snapshotter",
+        ],
+    ),
+    (LIMITED, &[PROVISIONER, "csi-attacher"]),
+    (LOCAL_IMAGES, &[PROVISIONER, "csi-resizer"]),
+    (SPLIT, &[PROVISIONER]),
+    (FAULTED, &[PROVISIONER, "csi-attacher"]),
+    (KILLED, &[PROVISIONER, "csi-attacher"]),
 ];
 
 /// Name of the snapshot classes of hostpath.
@@ -38,16 +57,7 @@ pub const SNAPSHOTS: &str = "hostpath";
 /// The shared fixture; it exists as long as the program runs.
 pub struct Lab {
     client: Client,
-    turns: RwLock<()>,
     cluster: Cluster,
-}
-
-/// The right to run, held while a test runs.
-#[derive(Debug)]
-#[allow(missing_docs, reason = "they are what asking for them says")]
-pub enum Guard<'a> {
-    BesideOthers(RwLockReadGuard<'a, ()>),
-    Alone(RwLockWriteGuard<'a, ()>),
 }
 
 impl fmt::Debug for Lab {
@@ -67,17 +77,20 @@ impl Lab {
         let cluster = Cluster::start(&workspace).await?;
         let lab = Self {
             client: cluster.client().await?,
-            turns: RwLock::new(()),
             cluster,
         };
         drivers::mount_pools(&lab.cluster)?;
-        lab.cluster.run(drivers::host(&workspace, &lab.cluster)?)?;
-        for part in drivers::split(&workspace, &lab.cluster)? {
-            lab.cluster.run(part)?;
+        drivers::describe(&workspace, &lab.cluster)?;
+        // First, since it compiles what hosts then find compiled.
+        let mut services = lab.sidecars(&workspace).await?;
+        services.push(drivers::host(&workspace, &lab.cluster)?);
+        services.extend(drivers::mortal(&workspace, &lab.cluster)?);
+        services.extend(drivers::split(&workspace, &lab.cluster)?);
+        for service in services {
+            lab.cluster.run(service)?;
         }
-        lab.describe().await?;
-        lab.run_sidecars(&workspace).await?;
-        lab.registered().await?;
+        lab.create_classes().await?;
+        lab.registered(&drivers::ALL).await?;
         Ok(lab)
     }
 
@@ -91,19 +104,9 @@ impl Lab {
         &self.cluster
     }
 
-    /// The log of the host, including earlier processes.
-    pub fn host_log(&self) -> String {
-        fs::read_to_string(self.cluster.lab().log(HOST)).unwrap_or_default()
-    }
-
-    /// Waits until this test may run beside others.
-    pub async fn beside_others(&self) -> Guard<'_> {
-        Guard::BesideOthers(self.turns.read().await)
-    }
-
-    /// Waits until this test runs alone.
-    pub async fn alone(&self) -> Guard<'_> {
-        Guard::Alone(self.turns.write().await)
+    /// The log of a host, including earlier processes.
+    pub fn log(&self, host: &str) -> String {
+        fs::read_to_string(self.cluster.lab().log(host)).unwrap_or_default()
     }
 
     /// Server-side apply of an object of any kind; in the namespace, if the kind has one.
@@ -135,16 +138,9 @@ impl Lab {
             .map_err(Failure::cannot(&what))
     }
 
-    /// Restarts what a failed test left stopped, since other tests follow.
-    pub fn heal(&self) -> Result<(), Failure> {
-        for part in [
-            "etcd",
-            "kube-apiserver",
-            "kubelet",
-            HOST,
-            MOUNTER,
-            SPLIT_HOST,
-        ] {
+    /// Restarts those of these parts that a failed test left stopped, since other tests follow.
+    pub fn heal(&self, parts: &[&str]) -> Result<(), Failure> {
+        for part in parts {
             if self.cluster.id(part)?.is_none() {
                 self.cluster.start_again(part)?;
             }
@@ -157,17 +153,17 @@ impl Lab {
         self.cluster.end()
     }
 
-    /// Waits until CSINode and Node match the answers of every driver: then its host is running and registered.
-    pub async fn registered(&self) -> Result<(), Failure> {
+    /// Waits until CSINode and Node match the answers of these drivers: then their hosts are running and registered.
+    pub async fn registered(&self, drivers: &[Driver]) -> Result<(), Failure> {
         let what = "CSINode and Node say what the drivers say";
         wait_for(&self.client, "default", what, async || {
-            listing::is_true(&self.client, &self.cluster).await
+            listing::is_true(&self.client, &self.cluster, drivers).await
         })
         .await
     }
 
     /// Creates the classes. The host itself creates the CSIDriver objects.
-    async fn describe(&self) -> Result<(), Failure> {
+    async fn create_classes(&self) -> Result<(), Failure> {
         let mut all = Vec::new();
         for (name, driver, fs_type, kind) in CLASSES {
             let parameters = kind.map_or(json!({}), |kind| json!({ "kind": kind }));
@@ -185,22 +181,17 @@ impl Lab {
         Ok(())
     }
 
-    async fn run_sidecars(&self, workspace: &Workspace) -> Result<(), Failure> {
-        use Sidecar::{Attacher, Provisioner, Resizer, Snapshotter};
-        let all: [(Driver, &[Sidecar]); 4] = [
-            (HOSTPATH, &[Provisioner, Attacher, Resizer, Snapshotter]),
-            (LIMITED, &[Provisioner, Attacher]),
-            (LOCAL_IMAGES, &[Provisioner, Resizer]),
-            (SPLIT, &[Provisioner]),
-        ];
-        for (driver, sidecars) in all {
-            let kubeconfig =
-                sidecars::admit(&driver, workspace, &self.cluster, self.client()).await?;
+    async fn sidecars(&self, workspace: &Workspace) -> Result<Vec<Service>, Failure> {
+        let mut services = Vec::new();
+        for (driver, sidecars) in SIDECARS {
+            let document = driver.document(&self.cluster);
+            let admitted =
+                Sidecars::admit(&driver, &document, workspace, &self.cluster, self.client());
+            let admitted = admitted.await?;
             for sidecar in sidecars {
-                let service = sidecar.beside(&driver, &self.cluster, &kubeconfig);
-                self.cluster.run(service)?;
+                services.push(admitted.service(sidecar)?);
             }
         }
-        Ok(())
+        Ok(services)
     }
 }

@@ -1,6 +1,6 @@
 //! Compares what Kubernetes records about the drivers on the node with the drivers' own answers: CSINode, and the Node's annotation and labels.
 
-use crate::cluster::drivers::{ALL, Driver};
+use crate::cluster::drivers::Driver;
 use crate::cluster::wait::NotYet;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::{CSINode, CSINodeDriver, VolumeNodeResources};
@@ -15,11 +15,11 @@ use xtask::cluster::access::NODE_NAME;
 pub const NODE_IDS: &str = "csi.volume.kubernetes.io/nodeid";
 
 /// Fails with the driver's record that does not match, and the driver's answer.
-pub async fn is_true(client: &Client, cluster: &Cluster) -> Result<(), NotYet> {
+pub async fn is_true(client: &Client, cluster: &Cluster, drivers: &[Driver]) -> Result<(), NotYet> {
     let node = Api::<Node>::all(client.clone()).get(NODE_NAME).await?;
     let csi_node = Api::<CSINode>::all(client.clone()).get(NODE_NAME).await?;
-    for driver in ALL {
-        let said = said_by(&driver, cluster).await?;
+    for driver in drivers {
+        let said = said_by(driver, cluster).await?;
         let entries = &csi_node.spec.drivers;
         let entry = entries.iter().find(|it| it.name == driver.name);
         let told = entry_of(driver.name, &said);

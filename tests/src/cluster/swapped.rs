@@ -4,7 +4,7 @@ use crate::builds;
 use crate::cluster::drivers::{self, Driver};
 use crate::cluster::objects;
 use crate::cluster::scene::Scene;
-use crate::cluster::sidecars::{self, Sidecar};
+use crate::cluster::sidecars::{self, PROVISIONER, Sidecars};
 use crate::cluster::wait::NotYet;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
@@ -19,13 +19,16 @@ use xtask::failure::Failure;
 use xtask::workspace::Workspace;
 
 /// The driver: images of a pool.
-pub const SWAPPED: Driver = Driver::of_objects("swapped.wasmount.io", "local-images");
+pub const SWAPPED: Driver = Driver::new(
+    "swapped.wasmount.io",
+    "local-images",
+    // Its document is used only to print manifests.
+    "csiDriver: { storageCapacity: true }",
+);
 /// Its StorageClass.
 pub const CLASS: &str = "swapped";
 /// Its host, as a service of the cluster.
 pub const HOST: &str = "wasmount-swapped";
-/// `--data-dir` of that host.
-const DATA: &str = "/var/lib/wasmount-swapped";
 
 /// The running driver.
 #[derive(Debug)]
@@ -60,16 +63,26 @@ impl<'a> Swapped<'a> {
         let swapped = Self { scene, workspace };
         let first = swapped.build("first")?;
         scene.apply(swapped.object(&first)).await?;
-        let serve = drivers::host_of_objects(&swapped.workspace, cluster, HOST, DATA)?;
-        cluster.run(serve)?;
+        let backends = ["--storage-backends".to_owned()];
+        cluster.run(drivers::separate_host(
+            &swapped.workspace,
+            cluster,
+            HOST,
+            backends,
+        ))?;
         swapped.is_ready().await?;
         let class = objects::storage_class(CLASS, SWAPPED.name, "ext4", &json!({}));
         scene.apply(class).await?;
         SWAPPED.describe(cluster, &first)?;
-        let kubeconfig =
-            sidecars::admit(&SWAPPED, &swapped.workspace, cluster, scene.client()).await?;
-        let sidecar = Sidecar::Provisioner.beside(&SWAPPED, cluster, &kubeconfig);
-        cluster.run(sidecar)?;
+        let document = SWAPPED.document(cluster);
+        let sidecars = Sidecars::admit(
+            &SWAPPED,
+            &document,
+            &swapped.workspace,
+            cluster,
+            scene.client(),
+        );
+        cluster.run(sidecars.await?.service(PROVISIONER)?)?;
         Ok(swapped)
     }
 
@@ -113,7 +126,8 @@ impl<'a> Swapped<'a> {
     fn ask(&self, command: &str) -> Result<String, Failure> {
         let program = self.workspace.host_program();
         let mut line = self.cluster().enter(&program.display().to_string());
-        command::read(line.args([command, SWAPPED.name, "--data-dir", DATA]))
+        let data = drivers::data_of(HOST);
+        command::read(line.args([command, SWAPPED.name, "--data-dir", &data]))
     }
 
     /// Waits until a condition of the object is true; returns its reason.
@@ -140,7 +154,7 @@ impl<'a> Swapped<'a> {
 
     /// The process ids of the host and of the sidecar, which must not change.
     pub fn processes(&self) -> Result<[Option<u32>; 2], Failure> {
-        let sidecar = format!("csi-provisioner-{}", SWAPPED.name);
+        let sidecar = sidecars::service_name(PROVISIONER, &SWAPPED);
         Ok([self.cluster().id(HOST)?, self.cluster().id(&sidecar)?])
     }
 
@@ -160,8 +174,8 @@ impl<'a> Swapped<'a> {
                 }
             })
             .await?;
-        self.cluster()
-            .stop(&format!("csi-provisioner-{}", SWAPPED.name))?;
+        let sidecar = sidecars::service_name(PROVISIONER, &SWAPPED);
+        self.cluster().stop(&sidecar)?;
         self.cluster().stop(HOST)
     }
 

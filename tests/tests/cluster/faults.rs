@@ -1,5 +1,6 @@
 //! Pods keep their volumes whichever process dies: a pod writes all the time while kubelet, the host, the API server or etcd is away, and afterwards volumes
-//! come and go as before. Each test has the cluster to itself; that nothing is left of it, and that CSINode is true, is asked at its end.
+//! come and go as before. A test has the cluster to itself, or the host that is killed; that nothing is left of it, and that CSINode is true, is asked
+//! at its end.
 
 use crate::stage::Outcome;
 use crate::writer::{LINES, Writer};
@@ -9,19 +10,19 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::Value;
 use std::time::Duration;
-use wasmount_tests::cluster::drivers::{HOST, HOSTPATH, KUBELET};
+use wasmount_tests::cluster::drivers::{FAULTED, FAULTED_HOST, HOSTPATH, KUBELET};
 use wasmount_tests::cluster::etcd;
 use wasmount_tests::cluster::objects::{self, Claim, Volume};
 use wasmount_tests::cluster::scene::Scene;
 use wasmount_tests::cluster::wait::NotYet;
 use xtask::cluster::access::NODE_NAME;
-use xtask::cluster::parts::NODE_GRACE;
+use xtask::cluster::parts::{NODE_GRACE, NODE_MONITOR_PERIOD};
 use xtask::command;
 use xtask::failure::Failure;
 
 /// How long the API server and etcd are away: longer than a node's lease lasts and than a node is silent before it counts as lost, shorter than
 /// pods are evicted after (300 s).
-const AWAY: Duration = NODE_GRACE.saturating_add(Duration::from_secs(10));
+const AWAY: Duration = NODE_GRACE.saturating_add(NODE_MONITOR_PERIOD.saturating_mul(2));
 
 /// Moments at which the host is killed while pods come and go, after the order: whatever is under way then. Killing it in a step of one's choice is
 /// another file's subject.
@@ -41,29 +42,31 @@ pub(crate) async fn privileged_a_pod_writes_on_when_kubelet_is_killed(scene: Sce
 }
 
 pub(crate) async fn privileged_a_pod_writes_on_while_the_host_is_replaced(scene: Scene) -> Outcome {
-    let writer = Writer::begin(&scene).await?;
+    let writer = Writer::begin_on(&scene, "faulted-ext4", FAULTED).await?;
     let cluster = scene.lab().cluster();
-    cluster.stop(HOST)?;
+    cluster.stop(FAULTED_HOST)?;
     // No driver serves the volume now, and the pod is not affected.
     writer.goes_on().await?;
-    cluster.start_again(HOST)?;
+    cluster.start_again(FAULTED_HOST)?;
     writer.end().await
 }
 
 pub(crate) async fn privileged_a_pod_that_is_deleted_while_the_host_is_dead_goes_once_it_is_back(
     scene: Scene,
 ) -> Outcome {
-    let writer = Writer::begin(&scene).await?;
+    let writer = Writer::begin_on(&scene, "faulted-ext4", FAULTED).await?;
     let cluster = scene.lab().cluster();
-    scene.claim(&Claim::new("other", "xfs", "300Mi")).await?;
+    scene
+        .claim(&Claim::new("other", "faulted-xfs", "300Mi"))
+        .await?;
     scene.pod("other", &[Volume::Claim("other")]).await?;
-    cluster.kill(HOST)?;
+    cluster.kill(FAULTED_HOST)?;
     let pods: Api<Pod> = scene.api();
     pods.delete("other", &DeleteParams::default())
         .await
         .map_err(Failure::cannot("delete the pod"))?;
     writer.goes_on().await?;
-    cluster.start_again(HOST)?;
+    cluster.start_again(FAULTED_HOST)?;
     scene
         .wait("the pod is gone", async || {
             match pods.get_opt("other").await? {
@@ -78,11 +81,15 @@ pub(crate) async fn privileged_a_pod_that_is_deleted_while_the_host_is_dead_goes
 pub(crate) async fn privileged_pods_come_and_go_while_the_host_is_killed_again_and_again(
     scene: Scene,
 ) -> Outcome {
-    let writer = Writer::begin(&scene).await?;
+    let writer = Writer::begin_on(&scene, "faulted-ext4", FAULTED).await?;
     let cluster = scene.lab().cluster();
     let pods: Api<Pod> = scene.api();
-    scene.claim(&Claim::new("one", "ext4", "16Mi")).await?;
-    scene.claim(&Claim::new("two", "directory", "1Mi")).await?;
+    scene
+        .claim(&Claim::new("one", "faulted-ext4", "16Mi"))
+        .await?;
+    scene
+        .claim(&Claim::new("two", "faulted-directory", "1Mi"))
+        .await?;
     let volumes = [Volume::Claim("one"), Volume::Claim("two")];
     let object = objects::pod("guest", &volumes, &Value::Null);
     let object: Pod = serde_json::from_value(object).unwrap();
@@ -91,8 +98,8 @@ pub(crate) async fn privileged_pods_come_and_go_while_the_host_is_killed_again_a
             .await
             .map_err(Failure::cannot("make the pod"))?;
         tokio::time::sleep(moment).await;
-        cluster.kill(HOST)?;
-        cluster.start_again(HOST)?;
+        cluster.kill(FAULTED_HOST)?;
+        cluster.start_again(FAULTED_HOST)?;
         scene.ready("guest").await?;
         scene
             .shell("guest", "date >> /one/file; date >> /two/file")
@@ -101,8 +108,8 @@ pub(crate) async fn privileged_pods_come_and_go_while_the_host_is_killed_again_a
         let deletion = scene.delete::<Pod>("guest");
         let kill = async {
             tokio::time::sleep(moment).await;
-            cluster.kill(HOST)?;
-            cluster.start_again(HOST)
+            cluster.kill(FAULTED_HOST)?;
+            cluster.start_again(FAULTED_HOST)
         };
         tokio::try_join!(deletion, kill)?;
     }
@@ -136,8 +143,8 @@ pub(crate) async fn privileged_a_pod_writes_on_while_the_api_server_and_etcd_are
 pub(crate) async fn privileged_a_registration_socket_that_is_deleted_comes_back(
     scene: Scene,
 ) -> Outcome {
-    let writer = Writer::begin(&scene).await?;
-    let socket = format!("{KUBELET}/plugins_registry/{}@reg.sock", HOSTPATH.name);
+    let writer = Writer::begin_on(&scene, "faulted-ext4", FAULTED).await?;
+    let socket = format!("{KUBELET}/plugins_registry/{}@reg.sock", FAULTED.name);
     let cluster = scene.lab().cluster();
     command::read(cluster.enter("rm").arg(&socket))?;
     scene

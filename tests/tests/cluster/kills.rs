@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::Value;
 use std::fs;
-use wasmount_tests::cluster::drivers::{HOST, MOUNTER};
+use wasmount_tests::cluster::drivers::{Driver, KILLED, KILLED_HOST, MOUNTER, SPLIT};
 use wasmount_tests::cluster::objects::{Claim, Volume};
 use wasmount_tests::cluster::scene::Scene;
 use wasmount_tests::cluster::wait::NotYet;
@@ -32,19 +32,26 @@ const GUEST: [Volume; 1] = [Volume::Claim("guest")];
 struct Doomed<'a> {
     scene: &'a Scene,
     service: &'static str,
+    driver: Driver,
     id: Option<u32>,
     strace: Strace,
     read: usize,
 }
 
 impl<'a> Doomed<'a> {
-    /// At its next call of this name.
-    fn at(scene: &'a Scene, service: &'static str, syscall: &str) -> Result<Self, Failure> {
+    /// Of a driver, at its next call of this name.
+    fn at(
+        scene: &'a Scene,
+        service: &'static str,
+        driver: Driver,
+        syscall: &str,
+    ) -> Result<Self, Failure> {
         let cluster = scene.lab().cluster();
         let id = cluster.id(service)?;
         let outside = outside::id_of(cluster.supervisor_id(), id.unwrap())?.unwrap();
         Ok(Self {
             service,
+            driver,
             id,
             strace: Strace::kill_at(outside, syscall, 1)?,
             read: kubelet_log(scene).len(),
@@ -65,7 +72,8 @@ impl<'a> Doomed<'a> {
                 // The first that failed; retries before it was up found no server.
                 let log = kubelet_log(scene);
                 let mut lines = log[self.read..].lines();
-                match lines.find(|it| it.contains(OPERATION) && it.contains("rpc error")) {
+                let words = [OPERATION, self.driver.name, "rpc error"];
+                match lines.find(|it| words.iter().all(|word| it.contains(word))) {
                     Some(failed) if failed.contains(order) => Ok(()),
                     other => Err(NotYet(format!("{other:?}"))),
                 }
@@ -95,9 +103,11 @@ async fn writes(scene: &Scene, pod: &str) -> Outcome {
 pub(crate) async fn privileged_a_pod_starts_though_the_host_was_killed_while_staging(
     scene: Scene,
 ) -> Outcome {
-    let writer = Writer::begin(&scene).await?;
-    scene.claim(&Claim::new("guest", "ext4", "16Mi")).await?;
-    let doomed = Doomed::at(&scene, HOST, MOUNTS)?;
+    let writer = Writer::begin_on(&scene, "killed-ext4", KILLED).await?;
+    scene
+        .claim(&Claim::new("guest", "killed-ext4", "16Mi"))
+        .await?;
+    let doomed = Doomed::at(&scene, KILLED_HOST, KILLED, MOUNTS)?;
     guest(&scene, "first").await?;
     doomed.died_in("MountVolume.MountDevice failed").await?;
     writes(&scene, "first").await?;
@@ -107,12 +117,14 @@ pub(crate) async fn privileged_a_pod_starts_though_the_host_was_killed_while_sta
 pub(crate) async fn privileged_a_pod_starts_though_the_host_was_killed_while_publishing(
     scene: Scene,
 ) -> Outcome {
-    let writer = Writer::begin(&scene).await?;
-    scene.claim(&Claim::new("guest", "ext4", "16Mi")).await?;
+    let writer = Writer::begin_on(&scene, "killed-ext4", KILLED).await?;
+    scene
+        .claim(&Claim::new("guest", "killed-ext4", "16Mi"))
+        .await?;
     guest(&scene, "first").await?;
     writes(&scene, "first").await?;
     // The volume is staged: all that is left to do for a second pod is to publish it.
-    let doomed = Doomed::at(&scene, HOST, MOUNTS)?;
+    let doomed = Doomed::at(&scene, KILLED_HOST, KILLED, MOUNTS)?;
     guest(&scene, "second").await?;
     doomed.died_in("MountVolume.SetUp failed").await?;
     writes(&scene, "second").await?;
@@ -122,11 +134,13 @@ pub(crate) async fn privileged_a_pod_starts_though_the_host_was_killed_while_pub
 pub(crate) async fn privileged_a_volume_goes_though_the_host_was_killed_while_unstaging(
     scene: Scene,
 ) -> Outcome {
-    let writer = Writer::begin(&scene).await?;
-    scene.claim(&Claim::new("guest", "ext4", "16Mi")).await?;
+    let writer = Writer::begin_on(&scene, "killed-ext4", KILLED).await?;
+    scene
+        .claim(&Claim::new("guest", "killed-ext4", "16Mi"))
+        .await?;
     guest(&scene, "first").await?;
     writes(&scene, "first").await?;
-    let doomed = Doomed::at(&scene, HOST, FORGETS)?;
+    let doomed = Doomed::at(&scene, KILLED_HOST, KILLED, FORGETS)?;
     let pods: Api<Pod> = scene.api();
     pods.delete("first", &DeleteParams::default())
         .await
@@ -143,9 +157,9 @@ pub(crate) async fn privileged_a_volume_goes_though_the_host_was_killed_while_un
 pub(crate) async fn privileged_a_pod_starts_though_the_mounter_was_killed_while_staging(
     scene: Scene,
 ) -> Outcome {
-    let writer = Writer::begin_on(&scene, "split").await?;
+    let writer = Writer::begin_on(&scene, "split", SPLIT).await?;
     scene.claim(&Claim::new("guest", "split", "16Mi")).await?;
-    let doomed = Doomed::at(&scene, MOUNTER, MOUNTS)?;
+    let doomed = Doomed::at(&scene, MOUNTER, SPLIT, MOUNTS)?;
     guest(&scene, "first").await?;
     doomed.died_in("MountVolume.MountDevice failed").await?;
     writes(&scene, "first").await?;

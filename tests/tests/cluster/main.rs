@@ -2,7 +2,8 @@
 //! whatever dies in between.
 //!
 //! One cluster serves all tests of this program: its own `main` starts it, and ends it also when tests panic. Flows run side by side in
-//! namespaces of their own; faults, which everybody would feel, come last and one by one. After each, nothing may be left of it.
+//! namespaces of their own; beside them, one by one, faults of hosts that only these tests use. Faults of the whole cluster come last. After each
+//! test, nothing may be left of it.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -46,8 +47,7 @@ macro_rules! tests {
 }
 
 fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(SIDE_BY_SIDE);
+    let arguments = Arguments::from_args();
     let flows = tests![Turn::BesideOthers =>
         inline::privileged_a_pod_that_runs_gets_tokens_that_it_had_not_at_its_start,
         life::privileged_what_one_pod_writes_the_next_one_reads,
@@ -72,23 +72,37 @@ fn main() -> ExitCode {
         swaps::privileged_an_object_is_swapped_and_rolled_back_under_pods,
         managed::privileged_the_host_writes_what_kubelet_wrote_for_the_same_drivers,
     ];
-    let faults = tests![Turn::Alone =>
-        faults::privileged_a_pod_writes_on_when_kubelet_is_killed,
+    let of_the_host = tests![Turn::Faulted =>
+        faults::privileged_pods_come_and_go_while_the_host_is_killed_again_and_again,
         faults::privileged_a_pod_writes_on_while_the_host_is_replaced,
         faults::privileged_a_pod_that_is_deleted_while_the_host_is_dead_goes_once_it_is_back,
-        faults::privileged_pods_come_and_go_while_the_host_is_killed_again_and_again,
-        faults::privileged_a_pod_writes_on_while_the_api_server_and_etcd_are_away,
         faults::privileged_a_registration_socket_that_is_deleted_comes_back,
-        faults::privileged_drift_is_seen_and_healed_though_etcd_forgot_what_was_watched,
+    ];
+    let at_system_calls = tests![Turn::Killed =>
         kills::privileged_a_pod_starts_though_the_host_was_killed_while_staging,
         kills::privileged_a_pod_starts_though_the_host_was_killed_while_publishing,
         kills::privileged_a_volume_goes_though_the_host_was_killed_while_unstaging,
+    ];
+    let of_the_mounter = tests![Turn::Split =>
         kills::privileged_a_pod_starts_though_the_mounter_was_killed_while_staging,
         split::privileged_pods_come_and_go_once_the_mounter_is_back,
         split::privileged_a_pod_goes_though_its_plugin_is_broken,
     ];
-    let tests = flows.into_iter().chain(faults).collect();
+    let of_the_cluster = tests![Turn::Alone =>
+        // The one that is away longest is the last: its clients remember that they were rejected, and try again late.
+        faults::privileged_drift_is_seen_and_healed_though_etcd_forgot_what_was_watched,
+        faults::privileged_a_pod_writes_on_when_kubelet_is_killed,
+        faults::privileged_a_pod_writes_on_while_the_api_server_and_etcd_are_away,
+    ];
+    let tests = flows
+        .into_iter()
+        .chain(of_the_host)
+        .chain(at_system_calls)
+        .chain(of_the_mounter)
+        .chain(of_the_cluster)
+        .collect();
     let runtime = Runtime::new().unwrap();
     // On this thread, since everything that is started ends with the thread that started it.
-    Stage::new(runtime.handle().clone()).play(&arguments, tests)
+    let at_once = arguments.test_threads.unwrap_or(SIDE_BY_SIDE);
+    Stage::new(runtime.handle().clone(), at_once).play(&arguments, tests)
 }

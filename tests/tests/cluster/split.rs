@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::Value;
 use std::fs;
-use wasmount_tests::cluster::drivers::{self, MOUNTER, SPLIT_HOST};
+use wasmount_tests::cluster::drivers::{self, MOUNTER, SPLIT, SPLIT_HOST};
 use wasmount_tests::cluster::objects::{Claim, Volume};
 use wasmount_tests::cluster::scene::Scene;
 use wasmount_tests::cluster::wait::{self, NotYet};
@@ -18,7 +18,7 @@ use xtask::failure::Failure;
 const GARBAGE: &str = "not a component";
 
 pub(crate) async fn privileged_pods_come_and_go_once_the_mounter_is_back(scene: Scene) -> Outcome {
-    let writer = Writer::begin_on(&scene, "split").await?;
+    let writer = Writer::begin_on(&scene, "split", SPLIT).await?;
     let cluster = scene.lab().cluster();
     for claim in ["goes", "comes"] {
         scene.claim(&Claim::new(claim, "split", "16Mi")).await?;

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use std::cell::Cell;
 use wasmount_tests::cluster::objects::{Claim, Volume};
 use wasmount_tests::cluster::scene::Scene;
-use wasmount_tests::cluster::swapped::{CLASS, Swapped};
+use wasmount_tests::cluster::swapped::{CLASS, SWAPPED, Swapped};
 
 /// Swaps while pods come and go.
 const SWAPS: usize = 12;
@@ -16,7 +16,7 @@ pub(crate) async fn privileged_an_object_is_swapped_and_rolled_back_under_pods(
     scene: Scene,
 ) -> Outcome {
     let swapped = Swapped::begin(&scene).await?;
-    let writer = Writer::begin_on(&scene, CLASS).await?;
+    let writer = Writer::begin_on(&scene, CLASS, SWAPPED).await?;
     let before = swapped.processes()?;
     let builds = [swapped.build("one")?, swapped.build("two")?];
 

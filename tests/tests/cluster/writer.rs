@@ -3,6 +3,7 @@
 use crate::stage::Outcome;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt};
+use wasmount_tests::cluster::drivers::{Driver, HOSTPATH};
 use wasmount_tests::cluster::objects::{Claim, Volume};
 use wasmount_tests::cluster::scene::Scene;
 use wasmount_tests::cluster::wait::NotYet;
@@ -17,22 +18,33 @@ pub(crate) const LINES: u64 = 20;
 /// A pod that writes, from before a fault until after it.
 pub(crate) struct Writer<'a> {
     scene: &'a Scene,
+    class: &'static str,
+    driver: Driver,
     uid: String,
 }
 
 impl<'a> Writer<'a> {
     /// Of an ext4 image of hostpath.
     pub(crate) async fn begin(scene: &'a Scene) -> Result<Self, Failure> {
-        Self::begin_on(scene, "ext4").await
+        Self::begin_on(scene, "ext4", HOSTPATH).await
     }
 
-    /// Of a class.
-    pub(crate) async fn begin_on(scene: &'a Scene, class: &'static str) -> Result<Self, Failure> {
+    /// Of a class, and its driver.
+    pub(crate) async fn begin_on(
+        scene: &'a Scene,
+        class: &'static str,
+        driver: Driver,
+    ) -> Result<Self, Failure> {
         scene.claim(&Claim::new("data", class, "16Mi")).await?;
         scene.pod("writer", &[Volume::Claim("data")]).await?;
         scene.shell("writer", WRITER).await?;
         let uid = pod(scene).await?.uid().unwrap();
-        let writer = Self { scene, uid };
+        let writer = Self {
+            scene,
+            class,
+            driver,
+            uid,
+        };
         writer.goes_on().await?;
         Ok(writer)
     }
@@ -61,14 +73,14 @@ impl<'a> Writer<'a> {
 
     /// It still is the pod that it was, and a new one gets a volume, too.
     pub(crate) async fn end(self) -> Outcome {
-        self.scene.lab().registered().await?;
+        self.scene.lab().registered(&[self.driver]).await?;
         self.goes_on().await?;
         let now = pod(self.scene).await?;
         assert_eq!(now.uid().unwrap(), self.uid);
         let containers = now.status.unwrap().container_statuses.unwrap();
         assert_eq!(containers[0].restart_count, 0, "{containers:?}");
         self.scene
-            .claim(&Claim::new("later", "ext4", "16Mi"))
+            .claim(&Claim::new("later", self.class, "16Mi"))
             .await?;
         self.scene.pod("later", &[Volume::Claim("later")]).await?;
         self.scene

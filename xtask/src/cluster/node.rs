@@ -33,8 +33,8 @@ const BUSYBOX: &str = "/usr/bin/busybox";
 /// The directory of network plugins in the Debian package.
 const NETWORK_PLUGINS: &str = "/usr/lib/cni";
 
-/// Validity of the node's lease: a quarter of the default. kubelet renews it four times as often, so eight times within `NODE_GRACE`.
-const NODE_LEASE: Duration = Duration::from_secs(10);
+/// Validity of the node's lease; 40 s by default. kubelet renews it four times as often, so eight times within `NODE_GRACE`.
+const NODE_LEASE: Duration = Duration::from_secs(5);
 
 /// Addresses of pods that are not on the node's network; only this cluster sees them.
 const PODS: &str = "10.88.0.0/24";

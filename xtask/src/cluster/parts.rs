@@ -18,8 +18,12 @@ const ETCD_PEER_PORT: u16 = 2380;
 /// The API server's port in a cluster with namespaces of its own: its service has this port, and no port is translated there.
 pub(super) const API_PORT: u16 = 443;
 
-/// Time without a renewed lease after which a node counts as lost: eight renewals. Less than half of the default, so that a test can outlast it.
-pub const NODE_GRACE: Duration = Duration::from_secs(20);
+/// Time without a renewed lease after which a node counts as lost: eight renewals. A fifth of the default, so that a test can outlast it: the longer
+/// the API server is away, the later its clients try again, up to a minute.
+pub const NODE_GRACE: Duration = Duration::from_secs(10);
+
+/// Period in which kube-controller-manager looks at nodes; 5 s by default.
+pub const NODE_MONITOR_PERIOD: Duration = Duration::from_secs(1);
 
 /// Addresses of services; the API server's own is the first one.
 const SERVICES: &str = "10.96.0.0/24";
@@ -107,6 +111,10 @@ pub fn controller_manager(programs: &Programs, access: &Access) -> Service {
         .flag(
             "--node-monitor-grace-period",
             format!("{}s", NODE_GRACE.as_secs()),
+        )
+        .flag(
+            "--node-monitor-period",
+            format!("{}s", NODE_MONITOR_PERIOD.as_secs()),
         )
         .flag("--bind-address", Ipv4Addr::LOCALHOST.to_string())
 }
