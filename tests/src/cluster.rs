@@ -7,6 +7,7 @@ pub mod etcd;
 pub mod lab;
 pub mod leftovers;
 pub mod listing;
+pub mod networked;
 pub mod objects;
 pub mod pods;
 pub mod scene;

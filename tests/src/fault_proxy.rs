@@ -143,11 +143,18 @@ impl Connections {
 impl FaultProxy {
     /// Starts a proxy to a server.
     pub async fn start(to: SocketAddr, rate: FaultRate) -> Result<Self, Failure> {
-        let failed = || Failure::cannot("listen for a proxy");
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .await
-            .map_err(failed())?;
-        let address = listener.local_addr().map_err(failed())?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        Self::behind(
+            listener.map_err(Failure::cannot("listen for a proxy"))?,
+            to,
+            rate,
+        )
+    }
+
+    /// The same at a socket that listens already, such as one of another network namespace.
+    pub fn behind(listener: TcpListener, to: SocketAddr, rate: FaultRate) -> Result<Self, Failure> {
+        let address = listener.local_addr();
+        let address = address.map_err(Failure::cannot("ask for the address of a proxy"))?;
         let plan = Arc::new(Plan {
             to,
             seed: rate.seed,

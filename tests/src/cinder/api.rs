@@ -47,6 +47,20 @@ impl Cinder {
         ask(self.cinder(), method, path, token, body)
     }
 
+    /// Names of all objects of a kind, such as `snapshots`, or their ids if they have none.
+    pub fn names(&self, token: &str, kind: &str) -> Result<Vec<String>, Failure> {
+        let listed = self.ask("GET", &format!("/v3/{kind}"), token, &Value::Null)?;
+        let all = listed.body.get(kind).and_then(Value::as_array);
+        let all =
+            all.ok_or_else(|| Failure::Unexpected(format!("Cinder lists no {kind}: {listed:?}")))?;
+        let name = |it: &Value| {
+            let name = it.get("name").and_then(Value::as_str);
+            let name = name.or_else(|| it.get("id")?.as_str());
+            name.map(str::to_owned)
+        };
+        Ok(all.iter().filter_map(name).collect())
+    }
+
     /// All volumes of the project.
     pub fn volumes(&self, token: &str) -> Result<Vec<Value>, Failure> {
         let mut all: Vec<Value> = Vec::new();

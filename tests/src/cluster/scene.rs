@@ -48,6 +48,11 @@ impl Scene {
         Ok(scene)
     }
 
+    /// Another namespace of the same test, for what goes on beside this one.
+    pub async fn beside(&self, namespace: &str) -> Result<Self, Failure> {
+        Self::begin(self.lab.clone(), namespace).await
+    }
+
     /// The fixture that all scenes share.
     pub fn lab(&self) -> &Lab {
         &self.lab
@@ -255,11 +260,14 @@ impl Scene {
     /// Requests the deletion of everything, without waiting: the scene is no longer needed, and its end is not part of the test.
     pub async fn abandon(&self) -> Result<(), Failure> {
         let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(self.client());
-        namespaces
-            .delete(&self.namespace, &DeleteParams::default())
-            .await
-            .map_err(Failure::cannot("delete the namespace"))
-            .map(drop)
+        let all = DeleteParams::default();
+        match namespaces.delete(&self.namespace, &all).await {
+            // It was ended before, by its test.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            deleted => deleted
+                .map(drop)
+                .map_err(Failure::cannot("delete the namespace")),
+        }
     }
 
     /// The volumes and pods that exist before the deletion.

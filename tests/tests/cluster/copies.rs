@@ -16,51 +16,66 @@ const SIZE: &str = "16Mi";
 pub(crate) async fn privileged_a_snapshot_restores_what_was_there_when_it_was_taken(
     scene: Scene,
 ) -> Outcome {
-    scene.claim(&Claim::new("data", "ext4", SIZE)).await?;
+    is_restored(&scene, Claim::new("data", "ext4", SIZE), SNAPSHOTS).await
+}
+
+/// A snapshot of a volume that is in use and changes afterwards.
+pub(crate) async fn is_restored(scene: &Scene, claim: Claim, snapshots: &str) -> Outcome {
+    scene.claim(&claim).await?;
     scene.pod("writer", &[Volume::Claim("data")]).await?;
-    let before = write(&scene, "writer", "data").await?;
-    scene
-        .apply(objects::snapshot("moment", SNAPSHOTS, "data"))
-        .await?;
-    ready(
-        &scene,
-        "snapshot.storage.k8s.io",
-        "VolumeSnapshot",
-        "moment",
-    )
-    .await?;
-    let after = write(&scene, "writer", "data").await?;
+    let before = write(scene, "writer", "data").await?;
+    snapshot(scene, snapshots).await?;
+    let after = write(scene, "writer", "data").await?;
     assert_ne!(before, after);
 
+    restored(scene, claim).await?;
+    assert_eq!(sum(scene, "reader", "restored").await?, before);
+    assert_eq!(sum(scene, "writer", "data").await?, after);
+    Ok(())
+}
+
+/// Takes a snapshot of the claim `data`.
+pub(crate) async fn snapshot(scene: &Scene, class: &str) -> Outcome {
+    scene
+        .apply(objects::snapshot("moment", class, "data"))
+        .await?;
+    ready(scene, "snapshot.storage.k8s.io", "VolumeSnapshot", "moment").await
+}
+
+/// A pod with the claim `restored`, a volume like that of a claim and from its snapshot.
+pub(crate) async fn restored(scene: &Scene, like: Claim) -> Outcome {
     let restored = Claim {
+        name: "restored",
         source: Some(("VolumeSnapshot", "moment".to_owned())),
-        ..Claim::new("restored", "ext4", SIZE)
+        ..like
     };
     scene.claim(&restored).await?;
-    scene.pod("reader", &[Volume::Claim("restored")]).await?;
-    assert_eq!(sum(&scene, "reader", "restored").await?, before);
-    assert_eq!(sum(&scene, "writer", "data").await?, after);
-    Ok(())
+    scene.pod("reader", &[Volume::Claim("restored")]).await
 }
 
 pub(crate) async fn privileged_a_clone_holds_what_its_source_holds_and_is_another_volume(
     scene: Scene,
 ) -> Outcome {
-    let size = "320Mi";
-    scene.claim(&Claim::new("data", "xfs", size)).await?;
+    is_cloned(&scene, Claim::new("data", "xfs", "320Mi")).await
+}
+
+/// A clone of a volume, both in use.
+pub(crate) async fn is_cloned(scene: &Scene, claim: Claim) -> Outcome {
+    scene.claim(&claim).await?;
     scene.pod("writer", &[Volume::Claim("data")]).await?;
-    let content = write(&scene, "writer", "data").await?;
+    let content = write(scene, "writer", "data").await?;
     let clone = Claim {
+        name: "clone",
         source: Some(("PersistentVolumeClaim", "data".to_owned())),
-        ..Claim::new("clone", "xfs", size)
+        ..claim
     };
     scene.claim(&clone).await?;
     // Both at once on one node: two file systems of one UUID.
     scene.pod("other", &[Volume::Claim("clone")]).await?;
-    assert_eq!(sum(&scene, "other", "clone").await?, content);
-    let changed = write(&scene, "other", "clone").await?;
+    assert_eq!(sum(scene, "other", "clone").await?, content);
+    let changed = write(scene, "other", "clone").await?;
     assert_ne!(changed, content);
-    assert_eq!(sum(&scene, "writer", "data").await?, content);
+    assert_eq!(sum(scene, "writer", "data").await?, content);
     Ok(())
 }
 

@@ -8,7 +8,10 @@ use wasmount_tests::cluster::scene::Scene;
 use wasmount_tests::cluster::wait::NotYet;
 
 /// Of a megabyte, in the units of `df -k`.
-const MEBIBYTE: u64 = 1 << 10;
+pub(crate) const MEBIBYTE: u64 = 1 << 10;
+
+/// What an image has before and after it grows.
+const SIZES: [(&str, u64); 2] = [("320Mi", 320 * MEBIBYTE), ("480Mi", 480 * MEBIBYTE)];
 
 pub(crate) async fn privileged_ext4_grows_between_two_pods(scene: Scene) -> Outcome {
     scene.claim(&Claim::new("data", "ext4", "32Mi")).await?;
@@ -45,29 +48,34 @@ pub(crate) async fn privileged_ext4_grows_between_two_pods(scene: Scene) -> Outc
 }
 
 pub(crate) async fn privileged_xfs_grows_under_a_pod_that_runs(scene: Scene) -> Outcome {
-    grows_online(&scene, "xfs").await
+    grows_online(&scene, "xfs", SIZES).await
 }
 
 pub(crate) async fn privileged_an_image_of_the_node_grows_under_a_pod_that_runs(
     scene: Scene,
 ) -> Outcome {
-    grows_online(&scene, "local-xfs").await
+    grows_online(&scene, "local-xfs", SIZES).await
 }
 
-async fn grows_online(scene: &Scene, class: &'static str) -> Outcome {
-    scene.claim(&Claim::new("data", class, "320Mi")).await?;
+/// Sizes are those of the claim and of its device, in KiB; most of a device is the file system's.
+pub(crate) async fn grows_online(
+    scene: &Scene,
+    class: &'static str,
+    [(small, few), (large, many)]: [(&'static str, u64); 2],
+) -> Outcome {
+    scene.claim(&Claim::new("data", class, small)).await?;
     scene.pod("user", &[Volume::Claim("data")]).await?;
     let before = size(scene, "user").await?;
-    assert!(before <= 320 * MEBIBYTE, "{before}");
+    assert!(before <= few, "{before}");
     // It stays open and is written all the time.
     scene
         .shell("user", "(while echo line; do sleep 0.1; done >> /data/file) >/dev/null 2>&1 & echo $! > /data/writer")
         .await?;
-    scene.grow("data", "480Mi").await?;
+    scene.grow("data", large).await?;
     scene
         .wait("the pod sees more space", async || {
             let now = size(scene, "user").await?;
-            if now > 400 * MEBIBYTE {
+            if now > few.midpoint(many) {
                 Ok(())
             } else {
                 Err(NotYet(format!("{now} KiB")))
@@ -75,11 +83,11 @@ async fn grows_online(scene: &Scene, class: &'static str) -> Outcome {
         })
         .await?;
     scene.shell("user", "kill -0 $(cat /data/writer)").await?;
-    has_capacity(scene, "480Mi").await
+    has_capacity(scene, large).await
 }
 
 /// What `df` says to a pod, in KiB.
-async fn size(scene: &Scene, pod: &str) -> Result<u64, xtask::failure::Failure> {
+pub(crate) async fn size(scene: &Scene, pod: &str) -> Result<u64, xtask::failure::Failure> {
     let size = scene
         .shell(pod, "df -Pk /data | awk 'NR == 2 { print $2 }'")
         .await?;
@@ -87,7 +95,7 @@ async fn size(scene: &Scene, pod: &str) -> Result<u64, xtask::failure::Failure> 
 }
 
 /// Once kubelet is done, the claim says so.
-async fn has_capacity(scene: &Scene, size: &str) -> Outcome {
+pub(crate) async fn has_capacity(scene: &Scene, size: &str) -> Outcome {
     let claims: Api<PersistentVolumeClaim> = scene.api();
     scene
         .wait("the claim has its new size", async || {

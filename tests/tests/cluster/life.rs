@@ -7,6 +7,7 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use wasmount_tests::cluster::drivers::HOSTPATH;
 use wasmount_tests::cluster::objects::{Claim, Volume};
 use wasmount_tests::cluster::scene::Scene;
@@ -46,34 +47,48 @@ pub(crate) async fn privileged_what_one_pod_writes_the_next_one_reads(scene: Sce
 pub(crate) async fn privileged_a_volume_is_attached_before_its_pod_runs_and_detached_after_it_went(
     scene: Scene,
 ) -> Outcome {
-    let attachments: Api<VolumeAttachment> = Api::all(scene.client());
     scene.claim(&Claim::new("data", "ext4", "16Mi")).await?;
     scene.pod("user", &[Volume::Claim("data")]).await?;
-    let volume = scene.volume_of("data").await?.name_any();
-    let attached = async || {
-        let mut all = attachments.list(&ListParams::default()).await?.items;
-        all.retain(|it| it.spec.source.persistent_volume_name.as_ref() == Some(&volume));
-        Ok::<_, kube::Error>(all)
-    };
-    let now = attached()
-        .await
-        .map_err(Failure::cannot("list attachments"))?;
-    assert_eq!(now.len(), 1, "{now:?}");
-    assert_eq!(now[0].spec.attacher, HOSTPATH.name);
-    let status = now[0].status.clone().unwrap();
-    assert!(status.attached, "{status:?}");
-    // What the plugin answered to ControllerPublishVolume, for the node.
-    assert_eq!(status.attachment_metadata.unwrap()["mountOptions"], "rw");
-
+    let metadata = attached(&scene, "data", HOSTPATH.name).await?;
+    assert_eq!(metadata["mountOptions"], "rw");
     scene.delete::<Pod>("user").await?;
+    detached(&scene, "data").await
+}
+
+/// What the plugin answered to ControllerPublishVolume, for the node: of the only attachment of a claim, which is attached.
+pub(crate) async fn attached(
+    scene: &Scene,
+    claim: &str,
+    driver: &str,
+) -> Result<BTreeMap<String, String>, Failure> {
+    let volume = scene.volume_of(claim).await?.name_any();
+    let all = attachments(scene, &volume).await;
+    let all = all.map_err(Failure::cannot("list attachments"))?;
+    assert_eq!(all.len(), 1, "{all:?}");
+    assert_eq!(all[0].spec.attacher, driver);
+    let status = all[0].status.clone().unwrap();
+    assert!(status.attached, "{status:?}");
+    Ok(status.attachment_metadata.unwrap_or_default())
+}
+
+/// Waits until the volume of a claim is not attached.
+pub(crate) async fn detached(scene: &Scene, claim: &str) -> Outcome {
+    let volume = scene.volume_of(claim).await?.name_any();
     scene
         .wait("the volume is detached", async || {
-            match attached().await?.first() {
+            match attachments(scene, &volume).await?.first() {
                 None => Ok(()),
                 Some(still) => Err(NotYet(format!("{still:?}"))),
             }
         })
         .await
+}
+
+async fn attachments(scene: &Scene, volume: &str) -> Result<Vec<VolumeAttachment>, kube::Error> {
+    let all: Api<VolumeAttachment> = Api::all(scene.client());
+    let mut all = all.list(&ListParams::default()).await?.items;
+    all.retain(|it| it.spec.source.persistent_volume_name.as_deref() == Some(volume));
+    Ok(all)
 }
 
 pub(crate) async fn privileged_a_pod_reads_and_writes_a_raw_block_device(scene: Scene) -> Outcome {

@@ -20,6 +20,7 @@ mod inline;
 mod kills;
 mod life;
 mod managed;
+mod network;
 mod placement;
 mod split;
 mod stage;
@@ -50,6 +51,8 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let flows = tests![Turn::BesideOthers =>
         inline::privileged_a_pod_that_runs_gets_tokens_that_it_had_not_at_its_start,
+        network::privileged_volumes_of_cinder_live_and_leave_nothing,
+        network::privileged_volumes_of_an_array_live_and_leave_nothing,
         life::privileged_what_one_pod_writes_the_next_one_reads,
         life::privileged_a_volume_is_attached_before_its_pod_runs_and_detached_after_it_went,
         life::privileged_a_pod_reads_and_writes_a_raw_block_device,

@@ -1,6 +1,5 @@
 //! plugins/cinder in a real host, between it and a real Keystone and Cinder two proxies that count requests and treat them badly.
 
-use serde_json::Value;
 use std::time::{SystemTime, UNIX_EPOCH};
 use wasmount_tests::cinder::{Cinder, CinderOptions};
 use wasmount_tests::documents;
@@ -76,10 +75,6 @@ impl Scene {
     /// Names of all objects of a kind, or their ids if they have none.
     pub(super) fn names(&self, kind: &str) -> Vec<String> {
         let token = self.cinder.log_in().unwrap();
-        let path = format!("/v3/{kind}");
-        let listed = self.cinder.ask("GET", &path, &token, &Value::Null).unwrap();
-        let all = listed.body[kind].as_array().unwrap().clone();
-        let name = |it: &Value| it["name"].as_str().or(it["id"].as_str()).map(str::to_owned);
-        all.iter().filter_map(name).collect()
+        self.cinder.names(&token, kind).unwrap()
     }
 }
