@@ -106,7 +106,7 @@ pub const FAULTED: Driver = Driver {
     more: "grants: { pools: { volumes: { path: /var/lib/wasmount/pools/faulted } } }",
 };
 
-/// The same once more, for tests that kill the host at a system call.
+/// The same once more, so that two such tests run at a time.
 pub const KILLED: Driver = Driver {
     name: "killed.wasmount.io",
     plugin: "hostpath",
@@ -204,7 +204,7 @@ pub fn describe(workspace: &Workspace, cluster: &Cluster) -> Result<(), Failure>
 pub fn host(workspace: &Workspace, cluster: &Cluster) -> Result<Service, Failure> {
     let kubeconfig = cluster.kubeconfig(User::Admin).display().to_string();
     let mut line = serve(workspace, &kubeconfig);
-    line.extend(backends(cluster, HOST, &WHOLE)?);
+    line.extend(backends(cluster, HOST, &documents(cluster, &WHOLE))?);
     Ok(service(HOST, line))
 }
 
@@ -212,7 +212,7 @@ pub fn host(workspace: &Workspace, cluster: &Cluster) -> Result<Service, Failure
 pub fn mortal(workspace: &Workspace, cluster: &Cluster) -> Result<Vec<Service>, Failure> {
     let mut services = Vec::new();
     for (host, driver) in [(FAULTED_HOST, FAULTED), (KILLED_HOST, KILLED)] {
-        let backends = backends(cluster, host, &[driver])?;
+        let backends = backends(cluster, host, &documents(cluster, &[driver]))?;
         services.push(separate_host(workspace, cluster, host, backends));
     }
     Ok(services)
@@ -271,7 +271,11 @@ pub fn managing_host(
         ["--listen-health", "off"],
     ];
     line.extend(flags.as_flattened().iter().map(ToString::to_string));
-    line.extend(backends(cluster, MANAGING_HOST, &MANAGED)?);
+    line.extend(backends(
+        cluster,
+        MANAGING_HOST,
+        &documents(cluster, &MANAGED),
+    )?);
     Ok(service(MANAGING_HOST, line))
 }
 
@@ -297,22 +301,21 @@ pub(super) fn data_of(host: &str) -> String {
     format!("/var/lib/{host}")
 }
 
-/// The flags of these drivers, whose code the host finds compiled if it was before, as after a restart.
-fn backends(cluster: &Cluster, host: &str, drivers: &[Driver]) -> Result<Vec<String>, Failure> {
-    let documents: Vec<_> = drivers.iter().map(|it| it.document(cluster)).collect();
-    give_compiled(cluster, host, &documents)?;
+/// The flags of these documents, whose code the host finds compiled if it was before, as after a restart.
+pub(super) fn backends(
+    cluster: &Cluster,
+    host: &str,
+    documents: &[PathBuf],
+) -> Result<Vec<String>, Failure> {
+    let data = cluster.lab().lib().join(host);
+    compiled::seed(&data, documents)
+        .map_err(Failure::cannot(format!("give {host} compiled code")))?;
     let flags = documents.iter().map(|it| it.display().to_string());
     Ok(flags.flat_map(|it| ["--backend".to_owned(), it]).collect())
 }
 
-/// Gives a host the code that was compiled for the plugins of these documents.
-pub(super) fn give_compiled(
-    cluster: &Cluster,
-    host: &str,
-    documents: &[PathBuf],
-) -> Result<(), Failure> {
-    let data = cluster.lab().lib().join(host);
-    compiled::seed(&data, documents).map_err(Failure::cannot(format!("give {host} compiled code")))
+fn documents(cluster: &Cluster, drivers: &[Driver]) -> Vec<PathBuf> {
+    drivers.iter().map(|it| it.document(cluster)).collect()
 }
 
 /// Arguments of all hosts.

@@ -47,7 +47,7 @@ impl<'a> Networked<'a> {
         Self::begin(scene, ARRAY, &document, vec![proxy]).await
     }
 
-    /// Serves a Cinder with its Keystone, whose proxies are in this order.
+    /// Serves a Cinder with its Keystone.
     pub async fn cinder(scene: &'a Scene, cinder: &Cinder) -> Result<Self, Failure> {
         let cluster = scene.lab().cluster();
         let keystone = proxy(cluster, cinder.keystone().into())?;
@@ -71,10 +71,7 @@ impl<'a> Networked<'a> {
         let sidecars = Sidecars::admit(&driver, document, &workspace, cluster, client).await?;
         sidecars.apply_classes(cluster)?;
         let host = host(&driver);
-        let documents = [document.to_owned()];
-        drivers::give_compiled(cluster, &host, &documents)?;
-        let backend = document.display().to_string();
-        let backends = ["--backend".to_owned(), backend];
+        let backends = drivers::backends(cluster, &host, &[document.to_owned()])?;
         cluster.run(drivers::separate_host(&workspace, cluster, &host, backends))?;
         let mut names = Vec::new();
         for service in sidecars.services() {

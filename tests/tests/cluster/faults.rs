@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::Value;
 use std::time::Duration;
-use wasmount_tests::cluster::drivers::{FAULTED, FAULTED_HOST, HOSTPATH, KUBELET};
+use wasmount_tests::cluster::drivers::{FAULTED, FAULTED_HOST, HOSTPATH, KILLED, KUBELET};
 use wasmount_tests::cluster::etcd;
 use wasmount_tests::cluster::objects::{self, Claim, Volume};
 use wasmount_tests::cluster::scene::Scene;
@@ -143,8 +143,8 @@ pub(crate) async fn privileged_a_pod_writes_on_while_the_api_server_and_etcd_are
 pub(crate) async fn privileged_a_registration_socket_that_is_deleted_comes_back(
     scene: Scene,
 ) -> Outcome {
-    let writer = Writer::begin_on(&scene, "faulted-ext4", FAULTED).await?;
-    let socket = format!("{KUBELET}/plugins_registry/{}@reg.sock", FAULTED.name);
+    let writer = Writer::begin_on(&scene, "killed-ext4", KILLED).await?;
+    let socket = format!("{KUBELET}/plugins_registry/{}@reg.sock", KILLED.name);
     let cluster = scene.lab().cluster();
     command::read(cluster.enter("rm").arg(&socket))?;
     scene

@@ -79,9 +79,9 @@ fn main() -> ExitCode {
         faults::privileged_pods_come_and_go_while_the_host_is_killed_again_and_again,
         faults::privileged_a_pod_writes_on_while_the_host_is_replaced,
         faults::privileged_a_pod_that_is_deleted_while_the_host_is_dead_goes_once_it_is_back,
-        faults::privileged_a_registration_socket_that_is_deleted_comes_back,
     ];
-    let at_system_calls = tests![Turn::Killed =>
+    let of_another_host = tests![Turn::Killed =>
+        faults::privileged_a_registration_socket_that_is_deleted_comes_back,
         kills::privileged_a_pod_starts_though_the_host_was_killed_while_staging,
         kills::privileged_a_pod_starts_though_the_host_was_killed_while_publishing,
         kills::privileged_a_volume_goes_though_the_host_was_killed_while_unstaging,
@@ -100,7 +100,7 @@ fn main() -> ExitCode {
     let tests = flows
         .into_iter()
         .chain(of_the_host)
-        .chain(at_system_calls)
+        .chain(of_another_host)
         .chain(of_the_mounter)
         .chain(of_the_cluster)
         .collect();
