@@ -209,7 +209,7 @@ pub fn host(workspace: &Workspace, cluster: &Cluster) -> Result<Service, Failure
 }
 
 /// The hosts that tests kill.
-pub fn mortal(workspace: &Workspace, cluster: &Cluster) -> Result<Vec<Service>, Failure> {
+pub fn separate_hosts(workspace: &Workspace, cluster: &Cluster) -> Result<Vec<Service>, Failure> {
     let mut services = Vec::new();
     for (host, driver) in [(FAULTED_HOST, FAULTED), (KILLED_HOST, KILLED)] {
         let backends = backends(cluster, host, &documents(cluster, &[driver]))?;

@@ -84,7 +84,7 @@ impl Lab {
         // First, since it compiles what hosts then find compiled.
         let mut services = lab.sidecars(&workspace).await?;
         services.push(drivers::host(&workspace, &lab.cluster)?);
-        services.extend(drivers::mortal(&workspace, &lab.cluster)?);
+        services.extend(drivers::separate_hosts(&workspace, &lab.cluster)?);
         services.extend(drivers::split(&workspace, &lab.cluster)?);
         for service in services {
             lab.cluster.run(service)?;

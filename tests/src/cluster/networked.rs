@@ -27,7 +27,7 @@ pub const ARRAY: Driver = Driver::new("array.wasmount.io", "array", "");
 pub const CINDER: Driver = Driver::new("cinder.csi.openstack.org", "cinder", "");
 
 /// The zone of the node and of Cinder's volumes.
-pub const ZONE: &str = "zone-a";
+const ZONE: &str = "zone-a";
 
 /// A running driver.
 #[derive(Debug)]
