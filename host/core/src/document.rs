@@ -25,6 +25,7 @@ use crate::attributes::Attributes;
 use crate::capabilities::Hidden;
 use crate::device_fact::DeviceFact;
 use crate::names::DriverName;
+use crate::node_fact::NodeFact;
 use network::{NetworkGrant, Use};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,6 +96,9 @@ pub struct Grants {
     /// Storage systems that the plugin may send requests to, by the names that it gives them. Absent in grants that earlier hosts stored.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub network: BTreeMap<String, NetworkGrant>,
+    /// Facts of the node that the node service may read. Absent in grants that earlier hosts stored.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub node_facts: BTreeSet<NodeFact>,
     /// Requests may set the SELinux label of a whole mount (`csiDriver.seLinuxMount`).
     pub selinux_mount: bool,
 }

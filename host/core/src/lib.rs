@@ -31,6 +31,7 @@ pub mod migration;
 pub mod mounter;
 pub mod mutex;
 pub mod names;
+pub mod node_fact;
 pub mod plan;
 pub mod pool;
 pub mod rpc;

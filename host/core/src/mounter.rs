@@ -6,6 +6,7 @@ mod error;
 
 use crate::health::Health;
 use crate::names::{DriverName, NodePath, VolumeId};
+use crate::node_fact::Instance;
 use crate::plan::Plan;
 use crate::pool::{PoolCall, PoolReply};
 use crate::secrets::SecretOptions;
@@ -197,6 +198,9 @@ pub enum MounterRequest {
     Pool(DriverName, PoolCall),
     /// Volumes of a driver that are staged or published on this node, or are being staged, published or torn down. It waits for no storage.
     VolumesInUse(DriverName),
+    /// What the node's config drive of OpenStack says of it, for a driver that is granted a fact of that. No such drive:
+    /// [`MountError::NotFound`].
+    ConfigDrive(DriverName),
 }
 
 /// The response to a [`MounterRequest`].
@@ -222,6 +226,8 @@ pub enum MounterResponse {
     Pool(PoolReply),
     /// To `VolumesInUse`.
     VolumesInUse(Vec<VolumeInUse>),
+    /// To `ConfigDrive`.
+    Instance(Instance),
 }
 
 /// Node work of the host. Implementations: `mount` in this process; a client of `wasmount mounter`.
@@ -326,6 +332,14 @@ pub trait Mounter: Send + Sync + 'static {
     async fn volumes_in_use(&self, driver: DriverName) -> Result<Vec<VolumeInUse>, MountError> {
         match self.perform(MounterRequest::VolumesInUse(driver)).await? {
             MounterResponse::VolumesInUse(it) => Ok(it),
+            _ => Err(wrong_response()),
+        }
+    }
+
+    /// [`MounterRequest::ConfigDrive`].
+    async fn config_drive(&self, driver: DriverName) -> Result<Instance, MountError> {
+        match self.perform(MounterRequest::ConfigDrive(driver)).await? {
+            MounterResponse::Instance(it) => Ok(it),
             _ => Err(wrong_response()),
         }
     }

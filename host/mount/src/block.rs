@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use wasmount_core::mounter::MountError;
 
 /// Unit of the sizes that sysfs lists, whatever the device's own sector size is (Documentation/ABI/stable/sysfs-block, `size`).
-const SECTOR_BYTES: u64 = 512;
+pub(crate) const SECTOR_BYTES: u64 = 512;
 
 /// The number of a block device. The kernel reuses numbers of loop devices and hot-plugged disks, so a number alone does not identify a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

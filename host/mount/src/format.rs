@@ -16,6 +16,7 @@ use crate::fs_type::{BlockFilesystem, FsType, StorageAccess};
 use crate::plan::options::MountFlags;
 use crate::tools::ToolCall;
 use content::Content;
+pub(crate) use content::{Label, label};
 use decision::{Verdict, decide};
 use rustix::fs::{fsync, statvfs};
 use std::ffi::OsString;

@@ -13,6 +13,7 @@
 //!             ├──▶ executor  attaches and verifies it
 //!             ├──▶ journal   intended and completed work, one file for each volume; stored by records, as durable is
 //!             └──▶ ownership, in_use, kubelet_record     the owner of a mount or device without a record
+//! local ──▶ config_drive     what OpenStack says of the node on a device that no volume may be
 //! local ──▶ pool_places      no pool lies in another, or in a directory of the host itself
 //! local ──▶ pool             trees and images for a backend, in directories or on servers that it mounts (`mounted`); `confine` opens a plugin's paths, `in_use` reports what is mounted
 //!             └──▶ freeze   freezes the mounted file system of an image while it is copied
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod block;
+mod config_drive;
 mod confine;
 mod durable;
 mod exclusive;

@@ -223,6 +223,10 @@ impl Mounter for LocalMounter {
                 tear_down(&driver),
                 Box::new(move |node| node.volumes_in_use(&driver).map(Response::VolumesInUse)),
             ),
+            Request::ConfigDrive(driver) => (
+                self.node.budgets.of(&driver).set_up,
+                Box::new(move |node| node.config_drive(&driver).map(Response::Instance)),
+            ),
             Request::UnsharedRoots => {
                 let node = self.node.clone();
                 let sentences = threads::unbudgeted(move || node.unshared_roots()).await;

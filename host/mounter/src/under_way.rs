@@ -143,7 +143,8 @@ pub(crate) fn subjects(request: &MounterRequest) -> Vec<Subject> {
         | MounterRequest::Health(_)
         | MounterRequest::Unsettled(_)
         | MounterRequest::UnsharedRoots
-        | MounterRequest::VolumesInUse(_) => Vec::new(),
+        | MounterRequest::VolumesInUse(_)
+        | MounterRequest::ConfigDrive(_) => Vec::new(),
     }
 }
 

@@ -26,6 +26,7 @@ const ROOT: RootFilesystem<'_> = RootFilesystem {
         "cryptsetup-bin",
         "e2fsprogs",
         "fdisk",
+        "genisoimage",
         "lvm2",
         "mount",
         "openssl",

@@ -2,6 +2,7 @@
 
 mod grants;
 mod network;
+mod node_facts;
 mod plugin;
 
 use super::{

@@ -109,6 +109,7 @@ impl Mounter for FakeMounter {
             MounterRequest::UnsharedRoots => {
                 return Ok(MounterResponse::UnsharedRoots(Vec::new()));
             }
+            MounterRequest::ConfigDrive(_) => return Err(MountError::not_found("a config drive")),
             MounterRequest::Recover(key) => self.at("recover", &key).await?,
             // A pool hangs or fails as scripted under its name.
             MounterRequest::Pool(_, PoolCall::Capacity { pool }) => {

@@ -4,6 +4,7 @@
 //! number cannot be reused while it is open.
 
 mod choice;
+pub(crate) mod hardware;
 mod rescan;
 mod tree;
 

@@ -7,7 +7,7 @@
 use super::{FsType, btrfs, ext4, tool_call, unusable, xfs};
 use crate::block::BlockDevice;
 use crate::failure::shown;
-use crate::tools::ToolOutput;
+use crate::tools::{ToolCall, ToolOutput};
 use std::time::Duration;
 use wasmount_core::mounter::MountError;
 
@@ -43,15 +43,54 @@ pub(super) enum Content {
     Ambivalent,
 }
 
-/// Probes the device, without `blkid`'s cache, which may be older than the device.
+/// A file system by its own account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Label {
+    pub(crate) label: String,
+    /// As the kernel and `blkid` name it.
+    pub(crate) fs_type: String,
+}
+
+/// Probes the device.
 pub(super) fn probe(device: &BlockDevice) -> Result<Content, MountError> {
-    let tool = tool_call("blkid", &["-p", "-o", "export"], &device.path, PROBE_WITHIN);
+    let tool = blkid(device);
     let output = tool.run()?;
     match parse(&output) {
         Some(Content::Blank) => unsigned(device),
         Some(content) => Ok(content),
         None => Err(tool.failed(&output)),
     }
+}
+
+/// The label of the file system on the device. `None`: it has no file system, or one without a label.
+pub(crate) fn label(device: &BlockDevice) -> Result<Option<Label>, MountError> {
+    let tool = blkid(device);
+    let output = tool.run()?;
+    match output.status {
+        0 => Ok(parse_label(&String::from_utf8_lossy(&output.stdout))),
+        NOTHING | AMBIVALENT => Ok(None),
+        _ => Err(tool.failed(&output)),
+    }
+}
+
+/// A probe without `blkid`'s cache, which may be older than the device.
+fn blkid(device: &BlockDevice) -> ToolCall {
+    tool_call("blkid", &["-p", "-o", "export"], &device.path, PROBE_WITHIN)
+}
+
+fn parse_label(text: &str) -> Option<Label> {
+    Some(Label {
+        label: value(text, "LABEL")?.to_owned(),
+        fs_type: value(text, "TYPE")?.to_owned(),
+    })
+}
+
+/// The value of a line of `blkid`'s output.
+fn value<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let mut lines = text.lines().filter_map(|line| line.split_once('='));
+    lines
+        .find(|(found, _)| *found == name)
+        .map(|(_, value)| value)
 }
 
 /// Parses the output of `blkid`. `None`: it failed.
@@ -63,12 +102,7 @@ fn parse(output: &ToolOutput) -> Option<Content> {
         _ => return None,
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    let value = |name: &str| {
-        let mut lines = text.lines().filter_map(|line| line.split_once('='));
-        lines
-            .find(|(found, _)| *found == name)
-            .map(|(_, value)| value)
-    };
+    let value = |name| value(&text, name);
     // `blkid` prints values for an empty partition too: those that describe its location (`PART_ENTRY_..`).
     if let Some(table) = value("PTTYPE") {
         return Some(Content::Foreign(format!(
@@ -171,6 +205,25 @@ mod tests {
             (0, "", Some(Content::Blank)),
         ] {
             assert_eq!(parse(&output(status, text)), expected, "{status} {text:?}");
+        }
+    }
+
+    #[test]
+    fn a_label_is_read_with_its_file_system() {
+        let read = |text| parse_label(text).map(|it| (it.label, it.fs_type));
+        let both = |label: &str, fs_type: &str| Some((label.to_owned(), fs_type.to_owned()));
+        let iso =
+            "DEVNAME=/dev/sr0\nBLOCK_SIZE=2048\nLABEL=config-2\nTYPE=iso9660\nUSAGE=filesystem\n";
+        assert_eq!(read(iso), both("config-2", "iso9660"));
+        let fat = "LABEL_FATBOOT=config-2\nLABEL=CONFIG-2\nUUID=1\nSEC_TYPE=msdos\nTYPE=vfat\n";
+        assert_eq!(read(fat), both("CONFIG-2", "vfat"));
+        for text in [
+            "",
+            "TYPE=ext4\n",
+            "LABEL=config-2\n",
+            "PARTLABEL=config-2\nTYPE=vfat\n",
+        ] {
+            assert_eq!(read(text), None, "{text}");
         }
     }
 

@@ -12,6 +12,7 @@
 
 mod attacks;
 mod bench;
+mod config_drive;
 mod dead_pool;
 mod dead_storage;
 mod files;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use wasmount_core::health::{Health, HealthStatus};
 use wasmount_core::mounter::{HealthQuery, MounterRequest, PublishVolume, Staged, VolumeKey};
 use wasmount_core::names::{DriverName, NodePath, VolumeId};
+use wasmount_core::node_fact::Instance;
 use wasmount_core::plan::{Plan, PlanFile, Source};
 use wasmount_core::pool::{Extents, PoolCall, PoolReply};
 use wasmount_core::secrets::SecretOptions;
@@ -99,6 +100,11 @@ fn extents() -> MounterResponse {
     }))
 }
 
+fn instance() -> MounterResponse {
+    let json = br#"{"uuid":"a","availability_zone":"b"}"#;
+    MounterResponse::Instance(Instance::of_meta_data(json).unwrap())
+}
+
 #[test]
 fn a_request_is_read_as_it_was_written() {
     for content in [0, 10, 1 << 20] {
@@ -126,7 +132,7 @@ fn what_crosses_is_the_same_as_ever_in_this_version() {
     assert_eq!(
         (VERSION, request.as_str(), reply.as_str()),
         (
-            7,
+            8,
             "040e6469726563746f72792e746573740176000d2f706f64732f722f6d6f756e740101046578743401076e6f6174696d6501\
              013707630101060105746f6b656e800202070700000106706f7274616c0161010870617373776f72640868756e7465723232",
             "01120a156d6f756e74206f6e202f61206661696c65643a2065"
@@ -145,6 +151,12 @@ fn what_crosses_is_the_same_as_ever_in_this_version() {
             "0c0e6469726563746f72792e746573740c046461746101610162802007",
             "00080501802080808080802001ffffffffffffffffff01"
         )
+    );
+    let asked: String = hex(encode(&MounterRequest::ConfigDrive(key().driver)).unwrap());
+    let told: String = hex(encode(&Reply::Ok(instance())).unwrap());
+    assert_eq!(
+        (asked.as_str(), told.as_str()),
+        ("0e0e6469726563746f72792e74657374", "000a0161010162")
     );
 }
 
@@ -172,6 +184,7 @@ fn a_reply_is_read_as_it_was_written() {
             .to_vec(),
         ),
         extents(),
+        instance(),
     ];
     let replies = answers.map(Ok).into_iter().chain(errors.map(Err));
     for reply in replies {

@@ -16,6 +16,7 @@ use wasmount_core::mounter::{
     VolumeInUse, VolumeKey, VolumeStats,
 };
 use wasmount_core::names::{DriverName, NodePath, VolumeId};
+use wasmount_core::node_fact::Instance;
 use wasmount_core::pool::{Extents, PoolCall, PoolReply};
 use wasmount_core::snapshot::Extent;
 use wasmount_mounter::{ServerOptions, SocketMounter, serve};
@@ -87,6 +88,7 @@ impl Mounter for Recording {
                 let sentences = vec!["it is private".to_owned()];
                 Ok(MounterResponse::UnsharedRoots(sentences))
             }
+            MounterRequest::ConfigDrive(_) => Ok(MounterResponse::Instance(instance())),
             MounterRequest::Recover(_) => panic!("as a test"),
             MounterRequest::Pool(
                 _,
@@ -95,6 +97,11 @@ impl Mounter for Recording {
             MounterRequest::Pool(..) => Err(MountError::no_space("it", "3 of 4")),
         }
     }
+}
+
+/// An instance in a zone.
+pub(crate) fn instance() -> Instance {
+    Instance::of_meta_data(br#"{"uuid":"a","availability_zone":"b"}"#).unwrap()
 }
 
 fn words(request: &MounterRequest) -> String {
@@ -114,6 +121,7 @@ fn words(request: &MounterRequest) -> String {
         MounterRequest::Unsettled(driver) => format!("unsettled {driver}"),
         MounterRequest::VolumesInUse(driver) => format!("volumes_in_use {driver}"),
         MounterRequest::UnsharedRoots => "unshared_roots".to_owned(),
+        MounterRequest::ConfigDrive(driver) => format!("config_drive {driver}"),
         MounterRequest::Recover(key) => format!("recover {key:?}"),
         MounterRequest::Pool(driver, call) => format!("pool {driver} {call:?}"),
     }

@@ -1,6 +1,6 @@
 //! Each method of the trait returns over the socket what it returns in one process.
 
-use crate::bench::{Bench, STATS, driver, extents, finding, key, unstage};
+use crate::bench::{Bench, STATS, driver, extents, finding, instance, key, unstage};
 use std::collections::BTreeMap;
 use wasmount_core::mounter::{
     ExpandVolume, HealthQuery, MountError, Mounter, PublishVolume, StageVolume, Staged,
@@ -96,14 +96,14 @@ async fn every_method_answers_as_its_mounter_does() {
     assert_eq!(client.unsettled(driver()).await, Ok(vec![key("v").volume]));
     let unshared = client.unshared_roots().await.unwrap();
     assert_eq!(unshared, ["it is private"]);
+    assert_eq!(client.config_drive(driver()).await, Ok(instance()));
     let names: Vec<_> = bench
         .mounter
         .calls()
         .iter()
         .map(|call| call.split(' ').next().unwrap().to_owned())
         .collect();
-    let wanted =
-        "staged stage notes publish stats health expand unpublish unstage unsettled unshared_roots";
+    let wanted = "staged stage notes publish stats health expand unpublish unstage unsettled unshared_roots config_drive";
     assert_eq!(names.join(" "), wanted);
 }
 

@@ -1,6 +1,6 @@
 //! The grants of a document: pools, file systems, devices and systems on the network that a plugin may use.
 
-use super::{Checked, bytes, few, file_path, network, non_empty};
+use super::{Checked, bytes, few, file_path, network, node_facts, non_empty};
 use crate::device_fact::DeviceFact;
 use crate::document::{
     DeviceGrant, FilesystemGrant, Grants, KeyPath, PoolGrant, PoolMount, PoolStorage, raw,
@@ -19,6 +19,7 @@ pub(super) fn checked(
         filesystems,
         devices,
         network,
+        node_facts,
     } = grants;
     let pools_key = key.key("pools");
     few(&pools_key, pools.len())?;
@@ -43,6 +44,7 @@ pub(super) fn checked(
         filesystems,
         devices: list_key.each(devices, device_grant)?,
         network: network::checked(&key.key("network"), network, secrets)?,
+        node_facts: node_facts::checked(&key.key("nodeFacts"), node_facts)?,
         ..Grants::default()
     })
 }

@@ -26,6 +26,9 @@ pub struct Grants {
     /// Storage systems that the plugin may send requests to, by the names that it gives them.
     #[cfg_attr(feature = "schema", schemars(extend("maxProperties" = super::PARTS_MAX)))]
     pub network: BTreeMap<String, Endpoint>,
+    /// Facts of the node that the node service of the plugin may read.
+    #[cfg_attr(feature = "schema", schemars(schema_with = "rules::node_facts"))]
+    pub node_facts: Vec<String>,
 }
 
 /// A directory or an export whose trees and images the plugin may use.

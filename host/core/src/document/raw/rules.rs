@@ -1,6 +1,7 @@
 //! Rules of the schema beyond a type: CEL expressions and patterns for the API server. Each repeats a rule of `check`, which validates files. The
 //! host validates objects by `check` as well, which covers rules that a schema cannot express.
 
+use crate::node_fact::NodeFact;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
@@ -103,6 +104,12 @@ pub(super) fn facts(_: &mut SchemaGenerator) -> Schema {
             ),
         ]),
     })
+}
+
+/// Names of facts of the node.
+pub(super) fn node_facts(_: &mut SchemaGenerator) -> Schema {
+    let names: Vec<_> = NodeFact::ALL.iter().map(|fact| fact.name()).collect();
+    json_schema!({ "type": "array", "items": { "type": "string", "enum": names }, "maxItems": names.len(), "x-kubernetes-list-type": "set" })
 }
 
 /// Texts, or names of secrets, by name.

@@ -98,6 +98,7 @@ impl Mounter for MemoryMounter {
             MounterRequest::UnsharedRoots => {
                 return Ok(MounterResponse::UnsharedRoots(Vec::new()));
             }
+            MounterRequest::ConfigDrive(_) => return Err(Self::not_there("a config drive")),
             MounterRequest::Pool(_, PoolCall::Names) => {
                 let names = self.broken_pools.lock().unwrap().clone();
                 return Ok(MounterResponse::Pool(PoolReply::Names(names)));

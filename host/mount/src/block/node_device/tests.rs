@@ -305,6 +305,27 @@ fn a_grant_of_a_disk_covers_its_partitions() {
 }
 
 #[test]
+fn only_small_whole_devices_of_hardware_are_listed() {
+    let made = Made::new();
+    let (small, large) = ("131072\n", "2097152\n");
+    made.device("sr0", "11:0", &[("size", small)]);
+    made.device("vdb", "254:16", &[("size", "2097151\n")]);
+    made.device("vdc", "254:32", &[("size", large)]);
+    made.device(
+        "vdc/vdc1",
+        "254:33",
+        &[("size", small), ("partition", "1\n")],
+    );
+    made.device("sr1", "11:1", &[("size", "0\n")]);
+    made.device("../virtual/block/loop0", "7:0", &[("size", small)]);
+    made.device("../virtual/block/dm-0", "253:0", &[("size", small)]);
+    let listed = hardware::Hardware(made.tree).smaller_than(1 << 30);
+    let names: Vec<_> = listed.iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["/dev/sr0", "/dev/vdb"]);
+    assert_eq!(listed[0].number.to_string(), "11:0");
+}
+
+#[test]
 fn something_else_in_place_of_the_node_is_refused() {
     let made = Made::new();
     let dev = made.folder.path().join("dev");

@@ -2,7 +2,7 @@
 //!
 //! It only reads small files and links and opens no device, so the search can be tested on trees of plain files.
 
-use crate::block::DeviceNumber;
+use crate::block::{DeviceNumber, SECTOR_BYTES};
 use crate::failure::{io, shown};
 use crate::plan::device::DeviceFacts;
 use std::fmt;
@@ -104,6 +104,21 @@ impl DeviceTree {
     /// Whether the device itself refuses writes.
     pub(super) fn is_read_only(&self, name: &KernelName) -> bool {
         self.text(name, "ro").is_some_and(|text| text == "1")
+    }
+
+    /// The size as the kernel lists it, in bytes. `None`: there is none.
+    pub(super) fn size_bytes(&self, name: &KernelName) -> Option<u64> {
+        let sectors: u64 = self.text(name, "size")?.parse().ok()?;
+        Some(sectors.saturating_mul(SECTOR_BYTES))
+    }
+
+    /// Whether the kernel makes it of files, memory or other devices: loop devices, device mapper, MD, RAM disks. One that cannot be checked counts as
+    /// such.
+    pub(super) fn is_virtual(&self, name: &KernelName) -> bool {
+        match (fs::canonicalize(self.folder(name)), self.sys.canonicalize()) {
+            (Ok(folder), Ok(sys)) => folder.starts_with(sys.join("devices/virtual")),
+            _ => true,
+        }
     }
 
     /// All devices of the node.

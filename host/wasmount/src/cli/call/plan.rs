@@ -97,8 +97,9 @@ fn grants_json(grants: &Grants) -> Value {
         pools,
         filesystems,
         devices,
-        // A plan sends no requests.
+        // A plan sends no requests and reads no facts.
         network: _,
+        node_facts: _,
         selinux_mount,
     } = grants;
     let pools = pools.iter().map(|(name, grant)| {

@@ -161,6 +161,9 @@ impl Mounter for DryMounter {
             MounterRequest::VolumesInUse(_) => {
                 return Ok(MounterResponse::VolumesInUse(Vec::new()));
             }
+            MounterRequest::ConfigDrive(_) => {
+                return Err(MountError::not_found("a config drive of this command"));
+            }
             MounterRequest::Stats(_) => return Err(answered_by_the_kernel("the use of a volume")),
             MounterRequest::Expand(_) => return Err(answered_by_the_kernel("growth on the node")),
             MounterRequest::Health(query) => {
