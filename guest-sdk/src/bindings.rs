@@ -29,6 +29,18 @@ pub mod session {
     });
 }
 
+/// The interface `node-facts`, by itself: it is not part of the world `imports`.
+pub mod node_facts {
+    wit_bindgen::generate!({
+        inline: "package wasmount:sdk-node-facts; world node-facts { import wasmount:csi/node-facts@0.1.0; }",
+        path: "wit",
+        world: "wasmount:sdk-node-facts/node-facts",
+        with: { "wasmount:csi/types@0.1.0": crate::bindings::imports::wasmount::csi::types },
+        generate_all,
+        runtime_path: "::wit_bindgen::rt",
+    });
+}
+
 macro_rules! services {
     ($($module:ident: $world:literal),+ $(,)?) => {
         $(pub mod $module {

@@ -94,6 +94,7 @@ pub mod id;
 mod identity;
 pub mod log;
 mod node;
+pub mod node_facts;
 mod plan;
 pub mod poll;
 pub mod pool;
@@ -143,11 +144,15 @@ mod imports {
         call, node_plan, pool, secrets, state,
     };
     #[cfg(target_arch = "wasm32")]
+    pub(crate) use crate::bindings::node_facts::wasmount::csi::node_facts;
+    #[cfg(target_arch = "wasm32")]
     pub(crate) use crate::bindings::session::wasmount::csi::session;
     #[cfg(target_arch = "wasm32")]
     pub(crate) use crate::http::wire as http;
     #[cfg(not(target_arch = "wasm32"))]
-    pub(crate) use crate::testing::{call, http, node_plan, pool, secrets, session, state};
+    pub(crate) use crate::testing::{
+        call, http, node_facts, node_plan, pool, secrets, session, state,
+    };
 
     /// The clocks of WASI, which Rust's own library uses, or the clock of the test.
     pub(crate) mod clock {

@@ -2,7 +2,8 @@
 //! only outside of Wasm.
 //!
 //! Each thread has its own host, so tests do not affect one another; begin a test with [`reset`], since a test runner may use a thread twice.
-//! Failures are as on the real host, with the same codes. State is kept in memory, and the only grants are those of [`add_pool`].
+//! Failures are as on the real host, with the same codes. State is kept in memory, and the only grants are those of
+//! [`add_pool`], [`http()`] and [`set_node_fact`].
 //!
 //! ```
 //! use wasmount_guest::{Pool, testing};
@@ -15,6 +16,7 @@
 
 pub(crate) mod call;
 pub(crate) mod http;
+pub(crate) mod node_facts;
 pub(crate) mod node_plan;
 pub(crate) mod pool;
 pub(crate) mod session;
@@ -22,6 +24,7 @@ pub(crate) mod state;
 
 pub use call::LogLine;
 pub use http::{http, lose_answer_after, requests};
+pub use node_facts::set_node_fact;
 pub use node_plan::{RecordedPlan, Source};
 
 use crate::error::Error;
@@ -43,6 +46,7 @@ struct Host {
     secrets: BTreeMap<(Scope, String), String>,
     state: state::State,
     sessions: BTreeMap<String, Vec<u8>>,
+    node_facts: BTreeMap<String, Vec<String>>,
     pools: BTreeMap<String, pool::Tree>,
     /// The plan of the current node call; `None` while none runs.
     recording: Option<node_plan::Recording>,

@@ -7,6 +7,7 @@ use crate::guest_log::{GuestLog, Pipe, Stream};
 use crate::host_error::HostError;
 use crate::http::Http;
 use crate::limits::{MemoryLimiter, SharedMemory, within_cpu};
+use crate::node_facts::NodeFacts;
 use crate::recorder::Recorder;
 use crate::redact::Redactor;
 use crate::requests::Requests;
@@ -20,6 +21,7 @@ use wasmount_core::call::Call;
 use wasmount_core::document::Limits;
 use wasmount_core::mounter::Mounter;
 use wasmount_core::names::DriverName;
+use wasmount_core::node_fact::NodeFact;
 use wasmount_core::secrets::Secrets;
 use wasmount_core::state::{Keyspace, KeyspaceOwner, StateError, StateStore};
 use wasmount_network::Endpoints;
@@ -48,6 +50,10 @@ pub struct BackendParts {
     pub held_secrets: BTreeSet<String>,
     /// The storage systems that it may send requests to.
     pub network: Endpoints,
+    /// The facts of the node that its node service may read.
+    pub granted_facts: BTreeSet<NodeFact>,
+    /// What is known of the node.
+    pub node_facts: NodeFacts,
     /// The node of this host; absent for a controller outside of the nodes.
     pub node_name: Option<String>,
     /// Its durable keys.

@@ -14,6 +14,7 @@ use wasmtime_wasi::random::{WasiRandom, WasiRandomView};
 /// Interfaces that are linked, without `wasmount:csi/` or `wasi:`.
 const CONTRACT: &[&str] = &[
     "call",
+    "node-facts",
     "node-plan",
     "pool",
     "secrets",
@@ -143,6 +144,7 @@ fn add_contract(linker: &mut Linker<Invocation>) -> wasmtime::Result<()> {
     imported::secrets::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::state::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::session::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
+    imported::node_facts::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::pool::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::node_plan::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)
 }
@@ -157,6 +159,7 @@ mod tests {
             "wasmount:csi/state@0.1.0",
             "wasmount:csi/node-plan@0.1.7",
             "wasmount:csi/session@0.1.0",
+            "wasmount:csi/node-facts@0.1.0",
             "wasi:http/outgoing-handler@0.2.6",
             "wasi:http/types@0.2.0",
             "wasi:io/poll@0.2.6",

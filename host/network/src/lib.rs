@@ -11,6 +11,7 @@ mod credentials;
 mod endpoint;
 mod error;
 mod login;
+mod metadata_service;
 mod policy;
 mod retry;
 mod secret_values;
@@ -24,6 +25,7 @@ mod usage;
 
 pub use connector::Response;
 pub use error::{NetworkError, SendError};
+pub use metadata_service::MetadataError;
 pub use policy::{MARKS, Marks, Scope};
 pub use sessions::{Lease, SessionError, SessionFound, SessionStore};
 pub use tape::{Conversation, TAPE_FILE_BYTES, TapeError};

@@ -73,6 +73,13 @@ pub(crate) fn ungranted_imports(imports: &[String], grants: &Grants) -> Vec<Stri
                 .to_owned(),
         );
     }
+    if imports_of_contract(imports, "node-facts") && grants.node_facts.is_empty() {
+        ungranted.push(
+            "the plugin reads facts of the node, but the backend document grants none; add those that it reads: \
+             spec: {grants: {nodeFacts: [instance-id, zone]}}"
+                .to_owned(),
+        );
+    }
     ungranted
 }
 
@@ -84,8 +91,12 @@ pub(crate) fn imports_network(imports: &[String]) -> bool {
 
 /// Whether a plugin imports the pool interface.
 pub(crate) fn imports_pool(imports: &[String]) -> bool {
+    imports_of_contract(imports, "pool")
+}
+
+fn imports_of_contract(imports: &[String], interface: &str) -> bool {
     let mut interfaces = imports.iter().filter_map(|name| of_contract(name));
-    interfaces.any(|(interface, _)| interface == "pool")
+    interfaces.any(|(imported, _)| imported == interface)
 }
 
 /// Interface and version of a name of the contract.
@@ -193,6 +204,7 @@ mod tests {
                 "grants": {
                     "pools": { "volumes": { "path": "volumes" } },
                     "network": { "array": { "hosts": ["array.example.com"] } },
+                    "nodeFacts": ["zone"],
                 },
             },
         });
@@ -201,6 +213,10 @@ mod tests {
         for (import, warning) in [
             ("wasmount:csi/pool@0.1.0", "grants no pool"),
             ("wasi:http/outgoing-handler@0.2.6", "hosts: [\"HOST:443\"]"),
+            (
+                "wasmount:csi/node-facts@0.1.0",
+                "nodeFacts: [instance-id, zone]",
+            ),
         ] {
             let warnings = ungranted_imports(&names([import]), &Grants::default());
             assert_eq!(warnings.len(), 1, "{import}");

@@ -29,7 +29,7 @@ use wasmount_core::mounter::Mounter;
 use wasmount_core::mutex::lock;
 use wasmount_core::state::StateStore;
 use wasmount_core::status::{Draining, DriverStatus, PastRefusal, VersionRecord};
-use wasmount_engine::Engine;
+use wasmount_engine::{Engine, NodeFacts};
 use wasmount_network::{Endpoints, Network, Usage};
 
 /// Commands that may wait for the loop. 16: administrators send them.
@@ -53,6 +53,8 @@ pub struct ReconcilerParts {
     pub mounter: Arc<dyn Mounter>,
     /// Reaches storage systems.
     pub network: Network,
+    /// What is known of the node.
+    pub node_facts: NodeFacts,
     /// The node of this host; none: a controller outside of the nodes.
     pub node_name: Option<String>,
     /// Fetches components and secrets.

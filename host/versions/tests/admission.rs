@@ -19,7 +19,7 @@ use wasmount_core::capabilities::Hidden;
 use wasmount_core::document::{Grants, Limits, Wasi};
 use wasmount_core::names::DriverName;
 use wasmount_core::services::Service;
-use wasmount_engine::{BackendParts, Engine, EngineError, EngineOptions};
+use wasmount_engine::{BackendParts, Engine, EngineError, EngineOptions, NodeFacts};
 use wasmount_versions::{AdmissionReport, Admitted, Proof, Refusal, run_admission};
 
 /// A component without imports or exports.
@@ -62,6 +62,8 @@ async fn admit_file(path: &Path, behaviour: &str) -> (Result<Admitted, Refusal>,
             secrets: Arc::default(),
             held_secrets: Default::default(),
             network: Default::default(),
+            granted_facts: Default::default(),
+            node_facts: NodeFacts::given(Default::default()),
             node_name: None,
             state: memory.clone(),
             mounter: memory.clone(),

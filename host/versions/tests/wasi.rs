@@ -26,7 +26,7 @@ use wasmount_core::document::{Grants, Limits, Wasi};
 use wasmount_core::names::{DriverName, RequestedName};
 use wasmount_core::rpc::Rpc;
 use wasmount_core::volume::{AccessMode, AccessType, CapacityRange, MountAccess, VolumeCapability};
-use wasmount_engine::{BackendParts, Engine, EngineOptions, WasmBackend};
+use wasmount_engine::{BackendParts, Engine, EngineOptions, NodeFacts, WasmBackend};
 use wasmount_versions::{AdmissionReport, Proof, Refusal, run_admission};
 
 /// Long enough for a slow machine; no test waits for it.
@@ -44,6 +44,8 @@ async fn admitted(wasi: Wasi) -> Result<Arc<WasmBackend>, Refusal> {
             secrets: Arc::default(),
             held_secrets: Default::default(),
             network: Default::default(),
+            granted_facts: Default::default(),
+            node_facts: NodeFacts::given(Default::default()),
             node_name: None,
             state: memory.clone(),
             mounter: memory.clone(),

@@ -150,7 +150,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Flags of a single call: output files, forced operations, the choice of one of many.
-    const OF_ONE_CALL: [(&str, &str); 27] = [
+    const OF_ONE_CALL: [(&str, &str); 28] = [
         ("manifests", "crd"),
         ("manifests", "shared"),
         ("manifests", "as-object"),
@@ -165,6 +165,7 @@ mod tests {
         ("drain", "reason"),
         ("delete", "force"),
         ("pull", "output"),
+        ("call", "node-fact"),
         ("call", "http-record"),
         ("call", "http-replay"),
         ("save", "output"),

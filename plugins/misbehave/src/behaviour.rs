@@ -3,6 +3,7 @@
 pub mod answers;
 pub mod deletions;
 pub mod effects;
+pub mod facts;
 pub mod plans;
 pub mod resources;
 pub mod secrets;
@@ -28,6 +29,7 @@ pub fn begin(name: &str) -> Result<(), Error> {
         state::DEEDS,
         effects::DEEDS,
         secrets::DEEDS,
+        facts::DEEDS,
         answers::ERRORS,
         plans::OUTSIDE,
     ];
@@ -62,6 +64,7 @@ pub fn known() -> Attributes {
             "secrets",
             names(secrets::DEEDS) + " " + &names(secrets::VOLUMES),
         ),
+        ("facts", names(facts::DEEDS)),
         ("errors", names(answers::ERRORS)),
         ("volumes", names(answers::VOLUMES)),
         ("contexts", names(answers::CONTEXTS)),

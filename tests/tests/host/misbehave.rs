@@ -9,6 +9,7 @@ mod call;
 mod crowd;
 mod deletions;
 mod effects;
+mod facts;
 mod known;
 mod lists;
 mod memory;

@@ -1,7 +1,7 @@
 //! Shared by the tests: one engine, one compiled form of each component, and a host in memory.
 
 use crate::memory::Memory;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -21,7 +21,9 @@ use wasmount_core::state::StateStore;
 use wasmount_core::volume::{
     AccessMode, AccessType, CapacityRange, MountAccess, Volume, VolumeCapability,
 };
-use wasmount_engine::{BackendParts, Engine, EngineOptions, LoadedComponent, WasmBackend};
+use wasmount_engine::{
+    BackendParts, Engine, EngineOptions, LoadedComponent, NodeFacts, WasmBackend,
+};
 use wasmount_network::Endpoints;
 
 /// Long enough for a slow machine; no test waits for it.
@@ -158,6 +160,8 @@ pub(crate) fn parts(memory: &Arc<Memory>, limits: Limits, secrets: Secrets) -> B
         secrets: Arc::new(secrets),
         held_secrets: BTreeSet::new(),
         network: Endpoints::default(),
+        granted_facts: BTreeSet::new(),
+        node_facts: NodeFacts::given(BTreeMap::new()),
         node_name: Some("node-1".to_owned()),
         state: Arc::clone(memory) as Arc<dyn StateStore>,
         mounter: Arc::clone(memory) as Arc<dyn Mounter>,

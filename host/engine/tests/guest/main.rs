@@ -12,6 +12,7 @@
 mod access;
 mod answers;
 mod array;
+mod facts;
 mod harness;
 mod isolation;
 mod limits;

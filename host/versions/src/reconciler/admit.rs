@@ -51,7 +51,7 @@ impl Attempt {
         };
         let origin = found.known.origin.to_string();
         let ready = self.ready(found, secrets, candidate.clone(), records_of, began);
-        match ready.await {
+        match Box::pin(ready).await {
             Ok(ready) => Ok(Admission::Ready(Box::new(ready))),
             Err(refusal) => Err(NotReady {
                 refusal,
@@ -95,6 +95,8 @@ impl Attempt {
                 secrets: Arc::new(secrets),
                 held_secrets: grants.held_secrets(),
                 network,
+                granted_facts: grants.node_facts.clone(),
+                node_facts: self.parts.node_facts.clone(),
                 node_name: self.parts.node_name.clone(),
                 state: Arc::clone(&self.parts.state),
                 mounter: Arc::clone(&self.parts.mounter),

@@ -18,6 +18,7 @@ use wasmount_core::driver::{Driver, DriverConfig, Role, ServingPolicy};
 use wasmount_core::error::Error;
 use wasmount_core::names::{DriverName, NodeId, VolumeId};
 use wasmount_core::status::{DriverStatus, VersionRecord, VersionState};
+use wasmount_engine::NodeFacts;
 use wasmount_network::Network;
 use wasmount_versions::{
     Desired, DesiredFrom, Migrates, Outcome, ReconcilerParts, Refusal, RollbackRequest,
@@ -123,6 +124,7 @@ impl Bench {
         let grant = granted.clone();
         let parts = ReconcilerParts {
             network: Network::new(Vec::new()),
+            node_facts: NodeFacts::given(Default::default()),
             engine: engine().clone(),
             driver: driver.clone(),
             state: memory.clone(),

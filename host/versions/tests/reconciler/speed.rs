@@ -13,7 +13,7 @@ use wasmount_core::capabilities::Hidden;
 use wasmount_core::document::{Grants, Limits, Wasi};
 use wasmount_core::names::DriverName;
 use wasmount_core::rpc::Rpc;
-use wasmount_engine::{BackendParts, Engine, EngineOptions};
+use wasmount_engine::{BackendParts, Engine, EngineOptions, NodeFacts};
 use wasmount_versions::{AdmissionReport, Proof, SwapRequest, run_admission};
 
 const SWAPS: usize = 300;
@@ -120,6 +120,8 @@ async fn speed_costs_memory_for_each_version_that_is_kept() {
                 secrets: Arc::default(),
                 held_secrets: Default::default(),
                 network: Default::default(),
+                granted_facts: Default::default(),
+                node_facts: NodeFacts::given(Default::default()),
                 node_name: None,
                 state: memory.clone(),
                 mounter: memory.clone(),

@@ -16,7 +16,9 @@ use crate::host::{Pools, Storage, Workbench, block_on, changes};
 use crate::telemetry::LogCapture;
 use clap::Args;
 use report::Report;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use wasmount_core::node_fact::NodeFact;
 use wasmount_csi::by_name::NamedCall;
 use wasmount_versions::AdmissionReport;
 
@@ -69,6 +71,10 @@ pub(crate) struct Flags {
     )]
     pool: Vec<String>,
 
+    /// A fact of the node for the plugin, such as `zone=a`; `zone=` for none. May be repeated
+    #[arg(long, value_name = "NAME=VALUE", requires = "backend")]
+    node_fact: Vec<String>,
+
     /// Record the conversation with the storage systems of the document in this file, without credentials
     #[arg(long, value_name = "FILE", requires = "backend")]
     http_record: Option<PathBuf>,
@@ -120,12 +126,14 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         None => Default::default(),
     };
     let storage = flags.storage()?;
+    let node_facts = flags.node_facts()?;
     let pools = flags.pools();
     let cache = flags.cache.directory()?;
     let log_capture = LogCapture::listen();
     let (rpc, profile) = (call.rpc(), flags.csi_profile.into());
     let called = block_on(async {
         let workbench = Workbench::set_up(configured, &pools, cache, storage).await?;
+        let workbench = workbench.with_node_facts(node_facts);
         let admitted = workbench.admit(&mut AdmissionReport::default()).await;
         let admitted = admitted.map_err(Fault::failed("the plugin cannot serve"))?;
         // Log lines of the admission are not part of the call.
@@ -164,6 +172,20 @@ impl Flags {
             None if self.http_record.is_some() => Storage::Recorded,
             None => Storage::Granted,
         })
+    }
+
+    fn node_facts(&self) -> Result<BTreeMap<NodeFact, Vec<String>>, Fault> {
+        let mut facts: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for given in &self.node_fact {
+            let (name, value) = given.split_once('=').unwrap_or((given, ""));
+            let fact = NodeFact::parse(name).ok_or_else(|| {
+                let reason = format!("write NAME=VALUE; known facts are {}", NodeFact::names());
+                Fault::flag("--node-fact", given, reason)
+            })?;
+            let values = facts.entry(fact).or_default();
+            values.extend((!value.is_empty()).then(|| value.to_owned()));
+        }
+        Ok(facts)
     }
 
     fn pools(&self) -> Pools {

@@ -117,6 +117,7 @@ impl Backend {
             state: services.state.clone(),
             mounter: services.mounter.clone(),
             network: services.network.clone(),
+            node_facts: services.node_facts.clone(),
             node_name: Some(options.node_id.to_string()),
             sources: Arc::new(HostSources {
                 secrets: common.cluster.client.clone().map(SecretReader::new),

@@ -15,7 +15,7 @@ use wasmount_core::document::Limits;
 use wasmount_core::driver::Role;
 use wasmount_core::mounter::Mounter;
 use wasmount_core::state::StateStore;
-use wasmount_engine::{Engine, EngineOptions};
+use wasmount_engine::{Engine, EngineOptions, NodeFacts};
 use wasmount_mount::LocalMounter;
 use wasmount_mounter::SocketMounter;
 use wasmount_network::Network;
@@ -28,6 +28,8 @@ pub(super) struct SharedServices {
     pub(super) engine: Arc<Engine>,
     /// Sends the requests of plugins.
     pub(super) network: Network,
+    /// What is known of the node.
+    pub(super) node_facts: NodeFacts,
     /// Mounts and pools.
     pub(super) mounter: Arc<dyn Mounter>,
     /// The mounter, if it is in this process.
@@ -87,8 +89,10 @@ impl SharedServices {
                     (remote.clone(), None, Some(remote))
                 }
             };
+            let network = Network::new(options.cluster_ranges);
             Ok(Self {
-                network: Network::new(options.cluster_ranges),
+                node_facts: NodeFacts::of_node(network.clone()),
+                network,
                 state,
                 succeeded,
                 lost_records,

@@ -23,6 +23,7 @@ use super::{local_mounts, run_to_end, secrets};
 use crate::config::Configured;
 use crate::fault::Fault;
 use dry_mounter::DryMounter;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -32,11 +33,14 @@ use wasmount_core::document::{PoolStorage, SecretSource, StorageBackend, Wasi};
 use wasmount_core::driver::{Driver, DriverConfig, Profile, Role, ServingPolicy};
 use wasmount_core::mutex::lock;
 use wasmount_core::names::NodeId;
+use wasmount_core::node_fact::NodeFact;
 use wasmount_core::rpc::Rpc;
 use wasmount_core::secrets::Secrets;
 use wasmount_core::services::Service;
 use wasmount_csi::by_name::{NamedAnswer, NamedCall};
-use wasmount_engine::{BackendParts, Engine, EngineOptions, LoadedComponent, PluginInfo, Usage};
+use wasmount_engine::{
+    BackendParts, Engine, EngineOptions, LoadedComponent, NodeFacts, PluginInfo, Usage,
+};
 use wasmount_network::{Conversation, Endpoints, Network, NetworkError, TapeError};
 use wasmount_state::RedbStore;
 use wasmount_versions::{AdmissionReport, Admitted, Proof, Refusal, run_admission};
@@ -52,6 +56,7 @@ pub(crate) struct Workbench {
     mounter: Arc<DryMounter>,
     secrets: Arc<Secrets>,
     network: Endpoints,
+    node_facts: NodeFacts,
     // The last field: the files in it are closed before it is removed.
     _place: TemporaryDirectory,
 }
@@ -144,9 +149,18 @@ impl Workbench {
             mounter: Arc::new(mounter),
             secrets,
             network,
+            node_facts: NodeFacts::given(BTreeMap::new()),
             configured,
             _place: place,
         })
+    }
+
+    /// The same with these facts of the node: which node would be asked, it cannot know.
+    pub(crate) fn with_node_facts(self, values: BTreeMap<NodeFact, Vec<String>>) -> Self {
+        Self {
+            node_facts: NodeFacts::given(values),
+            ..self
+        }
     }
 
     /// Compiles a component, whatever it imports.
@@ -195,6 +209,8 @@ impl Workbench {
             secrets: Arc::clone(&self.secrets),
             held_secrets: document.grants.held_secrets(),
             network: self.network.clone(),
+            granted_facts: document.grants.node_facts.clone(),
+            node_facts: self.node_facts.clone(),
             node_name: Some(NODE.to_owned()),
             state: self.state.clone(),
             mounter: self.mounter.clone(),

@@ -280,3 +280,35 @@ fn the_text_form_has_columns() {
     );
     assert!(!Path::new("records.json").exists());
 }
+
+#[test]
+fn a_call_is_given_the_facts_of_its_node() {
+    let bench = Bench::new();
+    let document = |facts: &str| {
+        let granted = format!("  grants: {{ nodeFacts: [{facts}] }}\n");
+        bench.document(&component("cinder"), &granted)
+    };
+    let describe = |document: &Path, facts: &[&str]| {
+        let mut more = vec!["--backend", text(document)];
+        more.extend(facts.iter().flat_map(|fact| ["--node-fact", fact]));
+        call(&bench, "cinder", "NodeGetInfo", "{}", &more)
+    };
+    let both = document("instance-id, zone");
+    let told = describe(&both, &["instance-id=vm-1", "zone=a"]).well();
+    let node = &told.json()["responses"][0];
+    assert_eq!(node["node_id"], "vm-1");
+    let segments = &node["accessible_topology"]["segments"];
+    assert_eq!(
+        segments,
+        &json!({ "topology.cinder.csi.openstack.org/zone": "a" })
+    );
+    let told = describe(&both, &["instance-id=vm-1", "zone="]).well();
+    assert_eq!(
+        told.json()["responses"][0]["accessible_topology"],
+        Value::Null
+    );
+    let unknown = describe(&both, &[]);
+    assert_eq!(unknown.json()["codeName"], "UNAVAILABLE");
+    let denied = describe(&document("zone"), &["instance-id=vm-1"]);
+    assert_eq!(denied.json()["codeName"], "PERMISSION_DENIED");
+}

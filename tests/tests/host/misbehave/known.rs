@@ -2,8 +2,8 @@
 
 use crate::misbehave::scene::{self, Scene};
 use crate::misbehave::{
-    admission, answers, deletions, effects, lists, plans, resources, row, second, secrets, state,
-    unstage,
+    admission, answers, deletions, effects, facts, lists, plans, resources, row, second, secrets,
+    state, unstage,
 };
 use std::collections::BTreeSet;
 use wasmount_csi::wire::csi::v1::GetPluginInfoRequest;
@@ -43,6 +43,7 @@ fn privileged_every_behaviour_of_the_plugin_is_in_a_table() {
             plans::TABLE,
             state::TABLE,
             effects::TABLE,
+            facts::TABLE,
             secrets::TABLE,
         ];
         let rows = tables.into_iter().flat_map(row::names);

@@ -16,7 +16,7 @@ pub(super) struct Permission {
 }
 
 /// Prefixes of imports without their versions, and their permissions. The first match counts.
-const MEANINGS: [(&str, &str, &str); 15] = [
+const MEANINGS: [(&str, &str, &str); 16] = [
     (
         "wasmount:csi/pool",
         "pools",
@@ -46,6 +46,11 @@ const MEANINGS: [(&str, &str, &str); 15] = [
         "wasmount:csi/session",
         "sessions",
         "keeps what its logins yield in the host's memory",
+    ),
+    (
+        "wasmount:csi/node-facts",
+        "facts",
+        "reads the facts of the node that `grants.nodeFacts` names, such as which instance it is",
     ),
     ("wasmount:csi/types", "", ""),
     (
@@ -104,10 +109,16 @@ pub(super) fn needs(imports: &[String]) -> Vec<&'static str> {
     let has = |is_such: fn(&str) -> bool| imports.iter().any(|import| is_such(import));
     let full = "`spec: {plugin: {wasi: full}}`";
     let network = "`spec: {grants: {network: {NAME: {hosts: [\"HOST:443\"]}}}}`, for each system by the name that the plugin gives it";
-    [(full, has(needs_full_wasi)), (network, has(sends_requests))]
-        .into_iter()
-        .filter_map(|(need, is_needed)| is_needed.then_some(need))
-        .collect()
+    let facts =
+        "`spec: {grants: {nodeFacts: [instance-id, zone]}}`, of which those that the plugin reads";
+    [
+        (full, has(needs_full_wasi)),
+        (network, has(sends_requests)),
+        (facts, has(reads_facts)),
+    ]
+    .into_iter()
+    .filter_map(|(need, is_needed)| is_needed.then_some(need))
+    .collect()
 }
 
 fn needs_full_wasi(import: &str) -> bool {
@@ -116,6 +127,10 @@ fn needs_full_wasi(import: &str) -> bool {
 
 fn sends_requests(import: &str) -> bool {
     meaning(import).0 == "network" && import.contains("/outgoing-handler@")
+}
+
+fn reads_facts(import: &str) -> bool {
+    meaning(import).0 == "facts"
 }
 
 /// Versions of the contract that a component names.
@@ -189,6 +204,8 @@ mod tests {
         assert_eq!(needs("wasi:io/poll@0.2.6"), 0);
         assert_eq!(needs("wasi:http/types@0.2.6"), 0);
         assert_eq!(needs("wasi:http/outgoing-handler@0.2.6"), 1);
+        assert_eq!(needs("wasmount:csi/node-facts@0.1.0"), 1);
+        assert_eq!(needs("wasmount:csi/node-plan@0.1.0"), 0);
     }
 
     #[test]
