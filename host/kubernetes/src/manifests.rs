@@ -58,8 +58,10 @@ pub struct Backend {
     pub mounts_pools: bool,
     /// What its network grants name; empty: its pods get no NetworkPolicy.
     pub network: Vec<NetworkPeer>,
-    /// It may use block devices.
+    /// It may use block devices, or the node reads facts of itself from one.
     pub uses_devices: bool,
+    /// The node asks OpenStack's metadata service for facts of itself.
+    pub uses_metadata: bool,
     /// The document as an object, if hosts follow the object; then the document in the pods is the mounter's only.
     pub object: Option<Value>,
 }

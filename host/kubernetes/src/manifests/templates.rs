@@ -12,6 +12,7 @@ use crate::storage_backend::lease;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, context};
 use serde::{Deserialize, Serialize};
 use wasmount_core::capabilities::{ControllerCapability, PluginCapability};
+use wasmount_core::node_fact::METADATA_SERVICE;
 
 pub(super) const CLASSES: &str = include_str!("templates/classes.yaml");
 pub(super) const RBAC: &str = include_str!("templates/rbac.yaml");
@@ -110,7 +111,13 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
         };
         let peers = backend.network.iter().filter(is_used);
         let peers = peers.map(|peer| context! { port => peer.port, ranges => peer.ranges.clone() });
-        context! { part => *part, peers => peers.collect::<Vec<_>>() }
+        context! {
+            part => *part,
+            peers => peers.collect::<Vec<_>>(),
+            metadata_port => METADATA_SERVICE.port(),
+            metadata_range => (*part == NODE && backend.uses_metadata)
+                .then(|| format!("{}/32", METADATA_SERVICE.ip())),
+        }
     });
     let network: Vec<_> = network.filter(|_| !backend.network.is_empty()).collect();
     let offline = PluginCapability::VolumeExpansionOffline;

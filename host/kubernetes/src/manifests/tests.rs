@@ -36,6 +36,7 @@ fn backend(services: &[Service], features: &[Feature]) -> Backend {
         mounts_pools: false,
         network: Vec::new(),
         uses_devices: false,
+        uses_metadata: false,
         object: None,
     }
 }

@@ -294,7 +294,9 @@ impl Flags {
                 || mounts_pools,
             mounts_pools,
             network: network_peers(&document.grants.network),
-            uses_devices: !document.grants.devices.is_empty(),
+            uses_devices: !document.grants.devices.is_empty()
+                || !document.grants.node_facts.is_empty(),
+            uses_metadata: !document.grants.node_facts.is_empty(),
             pools: document
                 .grants
                 .pools

@@ -76,6 +76,28 @@ fn each_part_reaches_the_hosts_of_its_own_grants() {
 }
 
 #[test]
+fn only_a_node_that_reads_facts_reaches_the_metadata_service() {
+    let with = |uses_metadata| Backend {
+        uses_metadata,
+        ..granted(vec![peer(8443, &["10.1.0.0/16"], true, false)])
+    };
+    let metadata = (
+        json!(80),
+        json!([{ "ipBlock": { "cidr": "169.254.169.254/32" } }]),
+    );
+    for (uses_metadata, of_node) in [(true, vec![metadata]), (false, Vec::new())] {
+        let rules = rules(&all(&with(uses_metadata), Form::Network));
+        assert_eq!(rules["node"], of_node);
+        assert_eq!(rules["controller"].len(), 1);
+    }
+    let alone = Backend {
+        uses_metadata: true,
+        ..granted(Vec::new())
+    };
+    assert_eq!(rules(&all(&alone, Form::Network)), BTreeMap::new());
+}
+
+#[test]
 fn a_controller_on_the_network_of_its_node_has_no_policy() {
     let backend = Backend {
         mounts_from_network: true,
