@@ -205,6 +205,21 @@ spec:
     write(directory, "cinder", &text)
 }
 
+/// Writes a document into `directory` that serves plugins/cinder on nodes that are instances, with the facts of the node alone.
+pub fn cinder_on_instances(directory: &Path) -> Result<PathBuf, Failure> {
+    let component = Workspace::locate()?.component("cinder");
+    let text = format!(
+        "apiVersion: wasmount.io/v1alpha1\n\
+         kind: StorageBackend\n\
+         metadata: {{ name: cinder }}\n\
+         spec:\n  \
+           driverName: cinder.csi.openstack.org\n  \
+           plugin: {{ path: {component:?} }}\n  \
+           grants: {{ nodeFacts: [instance-id, zone] }}\n"
+    );
+    write(directory, "cinder", &text)
+}
+
 /// Copies the built plugins/directory.
 pub fn copy_component(to: &Path) -> Result<(), Failure> {
     let built = Workspace::locate()?.component("directory");

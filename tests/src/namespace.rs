@@ -1,9 +1,11 @@
-//! A mount namespace for one test. Each new namespace begins with a copy of every mount. As long as the copy exists, an unmounted file system and its
+//! Namespaces for one test. Each new one of mounts begins with a copy of every mount. As long as the copy exists, an unmounted file system and its
 //! loop device are in use: a test that checks for this must be in a namespace that others do not copy.
 
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::thread::UnshareFlags;
+use std::net::Ipv4Addr;
 use std::path::Path;
+use std::process::Command;
 
 /// The root of all mounts.
 const ROOT: &str = "/";
@@ -13,7 +15,7 @@ const ROOT: &str = "/";
 /// # Panics
 /// Without CAP_SYS_ADMIN.
 pub fn enter() {
-    let entered = unshare()
+    let entered = unshare(UnshareFlags::NEWNS)
         .and_then(|()| change(MountPropagationFlags::PRIVATE))
         .and_then(|()| change(MountPropagationFlags::SHARED));
     assert!(
@@ -22,12 +24,33 @@ pub fn enter() {
     );
 }
 
-fn unshare() -> rustix::io::Result<()> {
+/// Moves the calling thread, and what it starts, into a network of its own: a loopback device, which has this address too.
+///
+/// # Panics
+/// Without CAP_SYS_ADMIN, or without `ip`.
+pub fn enter_network(address: Ipv4Addr) {
+    let entered = unshare(UnshareFlags::NEWNET);
+    assert!(
+        entered.is_ok(),
+        "a network of its own is refused to this test: {entered:?}"
+    );
+    let address = address.to_string();
+    for words in [
+        ["link", "set", "lo", "up", ""],
+        ["address", "add", &address, "dev", "lo"],
+    ] {
+        let words = words.iter().filter(|word| !word.is_empty());
+        let done = Command::new("ip").args(words).status();
+        assert!(done.is_ok_and(|status| status.success()), "`ip` failed");
+    }
+}
+
+fn unshare(namespace: UnshareFlags) -> rustix::io::Result<()> {
     #[allow(
         deprecated,
         reason = "the unsafe successor is about FILES, which is not asked for"
     )]
-    rustix::thread::unshare(UnshareFlags::NEWNS)
+    rustix::thread::unshare(namespace)
 }
 
 fn change(propagation: MountPropagationFlags) -> rustix::io::Result<()> {

@@ -1,7 +1,6 @@
 //! The node service.
 use crate::class::ZONE;
 use crate::{Attacher, Cinder, settings};
-use serde::Deserialize;
 use wasmount_guest::*;
 
 /// cinder-csi-plugin looks for the device about as long.
@@ -9,25 +8,18 @@ const DEVICE_WAIT_MS: u32 = 20_000;
 /// What a hypervisor keeps of an id in the serial number of a virtio disk.
 const SERIAL_BYTES: usize = 20;
 
-/// What Nova's metadata service says of an instance.
-#[derive(Deserialize)]
-struct Instance {
-    uuid: String,
-    availability_zone: Option<String>,
-}
-
 impl NodeInfo for Cinder {
     fn get_node_info() -> Result<NodeDescription, Error> {
         let settings = settings()?;
         let (id, zone) = match settings.attach {
             Attacher::Cinder => (None, settings.zone),
             Attacher::Nova => {
-                let answer = http::get("metadata", "/openstack/latest/meta_data.json").send()?;
-                let instance: Instance = answer.must_succeed()?.json()?;
-                (
-                    Some(instance.uuid),
-                    settings.zone.or(instance.availability_zone),
-                )
+                let id = node_facts::instance_id()?;
+                let zone = match settings.zone {
+                    Some(zone) => Some(zone),
+                    None => node_facts::zone()?,
+                };
+                (Some(id), zone)
             }
         };
         Ok(NodeDescription {

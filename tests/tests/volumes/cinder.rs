@@ -2,6 +2,7 @@
 
 mod driver;
 mod lives;
+mod node_facts;
 mod refusals;
 mod sanity;
 

@@ -31,37 +31,28 @@ fn a_device_has_one_of_the_names_that_hypervisors_make() {
 }
 
 #[test]
-fn an_instance_is_what_the_metadata_service_says() {
+fn an_instance_is_what_the_facts_of_its_node_say() {
     testing::reset();
-    let answer = json!({ "uuid": ID, "availability_zone": "zone-a", "name": "vm" });
-    let script = Script::then([("GET /openstack/latest/meta_data.json", 200, answer)]);
+    testing::set_node_fact("instance-id", &[ID]);
+    testing::set_node_fact("zone", &["zone-a"]);
     let node = Cinder::get_node_info().unwrap();
     assert_eq!(node.id.as_deref(), Some(ID));
     assert_eq!(node.max_volumes, Some(256));
     assert_eq!(node.topology, Some(Topology::of(class::ZONE, "zone-a")));
-    script.end();
-    let script = Script::then([("GET /openstack/latest/meta_data.json", 503, Value::Null)]);
-    assert_eq!(code(Cinder::get_node_info()), Some(Code::Unavailable));
-    script.end();
 }
 
 #[test]
-fn an_instance_is_refused_when_its_answer_names_none() {
-    for answer in [
-        Value::Null,
-        json!([ID]),
-        json!({ "availability_zone": "zone-a" }),
-        json!({ "uuid": 7 }),
-        json!({ "uuid": ID, "availability_zone": ["zone-a"] }),
-    ] {
-        testing::reset();
-        let script = Script::then([("GET /openstack/latest/meta_data.json", 200, answer.clone())]);
-        assert_eq!(
-            code(Cinder::get_node_info()),
-            Some(Code::Internal),
-            "{answer}"
-        );
-        script.end();
+fn an_instance_that_is_not_known_is_refused() {
+    testing::reset();
+    assert_eq!(
+        code(Cinder::get_node_info()),
+        Some(Code::PermissionDenied)
+    );
+    testing::set_node_fact("instance-id", &[ID]);
+    testing::set_node_fact("zone", &["zone-a"]);
+    for calls in [0, 1] {
+        testing::fail_after(calls, Error::unavailable("no metadata"));
+        assert_eq!(code(Cinder::get_node_info()), Some(Code::Unavailable));
     }
 }
 
@@ -69,22 +60,19 @@ fn an_instance_is_refused_when_its_answer_names_none() {
 fn the_zone_of_the_settings_wins_over_the_one_of_an_instance() {
     testing::reset();
     testing::set_setting("zone", "zone-b");
-    let answer = json!({ "uuid": ID, "availability_zone": "zone-a" });
-    let script = Script::then([("GET /openstack/latest/meta_data.json", 200, answer)]);
+    testing::set_node_fact("instance-id", &[ID]);
     let node = Cinder::get_node_info().unwrap();
     assert_eq!(node.id.as_deref(), Some(ID));
     assert_eq!(node.topology, Some(Topology::of(class::ZONE, "zone-b")));
-    script.end();
 }
 
 #[test]
 fn an_instance_without_a_zone_has_no_topology() {
     testing::reset();
-    let answer = json!({ "uuid": ID, "availability_zone": null });
-    let script = Script::then([("GET /openstack/latest/meta_data.json", 200, answer)]);
+    testing::set_node_fact("instance-id", &[ID]);
+    testing::set_node_fact("zone", &[]);
     let node = Cinder::get_node_info().unwrap();
     assert_eq!((node.id.as_deref(), node.topology), (Some(ID), None));
-    script.end();
 }
 
 #[test]
