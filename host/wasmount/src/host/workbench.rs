@@ -155,7 +155,7 @@ impl Workbench {
         })
     }
 
-    /// The same with these facts of the node: which node would be asked, it cannot know.
+    /// The same with these facts of the node; this machine is not asked.
     pub(crate) fn with_node_facts(self, values: BTreeMap<NodeFact, Vec<String>>) -> Self {
         Self {
             node_facts: NodeFacts::given(values),
