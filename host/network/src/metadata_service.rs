@@ -3,7 +3,7 @@
 
 use crate::Network;
 use crate::endpoint::Endpoint;
-use crate::error::{NetworkError, SendError};
+use crate::error::SendError;
 use crate::policy::Scope;
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
@@ -33,8 +33,8 @@ const TOTAL: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MetadataError {
     /// The client cannot be set up.
-    #[error(transparent)]
-    Setup(#[from] NetworkError),
+    #[error("a client of {NAME} cannot be set up: {0}")]
+    Setup(String),
     /// There is no answer.
     #[error(transparent)]
     Send(#[from] SendError),
@@ -49,7 +49,8 @@ pub enum MetadataError {
 impl Network {
     /// What the metadata service says of this node.
     pub async fn metadata(&self, deadline: Instant) -> Result<Instance, MetadataError> {
-        let endpoint = Endpoint::open(NAME, &grant(), &Secrets::default(), None, &self.cluster)?;
+        let endpoint = Endpoint::open(NAME, &grant(), &Secrets::default(), None, &self.cluster);
+        let endpoint = endpoint.map_err(MetadataError::Setup)?;
         let scope = Scope {
             service: ServiceName::Node,
             may_change: false,
