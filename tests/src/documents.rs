@@ -152,11 +152,12 @@ spec:
 }
 
 /// Writes a document into `directory` that serves plugins/cinder for a Keystone and a Cinder at these addresses, with the application credential of
-/// [`crate::cinder`] and settings, without Nova. csi-sanity 5.4 does not know GET_SNAPSHOT.
+/// an account in [`crate::cinder`] and settings, without Nova. csi-sanity 5.4 does not know GET_SNAPSHOT.
 pub fn cinder_at(
     directory: &Path,
     keystone: SocketAddr,
     cinder: SocketAddr,
+    credential: &str,
     settings: &[(&str, &str)],
 ) -> Result<PathBuf, Failure> {
     let secret = directory.join("application");
@@ -191,7 +192,7 @@ spec:
               method: POST
               path: /v3/auth/tokens
               json: {{ auth: {{ identity: {{ methods: [application_credential], application_credential: {{
-                name: csi, secret: {{ secret: application }}, user: {{ name: demo, domain: {{ id: default }} }} }} }} }} }}
+                id: {credential}, secret: {{ secret: application }} }} }} }} }}
             take: {{ header: X-Subject-Token }}
             give: {{ header: X-Auth-Token }}
             renew: {{ status: [401] }}

@@ -12,9 +12,10 @@ PASSWORD = "admin"
 # Keystone puts its own address in.
 IDENTITY = "$(public_endpoint)s/v3"
 KEYS = ("fernet", "credential")
-# Each is a user in a project of its own.
-ACCOUNTS = {"cinder": ("service", ["admin", "service"]), "demo": ("demo", ["member"])}
-APPLICATION = {"name": "csi", "secret": "application-secret"}
+# The user by which Cinder asks Keystone. Its name is its password, as with all users here.
+SERVICE_USER, SERVICE_PROJECT, SERVICE_ROLES = "cinder", "service", ["admin", "service"]
+# The user of all tests: each test makes a project of its own.
+MEMBER, MEMBER_ROLE = "demo", "member"
 DOMAIN = {"id": "default"}
 
 os.environ.update(
@@ -63,24 +64,23 @@ def create_accounts():
             raise SystemExit(f"{method} {path}: {answer.status} {answer.text}")
         return answer
 
-    def log_in(user, password, project):
-        user = {"name": user, "domain": DOMAIN, "password": password}
-        identity = {"methods": ["password"], "password": {"user": user}}
-        scope = {"project": {"name": project, "domain": DOMAIN}}
-        return call("POST", "/auth/tokens", auth={"identity": identity, "scope": scope})
-
-    token = log_in("admin", PASSWORD, "admin").headers["X-Subject-Token"]
+    administrator = {"name": "admin", "domain": DOMAIN, "password": PASSWORD}
+    identity = {"methods": ["password"], "password": {"user": administrator}}
+    scope = {"project": {"name": "admin", "domain": DOMAIN}}
+    token = call("POST", "/auth/tokens", auth={"identity": identity, "scope": scope}).headers["X-Subject-Token"]
     roles = {role["name"]: role["id"] for role in call("GET", "/roles", token).json["roles"]}
-    for name, (project, granted) in ACCOUNTS.items():
-        project_id = call("POST", "/projects", token, project={"name": project, "domain_id": "default"}).json["project"]["id"]
+
+    def create_user(name):
         user = {"name": name, "password": name, "domain_id": "default"}
-        user_id = call("POST", "/users", token, user=user).json["user"]["id"]
-        for role in granted:
-            call("PUT", f"/projects/{project_id}/users/{user_id}/roles/{roles[role]}", token)
-    demo = log_in("demo", "demo", "demo")
-    user_id = demo.json["token"]["user"]["id"]
-    token = demo.headers["X-Subject-Token"]
-    call("POST", f"/users/{user_id}/application_credentials", token, application_credential=APPLICATION)
+        return call("POST", "/users", token, user=user).json["user"]["id"]
+
+    project = {"name": SERVICE_PROJECT, "domain_id": "default"}
+    project_id = call("POST", "/projects", token, project=project).json["project"]["id"]
+    user_id = create_user(SERVICE_USER)
+    for role in SERVICE_ROLES:
+        call("PUT", f"/projects/{project_id}/users/{user_id}/roles/{roles[role]}", token)
+    in_all_projects = f"/OS-INHERIT/domains/default/users/{create_user(MEMBER)}/roles/{roles[MEMBER_ROLE]}/inherited_to_projects"
+    call("PUT", in_all_projects, token)
 
 
 def create_cinder():

@@ -2,7 +2,7 @@
 //! cluster's loopback device leads to the system and counts requests.
 
 use crate::array::Array;
-use crate::cinder::Cinder;
+use crate::cinder::{Account, Cinder};
 use crate::cluster::drivers::{self, Driver};
 use crate::cluster::scene::Scene;
 use crate::cluster::sidecars::Sidecars;
@@ -47,13 +47,18 @@ impl<'a> Networked<'a> {
         Self::begin(scene, ARRAY, &document, vec![proxy]).await
     }
 
-    /// Serves a Cinder with its Keystone.
-    pub async fn cinder(scene: &'a Scene, cinder: &Cinder) -> Result<Self, Failure> {
+    /// Serves an account of a Cinder.
+    pub async fn cinder(
+        scene: &'a Scene,
+        cinder: &Cinder,
+        account: &Account,
+    ) -> Result<Self, Failure> {
         let cluster = scene.lab().cluster();
-        let keystone = proxy(cluster, cinder.keystone().into())?;
+        let keystone = proxy(cluster, account.keystone().into())?;
         let volumes = proxy(cluster, cinder.cinder().into())?;
         let (identity, api) = (keystone.address(), volumes.address());
-        let write = |folder: &Path| documents::cinder_at(folder, identity, api, &[("zone", ZONE)]);
+        let (id, settings) = (account.credential(), [("zone", ZONE)]);
+        let write = |folder: &Path| documents::cinder_at(folder, identity, api, id, &settings);
         let document = in_folder(scene, &CINDER, write)?;
         Self::begin(scene, CINDER, &document, vec![volumes, keystone]).await
     }

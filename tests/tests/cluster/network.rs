@@ -8,7 +8,7 @@ use crate::stage::Outcome;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use serde_json::{Value, json};
 use wasmount_tests::array::{Array, ArrayOptions};
-use wasmount_tests::cinder::{Cinder, CinderOptions};
+use wasmount_tests::cinder::{Account, AccountOptions, Cinder};
 use wasmount_tests::cluster::networked::{ARRAY, CINDER, Networked};
 use wasmount_tests::cluster::objects::{self, Claim, Volume};
 use wasmount_tests::cluster::scene::Scene;
@@ -86,8 +86,9 @@ pub(crate) async fn privileged_volumes_of_an_array_live_and_leave_nothing(scene:
 }
 
 pub(crate) async fn privileged_volumes_of_cinder_live_and_leave_nothing(scene: Scene) -> Outcome {
-    let cinder = Cinder::start(CinderOptions::default())?;
-    let backend = Networked::cinder(&scene, &cinder).await?;
+    let cinder = Cinder::start()?;
+    let account = cinder.account(AccountOptions::default())?;
+    let backend = Networked::cinder(&scene, &cinder, &account).await?;
     let printed = CINDER.instance();
     for (name, parameters) in [(XFS, json!({})), (UNKNOWN, json!({ "type": UNKNOWN_TYPE }))] {
         let class = objects::storage_class(name, CINDER.name, "xfs", &parameters);
@@ -103,14 +104,14 @@ pub(crate) async fn privileged_volumes_of_cinder_live_and_leave_nothing(scene: S
     )?;
     // In each of the three one volume, and two copies.
     let kinds = ["volumes", "snapshots", "attachments"];
-    let held = in_cinder(&cinder)?.map(|it| it.len());
+    let held = in_cinder(&account)?.map(|it| it.len());
     assert_eq!(held, [5, 1, 5]);
     let created = kinds.map(|kind| backend.answered(&format!("POST /v3/{kind}")));
     assert_eq!(created, held);
     is_refused(&scene, UNKNOWN, GIB.0, &["InvalidArgument", UNKNOWN_TYPE]).await?;
 
     tokio::try_join!(copied.end(), cloned.end(), grown.end(), scene.end())?;
-    assert_eq!(in_cinder(&cinder)?, [[""; 0]; 3]);
+    assert_eq!(in_cinder(&account)?, [[""; 0]; 3]);
     assert_eq!(backend.answered(LOGIN), 1);
     backend.end()
 }
@@ -143,9 +144,9 @@ async fn is_refused(
 }
 
 /// Names of its volumes, snapshots and attachments.
-fn in_cinder(cinder: &Cinder) -> Result<[Vec<String>; 3], Failure> {
-    let token = cinder.log_in()?;
-    let names = |kind| cinder.names(&token, kind);
+fn in_cinder(account: &Account) -> Result<[Vec<String>; 3], Failure> {
+    let token = account.log_in()?;
+    let names = |kind| account.names(&token, kind);
     Ok([
         names("volumes")?,
         names("snapshots")?,

@@ -9,7 +9,7 @@ mod sanity;
 use serde_json::{Value, json};
 use std::thread;
 use std::time::{Duration, Instant};
-use wasmount_tests::cinder::{Cinder, CinderOptions};
+use wasmount_tests::cinder::{Account, AccountOptions, Cinder};
 
 /// Between two polls.
 const LOOK: Duration = Duration::from_millis(100);
@@ -31,17 +31,17 @@ fn becomes<T>(what: &str, cinder: &Cinder, mut look: impl FnMut() -> Option<T>) 
     }
 }
 
-fn create(cinder: &Cinder, token: &str, volume: Value) -> String {
-    let created = cinder.ask("POST", "/v3/volumes", token, &json!({ "volume": volume }));
+fn create(account: &Account, token: &str, volume: Value) -> String {
+    let created = account.ask("POST", "/v3/volumes", token, &json!({ "volume": volume }));
     let created = created.unwrap();
     assert_eq!(created.status, 202, "{created:?}");
     created.body["volume"]["id"].as_str().unwrap().to_owned()
 }
 
 /// The volume, once it is in this state.
-fn at_rest(cinder: &Cinder, token: &str, id: &str, status: &str) -> Value {
+fn at_rest(cinder: &Cinder, account: &Account, token: &str, id: &str, status: &str) -> Value {
     becomes(status, cinder, || {
-        let volumes = cinder.volumes(token).unwrap();
+        let volumes = account.volumes(token).unwrap();
         let mut found = volumes.into_iter().filter(|it| it["id"] == id);
         found.next().filter(|it| it["status"] == status)
     })
@@ -49,72 +49,76 @@ fn at_rest(cinder: &Cinder, token: &str, id: &str, status: &str) -> Value {
 
 #[test]
 fn real_cinder_creates_in_zones_and_fails_by_name() {
-    let cinder = Cinder::start(CinderOptions {
-        quota_volumes: 3,
-        ..CinderOptions::default()
-    })
-    .unwrap();
-    let token = cinder.log_in().unwrap();
+    let cinder = Cinder::shared().unwrap();
+    let options = AccountOptions {
+        quota_volumes: Some(3),
+        ..AccountOptions::default()
+    };
+    let account = cinder.account(options).unwrap();
+    let token = account.log_in().unwrap();
     let zone_b = json!({ "name": "a", "size": 1, "availability_zone": "zone-b" });
-    let good = create(&cinder, &token, zone_b);
+    let good = create(&account, &token, zone_b);
     let bad = create(
-        &cinder,
+        &account,
         &token,
         json!({ "name": "fails-to-create", "size": 1 }),
     );
     let shared = create(
-        &cinder,
+        &account,
         &token,
         json!({ "name": "b", "size": 1, "volume_type": "shared" }),
     );
-    let volume = at_rest(&cinder, &token, &good, "available");
+    let volume = at_rest(&cinder, &account, &token, &good, "available");
     assert_eq!(volume["availability_zone"], "zone-b");
-    at_rest(&cinder, &token, &bad, "error");
-    let volume = at_rest(&cinder, &token, &shared, "available");
+    at_rest(&cinder, &account, &token, &bad, "error");
+    let volume = at_rest(&cinder, &account, &token, &shared, "available");
     assert_eq!(volume["multiattach"], true);
     let over = json!({ "volume": { "name": "c", "size": 1 } });
-    let refused = cinder.ask("POST", "/v3/volumes", &token, &over).unwrap();
+    let refused = account.ask("POST", "/v3/volumes", &token, &over).unwrap();
     assert_eq!(refused.status, 413, "{refused:?}");
 }
 
 #[test]
 fn real_cinder_takes_a_name_twice() {
-    let cinder = Cinder::start(CinderOptions::default()).unwrap();
-    let token = cinder.log_in().unwrap();
-    let ids = [0, 1].map(|_| create(&cinder, &token, json!({ "name": "a", "size": 1 })));
+    let cinder = Cinder::shared().unwrap();
+    let account = cinder.account(AccountOptions::default()).unwrap();
+    let token = account.log_in().unwrap();
+    let ids = [0, 1].map(|_| create(&account, &token, json!({ "name": "a", "size": 1 })));
     assert_ne!(ids[0], ids[1]);
-    assert_eq!(cinder.volumes(&token).unwrap().len(), 2);
+    assert_eq!(account.volumes(&token).unwrap().len(), 2);
 }
 
 #[test]
 fn real_cinder_refuses_a_token_that_has_ended() {
-    let options = CinderOptions {
-        token_lifetime: SHORT,
-        ..CinderOptions::default()
+    let cinder = Cinder::shared().unwrap();
+    let options = AccountOptions {
+        token_lifetime: Some(SHORT),
+        ..AccountOptions::default()
     };
-    let cinder = Cinder::start(options).unwrap();
-    let token = cinder.log_in().unwrap();
-    assert!(cinder.volumes(&token).unwrap().is_empty());
+    let account = cinder.account(options).unwrap();
+    let token = account.log_in().unwrap();
+    assert!(account.volumes(&token).unwrap().is_empty());
     becomes("the token does not end", &cinder, || {
-        let answer = cinder.ask("GET", "/v3/volumes", &token, &Value::Null);
+        let answer = account.ask("GET", "/v3/volumes", &token, &Value::Null);
         (answer.unwrap().status == 401).then_some(())
     });
-    let token = cinder.log_in().unwrap();
-    assert!(cinder.volumes(&token).unwrap().is_empty());
+    let token = account.log_in().unwrap();
+    assert!(account.volumes(&token).unwrap().is_empty());
 }
 
 #[test]
 fn real_cinder_keeps_its_volumes_when_it_is_killed() {
-    let mut cinder = Cinder::start(CinderOptions::default()).unwrap();
-    let token = cinder.log_in().unwrap();
-    let good = create(&cinder, &token, json!({ "name": "a", "size": 1 }));
-    at_rest(&cinder, &token, &good, "available");
-    let slow = create(&cinder, &token, json!({ "name": "is-slow", "size": 1 }));
+    let mut cinder = Cinder::start().unwrap();
+    let account = cinder.account(AccountOptions::default()).unwrap();
+    let token = account.log_in().unwrap();
+    let good = create(&account, &token, json!({ "name": "a", "size": 1 }));
+    at_rest(&cinder, &account, &token, &good, "available");
+    let slow = create(&account, &token, json!({ "name": "is-slow", "size": 1 }));
     let file = cinder.file_of(&slow);
     becomes("no creation begins", &cinder, || {
         file.exists().then_some(())
     });
     cinder.crash().unwrap();
-    at_rest(&cinder, &token, &good, "available");
-    at_rest(&cinder, &token, &slow, "error");
+    at_rest(&cinder, &account, &token, &good, "available");
+    at_rest(&cinder, &account, &token, &slow, "error");
 }

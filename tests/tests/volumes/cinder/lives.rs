@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tonic::{Code, Status};
 use wasmount_csi::wire::csi::v1::volume_content_source::Type;
 use wasmount_csi::wire::csi::v1::{CreateVolumeRequest, ListVolumesRequest, VolumeContentSource};
-use wasmount_tests::cinder::CinderOptions;
+use wasmount_tests::cinder::AccountOptions;
 use wasmount_tests::copies::{cloned, delete_snapshot, restored, snapshot};
 use wasmount_tests::orchestrator::{Orchestrator, patiently};
 use wasmount_tests::requests;
@@ -87,7 +87,7 @@ async fn live_at_once(scene: &Scene, again: &[Code]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_lives_in_cinder_share_a_login_and_leave_nothing() {
-    let scene = Scene::of(0, CinderOptions::default(), &[]).await;
+    let scene = Scene::of(0, AccountOptions::default(), &[]).await;
     live_at_once(&scene, &[]).await;
     assert_eq!(scene.logins(), 1);
     // Each life has a volume, its clone and its restored snapshot.
@@ -99,9 +99,9 @@ async fn privileged_lives_in_cinder_share_a_login_and_leave_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_lives_in_cinder_outlast_their_tokens() {
-    let options = CinderOptions {
-        token_lifetime: SHORT,
-        ..CinderOptions::default()
+    let options = AccountOptions {
+        token_lifetime: Some(SHORT),
+        ..AccountOptions::default()
     };
     let scene = Scene::of(0, options, &[]).await;
     let start = Instant::now();
@@ -117,7 +117,7 @@ async fn privileged_lives_in_cinder_outlast_their_tokens() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_lives_in_cinder_on_a_bad_network_lose_nothing() {
-    let scene = Scene::of(ONE_OF, CinderOptions::default(), &[]).await;
+    let scene = Scene::of(ONE_OF, AccountOptions::default(), &[]).await;
     live_at_once(&scene, &RETRIED).await;
     assert!(scene.proxy.done().len() > 5, "{}", scene.proxy);
     assert_eq!(scene.logins(), 1, "{}", scene.proxy);

@@ -4,7 +4,7 @@ use super::driver::{GIB, NODE, Scene};
 use serde_json::Value;
 use tonic::{Code, Status};
 use wasmount_csi::wire::csi::v1::CreateVolumeRequest;
-use wasmount_tests::cinder::CinderOptions;
+use wasmount_tests::cinder::AccountOptions;
 use wasmount_tests::copies::snapshot;
 use wasmount_tests::orchestrator::{Orchestrator, code, patiently};
 use wasmount_tests::requests;
@@ -22,9 +22,9 @@ async fn create_of(orchestrator: &Orchestrator, volume_type: &str) -> Result<(),
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_refusals_of_cinder_are_codes_of_csi() {
-    let options = CinderOptions {
-        quota_volumes: QUOTA,
-        ..CinderOptions::default()
+    let options = AccountOptions {
+        quota_volumes: Some(QUOTA),
+        ..AccountOptions::default()
     };
     let scene = Scene::of(0, options, &[]).await;
     let orchestrator = scene.host.orchestrator().await.unwrap();
@@ -59,15 +59,15 @@ async fn privileged_refusals_of_cinder_are_codes_of_csi() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_a_volume_that_cinder_lost_is_not_found() {
-    let scene = Scene::of(0, CinderOptions::default(), &[]).await;
+    let scene = Scene::of(0, AccountOptions::default(), &[]).await;
     let orchestrator = scene.host.orchestrator().await.unwrap();
     let (lost, _) = orchestrator
         .create(requests::create("a", GIB))
         .await
         .unwrap();
-    let token = scene.cinder.log_in().unwrap();
+    let token = scene.account.log_in().unwrap();
     let path = format!("/v3/volumes/{lost}");
-    let deleted = scene.cinder.ask("DELETE", &path, &token, &Value::Null);
+    let deleted = scene.account.ask("DELETE", &path, &token, &Value::Null);
     assert_eq!(deleted.unwrap().status, 202);
     let gone = || async {
         match orchestrator.is_known(&lost).await {

@@ -1,7 +1,7 @@
 //! csi-sanity, controller and node: a volume that Cinder has attached is a loop device with the name that virtio would give it.
 
 use super::driver::{GIB, Scene};
-use wasmount_tests::cinder::CinderOptions;
+use wasmount_tests::cinder::AccountOptions;
 use wasmount_tests::sanity::{SECRET, SanityRun};
 use xtask::tools::CSI_SANITY_5_4;
 
@@ -15,7 +15,7 @@ const NOT_OFFERED: usize = 16;
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_sanity_cinder() {
     let settings = [("nodeVolumeAttachLimit", "0"), ("zone", "zone-a")];
-    let scene = Scene::of(0, CinderOptions::default(), &settings).await;
+    let scene = Scene::of(0, AccountOptions::default(), &settings).await;
     scene.host.client().await.unwrap();
     let outcome = SanityRun {
         tool: CSI_SANITY_5_4,

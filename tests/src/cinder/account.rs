@@ -1,0 +1,171 @@
+//! The account of a test: a project of its own, so that tests which share a Cinder see nothing of each other, and a credential for the driver.
+
+use super::Cinder;
+use super::request::{Answer, ask};
+use serde_json::{Value, json};
+use std::net::SocketAddrV4;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use xtask::failure::Failure;
+use xtask::process::Process;
+
+/// Users that `tests/python/openstack/prepare.py` creates; the name of each is its password. The second one is a member of every project.
+const ADMINISTRATOR: &str = "admin";
+const MEMBER: &str = "demo";
+
+/// The secret of each account's application credential.
+pub const APPLICATION_SECRET: &str = "application-secret";
+
+/// Where tokens are made.
+const TOKENS: &str = "/v3/auth/tokens";
+
+/// The project's volumes with all their fields, in pages as large as `osapi_max_limit`.
+const VOLUMES: &str = "/v3/volumes/detail";
+
+/// What a test chooses.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AccountOptions {
+    /// How long a token is good, if not for the whole test: the account then has a Keystone of its own.
+    pub token_lifetime: Option<Duration>,
+    /// Volumes that the project may have, if not a thousand.
+    pub quota_volumes: Option<u32>,
+}
+
+/// An account; it needs its [`Cinder`].
+#[derive(Debug)]
+pub struct Account {
+    credential: String,
+    cinder: SocketAddrV4,
+    keystone: SocketAddrV4,
+    _own_keystone: Option<Process>,
+}
+
+impl Cinder {
+    /// Creates an account. Call it on the thread of the test, with which its own Keystone ends.
+    pub fn account(&self, options: AccountOptions) -> Result<Account, Failure> {
+        static PROJECTS: AtomicUsize = AtomicUsize::new(0);
+        let number = PROJECTS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("test-{number}");
+        let shared = self.launch.keystone_address();
+        let (token, _) = log_in(shared, &by_password(ADMINISTRATOR, ADMINISTRATOR))?;
+        let project = json!({ "project": { "name": name, "domain_id": "default" } });
+        let project = ask(shared, "POST", "/v3/projects", &token, &project)?;
+        let project = project.text("/project/id")?;
+        if let Some(volumes) = options.quota_volumes {
+            let path = format!("/v3/os-quota-sets/{project}");
+            let quota = json!({ "quota_set": { "volumes": volumes } });
+            let set = ask(self.cinder(), "PUT", &path, &token, &quota)?;
+            if set.status != 200 {
+                return Err(Failure::Unexpected(format!(
+                    "Cinder sets no quota: {set:?}"
+                )));
+            }
+        }
+        let (token, user) = log_in(shared, &by_password(MEMBER, &name))?;
+        let path = format!("/v3/users/{user}/application_credentials");
+        let credential =
+            json!({ "application_credential": { "name": name, "secret": APPLICATION_SECRET } });
+        let credential = ask(shared, "POST", &path, &token, &credential)?;
+        let own = options
+            .token_lifetime
+            .map(|it| self.launch.another_keystone(it));
+        let (own, keystone) = own.transpose()?.unzip();
+        Ok(Account {
+            credential: credential.text("/application_credential/id")?,
+            cinder: self.cinder(),
+            keystone: keystone.unwrap_or(shared),
+            _own_keystone: own,
+        })
+    }
+}
+
+impl Account {
+    /// The id of its application credential, for a document.
+    pub fn credential(&self) -> &str {
+        &self.credential
+    }
+
+    /// Where its Keystone listens.
+    pub fn keystone(&self) -> SocketAddrV4 {
+        self.keystone
+    }
+
+    /// Logs in as the driver does, and returns the token.
+    pub fn log_in(&self) -> Result<String, Failure> {
+        let credential = json!({ "id": self.credential, "secret": APPLICATION_SECRET });
+        let methods = ["application_credential"];
+        let identity = json!({ "methods": methods, "application_credential": credential });
+        log_in(self.keystone, &json!({ "identity": identity })).map(|(token, _)| token)
+    }
+
+    /// Sends a request to Cinder; `null` is no body.
+    pub fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        token: &str,
+        body: &Value,
+    ) -> Result<Answer, Failure> {
+        ask(self.cinder, method, path, token, body)
+    }
+
+    /// Names of all objects of a kind, such as `snapshots`, or their ids if they have none.
+    pub fn names(&self, token: &str, kind: &str) -> Result<Vec<String>, Failure> {
+        let listed = self.ask("GET", &format!("/v3/{kind}"), token, &Value::Null)?;
+        let all = listed.body.get(kind).and_then(Value::as_array);
+        let all =
+            all.ok_or_else(|| Failure::Unexpected(format!("Cinder lists no {kind}: {listed:?}")))?;
+        let name = |it: &Value| {
+            let name = it.get("name").and_then(Value::as_str);
+            let name = name.or_else(|| it.get("id")?.as_str());
+            name.map(str::to_owned)
+        };
+        Ok(all.iter().filter_map(name).collect())
+    }
+
+    /// All volumes of the project.
+    pub fn volumes(&self, token: &str) -> Result<Vec<Value>, Failure> {
+        let mut all: Vec<Value> = Vec::new();
+        loop {
+            let last = all.last().and_then(|it| it.get("id")?.as_str());
+            let page = last.map(|id| format!("{VOLUMES}?marker={id}"));
+            let page = self.ask(
+                "GET",
+                page.as_deref().unwrap_or(VOLUMES),
+                token,
+                &Value::Null,
+            )?;
+            match page.body.get("volumes").and_then(Value::as_array) {
+                Some(volumes) if page.status == 200 => all.extend(volumes.iter().cloned()),
+                _ => {
+                    return Err(Failure::Unexpected(format!(
+                        "Cinder lists no volumes: {page:?}"
+                    )));
+                }
+            }
+            if page.body.get("volumes_links").is_none() {
+                return Ok(all);
+            }
+        }
+    }
+}
+
+/// A user of the default domain, in a project of it.
+fn by_password(user: &str, project: &str) -> Value {
+    let domain = json!({ "id": "default" });
+    let user = json!({ "name": user, "domain": domain, "password": user });
+    json!({
+        "identity": { "methods": ["password"], "password": { "user": user } },
+        "scope": { "project": { "name": project, "domain": domain } },
+    })
+}
+
+/// A token, and the id of its user.
+fn log_in(keystone: SocketAddrV4, auth: &Value) -> Result<(String, String), Failure> {
+    let answer = ask(keystone, "POST", TOKENS, "", &json!({ "auth": auth }))?;
+    let user = answer.text("/token/user/id")?;
+    let token = answer
+        .header("x-subject-token")
+        .ok_or_else(|| Failure::Unexpected(format!("Keystone gave no token: {answer:?}")))?;
+    Ok((token, user))
+}
