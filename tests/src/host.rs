@@ -12,7 +12,7 @@
 //! # }
 //! ```
 
-use crate::compiled;
+use crate::compiled::Components;
 use crate::documents;
 use crate::loop_devices;
 use crate::mounter::{MounterOptions, Mounting};
@@ -70,6 +70,8 @@ pub struct Host {
     place: Option<Place>,
     root: PathBuf,
     options: ServeOptions,
+    /// Those that it serves from its start.
+    components: Components,
     served: Served,
     /// The separate mounter process, if there is one.
     mounting: Option<Mounting>,
@@ -137,16 +139,18 @@ impl Host {
             mount_at(&mut options, &socket);
         }
         // An unprivileged user could not read code that root compiled.
-        if split.is_none_or(|user| user == 0) {
-            compiled::seed(&options.data, &options.backends)
-                .map_err(Failure::cannot("share compiled plugins with the host"))?;
-        }
+        let components = match split {
+            None | Some(0) => Components::seed(&options.data, &options.backends)
+                .map_err(Failure::cannot("share compiled plugins with the host"))?,
+            Some(_) => Components::default(),
+        };
         let mut served = Served::start(&options)?;
         let sockets = served.sockets()?;
         Ok(Self {
             root: place.root().to_owned(),
             place: Some(place),
             options,
+            components,
             served,
             mounting,
             sockets,
@@ -280,7 +284,7 @@ impl Drop for Host {
             return;
         };
         // If the cache cannot be read, a later host compiles again: slower, but with the same result.
-        let _ = compiled::keep(&self.options.data);
+        let _ = self.components.keep(&self.options.data);
         let left = place.remove();
         if thread::panicking() {
             say_log(&log);

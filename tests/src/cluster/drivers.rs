@@ -2,7 +2,7 @@
 //!
 //! It starts nothing.
 
-use crate::compiled;
+use crate::compiled::Components;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -308,7 +308,7 @@ pub(super) fn backends(
     documents: &[PathBuf],
 ) -> Result<Vec<String>, Failure> {
     let data = cluster.lab().lib().join(host);
-    compiled::seed(&data, documents)
+    Components::seed(&data, documents)
         .map_err(Failure::cannot(format!("give {host} compiled code")))?;
     let flags = documents.iter().map(|it| it.display().to_string());
     Ok(flags.flat_map(|it| ["--backend".to_owned(), it]).collect())

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
+use wasmount_tests::compiled::Lent;
 use xtask::workspace::Workspace;
 
 /// Where one test works.
@@ -67,7 +68,12 @@ impl Bench {
 
     /// The same with something on its standard input.
     pub(crate) fn run_with(&self, words: &[&str], input: &str) -> Told {
-        let told = self.end(self.command(words), input);
+        let components = words.iter().map(Path::new);
+        let components = components.filter(|it| it.extension().is_some_and(|it| it == "wasm"));
+        let compiled = Lent::of(&components.collect::<Vec<_>>()).unwrap();
+        let mut command = self.command(words);
+        command.env("WASMOUNT_CACHE", compiled.path());
+        let told = self.end(command, input);
         let left: Vec<_> = fs::read_dir(self.path("tmp")).unwrap().collect();
         assert!(left.is_empty(), "{words:?} leaves {left:?}");
         told

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tonic::Code;
 use wasmount_csi::wire::csi::v1::{CreateSnapshotRequest, CreateVolumeRequest};
 use wasmount_csi::wire::csi::v1::{DeleteSnapshotRequest, Snapshot};
-use wasmount_tests::compiled;
+use wasmount_tests::compiled::Components;
 use wasmount_tests::documents;
 use wasmount_tests::orchestrator::{Orchestrator, patiently};
 use wasmount_tests::other_kernel::needs_other_kernel;
@@ -33,6 +33,7 @@ const POD: u32 = 1001;
 struct Pod {
     folder: TempDir,
     containers: Vec<Value>,
+    components: Components,
 }
 
 impl Pod {
@@ -52,7 +53,8 @@ impl Pod {
             .map(|part| serde_saphyr::from_str(part).unwrap())
             .collect();
         let one = |kind: &str| objects.iter().find(|it| it["kind"] == kind).unwrap();
-        compiled::seed(&folder.path().join("store"), &[document]).unwrap();
+        let store = folder.path().join("store");
+        let components = Components::seed(&store, &[document]).unwrap();
         let config = folder.path().join("config");
         fs::create_dir(&config).unwrap();
         let files = one("ConfigMap")["data"].as_object().unwrap();
@@ -62,6 +64,7 @@ impl Pod {
         let spec = &one("Deployment")["spec"]["template"]["spec"];
         Self {
             containers: spec["containers"].as_array().unwrap().clone(),
+            components,
             folder,
         }
     }
@@ -221,7 +224,7 @@ async fn on_other_kernel_a_controller_works_with_printed_rights() {
     let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, [".wasmount"]);
 
-    compiled::keep(&pod.volume("store")).unwrap();
+    pod.components.keep(&pod.volume("store")).unwrap();
     // Its mounts are seen by nobody else.
     assert_eq!(
         mounts_below(pod.folder.path()).unwrap(),
