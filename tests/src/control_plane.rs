@@ -147,6 +147,14 @@ impl ControlPlane {
     }
 }
 
+impl Drop for ControlPlane {
+    /// Waits until both have ended, so that nothing is written into their directory any more.
+    fn drop(&mut self) {
+        let _ = self.stop_api();
+        let _ = self.stop_etcd();
+    }
+}
+
 /// Starts and ends the processes, until all senders of orders are dropped; then ends the processes.
 fn keep(orders: &Receiver<Order>, logs: &Path) {
     let mut running: Vec<(Part, Process)> = Vec::new();

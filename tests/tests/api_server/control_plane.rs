@@ -1,25 +1,14 @@
 //! The control plane that other tests stand on: what they take for granted of it is shown here, once.
 
+use crate::server::Server;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, ServiceAccount};
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
-use wasmount_tests::control_plane::ControlPlane;
 use xtask::cluster;
 use xtask::cluster::access::{NODE_NAME, User};
-use xtask::cluster::programs::Programs;
-use xtask::workspace::Workspace;
 
 const NAMESPACE: &str = "default";
-
-async fn start() -> (tempfile::TempDir, ControlPlane) {
-    let programs = Programs::build(&Workspace::locate().unwrap()).unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let plane = ControlPlane::start(&programs, directory.path())
-        .await
-        .unwrap();
-    (directory, plane)
-}
 
 fn named<T>(name: &str, of: impl FnOnce(ObjectMeta) -> T) -> T {
     of(ObjectMeta {
@@ -50,8 +39,8 @@ fn refusal<T: std::fmt::Debug>(outcome: Result<T, kube::Error>) -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_lets_a_node_touch_only_itself() {
-    let (_directory, plane) = start().await;
-    let client = plane.client_of(User::Node).await.unwrap();
+    let server = Server::shared().await;
+    let client = server.plane.client_of(User::Node).await.unwrap();
     create_node(client.clone(), NODE_NAME).await.unwrap();
     assert_eq!(refusal(create_node(client.clone(), "another").await), 403);
     let maps = Api::<ConfigMap>::namespaced(client, NAMESPACE);
@@ -60,8 +49,8 @@ async fn a_real_api_server_lets_a_node_touch_only_itself() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_issues_and_reviews_tokens() {
-    let (_directory, plane) = start().await;
-    let admin = plane.client().await.unwrap();
+    let server = Server::shared().await;
+    let admin = server.client().await;
     let accounts = Api::<ServiceAccount>::namespaced(admin, NAMESPACE);
     let account = named("driver", |metadata| ServiceAccount {
         metadata,
@@ -79,7 +68,7 @@ async fn a_real_api_server_issues_and_reviews_tokens() {
         .unwrap();
     let token = given.status.unwrap().token.unwrap();
     let client_of = async |token: &str| {
-        let path = plane.kubeconfig_of("driver", token).unwrap();
+        let path = server.plane.kubeconfig_of("driver", token).unwrap();
         cluster::client(&path).await.unwrap()
     };
     // 403: it is known, and may do nothing. 401: it is not known.
@@ -91,8 +80,9 @@ async fn a_real_api_server_issues_and_reviews_tokens() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_restarts_with_its_objects() {
-    let (_directory, plane) = start().await;
-    let client = plane.client().await.unwrap();
+    let server = Server::start().await;
+    let plane = &server.plane;
+    let client = server.client().await;
     create_node(client.clone(), NODE_NAME).await.unwrap();
     let nodes = Api::<Node>::all(client);
     plane.stop_api().unwrap();
@@ -107,11 +97,11 @@ async fn a_real_api_server_restarts_with_its_objects() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_ends_with_its_owner() {
-    let (_directory, plane) = start().await;
-    let client = plane.client().await.unwrap();
+    let server = Server::start().await;
+    let client = server.client().await;
     let nodes = Api::<Node>::all(client);
     nodes.list(&Default::default()).await.unwrap();
-    drop(plane);
+    drop(server);
     let start = std::time::Instant::now();
     while nodes.list(&Default::default()).await.is_ok() {
         assert!(start.elapsed().as_secs() < 30, "it still answers");

@@ -1,4 +1,4 @@
-//! The host beside a real API server: records, leader election, CSINode, manifests and StorageBackend objects.
+//! The host beside a real API server: records, leader election, CSINode, events, manifests and StorageBackend objects.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -12,5 +12,7 @@
 mod control_plane;
 mod controllers;
 mod csi_node;
+mod events;
 mod manifests;
+mod server;
 mod storage_backends;

@@ -11,7 +11,6 @@
 
 mod admin;
 mod config;
-mod events;
 mod faults;
 mod health_monitors;
 mod image;

@@ -1,34 +1,22 @@
-//! A real API server that knows the kind of our records.
+//! A real API server with a namespace for each test.
 
+use crate::server::Server;
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ObjectMeta, PostParams};
-use kube::runtime::wait::{await_condition, conditions};
 use std::fs;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tempfile::TempDir;
-use tokio::sync::OnceCell;
-use wasmount_kubernetes::{KubernetesStore, RECORD_DEFINITION};
+use wasmount_kubernetes::KubernetesStore;
 use wasmount_tests::control_plane::ControlPlane;
 use wasmount_tests::relay::Relay;
-use xtask::cluster::access::User;
-use xtask::cluster::programs::Programs;
-use xtask::workspace::Workspace;
 
-/// An API server that knows the kind, with a namespace for the records and leases of one test.
+/// An API server, with a namespace for the records and leases of one test.
 pub(crate) struct Plane {
     server: Arc<Server>,
     pub(crate) namespace: String,
-}
-
-/// etcd and the API server, in a directory that goes with them.
-pub(crate) struct Server {
-    plane: ControlPlane,
-    _directory: TempDir,
 }
 
 impl Deref for Plane {
@@ -41,14 +29,14 @@ impl Deref for Plane {
 impl Plane {
     /// One that the tests share: it must not be stopped.
     pub(crate) async fn shared() -> Self {
-        static SHARED: OnceCell<Arc<Server>> = OnceCell::const_new();
-        let server = SHARED.get_or_init(|| async { Arc::new(Server::start().await) });
-        Self::of(server.await.clone()).await
+        Self::of(Server::shared().await).await
     }
 
     /// One of its own, for a test that stops it.
     pub(crate) async fn own() -> Self {
-        Self::of(Arc::new(Server::start().await)).await
+        let server = Server::start().await;
+        server.add_shared_objects();
+        Self::of(Arc::new(server)).await
     }
 
     async fn of(server: Arc<Server>) -> Self {
@@ -61,7 +49,7 @@ impl Plane {
             },
             ..Namespace::default()
         };
-        let namespaces = Api::all(server.plane.client().await.unwrap());
+        let namespaces = Api::all(server.client().await);
         let parameters = PostParams::default();
         namespaces.create(&parameters, &namespace).await.unwrap();
         Self {
@@ -77,7 +65,7 @@ impl Plane {
 
     /// For `--kubeconfig`.
     pub(crate) fn admin(&self) -> PathBuf {
-        self.kubeconfig(User::Admin)
+        self.server.kubeconfig()
     }
 
     /// A relay to the API server, and a kubeconfig in a folder that goes through it.
@@ -93,27 +81,5 @@ impl Plane {
         let path = folder.join(format!("{name}.kubeconfig"));
         fs::write(&path, text).unwrap();
         (way, path)
-    }
-}
-
-impl Server {
-    async fn start() -> Self {
-        let programs = Programs::build(&Workspace::locate().unwrap()).unwrap();
-        let directory = tempfile::tempdir().unwrap();
-        let plane = ControlPlane::start(&programs, directory.path());
-        let plane = plane.await.unwrap();
-        let definition: CustomResourceDefinition =
-            serde_saphyr::from_str(RECORD_DEFINITION).unwrap();
-        let name = definition.metadata.name.clone().unwrap();
-        let definitions = Api::all(plane.client().await.unwrap());
-        let parameters = PostParams::default();
-        let created = definitions.create(&parameters, &definition).await;
-        created.unwrap();
-        let established = await_condition(definitions, &name, conditions::is_crd_established());
-        established.await.unwrap();
-        Self {
-            plane,
-            _directory: directory,
-        }
     }
 }

@@ -1,5 +1,6 @@
-//! An API server for all tests of this program, with a Node for each, and what is asked of its objects.
+//! A Node for each test, and what is asked of its objects.
 
+use crate::server::Server;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::storage::v1::CSINode;
@@ -9,14 +10,7 @@ use serde_json::{Value, json};
 use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep};
-use wasmount_tests::control_plane::ControlPlane;
-use xtask::cluster::access::User;
-use xtask::cluster::programs::Programs;
-use xtask::place::{self, Place};
-use xtask::test::SHARED_CONTROL_PLANE;
-use xtask::workspace::Workspace;
 
 /// Until what must come has come. Generous: other tests share the machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,28 +25,14 @@ pub(crate) struct Cluster {
     pub(crate) kubeconfig: PathBuf,
 }
 
-/// One that a test may stop.
-pub(crate) async fn own_control_plane() -> (Place, ControlPlane) {
-    place::sweep(SHARED_CONTROL_PLANE);
-    let programs = Programs::build(&Workspace::locate().unwrap()).unwrap();
-    let place = Place::create(SHARED_CONTROL_PLANE).unwrap();
-    let plane = ControlPlane::start(&programs, place.root()).await.unwrap();
-    (place, plane)
-}
-
-async fn shared_control_plane() -> &'static ControlPlane {
-    static SHARED: OnceCell<(Place, ControlPlane)> = OnceCell::const_new();
-    &SHARED.get_or_init(own_control_plane).await.1
-}
-
 impl Cluster {
     /// With a Node of this name, as a person or kubelet makes one.
     pub(crate) async fn with_node(name: &str, node: Value) -> Self {
-        Self::of(shared_control_plane().await, name, node).await
+        Self::of(&Server::shared().await, name, node).await
     }
 
-    pub(crate) async fn of(plane: &ControlPlane, name: &str, mut node: Value) -> Self {
-        let client = plane.client().await.unwrap();
+    pub(crate) async fn of(server: &Server, name: &str, mut node: Value) -> Self {
+        let client = server.client().await;
         node["metadata"]["name"] = json!(name);
         let node: Node = serde_json::from_value(node).unwrap();
         let nodes = Api::<Node>::all(client.clone());
@@ -60,7 +40,7 @@ impl Cluster {
         Self {
             client,
             node: name.to_owned(),
-            kubeconfig: plane.kubeconfig(User::Admin),
+            kubeconfig: server.kubeconfig(),
         }
     }
 
@@ -77,8 +57,8 @@ impl Cluster {
             serde_json::from_value(json!({ "metadata": {}, "spec": { "audiences": [] } })).unwrap();
         let given = accounts.create_token_request(&self.node, &parameters, &request);
         let token = given.await.unwrap().status.unwrap().token.unwrap();
-        let plane = shared_control_plane().await;
-        plane.kubeconfig_of(&self.node, &token).unwrap()
+        let server = Server::shared().await;
+        server.plane.kubeconfig_of(&self.node, &token).unwrap()
     }
 
     pub(crate) fn nodes(&self) -> Api<Node> {

@@ -1,8 +1,9 @@
 //! Beside a kubelet: each fact that drifts is noticed, reported and repaired by another registration, or reported as what an administrator must repair.
 
-use crate::csi_node::cluster::{Cluster, own_control_plane};
+use crate::csi_node::cluster::Cluster;
 use crate::csi_node::kubelet;
 use crate::csi_node::watched::{Watched, answer};
+use crate::server::Server;
 use futures::FutureExt;
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -171,8 +172,8 @@ async fn registration_waits_while_a_label_collides_and_no_longer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_api_server_outage_loses_no_change() {
-    let (_place, plane) = own_control_plane().await;
-    let cluster = Arc::new(Cluster::of(&plane, "away", json!({})).await);
+    let server = Server::start().await;
+    let cluster = Arc::new(Cluster::of(&server, "away", json!({})).await);
     let answer = answer(DRIVER);
     kubelet::install(&cluster, &answer).await;
     let watched = Watched::begin(&cluster, answer, true).await;
@@ -182,10 +183,10 @@ async fn an_api_server_outage_loses_no_change() {
         let churn = json!({ "metadata": { "labels": { "round": round.to_string() } } });
         cluster.change_node(churn).await;
     }
-    plane.stop_api().unwrap();
+    server.plane.stop_api().unwrap();
     cluster.nodes().get(&cluster.node).await.unwrap_err();
     assert!(watched.status().listed, "what was seen last stands");
-    plane.start_api().await.unwrap();
+    server.plane.start_api().await.unwrap();
     assert!(watched.status().listed);
     let none = json!({ "spec": { "drivers": [] } });
     cluster.change_csi_node(none).await;

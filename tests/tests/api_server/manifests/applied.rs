@@ -1,6 +1,7 @@
 //! All that is printed is taken by the API server, and what stands in `deploy/` is what is printed.
 
-use crate::manifests::scene::{Scene, error_of, printed, run, workspace};
+use crate::manifests::scene::{Scene, printed, renamed, run};
+use crate::server::{error_of, workspace};
 use serde_json::{Value, json};
 use std::fs;
 use wasmount_tests::documents;
@@ -9,15 +10,15 @@ use xtask::deploy::{self, Printed};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_takes_every_object_that_is_printed() {
     let scene = Scene::start().await;
-    scene.with_snapshot_kinds();
-    scene.with_shared_objects();
+    scene.add_shared_objects();
     for plugin in ["hostpath", "directory", "podfiles"] {
         let document = workspace().backend_document(plugin);
         let (text, _) = printed(&document, &["--topology", "node-local"]);
         scene.apply(&text);
     }
     // The same driver in other forms: what cannot change goes first, as the host would say.
-    scene.without_drivers();
+    let deleted = scene.kubectl(&["delete", "csidriver", "--all"]);
+    assert!(deleted.status.success(), "{}", error_of(&deleted));
     let shared = documents::hostpath_over_pool(scene.directory.path(), "/srv".as_ref()).unwrap();
     let (text, _) = printed(&shared, &["--topology", "network"]);
     scene.apply(&text);
@@ -25,9 +26,7 @@ async fn a_real_api_server_takes_every_object_that_is_printed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_accepts_a_controller_that_mounts() {
-    let scene = Scene::start().await;
-    scene.with_snapshot_kinds();
-    scene.with_shared_objects();
+    let scene = Scene::shared().await;
     let (text, _) = printed(&workspace().backend_document("nfs"), &[]);
     scene.apply(&text);
     let name = "deployment/wasmount-nfs-controller";
@@ -90,11 +89,9 @@ const NETWORK: &str = "    network:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_accepts_network_policies() {
-    let scene = Scene::start().await;
-    scene.with_snapshot_kinds();
-    scene.with_shared_objects();
+    let scene = Scene::shared().await;
     let document = documents::hostpath_over_pool(scene.directory.path(), "/srv".as_ref()).unwrap();
-    let mut text = fs::read_to_string(&document).unwrap();
+    let mut text = renamed(&fs::read_to_string(&document).unwrap(), "guarded");
     text.push_str(NETWORK);
     let ca = rcgen::generate_simple_self_signed(vec!["array".to_owned()]).unwrap();
     for (file, value) in [("ca.pem", ca.cert.pem().as_str()), ("token", "secret")] {
@@ -106,11 +103,13 @@ async fn a_real_api_server_accepts_network_policies() {
     scene.apply(&text);
     let listed = scene.kubectl(&["get", "networkpolicies", "-A", "-o", "json"]);
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
-    let policies = listed["items"].as_array().unwrap();
+    let policies = listed["items"].as_array().unwrap().iter();
+    let is_own = |it: &&Value| it.to_string().contains("guarded");
+    let policies: Vec<_> = policies.filter(is_own).collect();
     let names: Vec<_> = policies.iter().map(|it| &it["metadata"]["name"]).collect();
     assert_eq!(
         names,
-        ["wasmount-hostpath-controller", "wasmount-hostpath-node"]
+        ["wasmount-guarded-controller", "wasmount-guarded-node"]
     );
     for policy in policies {
         let array = json!({
@@ -124,7 +123,6 @@ async fn a_real_api_server_accepts_network_policies() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_accepts_every_overlay() {
     let scene = Scene::start().await;
-    scene.with_snapshot_kinds();
     let apply = |folder: &str| {
         let folder = workspace().root().join("deploy").join(folder);
         scene.kubectl(&["apply", "-k", folder.to_str().unwrap()])

@@ -1,12 +1,13 @@
 //! Two backends of one namespace, each with the token of its controller: neither writes a record, a lease or a capacity of the other.
 
-use crate::manifests::scene::{NAMESPACE, Scene, printed, refusal, soon};
+use crate::manifests::scene::{NAMESPACE, Scene, driver, printed, refusal, renamed, soon};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use std::error::Error;
 use std::sync::Arc;
+use tokio::sync::OnceCell;
 use wasmount_core::names::DriverName;
 use wasmount_core::state::{Expect, Keyspace, KeyspaceOwner, Outcome, StateStore};
 use wasmount_kubernetes::KubernetesStore;
@@ -23,16 +24,8 @@ struct Neighbour {
 }
 
 impl Neighbour {
-    /// Applies what is printed for it.
-    async fn begin(scene: &Scene, name: &'static str) -> Self {
-        let folder = scene.directory.path();
-        let document = documents::hostpath_over_pool(folder, "/srv".as_ref()).unwrap();
-        let text = std::fs::read_to_string(&document).unwrap();
-        let named = text
-            .replace("name: hostpath", &format!("name: {name}"))
-            .replace("hostpath.wasmount.io", &driver(name));
-        std::fs::write(&document, named).unwrap();
-        scene.apply(&printed(&document, &["--topology", "network"]).0);
+    /// By a token of what was applied for it.
+    async fn of(scene: &Scene, name: &'static str) -> Self {
         let account = format!("wasmount-{name}-controller");
         let client = scene.client_on(&account, NODE).await;
         let store = KubernetesStore::new(client.clone(), NAMESPACE);
@@ -68,8 +61,13 @@ impl Neighbour {
     }
 }
 
-fn driver(name: &str) -> String {
-    format!("{name}.example")
+/// Applies what is printed for a backend.
+fn apply(scene: &Scene, name: &str) {
+    let folder = scene.directory.path();
+    let document = documents::hostpath_over_pool(folder, "/srv".as_ref()).unwrap();
+    let text = std::fs::read_to_string(&document).unwrap();
+    std::fs::write(&document, renamed(&text, name)).unwrap();
+    scene.apply(&printed(&document, &["--topology", "network"]).0);
 }
 
 async fn create(api: &Api<DynamicObject>, object: Value) -> Result<DynamicObject, kube::Error> {
@@ -135,12 +133,15 @@ fn assert_no_right<T: std::fmt::Debug>(outcome: Result<T, kube::Error>) {
     assert!(code == 403 && said.contains("cannot "), "{code} {said}");
 }
 
+/// The two of all tests: one has records, one leases, one capacities.
 async fn two(scene: &Scene) -> [Neighbour; 2] {
-    scene.with_snapshot_kinds();
-    scene.with_shared_objects();
+    static APPLIED: OnceCell<()> = OnceCell::const_new();
+    let names = ["a", "b"];
+    let applied = APPLIED.get_or_init(async || names.iter().for_each(|name| apply(scene, name)));
+    applied.await;
     let both = [
-        Neighbour::begin(scene, "a").await,
-        Neighbour::begin(scene, "b").await,
+        Neighbour::of(scene, names[0]).await,
+        Neighbour::of(scene, names[1]).await,
     ];
     // The policies take a moment to be in force.
     for one in &both {
@@ -158,7 +159,7 @@ async fn two(scene: &Scene) -> [Neighbour; 2] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_refuses_a_backend_the_records_of_another() {
-    let scene = Scene::start().await;
+    let scene = Scene::shared().await;
     let [a, b] = two(&scene).await;
     let (space, expect) = (a.space(), Expect::Absent);
     let put = a.store.put(&space, "k", b"v".to_vec(), expect).await;
@@ -198,7 +199,7 @@ async fn a_real_api_server_refuses_a_backend_the_records_of_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_refuses_a_backend_the_lease_of_another() {
-    let scene = Scene::start().await;
+    let scene = Scene::shared().await;
     let [a, b] = two(&scene).await;
     let theirs = b.leases();
     let stolen = create(&theirs, lease("wasmount-a.example")).await;
@@ -218,7 +219,7 @@ async fn a_real_api_server_refuses_a_backend_the_lease_of_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_refuses_a_backend_the_capacity_of_another() {
-    let scene = Scene::start().await;
+    let scene = Scene::shared().await;
     let [a, b] = two(&scene).await;
     let resource = "csistoragecapacities";
     let theirs = b.capacities();

@@ -1,37 +1,37 @@
 //! A node's pod may write the objects of its own node, and of a Node nothing but its startup taint.
 
-use crate::manifests::scene::{Scene, create_node, patch_node, printed, refusal, soon, workspace};
+use crate::manifests::scene::{Scene, create_node, driver, patch_node, printed, refusal, soon};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use serde_json::json;
 
-const DRIVER: &str = "hostpath.wasmount.io";
-const ACCOUNT: &str = "wasmount-hostpath-node";
+const BACKEND: &str = "limited";
+const ACCOUNT: &str = "wasmount-limited-node";
+const NODE: &str = "limited-a";
+const OTHER: &str = "limited-b";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_limits_a_driver_to_its_node() {
-    let scene = Scene::start().await;
-    scene.with_snapshot_kinds();
-    scene.with_shared_objects();
-    let document = workspace().backend_document("hostpath");
+    let scene = Scene::shared().await;
+    let (document, driver) = (scene.hostpath_as(BACKEND), driver(BACKEND));
     scene.apply(&printed(&document, &["--topology", "node-local"]).0);
-    for name in ["a", "b"] {
-        create_node(&scene.client, name, DRIVER).await;
+    for name in [NODE, OTHER] {
+        create_node(&scene.client, name, &driver).await;
     }
-    let driver = scene.client_on(ACCOUNT, "a").await;
+    let pod = scene.client_on(ACCOUNT, NODE).await;
     // The API server itself adds a taint to a node that is not ready yet.
     let nodes = Api::<Node>::all(scene.client.clone());
-    let mut taints = nodes.get("a").await.unwrap().spec.unwrap().taints.unwrap();
-    taints.retain(|taint| !taint.key.starts_with(DRIVER));
+    let mut taints = nodes.get(NODE).await.unwrap().spec.unwrap().taints.unwrap();
+    taints.retain(|taint| !taint.key.starts_with(&driver));
     let without_own = json!({ "spec": { "taints": taints } });
     // The policy takes a moment to be in force; until then the first of these would be let through, and must not be tried on what matters.
     soon("the policy", async || {
         let relabelled = json!({ "metadata": { "labels": { "zone": "policy" } } });
-        patch_node(&driver, "b", relabelled).await.err()
+        patch_node(&pod, OTHER, relabelled).await.err()
     })
     .await;
 
-    let (code, said) = refusal(patch_node(&driver, "b", without_own.clone()).await);
+    let (code, said) = refusal(patch_node(&pod, OTHER, without_own.clone()).await);
     assert_eq!(code, 403);
     assert!(said.contains("its own node only"), "{said}");
     for patch in [
@@ -45,14 +45,14 @@ async fn a_real_api_server_limits_a_driver_to_its_node() {
             { "key": "other", "effect": "NoSchedule" }, { "key": "more", "effect": "NoSchedule" },
         ] } }),
     ] {
-        let (code, said) = refusal(patch_node(&driver, "a", patch.clone()).await);
+        let (code, said) = refusal(patch_node(&pod, NODE, patch.clone()).await);
         assert_eq!(code, 403, "{patch}: {said}");
     }
-    patch_node(&driver, "a", without_own).await.unwrap();
+    patch_node(&pod, NODE, without_own).await.unwrap();
     // Nor is what others write looked at.
     patch_node(
         &scene.client,
-        "b",
+        OTHER,
         json!({ "spec": { "unschedulable": true } }),
     )
     .await

@@ -1,6 +1,7 @@
 //! What is printed runs: the host takes every argument of every form.
 
-use crate::manifests::scene::{printed, workspace};
+use crate::manifests::scene::printed;
+use crate::server::workspace;
 use serde_json::Value;
 use std::process::Command;
 use wasmount_tests::documents;

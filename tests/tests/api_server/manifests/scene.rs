@@ -1,98 +1,70 @@
-//! An API server with the CRDs of external-snapshotter, and what the tests ask of it.
+//! What the tests ask of the API server about printed objects.
 
+use crate::server::{Server, manifests, printed as printed_by, workspace};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use std::fs;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use wasmount_tests::control_plane::ControlPlane;
+use wasmount_tests::compiled::Lent;
 use wasmount_tests::pod_token::token_on;
 use xtask::cluster;
-use xtask::cluster::access::User;
-use xtask::cluster::programs::Programs;
-use xtask::workspace::Workspace;
 
 pub(crate) const NAMESPACE: &str = "wasmount-system";
 
 /// Longest wait for what happens by itself: a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The API server as one test asks it, with a directory of the test.
 pub(crate) struct Scene {
-    pub(crate) plane: ControlPlane,
+    server: Arc<Server>,
     pub(crate) client: Client,
     pub(crate) directory: TempDir,
-    programs: Programs,
+}
+
+impl Deref for Scene {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.server
+    }
 }
 
 impl Scene {
+    /// The one that all tests share: backends and nodes have names of the test.
+    pub(crate) async fn shared() -> Self {
+        Self::of(Server::shared().await).await
+    }
+
+    /// One of its own, where only the kinds of external-snapshotter are known.
     pub(crate) async fn start() -> Self {
-        let programs = Programs::build(&workspace()).unwrap();
-        let directory = tempfile::tempdir().unwrap();
-        let plane = ControlPlane::start(&programs, directory.path())
-            .await
-            .unwrap();
-        let client = plane.client().await.unwrap();
+        let server = Server::start().await;
+        server.add_snapshot_kinds();
+        Self::of(Arc::new(server)).await
+    }
+
+    async fn of(server: Arc<Server>) -> Self {
         Self {
-            plane,
-            client,
-            directory,
-            programs,
+            client: server.client().await,
+            server,
+            directory: tempfile::tempdir().unwrap(),
         }
     }
 
-    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Output {
-        Command::new(self.programs.path("kubectl"))
-            .arg("--kubeconfig")
-            .arg(self.plane.kubeconfig(User::Admin))
-            .args(arguments)
-            .output()
-            .unwrap()
-    }
-
-    /// Applies a YAML stream as an administrator does.
-    pub(crate) fn apply(&self, text: &str) {
-        let file = self.directory.path().join("applied.yaml");
-        std::fs::write(&file, text).unwrap();
-        let file = file.to_str().unwrap();
-        let applied = self.kubectl(&["apply", "--server-side", "-f", file]);
-        assert!(applied.status.success(), "{}", error_of(&applied));
-    }
-
-    /// What all backends share.
-    pub(crate) fn with_shared_objects(&self) {
-        self.apply(&read(&mut manifests(&["--shared"])).0);
-    }
-
-    /// Deletes all CSIDriver objects.
-    pub(crate) fn without_drivers(&self) {
-        let deleted = self.kubectl(&["delete", "csidriver", "--all"]);
-        assert!(deleted.status.success(), "{}", error_of(&deleted));
-    }
-
-    /// The CRDs, from the module that the snapshotter is built from; returns when objects of theirs are taken.
-    pub(crate) fn with_snapshot_kinds(&self) {
-        let listed = Command::new("go")
-            .args(["list", "-m", "-f", "{{.Dir}}"])
-            .arg("github.com/kubernetes-csi/external-snapshotter/client/v8")
-            .current_dir(workspace().root().join("tests/go/cluster"))
-            .output()
-            .unwrap();
-        assert!(listed.status.success(), "{}", error_of(&listed));
-        let module = String::from_utf8(listed.stdout).unwrap();
-        let kinds = Path::new(module.trim()).join("config/crd");
-        let applied = self.kubectl(&["apply", "--server-side", "-k", kinds.to_str().unwrap()]);
-        assert!(applied.status.success(), "{}", error_of(&applied));
-        let waited = self.kubectl(&[
-            "wait",
-            "--for=condition=established",
-            "crd",
-            "--all",
-            "--timeout=60s",
-        ]);
-        assert!(waited.status.success(), "{}", error_of(&waited));
+    /// The document of plugins/hostpath for a backend of this name, with a driver of its own ([`driver`]).
+    pub(crate) fn hostpath_as(&self, name: &str) -> PathBuf {
+        let text = fs::read_to_string(workspace().backend_document("hostpath")).unwrap();
+        let built = workspace().plugins_target();
+        let text = renamed(&text, name).replace("../target", built.to_str().unwrap());
+        let document = self.directory.path().join(format!("{name}.yaml"));
+        fs::write(&document, text).unwrap();
+        document
     }
 
     /// A kubeconfig by a token of an account, bound to a pod of a node: as kubelet projects it.
@@ -111,35 +83,28 @@ impl Scene {
     }
 }
 
-pub(crate) fn workspace() -> Workspace {
-    Workspace::locate().unwrap()
+/// The driver of a backend of a test.
+pub(crate) fn driver(name: &str) -> String {
+    format!("{name}.example")
+}
+
+/// A document of plugins/hostpath for a backend of this name.
+pub(crate) fn renamed(text: &str, name: &str) -> String {
+    text.replace("hostpath.wasmount.io", &driver(name))
+        .replace("name: hostpath", &format!("name: {name}"))
 }
 
 /// What `wasmount manifests` prints for a document, and what it warns of.
 pub(crate) fn printed(document: &Path, more: &[&str]) -> (String, String) {
-    read(manifests(more).arg("--backend").arg(document))
+    let compiled = Lent::of(&[document]).unwrap();
+    let mut command = manifests(more);
+    command.arg("--backend").arg(document);
+    printed_by(command.env("WASMOUNT_CACHE", compiled.path()))
 }
 
 pub(crate) fn run(document: &Path, more: &[&str]) -> Output {
     let mut command = manifests(more);
     command.arg("--backend").arg(document).output().unwrap()
-}
-
-fn manifests(arguments: &[&str]) -> Command {
-    let mut command = Command::new(workspace().host_program());
-    command.arg("manifests").args(arguments);
-    command
-}
-
-fn read(command: &mut Command) -> (String, String) {
-    let output = command.output().unwrap();
-    let said = error_of(&output);
-    assert!(output.status.success(), "{said}");
-    (String::from_utf8(output.stdout).unwrap(), said)
-}
-
-pub(crate) fn error_of(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// A node with its driver's startup taint and another's.

@@ -1,6 +1,7 @@
 //! A backend whose plugin must be signed, as it stands in a cluster: with its keys and signatures, without which no pod would serve it.
 
-use crate::manifests::scene::{error_of, printed, run, workspace};
+use crate::manifests::scene::{printed, run};
+use crate::server::{error_of, workspace};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 use std::fs;

@@ -1,9 +1,10 @@
 //! A VolumeSnapshotContent that no node's snapshotter would look after is refused with a message, whoever creates it.
 
-use crate::manifests::scene::{Scene, error_of, printed, soon, workspace};
+use crate::manifests::scene::{Scene, driver, printed, soon};
+use crate::server::error_of;
 use serde_json::{Value, json};
 
-const DRIVER: &str = "hostpath.wasmount.io";
+const BACKEND: &str = "snapshots";
 
 fn content(name: &str, driver: &str, node: Option<&str>) -> Value {
     let labels = node.map(|node| json!({ "snapshot.storage.kubernetes.io/managed-by": node }));
@@ -28,16 +29,14 @@ fn refused(scene: &Scene, content: Value) -> Option<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_refuses_a_snapshot_that_names_no_node() {
-    let scene = Scene::start().await;
-    scene.with_snapshot_kinds();
-    scene.with_shared_objects();
-    let document = workspace().backend_document("hostpath");
+    let scene = Scene::shared().await;
+    let (document, driver) = (scene.hostpath_as(BACKEND), driver(BACKEND));
     scene.apply(&printed(&document, &["--topology", "node-local"]).0);
     // The policy takes a moment to be in force.
     let mut number = 0;
     let said = soon("the policy", async || {
         number += 1;
-        refused(&scene, content(&format!("early-{number}"), DRIVER, None))
+        refused(&scene, content(&format!("early-{number}"), &driver, None))
     })
     .await;
     for words in [
@@ -48,7 +47,7 @@ async fn a_real_api_server_refuses_a_snapshot_that_names_no_node() {
         assert!(said.contains(words), "{said}");
     }
     assert_eq!(
-        refused(&scene, content("labelled", DRIVER, Some("n"))),
+        refused(&scene, content("labelled", &driver, Some("n"))),
         None
     );
     assert_eq!(

@@ -1,6 +1,7 @@
 //! The definitions in a real API server: what people see of a backend, and that `kubectl explain` has a sentence for each key.
 
-use crate::storage_backends::scene::{Scene, backend, said, soon};
+use crate::server::error_of;
+use crate::storage_backends::scene::{Scene, backend, soon};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
@@ -98,7 +99,7 @@ fn listed(scene: &Scene, what: &[&str]) -> [Vec<String>; 2] {
     let lines: Vec<Vec<String>> = text.lines().map(words).collect();
     lines
         .try_into()
-        .unwrap_or_else(|lines| panic!("{lines:?}: {}", said(&listed)))
+        .unwrap_or_else(|lines| panic!("{lines:?}: {}", error_of(&listed)))
 }
 
 #[tokio::test(flavor = "multi_thread")]

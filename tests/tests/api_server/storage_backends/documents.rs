@@ -1,6 +1,7 @@
 //! A right document and many wrong ones, each as a file and as an object: both readers say the same of each.
 
-use crate::storage_backends::scene::{Scene, backend, manifests, said};
+use crate::server::{error_of, manifests, printed};
+use crate::storage_backends::scene::{Scene, backend};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -272,11 +273,12 @@ impl Scene {
         let file = self.place.root().join(format!("document-{number}.yaml"));
         // JSON is YAML.
         std::fs::write(&file, serde_json::to_vec(document).unwrap()).unwrap();
-        let read = manifests(&["--as-object", "--backend", file.to_str().unwrap()]);
+        let mut read = manifests(&["--as-object", "--backend", file.to_str().unwrap()]);
+        let read = read.output().unwrap();
         match read.status.code() {
             Some(0) => Ok(()),
-            Some(64) => Err(said(&read)),
-            other => panic!("{other:?}: {}", said(&read)),
+            Some(64) => Err(error_of(&read)),
+            other => panic!("{other:?}: {}", error_of(&read)),
         }
     }
 }
@@ -335,9 +337,9 @@ async fn a_path_that_begins_nowhere_is_refused_in_an_object() {
         // Printed as an object it has full paths.
         let file = scene.place.root().join("relative.yaml");
         std::fs::write(&file, serde_json::to_vec(&document).unwrap()).unwrap();
-        let printed = manifests(&["--as-object", "--backend", file.to_str().unwrap()]);
-        assert!(printed.status.success(), "{}", said(&printed));
-        let object: Value = serde_saphyr::from_slice(&printed.stdout).unwrap();
+        let arguments = ["--as-object", "--backend", file.to_str().unwrap()];
+        let (object, _) = printed(&mut manifests(&arguments));
+        let object: Value = serde_saphyr::from_str(&object).unwrap();
         assert_eq!(scene.takes(&object).await, Ok(()));
     }
 }
@@ -353,7 +355,7 @@ async fn a_driver_cannot_be_given_another_name() {
     let file = scene.place.root().join("renamed.json");
     std::fs::write(&file, serde_json::to_vec(&document).unwrap()).unwrap();
     let refused = scene.kubectl(&["replace", "-f", file.to_str().unwrap()]);
-    let words = said(&refused);
+    let words = error_of(&refused);
     assert!(
         !refused.status.success() && words.contains("cannot change"),
         "{words}"

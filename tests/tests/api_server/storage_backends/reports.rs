@@ -1,6 +1,7 @@
 //! What a real host writes of an object: the report of the node, and what the status makes of it when a version is refused or fails.
 
-use crate::storage_backends::scene::{Scene, condition, says, workspace};
+use crate::server::workspace;
+use crate::storage_backends::scene::{Scene, condition, says};
 use crate::storage_backends::serving::{Serving, object, served};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};

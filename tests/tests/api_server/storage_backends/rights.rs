@@ -1,7 +1,8 @@
 //! A host that has what `wasmount manifests --storage-backends` prints for it and nothing else: it serves an object from its first day to its
 //! last, and writes of no other node.
 
-use crate::storage_backends::scene::{Scene, manifests, said, soon};
+use crate::server::{Server, manifests, printed};
+use crate::storage_backends::scene::{Scene, soon};
 use crate::storage_backends::serving::{Serving, object, served};
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::core::v1::Node;
@@ -121,9 +122,9 @@ fn admit(scene: &Scene, folder: &Path) {
     std::fs::write(&document, named).unwrap();
     let document = document.to_str().unwrap();
     let more = ["--storage-backends", "--topology", "node-local"];
-    let printed = manifests(&[&["--backend", document], &more[..]].concat());
-    assert!(printed.status.success(), "{}", said(&printed));
-    let text = String::from_utf8(printed.stdout).unwrap();
+    let (text, _) = printed(&mut manifests(
+        &[&["--backend", document], &more[..]].concat(),
+    ));
     // A line of its own: patterns of keys end alike.
     let text = format!("\n{text}");
     let all = text.split("\n---\n").filter(|it| !it.trim().is_empty());
@@ -132,10 +133,7 @@ fn admit(scene: &Scene, folder: &Path) {
         .filter(|it| APPLIED.contains(&it["kind"].as_str().unwrap()))
         .collect();
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
-    let file = folder.join("rights.json");
-    std::fs::write(&file, list.to_string()).unwrap();
-    let applied = scene.kubectl(&["apply", "--server-side", "-f", file.to_str().unwrap()]);
-    assert!(applied.status.success(), "{}", said(&applied));
+    Server::apply(scene, &list.to_string());
 }
 
 /// A Node, and the kubeconfig that a pod of the account has there.

@@ -1,20 +1,12 @@
-//! An API server that knows the kinds, shared by the tests of this program, and what is asked of it.
+//! What is asked of the API server about backends.
 
+use crate::server::Server;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use std::ops::Deref;
-use std::path::PathBuf;
-use std::process::{Command, Output};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::OnceCell;
-use wasmount_tests::control_plane::ControlPlane;
-use xtask::cluster::access::User;
-use xtask::cluster::programs::Programs;
-use xtask::place::{self, Place};
-use xtask::test::SHARED_CONTROL_PLANE;
-use xtask::workspace::Workspace;
 
 /// With the value `true` on an object: its deletion waits for no volume.
 pub(crate) const FORCED: &str = "wasmount.io/force-delete";
@@ -23,81 +15,36 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// An API server that knows the kinds, as one test asks it: a client belongs to the runtime of its test.
+/// The API server as one test asks it: a client belongs to the runtime of its test.
 pub(crate) struct Scene {
-    base: Arc<Base>,
+    server: Arc<Server>,
     pub(crate) client: Client,
 }
 
-pub(crate) struct Base {
-    pub(crate) plane: ControlPlane,
-    pub(crate) place: Place,
-    programs: Programs,
-}
-
 impl Deref for Scene {
-    type Target = Base;
+    type Target = Server;
 
-    fn deref(&self) -> &Base {
-        &self.base
+    fn deref(&self) -> &Server {
+        &self.server
     }
 }
 
 impl Scene {
     /// One of its own, for tests that stop it.
     pub(crate) async fn start() -> Self {
-        let programs = Programs::build(&workspace()).unwrap();
-        let place = Place::create(SHARED_CONTROL_PLANE).unwrap();
-        let plane = ControlPlane::start(&programs, place.root()).await.unwrap();
-        let base = Base {
-            plane,
-            place,
-            programs,
-        };
-        let scene = Self::of(Arc::new(base)).await;
-        let shared = manifests(&["--shared"]);
-        assert!(shared.status.success(), "{}", said(&shared));
-        let file = scene.place.root().join("shared.yaml");
-        std::fs::write(&file, shared.stdout).unwrap();
-        let applied = scene.kubectl(&["apply", "--server-side", "-f", file.to_str().unwrap()]);
-        assert!(applied.status.success(), "{}", said(&applied));
-        let established = scene.kubectl(&[
-            "wait",
-            "--for=condition=established",
-            "crd",
-            "--all",
-            "--timeout=60s",
-        ]);
-        assert!(established.status.success(), "{}", said(&established));
-        scene
+        let server = Server::start().await;
+        server.add_shared_objects();
+        Self::of(Arc::new(server)).await
     }
 
     /// The one that all tests share.
     pub(crate) async fn shared() -> Self {
-        static SHARED: OnceCell<Arc<Base>> = OnceCell::const_new();
-        let base = SHARED.get_or_init(|| async {
-            place::sweep(SHARED_CONTROL_PLANE);
-            Scene::start().await.base
-        });
-        Self::of(base.await.clone()).await
+        Self::of(Server::shared().await).await
     }
 
-    async fn of(base: Arc<Base>) -> Self {
-        let client = base.plane.client().await.unwrap();
-        Self { base, client }
-    }
-
-    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Output {
-        Command::new(self.programs.path("kubectl"))
-            .arg("--kubeconfig")
-            .arg(self.kubeconfig())
-            .args(arguments)
-            .output()
-            .unwrap()
-    }
-
-    pub(crate) fn kubeconfig(&self) -> PathBuf {
-        self.plane.kubeconfig(User::Admin)
+    async fn of(server: Arc<Server>) -> Self {
+        let client = server.client().await;
+        Self { server, client }
     }
 
     pub(crate) fn backends(&self) -> Api<DynamicObject> {
@@ -192,23 +139,6 @@ fn kind(kind: &str, plural: &str) -> ApiResource {
         kind: kind.to_owned(),
         plural: plural.to_owned(),
     }
-}
-
-pub(crate) fn workspace() -> Workspace {
-    Workspace::locate().unwrap()
-}
-
-/// What `wasmount manifests` makes of some arguments.
-pub(crate) fn manifests(arguments: &[&str]) -> Output {
-    Command::new(workspace().host_program())
-        .arg("manifests")
-        .args(arguments)
-        .output()
-        .unwrap()
-}
-
-pub(crate) fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// A backend with this name and driver.

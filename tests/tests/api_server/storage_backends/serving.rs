@@ -1,6 +1,7 @@
 //! The real host that serves objects, and the object that most tests give it.
 
-use crate::storage_backends::scene::{Scene, backend, says, soon, workspace};
+use crate::server::workspace;
+use crate::storage_backends::scene::{Scene, backend, says, soon};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;

@@ -1,5 +1,6 @@
 //! A host with a plugin that misbehaves on demand, beside a real API server; what the host writes there, and what it counts.
 
+use crate::server::{Server, workspace};
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
@@ -8,23 +9,19 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::time::sleep;
 use tonic::Code;
 use wasmount_csi::wire::csi::v1::{CreateVolumeRequest, NodePublishVolumeRequest};
 use wasmount_tests::builds;
-use wasmount_tests::control_plane::ControlPlane;
 use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::orchestrator::{Orchestrator, code};
 use wasmount_tests::requests;
 use wasmount_tests::root::needs_root;
-use xtask::cluster::access::{NODE_NAME, User};
-use xtask::cluster::programs::Programs;
-use xtask::workspace::Workspace;
+use xtask::cluster::access::NODE_NAME;
 
-/// The driver's name.
-pub(crate) const DRIVER: &str = "misbehave.example.com";
 /// Value of the secret that the plugin is given.
 pub(crate) const PASSWORD: &str = "tr0ub4dor.hunter22.correct-horse";
 /// Where the claims and pods are.
@@ -38,32 +35,33 @@ const AGAIN: Duration = Duration::from_millis(100);
 pub(crate) struct Scene {
     pub(crate) host: Host,
     pub(crate) orchestrator: Orchestrator,
-    pub(crate) plane: ControlPlane,
+    pub(crate) server: Arc<Server>,
+    /// Of this scene alone, since others write events to the same API server.
+    pub(crate) driver: String,
     health: SocketAddr,
     folder: TempDir,
 }
 
 impl Scene {
-    pub(crate) async fn start() -> Self {
-        Self::with("").await
+    /// With a driver of this name, and these lines more in the document's spec.
+    pub(crate) async fn with(driver: &str, lines: &str) -> Self {
+        Self::at(Server::shared().await, driver, lines).await
     }
 
-    /// With these lines more in the document's spec.
-    pub(crate) async fn with(lines: &str) -> Self {
+    /// Beside an API server of its own, for a test that stops it.
+    pub(crate) async fn beside(server: Server, driver: &str) -> Self {
+        Self::at(Arc::new(server), driver, "").await
+    }
+
+    async fn at(server: Arc<Server>, driver: &str, lines: &str) -> Self {
         needs_root();
-        let workspace = Workspace::locate().unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let programs = Programs::build(&workspace).unwrap();
-        let cluster = folder.path().join("cluster");
-        fs::create_dir(&cluster).unwrap();
-        let plane = ControlPlane::start(&programs, &cluster).await.unwrap();
-        let kubeconfig = plane.kubeconfig(User::Admin).display().to_string();
+        let kubeconfig = server.kubeconfig().display().to_string();
         // Free a moment ago; should another take it meanwhile, the host ends and says so.
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let health = free.local_addr().unwrap();
         drop(free);
-        let component = workspace.component("misbehave");
-        let document = document(folder.path(), &component, lines);
+        let document = document(folder.path(), driver, lines);
         let words = [
             "--kubeconfig",
             &kubeconfig,
@@ -88,7 +86,8 @@ impl Scene {
         Self {
             host,
             orchestrator,
-            plane,
+            server,
+            driver: driver.to_owned(),
             health,
             folder,
         }
@@ -96,15 +95,14 @@ impl Scene {
 
     /// Changes the lines of the document; the host sees it by itself.
     pub(crate) fn change(&self, lines: &str) {
-        let component = Workspace::locate().unwrap().component("misbehave");
-        document(self.folder.path(), &component, lines);
+        document(self.folder.path(), &self.driver, lines);
     }
 
     /// The first event about the driver with this reason, once there is one.
     pub(crate) async fn told(&self, reason: &str) -> Event {
         let start = Instant::now();
         loop {
-            let events = self.events("CSIDriver", DRIVER, "").await;
+            let events = self.events("CSIDriver", &self.driver, "").await;
             let found = events.into_iter();
             if let Some(event) = found.rev().find(|it| it.reason.as_deref() == Some(reason)) {
                 return event;
@@ -153,7 +151,7 @@ impl Scene {
 
     /// The events of an object, as `kubectl describe` asks for them.
     pub(crate) async fn events(&self, kind: &str, name: &str, uid: &str) -> Vec<Event> {
-        let client = self.plane.client().await.unwrap();
+        let client = self.server.client().await;
         let selector = format!(
             "involvedObject.kind={kind},involvedObject.name={name},involvedObject.uid={uid}"
         );
@@ -210,14 +208,15 @@ fn owned(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(owned).collect()
 }
 
-fn document(folder: &Path, component: &Path, lines: &str) -> PathBuf {
+fn document(folder: &Path, driver: &str, lines: &str) -> PathBuf {
+    let component = workspace().component("misbehave");
     fs::write(folder.join("password"), PASSWORD).unwrap();
     let text = format!(
         "apiVersion: wasmount.io/v1alpha1\n\
          kind: StorageBackend\n\
          metadata: {{ name: misbehave }}\n\
          spec:\n  \
-           driverName: {DRIVER}\n  \
+           driverName: {driver}\n  \
            plugin: {{ path: {component:?} }}\n  \
            secrets: {{ password: {{ file: password }} }}\n  \
            grants: {{ pools: {{ volumes: {{ path: pools/misbehave }} }} }}\n  \

@@ -1,13 +1,13 @@
 //! What happens to the versions of a driver: Events on its CSIDriver, metrics and log.
 
-use crate::events::scene::{DRIVER, Scene};
+use crate::events::scene::Scene;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 use tonic::Code;
 use wasmount_control::Client;
 
-/// Of claims.
-const UID: &str = "0a1b2c3d-4e5f-6789-abcd-ef0123456789";
+/// Of a claim whose events nobody asks for.
+const UID: &str = "2a1b2c3d-4e5f-6789-abcd-ef0123456789";
 /// A version on trial for a second, and for two faults.
 const TRIAL: &str = "  versions: { drain: 1s, rollback: { faults: 2, window: 1s } }\n";
 /// A version that is admitted and then traps in every call.
@@ -19,7 +19,8 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// The value of a counter of this driver.
 fn count(scene: &Scene, name: &str) -> String {
-    scene.metric(&format!("{name}{{driver=\"{DRIVER}\"}}"))
+    let driver = &scene.driver;
+    scene.metric(&format!("{name}{{driver=\"{driver}\"}}"))
 }
 
 /// Creates volumes until it answers so.
@@ -47,7 +48,7 @@ async fn one_call_in_flight(scene: &Scene) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_a_real_api_server_gets_swap_and_rollback_events() {
-    let scene = Scene::with(TRAPS).await;
+    let scene = Scene::with("trapping.example", TRAPS).await;
     until(&scene, Code::Internal).await;
     until(&scene, Code::Internal).await;
     let event = scene.told("PluginCannotRollBack").await;
@@ -100,7 +101,7 @@ async fn privileged_a_real_api_server_gets_swap_and_rollback_events() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_a_real_api_server_gets_rejection_events() {
-    let scene = Scene::with(TRIAL).await;
+    let scene = Scene::with("refused.example", TRIAL).await;
     until(&scene, Code::Ok).await;
     scene.change("  settings: { behaviour: bad-settings }\n");
     let event = scene.told("PluginVersionRefused").await;
@@ -110,8 +111,9 @@ async fn privileged_a_real_api_server_gets_rejection_events() {
         note.contains("was refused (settings): ") && note.contains("`endpoint` is missing"),
         "{note}"
     );
+    let driver = &scene.driver;
     let refusals =
-        format!("wasmount_plugin_refusals_total{{driver=\"{DRIVER}\",kind=\"settings\"}}");
+        format!("wasmount_plugin_refusals_total{{driver=\"{driver}\",kind=\"settings\"}}");
     assert_eq!(scene.metric(&refusals), "1");
 
     // A call that lasts longer than the old version's time to drain.

@@ -1,6 +1,7 @@
 //! Faults of a plugin, as Events on a claim and on a pod.
 
-use crate::events::scene::{DRIVER, PASSWORD, Scene};
+use crate::events::scene::{PASSWORD, Scene};
+use crate::server::Server;
 use k8s_openapi::api::core::v1::Event;
 use tonic::Code;
 
@@ -19,7 +20,8 @@ fn note(event: &Event) -> &str {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_a_real_api_server_gets_claim_events_once() {
-    let scene = Scene::start().await;
+    let scene = Scene::with("claims.example", "").await;
+    let driver = &scene.driver;
     // First what is the user's own: Events come in the order of the faults.
     let own = scene.create("data", UID, "error").await;
     assert_eq!(own, Code::OutOfRange);
@@ -40,15 +42,15 @@ async fn privileged_a_real_api_server_gets_claim_events_once() {
             note.contains("The plugin misbehave.wasmount.io 0.1.0 ("),
             "{note}"
         );
-        let whom = format!("notify the administrator of the StorageBackend for driver {DRIVER}");
+        let whom = format!("notify the administrator of the StorageBackend for driver {driver}");
         assert!(note.contains(&whom), "{note}");
         assert!(event.series.is_none(), "written again: {event:?}");
     }
     // All are counted.
-    let traps = format!("wasmount_plugin_faults_total{{driver=\"{DRIVER}\",kind=\"trapped\"}}");
+    let traps = format!("wasmount_plugin_faults_total{{driver=\"{driver}\",kind=\"trapped\"}}");
     assert_eq!(scene.metric(&traps), "100");
     let calls = format!(
-        "wasmount_csi_call_duration_seconds_count{{driver=\"{DRIVER}\",method=\"CreateVolume\",code=\"Internal\"}}"
+        "wasmount_csi_call_duration_seconds_count{{driver=\"{driver}\",method=\"CreateVolume\",code=\"Internal\"}}"
     );
     assert_eq!(scene.metric(&calls), "100");
     assert!(!scene.metrics().contains("data"), "a label from a request");
@@ -56,7 +58,7 @@ async fn privileged_a_real_api_server_gets_claim_events_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_a_real_api_server_gets_pod_events_without_secrets() {
-    let scene = Scene::start().await;
+    let scene = Scene::with("pods.example", "").await;
     let secret = scene.publish("web-1", OTHER, "secret-in-plan").await;
     assert_ne!(secret, Code::Ok);
     let refused = scene.publish("web-0", UID, "pool-not-granted").await;
@@ -75,11 +77,11 @@ async fn privileged_a_real_api_server_gets_pod_events_without_secrets() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_without_its_real_api_server_events_wait() {
-    let scene = Scene::start().await;
-    scene.plane.stop_api().unwrap();
+    let scene = Scene::beside(Server::start().await, "waits.example").await;
+    scene.server.plane.stop_api().unwrap();
     assert_eq!(scene.create("data", UID, "trap").await, Code::Internal);
     assert_eq!(scene.create("data", OTHER, "well").await, Code::Ok);
-    scene.plane.start_api().await.unwrap();
+    scene.server.plane.start_api().await.unwrap();
     // It was not written, so the next fault is told.
     let start = std::time::Instant::now();
     while scene.events(CLAIM, "data", UID).await.is_empty() {
