@@ -13,8 +13,9 @@ use launch::Launch;
 use std::fs;
 use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
+use std::sync::{Arc, Mutex, Weak, mpsc};
 use std::thread;
+use wasmount_core::mutex::lock;
 use xtask::failure::Failure;
 use xtask::process::Process;
 
@@ -35,7 +36,7 @@ impl Cinder {
     /// The one of all tests that run at the same time, each with an account of its own; it ends with the last of them.
     pub fn shared() -> Result<Arc<Self>, Failure> {
         static SHARED: Mutex<Weak<Cinder>> = Mutex::new(Weak::new());
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = lock(&SHARED);
         if let Some(running) = shared.upgrade() {
             return Ok(running);
         }

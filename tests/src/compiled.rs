@@ -21,12 +21,12 @@ const COMPONENT: &str = "wasm";
 
 /// The cache of a command that compiles components (`WASMOUNT_CACHE`). On drop, its code is kept for later ones.
 #[derive(Debug)]
-pub struct Lent {
+pub struct CommandCache {
     directory: TempDir,
     components: Components,
 }
 
-impl Lent {
+impl CommandCache {
     /// With the code that was compiled before for these components, or for those that these documents name.
     pub fn of(files: &[&Path]) -> io::Result<Self> {
         let directory = tempfile::tempdir()?;
@@ -44,7 +44,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for CommandCache {
     fn drop(&mut self) {
         // If it cannot be kept, a later one compiles again: slower, but with the same result.
         let _ = self.components.copy(self.path(), &shared());

@@ -12,7 +12,7 @@ use std::process::Output;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use wasmount_tests::compiled::Lent;
+use wasmount_tests::compiled::CommandCache;
 use wasmount_tests::pod_token::token_on;
 use xtask::cluster;
 
@@ -96,7 +96,7 @@ pub(crate) fn renamed(text: &str, name: &str) -> String {
 
 /// What `wasmount manifests` prints for a document, and what it warns of.
 pub(crate) fn printed(document: &Path, more: &[&str]) -> (String, String) {
-    let compiled = Lent::of(&[document]).unwrap();
+    let compiled = CommandCache::of(&[document]).unwrap();
     let mut command = manifests(more);
     command.arg("--backend").arg(document);
     printed_by(command.env("WASMOUNT_CACHE", compiled.path()))

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
-use wasmount_tests::compiled::Lent;
+use wasmount_tests::compiled::CommandCache;
 use xtask::workspace::Workspace;
 
 /// Where one test works.
@@ -70,7 +70,7 @@ impl Bench {
     pub(crate) fn run_with(&self, words: &[&str], input: &str) -> Told {
         let components = words.iter().map(Path::new);
         let components = components.filter(|it| it.extension().is_some_and(|it| it == "wasm"));
-        let compiled = Lent::of(&components.collect::<Vec<_>>()).unwrap();
+        let compiled = CommandCache::of(&components.collect::<Vec<_>>()).unwrap();
         let mut command = self.command(words);
         command.env("WASMOUNT_CACHE", compiled.path());
         let told = self.end(command, input);
