@@ -28,7 +28,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// With a Node of this name, as a person or kubelet makes one.
     pub(crate) async fn with_node(name: &str, node: Value) -> Self {
-        Self::of(&Server::shared().await, name, node).await
+        Self::of(&*Server::shared().await, name, node).await
     }
 
     pub(crate) async fn of(server: &Server, name: &str, mut node: Value) -> Self {
