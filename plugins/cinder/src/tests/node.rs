@@ -44,10 +44,7 @@ fn an_instance_is_what_the_facts_of_its_node_say() {
 #[test]
 fn an_instance_that_is_not_known_is_refused() {
     testing::reset();
-    assert_eq!(
-        code(Cinder::get_node_info()),
-        Some(Code::PermissionDenied)
-    );
+    assert_eq!(code(Cinder::get_node_info()), Some(Code::PermissionDenied));
     testing::set_node_fact("instance-id", &[ID]);
     testing::set_node_fact("zone", &["zone-a"]);
     for calls in [0, 1] {
