@@ -36,7 +36,7 @@ impl NodeFacts {
         Self(Source::Given(values))
     }
 
-    /// The values of a fact. One call finds out; others wait for it. The config drive is read only if the metadata service does not tell, since whoever
+    /// The values of a fact. One call finds out; others wait for it. The config drive is read only if the metadata service does not tell, since a pod that
     /// writes a volume could forge a drive.
     pub(crate) async fn get(
         &self,
