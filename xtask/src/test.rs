@@ -104,7 +104,8 @@ impl Run<'_> {
         let mut jobs = Vec::new();
         if !self.options.fast {
             let arguments = &self.options.filter;
-            jobs = other_kernel::jobs(self.workspace, &programs, arguments)?;
+            let thorough = self.options.thorough;
+            jobs = other_kernel::jobs(self.workspace, &programs, arguments, thorough)?;
         }
         jobs.extend(programs.into_iter().map(Job::from));
         jobs.push(examples(self.workspace));

@@ -2,7 +2,7 @@
 //! (`cargo xtask vm`), as a job among the other test programs; tests about SELinux have one with a policy.
 
 use super::programs::Program;
-use super::schedule::{ALLOW_UNSTABLE, Job, OWN_MAIN};
+use super::schedule::{ALLOW_UNSTABLE, Job, OWN_MAIN, THOROUGH};
 use crate::command;
 use crate::failure::Failure;
 use crate::files;
@@ -66,11 +66,12 @@ const TWO: &str = "two_kernels";
 /// Tests of a VM run one after another: it has one processor, and one NFS server.
 const TESTS_AT_ONCE: &str = "1";
 
-/// The jobs of these programs. `arguments` are those of all test programs, such as a filter.
+/// The jobs of these programs. `arguments` are those of all test programs, such as a filter; `thorough` is for loops at full length.
 pub(super) fn jobs(
     workspace: &Workspace,
     programs: &[Program],
     arguments: &[OsString],
+    thorough: bool,
 ) -> Result<Vec<Job>, Failure> {
     let mut jobs = Vec::new();
     for program in programs.iter().filter(|it| it.name != OWN_MAIN) {
@@ -98,7 +99,7 @@ pub(super) fn jobs(
             (two, Some("two")),
         ] {
             if !names.is_empty() {
-                jobs.push(job(workspace, program, &names, option)?);
+                jobs.push(job(workspace, program, &names, option, thorough)?);
             }
         }
     }
@@ -110,6 +111,7 @@ fn job(
     program: &Program,
     names: &[&str],
     option: Option<&str>,
+    thorough: bool,
 ) -> Result<Job, Failure> {
     let compiled = workspace.compiled();
     files::create_directory(&compiled)?;
@@ -127,6 +129,7 @@ fn job(
     ];
     let variables = variables.map(|(name, value)| format!("{name}={value}"));
     command.args(["--", "env"]).args(variables);
+    command.args(thorough.then(|| format!("{THOROUGH}=1")));
     command.arg(&program.file);
     command.args(["-Z", "unstable-options", "--report-time", "--exact"]);
     command.args(names);

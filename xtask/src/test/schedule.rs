@@ -23,7 +23,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 pub(super) const ALLOW_UNSTABLE: (&str, &str) = ("RUSTC_BOOTSTRAP", "1");
 
 /// Set for tests with full-length loops: `wasmount_tests::rounds` reads it.
-const THOROUGH: &str = "WASMOUNT_TEST_THOROUGH";
+pub(super) const THOROUGH: &str = "WASMOUNT_TEST_THOROUGH";
 
 /// The longest programs, which start first so that none is left over at the end.
 const LONGEST: [&str; 8] = [

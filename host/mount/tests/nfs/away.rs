@@ -2,6 +2,7 @@
 
 use crate::host::{BOUND, Host, LOCAL, NAS, QUICK, create, remove};
 use crate::server::{Knfsd, SHARE, eventually};
+use std::env;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,8 +12,12 @@ use wasmount_core::pool::PoolReply;
 
 /// Clients at a time under load.
 const CLIENTS: usize = 4;
-/// How long the server works before it stops, and how long it is away.
+/// How long the server works before it stops, and after it is back.
 const PHASE: Duration = Duration::from_secs(3);
+/// How long it is away: by default, and in a thorough run, as long as a server that boots.
+const AWAY: [Duration; 2] = [Duration::from_secs(6), Duration::from_secs(180)];
+/// The variable that `cargo xtask test --thorough` sets.
+const THOROUGH: &str = "WASMOUNT_TEST_THOROUGH";
 
 #[tokio::test]
 async fn on_other_kernel_a_silent_server_delays_its_own_pool_only() {
@@ -100,7 +105,7 @@ async fn on_other_kernel_a_restarting_server_loses_nothing_answered() {
     }
     tokio::time::sleep(PHASE).await;
     server.pause();
-    tokio::time::sleep(2 * PHASE).await;
+    tokio::time::sleep(AWAY[usize::from(env::var_os(THOROUGH).is_some())]).await;
     server.resume();
     eventually(async || host.call(create(NAS, "back")).await).await;
     tokio::time::sleep(PHASE).await;
