@@ -52,11 +52,13 @@ impl Cinder {
         let mut cinder = launch.cinder()?;
         launch::wait(&mut keystone, launch.keystone_address())?;
         launch::wait(&mut cinder, launch.cinder_address())?;
-        Ok(Self {
+        let started = Self {
             cinder,
             keystone,
             launch,
-        })
+        };
+        started.load_policies()?;
+        Ok(started)
     }
 
     /// Ends Cinder as a crash would, and starts it again with its database. Keystone keeps running.

@@ -41,6 +41,21 @@ pub struct Account {
 }
 
 impl Cinder {
+    /// Both services load their policies at their first request, and refuse others that come meanwhile (oslo.policy).
+    pub(super) fn load_policies(&self) -> Result<(), Failure> {
+        let keystone = self.launch.keystone_address();
+        let (token, _) = log_in(keystone, &by_password(ADMINISTRATOR, ADMINISTRATOR))?;
+        for (service, path) in [(keystone, "/v3/projects"), (self.cinder(), "/v3/volumes")] {
+            let listed = ask(service, "GET", path, &token, &Value::Null)?;
+            if listed.status != 200 {
+                return Err(Failure::Unexpected(format!(
+                    "{path} is not listed: {listed:?}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Creates an account. Call it on the thread of the test, with which its own Keystone ends.
     pub fn account(&self, options: AccountOptions) -> Result<Account, Failure> {
         static PROJECTS: AtomicUsize = AtomicUsize::new(0);

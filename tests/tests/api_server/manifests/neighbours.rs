@@ -13,9 +13,6 @@ use wasmount_core::state::{Expect, Keyspace, KeyspaceOwner, Outcome, StateStore}
 use wasmount_kubernetes::KubernetesStore;
 use wasmount_tests::documents;
 
-/// Whose node a pod with a token is on does not matter to a controller.
-const NODE: &str = "n";
-
 /// A backend, as the pod of its controller reaches the API server.
 struct Neighbour {
     name: &'static str,
@@ -24,10 +21,10 @@ struct Neighbour {
 }
 
 impl Neighbour {
-    /// By a token of what was applied for it.
-    async fn of(scene: &Scene, name: &'static str) -> Self {
+    /// By a token of what was applied for it, of a pod on a node. Which node that is does not matter to a controller.
+    async fn of(scene: &Scene, name: &'static str, node: &str) -> Self {
         let account = format!("wasmount-{name}-controller");
-        let client = scene.client_on(&account, NODE).await;
+        let client = scene.client_on(&account, node).await;
         let store = KubernetesStore::new(client.clone(), NAMESPACE);
         Self {
             name,
@@ -133,15 +130,15 @@ fn assert_no_right<T: std::fmt::Debug>(outcome: Result<T, kube::Error>) {
     assert!(code == 403 && said.contains("cannot "), "{code} {said}");
 }
 
-/// The two of all tests: one has records, one leases, one capacities.
-async fn two(scene: &Scene) -> [Neighbour; 2] {
+/// The two of all tests: one has records, one leases, one capacities, and each has a node of its own.
+async fn two(scene: &Scene, node: &str) -> [Neighbour; 2] {
     static APPLIED: OnceCell<()> = OnceCell::const_new();
     let names = ["a", "b"];
     let applied = APPLIED.get_or_init(async || names.iter().for_each(|name| apply(scene, name)));
     applied.await;
     let both = [
-        Neighbour::of(scene, names[0]).await,
-        Neighbour::of(scene, names[1]).await,
+        Neighbour::of(scene, names[0], node).await,
+        Neighbour::of(scene, names[1], node).await,
     ];
     // The policies take a moment to be in force.
     for one in &both {
@@ -160,7 +157,7 @@ async fn two(scene: &Scene) -> [Neighbour; 2] {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_refuses_a_backend_the_records_of_another() {
     let scene = Scene::shared().await;
-    let [a, b] = two(&scene).await;
+    let [a, b] = two(&scene, "records").await;
     let (space, expect) = (a.space(), Expect::Absent);
     let put = a.store.put(&space, "k", b"v".to_vec(), expect).await;
     assert!(matches!(put.unwrap(), Outcome::Done(_)));
@@ -200,7 +197,7 @@ async fn a_real_api_server_refuses_a_backend_the_records_of_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_refuses_a_backend_the_lease_of_another() {
     let scene = Scene::shared().await;
-    let [a, b] = two(&scene).await;
+    let [a, b] = two(&scene, "leases").await;
     let theirs = b.leases();
     let stolen = create(&theirs, lease("wasmount-a.example")).await;
     assert_not_its_own(stolen, "leases");
@@ -220,7 +217,7 @@ async fn a_real_api_server_refuses_a_backend_the_lease_of_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_refuses_a_backend_the_capacity_of_another() {
     let scene = Scene::shared().await;
-    let [a, b] = two(&scene).await;
+    let [a, b] = two(&scene, "capacities").await;
     let resource = "csistoragecapacities";
     let theirs = b.capacities();
     create(&a.capacities(), capacity("of-a", "a.example"))
