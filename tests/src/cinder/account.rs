@@ -4,8 +4,9 @@ use super::Cinder;
 use super::request::{Answer, ask};
 use serde_json::{Value, json};
 use std::net::SocketAddrV4;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
 use std::time::Duration;
+use wasmount_core::mutex::lock;
 use xtask::failure::Failure;
 use xtask::process::Process;
 
@@ -58,8 +59,10 @@ impl Cinder {
 
     /// Creates an account. Call it on the thread of the test, with which its own Keystone ends.
     pub fn account(&self, options: AccountOptions) -> Result<Account, Failure> {
-        static PROJECTS: AtomicUsize = AtomicUsize::new(0);
-        let number = PROJECTS.fetch_add(1, Ordering::Relaxed);
+        // One at a time: SQLite has one writer, and Keystone answers 500 to another.
+        static PROJECTS: Mutex<usize> = Mutex::new(0);
+        let mut number = lock(&PROJECTS);
+        *number += 1;
         let name = format!("test-{number}");
         let shared = self.launch.keystone_address();
         let (token, _) = log_in(shared, &by_password(ADMINISTRATOR, ADMINISTRATOR))?;
