@@ -183,7 +183,7 @@ fn create_failed(filesystem: &CheckedFilesystem, errno: Errno, messages: &str) -
         Errno::INVAL | Errno::ACCESS if filesystem.uses_kerberos() => {
             let together = match errno {
                 Errno::INVAL => format!(
-                    "the kernel does not take its options{} together, or it lacks Kerberos: ",
+                    "the kernel rejects its options{} together, or it lacks Kerberos: ",
                     option_names(filesystem)
                 ),
                 _ => String::new(),
