@@ -12,7 +12,7 @@ pub(super) fn checked(key: &KeyPath, names: Vec<String>) -> Checked<BTreeSet<Nod
         let fact = NodeFact::parse(&name);
         let fact = fact
             .ok_or_else(|| key.invalid(format!("unknown fact; known are {}", NodeFact::names())))?;
-        key.ensure(granted.insert(fact), "stands in the list twice")
+        key.ensure(granted.insert(fact), "is listed twice")
     })?;
     Ok(granted)
 }
@@ -46,7 +46,7 @@ mod tests {
                 ["zone", "Zone"],
                 "unknown fact; known are `instance-id`, `zone`",
             ),
-            (["zone", "zone"], "stands in the list twice"),
+            (["zone", "zone"], "is listed twice"),
         ] {
             let refused = format!("spec.grants.nodeFacts[1]: {refused}");
             assert_eq!(granted(&names), Err(refused));
