@@ -17,7 +17,7 @@ const NAME_BYTES: usize = 64;
 impl Host for Invocation {
     async fn get(&mut self, name: String) -> Answer<Vec<String>> {
         if self.call.rpc.service() != "Node" {
-            let reason = "facts of the node are told in calls of the node service only: a controller may run on any node";
+            let reason = "facts of the node are available in calls of the node service only: a controller may run on any node";
             return Err(HostError::new(Code::FailedPrecondition, reason));
         }
         let Some(fact) = NodeFact::parse(&name) else {

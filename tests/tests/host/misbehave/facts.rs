@@ -4,7 +4,7 @@ use crate::misbehave::row::{Row, hold, rows};
 use crate::misbehave::scene::{self, Scene};
 
 pub(crate) const TABLE: &[Row] = rows! {
-    "fact-of-controller" in Create: FailedPrecondition, Words("facts of the node are told in calls of the node service only");
+    "fact-of-controller" in Create: FailedPrecondition, Words("facts of the node are available in calls of the node service only");
     "fact-not-granted" in NodePublish: PermissionDenied, Fault("add it to grants.nodeFacts");
     "fact-unknown" in NodePublish: Internal, Fault("`iqn\\u{1b}` is no fact of the node that this host knows; known are `instance-id`, `zone`");
 };
