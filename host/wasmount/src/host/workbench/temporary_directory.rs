@@ -110,18 +110,15 @@ fn abandoned(path: &Path) -> io::Result<Option<File>> {
     if directory.metadata()?.uid() != geteuid().as_raw() {
         return Ok(None);
     }
-    locked(directory)
+    locked(path, directory)
 }
 
 /// Locks a directory that was just created; none if another process has locked or removed it.
 fn inhabit(path: &Path) -> io::Result<Option<File>> {
-    let Some(directory) = found(opened(path))?.map(locked).transpose()?.flatten() else {
-        return Ok(None);
-    };
-    let ours = directory.metadata()?;
-    let there = found(fs::symlink_metadata(path))?;
-    let is_ours = there.is_some_and(|it| (it.dev(), it.ino()) == (ours.dev(), ours.ino()));
-    Ok(is_ours.then_some(directory))
+    match found(opened(path))? {
+        Some(directory) => locked(path, directory),
+        None => Ok(None),
+    }
 }
 
 /// The result; none: there is no such file.
@@ -132,12 +129,19 @@ fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-fn locked(directory: File) -> io::Result<Option<File>> {
+/// The directory, locked; none if another process holds it, or if another directory has its name by now:
+/// its owner may have removed it, and the next owner taken the name, before the lock was got.
+fn locked(path: &Path, directory: File) -> io::Result<Option<File>> {
     match directory.try_lock() {
-        Ok(()) => Ok(Some(directory)),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(error),
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(error)) => return Err(error),
     }
+    let locked = directory.metadata()?;
+    let named = found(fs::symlink_metadata(path))?;
+    let is_same =
+        named.is_some_and(|named| (named.dev(), named.ino()) == (locked.dev(), locked.ino()));
+    Ok(is_same.then_some(directory))
 }
 
 fn opened(path: &Path) -> io::Result<File> {
@@ -210,6 +214,18 @@ mod tests {
         let first = TemporaryDirectory::make_in(folder.path(), "workbench").unwrap();
         let second = TemporaryDirectory::make_in(folder.path(), "workbench").unwrap();
         assert_ne!(first.path(), second.path());
+    }
+
+    #[test]
+    fn a_name_with_a_new_owner_is_not_locked_for_the_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("wasmount-workbench-1-0");
+        fs::create_dir(&path).unwrap();
+        assert!(locked(&path, opened(&path).unwrap()).unwrap().is_some());
+        let removed = opened(&path).unwrap();
+        fs::remove_dir(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(locked(&path, removed).unwrap().is_none());
     }
 
     #[test]
