@@ -109,9 +109,6 @@ impl Run<'_> {
         }
         jobs.extend(programs.into_iter().map(Job::from));
         jobs.push(examples(self.workspace));
-        if whole {
-            jobs.push(documentation(self.workspace));
-        }
         self.step("tests", |run| run.tests(jobs))
     }
 
@@ -243,14 +240,17 @@ fn build_tools(workspace: &Workspace, fast: bool) -> Result<(), Failure> {
 /// tests change features.
 fn build_programs(workspace: &Workspace) -> Result<Vec<Program>, Failure> {
     plugins::build(workspace)?;
-    let mut programs = programs::build(linted(workspace.cargo("test")))?;
-    programs.extend(programs::build(linted(workspace.plugins_cargo("test")))?);
+    let mut programs = programs::build(linted(workspace, workspace.cargo("test")))?;
+    programs.extend(programs::build(linted(
+        workspace,
+        workspace.plugins_cargo("test"),
+    ))?);
     Ok(programs)
 }
 
 /// The examples in the documentation of the host's workspace, which cargo builds when it runs them.
 fn examples(workspace: &Workspace) -> Job {
-    let mut cargo = linted(workspace.cargo("test"));
+    let mut cargo = linted(workspace, workspace.cargo("test"));
     cargo.args(["--workspace", "--doc", "--quiet", "--"]);
     Job {
         name: "examples".to_owned(),
@@ -259,24 +259,12 @@ fn examples(workspace: &Workspace) -> Job {
     }
 }
 
-/// Runs beside the tests, since it needs the metadata of all dependencies once more, and the processors wait for the cluster at the end.
-fn documentation(workspace: &Workspace) -> Job {
-    let mut cargo = workspace.cargo("doc");
+/// Makes cargo compile the members of a workspace with clippy, which is the compiler with more lints, and check their documentation: `cargo clippy`
+/// and `cargo doc` would each need all their dependencies once more, as metadata without code. Warnings are errors.
+fn linted(workspace: &Workspace, mut cargo: Command) -> Command {
+    let compiler = workspace.root().join("xtask/src/test/compile.sh");
     cargo
-        .args(["--workspace", "--no-deps", "--quiet"])
-        .env("RUSTDOCFLAGS", "-D warnings");
-    Job {
-        name: "documentation".to_owned(),
-        command: cargo,
-        has_tests: false,
-    }
-}
-
-/// Makes cargo compile the members of a workspace with clippy, which is the compiler with more lints: `cargo clippy` would need all their
-/// dependencies a second time, as metadata without code. Warnings are errors.
-fn linted(mut cargo: Command) -> Command {
-    cargo
-        .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
+        .env("RUSTC_WORKSPACE_WRAPPER", compiler)
         .env("CLIPPY_ARGS", "-Dwarnings");
     cargo
 }

@@ -50,7 +50,7 @@ const ALONE: &str = "tests/load";
 /// of them for hundreds of milliseconds.
 const TESTS_AT_ONCE: usize = 3;
 
-/// A job: a test program, the examples in the documentation of the host's workspace, or the documentation itself.
+/// A job: a test program, or the examples in the documentation of the host's workspace.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) name: String,
