@@ -41,6 +41,22 @@ pub mod node_facts {
     });
 }
 
+/// The interfaces `node-iscsi` and `node-nvme`: they are not part of the world `imports`.
+pub mod attached {
+    wit_bindgen::generate!({
+        inline: "package wasmount:sdk-attached; world attached { import wasmount:csi/node-iscsi@0.1.0; import wasmount:csi/node-nvme@0.1.0; }",
+        path: "wit",
+        world: "wasmount:sdk-attached/attached",
+        with: {
+            "wasmount:csi/types@0.1.0": crate::bindings::imports::wasmount::csi::types,
+            "wasmount:csi/secrets@0.1.0": crate::bindings::imports::wasmount::csi::secrets,
+        },
+        generate_all,
+        additional_derives: [PartialEq, Eq],
+        runtime_path: "::wit_bindgen::rt",
+    });
+}
+
 macro_rules! services {
     ($($module:ident: $world:literal),+ $(,)?) => {
         $(pub mod $module {

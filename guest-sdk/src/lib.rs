@@ -123,7 +123,7 @@ pub use identity::{Identity, PluginInfo};
 pub use node::{
     NodeDescription, NodeHooks, NodeInfo, NodePublish, NodePublishArgs, NodeStage, NodeStageArgs,
 };
-pub use plan::{File, Plan};
+pub use plan::{File, IscsiPath, Plan};
 pub use pool::Pool;
 pub use quantity::{NotAQuantity, Quantity};
 pub use snapshots::{
@@ -140,6 +140,8 @@ pub use volume::{
 /// The functions of the host: in a component its imports, elsewhere the fakes of [`testing`].
 mod imports {
     #[cfg(target_arch = "wasm32")]
+    pub(crate) use crate::bindings::attached::wasmount::csi::{node_iscsi, node_nvme};
+    #[cfg(target_arch = "wasm32")]
     pub(crate) use crate::bindings::imports::wasmount::csi::{
         call, node_plan, pool, secrets, state,
     };
@@ -151,7 +153,7 @@ mod imports {
     pub(crate) use crate::http::wire as http;
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) use crate::testing::{
-        call, http, node_facts, node_plan, pool, secrets, session, state,
+        call, http, node_facts, node_iscsi, node_nvme, node_plan, pool, secrets, session, state,
     };
 
     /// The clocks of WASI, which Rust's own library uses, or the clock of the test.

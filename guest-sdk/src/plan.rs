@@ -7,7 +7,9 @@ use crate::attributes;
 use crate::error::Error;
 use crate::imports;
 use crate::pool::{self, Pool};
+use crate::secrets::Scope;
 
+pub use crate::bindings::attached::wasmount::csi::node_iscsi::Path as IscsiPath;
 pub use crate::bindings::imports::wasmount::csi::node_plan::File;
 
 /// Records the steps of the current call: one source, then how it is to be used. Only the SDK can create a plan, so a step outside of `node_stage`
@@ -64,6 +66,51 @@ impl Plan {
     ) -> Result<(), Error> {
         let alternatives = alternatives.iter().map(|facts| attributes::owned(facts));
         imports::node_plan::any_device(&alternatives.collect::<Vec<_>>(), rescan, wait_ms)
+    }
+
+    /// Source: a disk behind iSCSI targets, which the host attaches. `wwid` is its identity as the kernel shows it, such as `naa.6001405…`: ask the
+    /// storage system for it. See `node-iscsi` of the contract.
+    pub fn iscsi(
+        &self,
+        paths: &[IscsiPath],
+        wwid: &str,
+        minimum_paths: u32,
+        wait_ms: u32,
+    ) -> Result<(), Error> {
+        imports::node_iscsi::iscsi(paths, wwid, minimum_paths, wait_ms)
+    }
+
+    /// CHAP of the step [`Plan::iscsi`], after it: user and password by the names of secrets. A [`Scope::Backend`] name must not come from a request.
+    pub fn chap(&self, scope: Scope, user: &str, password: &str) -> Result<(), Error> {
+        imports::node_iscsi::chap(scope, user, password)
+    }
+
+    /// CHAP by which the target proves who it is, besides [`Plan::chap`].
+    pub fn mutual_chap(&self, scope: Scope, user: &str, password: &str) -> Result<(), Error> {
+        imports::node_iscsi::mutual_chap(scope, user, password)
+    }
+
+    /// Source: a namespace of an NVMe subsystem over TCP, which the host attaches. See `node-nvme` of the contract.
+    pub fn nvme(
+        &self,
+        addresses: &[&str],
+        subsystem: &str,
+        namespace_id: &str,
+        minimum_paths: u32,
+        wait_ms: u32,
+    ) -> Result<(), Error> {
+        let addresses = owned(addresses);
+        imports::node_nvme::nvme(&addresses, subsystem, namespace_id, minimum_paths, wait_ms)
+    }
+
+    /// DH-HMAC-CHAP of the step [`Plan::nvme`], after it: keys by the names of secrets.
+    pub fn dhchap(
+        &self,
+        scope: Scope,
+        host_key: &str,
+        controller_key: Option<&str>,
+    ) -> Result<(), Error> {
+        imports::node_nvme::dhchap(scope, host_key, controller_key)
     }
 
     /// Source: a file system that the kernel mounts by name, such as `nfs4`. `secret_options`: option name to the name of a request secret.

@@ -17,6 +17,8 @@
 pub(crate) mod call;
 pub(crate) mod http;
 pub(crate) mod node_facts;
+pub(crate) mod node_iscsi;
+pub(crate) mod node_nvme;
 pub(crate) mod node_plan;
 pub(crate) mod pool;
 pub(crate) mod session;
@@ -25,6 +27,8 @@ pub(crate) mod state;
 pub use call::LogLine;
 pub use http::{http, lose_answer_after, requests};
 pub use node_facts::set_node_fact;
+pub use node_iscsi::{Chap, Iscsi};
+pub use node_nvme::{Dhchap, Nvme};
 pub use node_plan::{RecordedPlan, Source};
 
 use crate::error::Error;

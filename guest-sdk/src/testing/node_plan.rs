@@ -1,5 +1,7 @@
 //! The interface `node-plan` in memory: records the steps of a node call for the test.
 
+use super::node_iscsi::Iscsi;
+use super::node_nvme::Nvme;
 use super::{attempt, with};
 use crate::error::Error;
 use crate::plan::File;
@@ -52,6 +54,10 @@ pub enum Source {
         /// How long to wait for it, in milliseconds.
         wait_ms: u32,
     },
+    /// A disk behind iSCSI targets.
+    Iscsi(Iscsi),
+    /// A namespace of an NVMe subsystem over TCP.
+    Nvme(Nvme),
     /// A file system that the kernel mounts by name.
     Filesystem {
         /// Such as `nfs4`.
@@ -82,6 +88,8 @@ impl Source {
             Source::Image { .. } => "image",
             Source::Device { .. } => "device",
             Source::AnyDevice { .. } => "any-device",
+            Source::Iscsi(_) => "iscsi",
+            Source::Nvme(_) => "nvme",
             Source::Filesystem { .. } => "filesystem",
             Source::Tmpfs { .. } => "tmpfs",
             Source::Files(_) => "files",
@@ -165,25 +173,46 @@ pub(crate) fn filesystem(
 }
 
 pub(crate) fn backend_secret_options(options: &[(String, String)]) -> Result<(), Error> {
+    let names = options.iter().map(|(_, secret)| secret.as_str());
+    let names: Vec<&str> = names.collect();
+    let step = ["backend-secret-options", "filesystem"];
+    add_to_source(step, Scope::Backend, &names, |source| match source {
+        Source::Filesystem {
+            backend_secret_options,
+            ..
+        } => {
+            backend_secret_options.extend_from_slice(options);
+            Some(())
+        }
+        _ => None,
+    })
+}
+
+/// Records a step with names of secrets that belongs to another step, which comes first. `add` returns nothing for another source.
+pub(super) fn add_to_source(
+    [step, first]: [&str; 2],
+    scope: Scope,
+    names: &[&str],
+    add: impl FnOnce(&mut Source) -> Option<()>,
+) -> Result<(), Error> {
     let known = with(|host| {
-        let is_known = |name: &String| host.secrets.contains_key(&(Scope::Backend, name.clone()));
-        options.iter().all(|(_, secret)| is_known(secret))
+        let is_known = |name: &&str| host.secrets.contains_key(&(scope, (*name).to_owned()));
+        names.iter().all(is_known)
     });
     record(|plan| {
-        let refused = match &mut plan.source {
-            _ if !known => Error::failed_precondition(
-                "step `backend-secret-options` is refused: it names a secret that the document does not have",
-            ),
-            Some(Source::Filesystem {
-                backend_secret_options,
-                ..
-            }) => {
-                backend_secret_options.extend_from_slice(options);
-                return Ok(());
-            }
-            _ => Error::invalid_argument(
-                "step `backend-secret-options` is refused: it belongs to the step `filesystem`, which comes first",
-            ),
+        let refused = match (known, scope) {
+            (false, Scope::Backend) => Error::failed_precondition(format!(
+                "step `{step}` is refused: it names a secret that the document does not have"
+            )),
+            (false, Scope::Request) => Error::invalid_argument(format!(
+                "step `{step}` is refused: it names a secret that this request does not bring"
+            )),
+            (true, _) => match plan.source.as_mut().and_then(add) {
+                Some(()) => return Ok(()),
+                None => Error::invalid_argument(format!(
+                    "step `{step}` is refused: it belongs to the step `{first}`, which comes first"
+                )),
+            },
         };
         plan.refused = Some(refused.clone());
         Err(refused)
@@ -219,7 +248,7 @@ pub(crate) fn note(key: &str, value: &str) -> Result<(), Error> {
     })
 }
 
-fn take(source: Source) -> Result<(), Error> {
+pub(super) fn take(source: Source) -> Result<(), Error> {
     record(|plan| {
         if let Some(first) = &plan.source {
             let error = Error::invalid_argument(format!(

@@ -5,6 +5,7 @@
 //! line number.
 
 pub mod amounts;
+mod attach;
 mod check;
 mod csi_driver;
 mod key_path;
@@ -13,6 +14,7 @@ mod plugin_source;
 pub mod raw;
 mod version_policy;
 
+pub use attach::{AttachGrant, AttachProtocol, Portals};
 pub use csi_driver::{CsiDriver, FsGroupPolicy, TokenRequest, VolumeLifecycleMode};
 pub use key_path::{InvalidDocument, KeyPath};
 pub use plugin_source::{
@@ -93,6 +95,9 @@ pub struct Grants {
     pub filesystems: Vec<FilesystemGrant>,
     /// Block devices of the node.
     pub devices: Vec<DeviceGrant>,
+    /// Targets whose disks the mounter may attach for the plugin. Absent in grants that earlier hosts stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attach: Vec<AttachGrant>,
     /// Storage systems that the plugin may send requests to, by the names that it gives them. Absent in grants that earlier hosts stored.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub network: BTreeMap<String, NetworkGrant>,

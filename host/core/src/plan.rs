@@ -3,8 +3,10 @@
 //! It contains no secret value: secret options name a secret, and the contents of `files` appear neither in `Debug` nor in the journal.
 
 mod alternatives;
+pub mod attached;
 
 pub use alternatives::{ALTERNATIVES, Alternatives};
+pub use attached::{Iscsi, Nvme};
 
 use crate::attributes::MAP_BYTES;
 use crate::names::{InvalidField, check_length, check_no_nul};
@@ -67,6 +69,10 @@ pub enum Source {
         /// How long to wait for it, in milliseconds.
         wait_ms: u32,
     },
+    /// A disk behind iSCSI targets.
+    Iscsi(Iscsi),
+    /// A namespace of an NVMe subsystem over TCP.
+    Nvme(Nvme),
     /// A file system that the kernel mounts by name.
     Filesystem {
         /// Such as `nfs4`.
@@ -144,13 +150,15 @@ impl TryFrom<UncheckedPlan> for Plan {
 impl Plan {
     /// The values of its secret options. A name without a secret is left out: the recording of such a plan was rejected.
     pub fn secret_options(&self, of_request: &Secrets, of_backend: &Secrets) -> SecretOptions {
-        let Source::Filesystem {
-            secret_options,
-            backend_secret_options,
-            ..
-        } = &self.source
-        else {
-            return SecretOptions::default();
+        let (secret_options, backend_secret_options) = match &self.source {
+            Source::Filesystem {
+                secret_options,
+                backend_secret_options,
+                ..
+            } => (secret_options, backend_secret_options),
+            Source::Iscsi(iscsi) => return iscsi.secret_options(of_request, of_backend),
+            Source::Nvme(nvme) => return nvme.secret_options(of_request, of_backend),
+            _ => return SecretOptions::default(),
         };
         let values = |options: &[(String, String)], secrets: &Secrets| {
             let value = |(option, secret): &(String, String)| {
@@ -172,6 +180,8 @@ impl Source {
             Source::Image { .. } => "image",
             Source::Device { .. } => "device",
             Source::AnyDevice { .. } => "any-device",
+            Source::Iscsi(_) => "iscsi",
+            Source::Nvme(_) => "nvme",
             Source::Filesystem { .. } => "filesystem",
             Source::Tmpfs { .. } => "tmpfs",
             Source::Files { .. } => "files",
@@ -192,6 +202,8 @@ impl Source {
                 let each = alternatives.each().iter();
                 each.flat_map(|facts| pairs(facts)).collect()
             }
+            Source::Iscsi(iscsi) => iscsi.strings(),
+            Source::Nvme(nvme) => nvme.strings(),
             Source::Filesystem {
                 fs_type,
                 source,

@@ -1,7 +1,8 @@
-//! The imports of a guest: `call` and `secrets` here, `node-facts`, `node-plan`, `pool`, `session` and `state` in separate files.
+//! The imports of a guest: `call` and `secrets` here, the others in separate files.
 //!
 //! An error is a value that the guest may handle. Only an exceeded limit stops it.
 
+mod attached;
 mod node_facts;
 mod node_plan;
 mod pool;

@@ -15,6 +15,8 @@ use wasmtime_wasi::random::{WasiRandom, WasiRandomView};
 const CONTRACT: &[&str] = &[
     "call",
     "node-facts",
+    "node-iscsi",
+    "node-nvme",
     "node-plan",
     "pool",
     "secrets",
@@ -145,6 +147,8 @@ fn add_contract(linker: &mut Linker<Invocation>) -> wasmtime::Result<()> {
     imported::state::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::session::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::node_facts::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
+    imported::node_iscsi::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
+    imported::node_nvme::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::pool::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::node_plan::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)
 }
@@ -160,6 +164,8 @@ mod tests {
             "wasmount:csi/node-plan@0.1.7",
             "wasmount:csi/session@0.1.0",
             "wasmount:csi/node-facts@0.1.0",
+            "wasmount:csi/node-iscsi@0.1.0",
+            "wasmount:csi/node-nvme@0.1.0",
             "wasi:http/outgoing-handler@0.2.6",
             "wasi:http/types@0.2.0",
             "wasi:io/poll@0.2.6",

@@ -65,6 +65,22 @@ impl Recorder {
         Ok(())
     }
 
+    /// Records a step that belongs to another one, which comes first. `add` returns nothing for another source.
+    pub(crate) fn add_to_source(
+        &mut self,
+        step: &'static str,
+        first: &str,
+        add: impl FnOnce(&mut Source) -> Option<()>,
+    ) -> Result<(), HostError> {
+        match self.source.as_mut().and_then(add) {
+            Some(()) => Ok(()),
+            None => {
+                let reason = format!("it belongs to the step `{first}`, which comes first");
+                Err(self.refuse(step, &reason, Blame::Of(Owner::Plugin)))
+            }
+        }
+    }
+
     /// Records secret options of the step `filesystem` whose values are secrets of the backend's document.
     pub(crate) fn backend_secret_options(
         &mut self,
@@ -79,16 +95,16 @@ impl Recorder {
             let reason = "it names a secret that the document of the backend does not have; add it to `spec.secrets`";
             return Err(self.refuse(STEP, reason, Blame::Of(Owner::Administrator)));
         }
-        let Some(Source::Filesystem {
-            backend_secret_options,
-            ..
-        }) = &mut self.source
-        else {
-            let reason = "it belongs to the step `filesystem`, which comes first";
-            return Err(self.refuse(STEP, reason, Blame::Of(Owner::Plugin)));
-        };
-        backend_secret_options.extend(added);
-        Ok(())
+        self.add_to_source(STEP, "filesystem", |source| match source {
+            Source::Filesystem {
+                backend_secret_options,
+                ..
+            } => {
+                backend_secret_options.extend(added);
+                Some(())
+            }
+            _ => None,
+        })
     }
 
     /// Records the file system that is used if the request names none.
@@ -151,7 +167,8 @@ impl Recorder {
         })
     }
 
-    fn check(&mut self, step: &'static str, strings: &[&str]) -> Result<(), HostError> {
+    /// Counts the strings of a step, and refuses those that no plan may have.
+    pub(crate) fn check(&mut self, step: &'static str, strings: &[&str]) -> Result<(), HostError> {
         if !self.open {
             let reason = "a plan is recorded in node-stage and node-publish only";
             self.refuse(step, reason, Blame::Of(Owner::Plugin));

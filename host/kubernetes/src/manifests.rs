@@ -60,6 +60,8 @@ pub struct Backend {
     pub network: Vec<NetworkPeer>,
     /// It may use block devices, or the node reads facts of itself from one.
     pub uses_devices: bool,
+    /// Its mounter attaches disks of storage systems, by programs of the node.
+    pub attaches_disks: bool,
     /// The node asks OpenStack's metadata service for facts of itself.
     pub uses_metadata: bool,
     /// The document as an object, if hosts follow the object; then the document in the pods is the mounter's only.

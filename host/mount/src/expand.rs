@@ -65,6 +65,11 @@ impl Node {
             | CheckedSource::Tmpfs(_)
             | CheckedSource::Files(_) => return Ok(UNKNOWN_BYTES),
         };
+        if let CheckedSource::Device(device, _) = &source
+            && let Some(attachment) = &device.attachment
+        {
+            self.owner(key).rescan(attachment)?;
+        }
         let mut size_bytes = UNKNOWN_BYTES;
         for block in entry.blocks() {
             let Some(device) = BlockDevice::recorded(&block, &source)? else {

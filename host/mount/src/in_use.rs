@@ -131,6 +131,8 @@ fn path_in<'p>(pool_name: &str, mount: Option<&PoolMount>, plan: &'p Plan) -> Op
         Source::Filesystem { source, .. } => below(&mount?.source, source),
         Source::Device { .. }
         | Source::AnyDevice { .. }
+        | Source::Iscsi(_)
+        | Source::Nvme(_)
         | Source::Tmpfs { .. }
         | Source::Files { .. } => None,
     }

@@ -8,6 +8,7 @@
 //!             ├──▶ plan      checks the request and the plan against the grants: pure
 //!             ├──▶ roots     a client's path as descriptors, never through a link; below kubelet's root only a `kubelet_path`
 //!             ├──▶ source    makes a detached mount, or a raw device, of the plan's source; no process sees it yet
+//!             │      ├──▶ attach  disks of storage systems: makes their devices appear, and removes them
 //!             │      ├──▶ block   loop devices and devices of the node
 //!             │      └──▶ format  file systems on them: probe, mkfs, fsck, expand; with tools, under intents in durable
 //!             ├──▶ executor  attaches and verifies it
@@ -21,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+mod attach;
 mod block;
 mod config_drive;
 mod confine;

@@ -43,6 +43,8 @@ pub struct MounterConfig {
     pub grants: BTreeMap<DriverName, Grants>,
     /// Maximum number of blocking calls of one driver at a time.
     pub threads_per_driver: usize,
+    /// The root directory of the node, if this process runs in a container. Programs that belong to the node, such as `iscsiadm`, run there.
+    pub node_root: Option<PathBuf>,
 }
 
 /// The node's mounts, in this process.
@@ -83,6 +85,7 @@ impl LocalMounter {
             stats_cache: StatsCache::default(),
             budgets: Budgets::new(config.threads_per_driver),
             preparing: Claims::new(),
+            node_root: config.node_root,
         });
         // The journal is locked, so no other host uses the run directory.
         let freezer = Arc::new(Freezer::open(&config.run_dir)?);

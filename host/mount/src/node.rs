@@ -17,6 +17,7 @@ use rustix::fs::{Dir, FileType, Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock};
 use wasmount_core::document::Grants;
 use wasmount_core::mounter::{MountError, VolumeKey};
@@ -43,6 +44,8 @@ pub(crate) struct Node {
     pub(crate) budgets: Budgets,
     /// Volumes without a stage step that are being set up: their publishes share the volume's claim.
     pub(crate) preparing: Claims<VolumeKey>,
+    /// Where programs of the node run, if not in this process's own root.
+    pub(crate) node_root: Option<PathBuf>,
 }
 
 /// What exists at the path of a new mount.

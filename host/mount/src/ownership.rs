@@ -80,7 +80,9 @@ impl Node {
         let mut own = OwnSources::of(&grants, &table);
         for device in there.iter().filter_map(|line| line.shown_device()) {
             let is_own = match loop_device::status(device)? {
-                None => node_device::is_granted(&grants, device),
+                None => {
+                    node_device::is_granted(&grants, device) || self.owner(key).has_attached(device)
+                }
                 Some(attached) => match &attached.tag {
                     Some(tag) => tag.is_of(key),
                     // It may belong to an earlier driver.

@@ -2,6 +2,7 @@
 //!
 //! The check is pure: it opens nothing, so the rules can be read and tested without a kernel.
 
+pub(crate) mod attach;
 pub(crate) mod device;
 pub(crate) mod files;
 pub(crate) mod filesystem;
@@ -104,8 +105,7 @@ pub(crate) fn check(
         let block = || MountError::invalid("volume_capability", reason, Blame::Of(Owner::Request));
         mount.ok_or_else(block)
     };
-    let on_device = |step: DeviceStep<'_>| -> Result<_, MountError> {
-        let device = device::check(&step, grants)?;
+    let on_device = |device: CheckedDevice| -> Result<_, MountError> {
         let (device, (form, flags)) =
             device.with_options(|granted| form(plan, mount, granted, grants))?;
         Ok((CheckedSource::Device(device, form), flags))
@@ -128,22 +128,29 @@ pub(crate) fn check(
             let (form, flags) = form(plan, mount, granted, grants)?;
             (CheckedSource::Image(place, form), flags)
         }
-        Source::Device { facts, wait_ms } => on_device(DeviceStep {
-            step,
-            alternatives: slice::from_ref(facts),
-            rescan: false,
-            wait_ms: *wait_ms,
-        })?,
+        Source::Device { facts, wait_ms } => {
+            let step = DeviceStep {
+                step,
+                alternatives: slice::from_ref(facts),
+                rescan: false,
+                wait_ms: *wait_ms,
+            };
+            on_device(device::check(&step, grants)?)?
+        }
         Source::AnyDevice {
             alternatives,
             rescan,
             wait_ms,
-        } => on_device(DeviceStep {
-            step,
-            alternatives: alternatives.each(),
-            rescan: *rescan,
-            wait_ms: *wait_ms,
-        })?,
+        } => {
+            let step = DeviceStep {
+                step,
+                alternatives: alternatives.each(),
+                rescan: *rescan,
+                wait_ms: *wait_ms,
+            };
+            on_device(device::check(&step, grants)?)?
+        }
+        Source::Iscsi(_) | Source::Nvme(_) => on_device(attach::check(&plan.source, grants)?)?,
         Source::Filesystem {
             fs_type,
             source,

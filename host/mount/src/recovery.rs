@@ -42,6 +42,7 @@ impl Node {
         // Targets are dropped first.
         for gone in entry.paths().rev().filter(is_gone) {
             if gone.is_stage {
+                self.detach(key, gone.plan, gone.path)?;
                 self.journal.update(key, |entry| {
                     entry.stage = None;
                     Ok(())

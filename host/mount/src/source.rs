@@ -175,6 +175,10 @@ impl Preparation<'_> {
         device: &CheckedDevice,
         is_read_only: bool,
     ) -> Result<BlockDevice, MountError> {
+        if let Some(attachment) = &device.attachment {
+            let owner = self.node.owner(self.key);
+            owner.attach(attachment, self.secret_options)?;
+        }
         let device = node_device::open(device, is_read_only)?;
         self.node.ensure_device_unclaimed(self.key, &device)?;
         Ok(device)

@@ -138,6 +138,7 @@ impl Node {
         match &entry.stage {
             Some(stage) if stage.path == path.text() => {
                 self.release(key, stage.block, stage.capability.is_raw())?;
+                self.detach(key, &stage.plan, path.text())?;
             }
             Some(_) => {}
             None => self.release_tagged(key, |tag, _| *tag == Tag::staged(key))?,
@@ -175,6 +176,7 @@ impl Node {
                 let is_shared = entry.blocks().any(|block| Some(block) == target.block);
                 let is_raw = target.capability.is_raw();
                 self.release(key, target.block.filter(|_| !is_shared), is_raw)?;
+                self.detach(key, &target.plan, path)?;
             }
             // The device of an image may serve several targets, and has the tag of the first.
             None => self.release_tagged(key, |tag, lies_in_pool| {

@@ -23,7 +23,7 @@ const KEPT_BYTES: u64 = 64 << 10;
 /// How much of an output an error repeats, in characters: the last lines of a terminal.
 const REPEATED_CHARACTERS: usize = 400;
 /// The Debian package that contains a program. Other distributions use similar names.
-const PACKAGES: [(&str, &str); 8] = [
+const PACKAGES: [(&str, &str); 9] = [
     ("blkid", "util-linux"),
     ("mkfs.ext4", "e2fsprogs"),
     ("e2fsck", "e2fsprogs"),
@@ -32,6 +32,7 @@ const PACKAGES: [(&str, &str); 8] = [
     ("xfs_logprint", "xfsprogs"),
     ("mkfs.btrfs", "btrfs-progs"),
     ("btrfs", "btrfs-progs"),
+    ("iscsiadm", "open-iscsi"),
 ];
 
 /// One run of a program.

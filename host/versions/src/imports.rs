@@ -1,7 +1,7 @@
 //! Checks the names of imports and exports: the line of the contract, imports that no plugin may have, and grants.
 
 use crate::refusal::Refusal;
-use wasmount_core::document::{Grants, Wasi};
+use wasmount_core::document::{AttachProtocol, Grants, Wasi};
 use wasmount_core::text::listed;
 use wasmount_engine::{CONTRACT_LINE, CONTRACT_PACKAGE, is_known_export, is_linked, is_of_line};
 
@@ -79,6 +79,27 @@ pub(crate) fn ungranted_imports(imports: &[String], grants: &Grants) -> Vec<Stri
              spec: {grants: {nodeFacts: [instance-id, zone]}}"
                 .to_owned(),
         );
+    }
+    for (interface, protocol, names) in [
+        (
+            "node-iscsi",
+            AttachProtocol::Iscsi,
+            "portals: [\"ADDRESS:3260\"], targets: [IQN]",
+        ),
+        (
+            "node-nvme",
+            AttachProtocol::NvmeTcp,
+            "addresses: [\"ADDRESS:4420\"], subsystems: [NQN]",
+        ),
+    ] {
+        let is_granted = grants.attach.iter().any(|it| it.protocol == protocol);
+        if imports_of_contract(imports, interface) && !is_granted {
+            let protocol = protocol.name();
+            ungranted.push(format!(
+                "the plugin imports `{interface}`, but the backend document grants no disk of that protocol; add those of the storage system: \
+                 spec: {{grants: {{attach: [{{protocol: {protocol}, {names}}}]}}}}"
+            ));
+        }
     }
     ungranted
 }
@@ -205,6 +226,10 @@ mod tests {
                     "pools": { "volumes": { "path": "volumes" } },
                     "network": { "array": { "hosts": ["array.example.com"] } },
                     "nodeFacts": ["zone"],
+                    "attach": [
+                        { "protocol": "iscsi", "portals": ["192.0.2.1:3260"], "targets": ["iqn.a"] },
+                        { "protocol": "nvme-tcp", "addresses": ["192.0.2.1:4420"], "subsystems": ["nqn.a"] },
+                    ],
                 },
             },
         });
@@ -216,6 +241,14 @@ mod tests {
             (
                 "wasmount:csi/node-facts@0.1.0",
                 "nodeFacts: [instance-id, zone]",
+            ),
+            (
+                "wasmount:csi/node-iscsi@0.1.0",
+                "attach: [{protocol: iscsi, portals:",
+            ),
+            (
+                "wasmount:csi/node-nvme@0.1.0",
+                "attach: [{protocol: nvme-tcp, addresses:",
             ),
         ] {
             let warnings = ungranted_imports(&names([import]), &Grants::default());

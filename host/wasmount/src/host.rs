@@ -127,6 +127,8 @@ pub(crate) enum MountsOptions {
         run_dir: PathBuf,
         /// The path roots: directories below which volumes may be mounted; none for a controller.
         path_roots: Vec<PathRoot>,
+        /// The root directory of the node, if this is a container.
+        node_root: Option<PathBuf>,
     },
     /// The process `wasmount mounter`.
     Elsewhere {

@@ -1,5 +1,6 @@
 //! Converts the shape on disk into the checked document: every rule that needs neither node nor plugin.
 
+mod attach;
 mod grants;
 mod network;
 mod node_facts;

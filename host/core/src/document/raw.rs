@@ -9,7 +9,7 @@ mod plugin;
 #[cfg(feature = "schema")]
 mod rules;
 
-pub use grants::{Device, Filesystem, Grants, Pool, PoolMount};
+pub use grants::{Attach, Device, Filesystem, Grants, Pool, PoolMount};
 pub use limits::{Amount, Limits, Rollback, Versions};
 pub use network::{
     Auth, Basic, Bearer, Endpoint, Give, Header, HostFrom, Jwt, Login, Logout, Rate, Renew,
@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 pub const API_VERSION: &str = "wasmount.io/v1alpha1";
 /// The kind that this host reads.
 pub const KIND: &str = "StorageBackend";
-/// Most pools, file systems, devices and secrets of a document, each: a longer list is generated, not written by a person. The API server can only
+/// Most pools, file systems, devices, entries of `attach` and secrets of a document, each: a longer list is generated, not written by a person. The API server can only
 /// estimate the cost of a rule if lists are bounded.
 pub const PARTS_MAX: usize = 64;
 

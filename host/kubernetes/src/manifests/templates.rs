@@ -166,6 +166,7 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
         read_secrets,
         pools => pools.collect::<Vec<_>>(),
         has_pools => !backend.pools.is_empty(),
+        attaches_disks => backend.attaches_disks,
         devices => backend.needs_devices(),
     }
 }

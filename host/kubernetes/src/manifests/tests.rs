@@ -1,5 +1,6 @@
 //! Which objects, sidecars, flags and rights each kind of backend gets.
 
+mod attached;
 mod mounted_pools;
 mod network;
 mod objects;
@@ -36,6 +37,7 @@ fn backend(services: &[Service], features: &[Feature]) -> Backend {
         mounts_pools: false,
         network: Vec::new(),
         uses_devices: false,
+        attaches_disks: false,
         uses_metadata: false,
         object: None,
     }

@@ -9,6 +9,7 @@ mod rescan;
 mod tree;
 
 use crate::block::{BlockDevice, DeviceNumber, loop_device, reopen};
+use crate::exclusive;
 use crate::failure::kernel;
 use crate::plan::device::{CheckedDevice, RequestedFacts, is_covered, not_granted};
 use choice::{Found, NAMED, choose, describe};
@@ -62,6 +63,32 @@ pub(crate) fn open_shared(device: &CheckedDevice) -> Result<Option<BlockDevice>,
         Ok(device) => Ok(Some(device)),
         Err(errno) if is_absent(errno) => Ok(None),
         Err(errno) => Err(kernel("open", &name, errno)),
+    }
+}
+
+/// Verifies that a device has no user, and returns it. `None`: it is gone. A process that looks at it for a moment, such as udev, does not count.
+pub(crate) fn claim_unused(number: DeviceNumber) -> Result<Option<OwnedFd>, MountError> {
+    let tree = DeviceTree::default();
+    let Some(name) = tree.named(number) else {
+        return Ok(None);
+    };
+    let mut in_use = None;
+    let claimed = exclusive::retry(|| {
+        let Some(node) = DeviceNode::open(&tree, &name)? else {
+            return Ok(Some(None));
+        };
+        match claim(&tree, &name, &node) {
+            Err(MountError::InUse(text)) => {
+                in_use = Some(MountError::InUse(text));
+                Ok(None)
+            }
+            claimed => claimed.map(Some),
+        }
+    })?;
+    match (claimed, in_use) {
+        (Some(claimed), _) => Ok(claimed),
+        (None, Some(error)) => Err(error),
+        (None, None) => Ok(None),
     }
 }
 

@@ -82,6 +82,7 @@ impl Mounts {
             state_dir: directory.join("state"),
             grants: BTreeMap::new(),
             threads_per_driver: 1,
+            node_root: None,
         };
         LocalMounter::new(config).unwrap()
     }

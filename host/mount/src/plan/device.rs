@@ -2,6 +2,7 @@
 //!
 //! A plan that passes is not granted yet: a grant describes the device that is found, so [`is_covered`] decides then.
 
+use super::attach::Attachment;
 use super::matches;
 use crate::failure::shown;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +42,8 @@ pub(crate) struct CheckedDevice {
     pub(crate) wait: Duration,
     /// One of these must cover the device that is found, whatever alternative it was found by.
     pub(crate) grants: Vec<DeviceGrant>,
+    /// How the device comes to the node, if the mounter attaches it first.
+    pub(crate) attachment: Option<Attachment>,
 }
 
 /// The known facts of an existing device. It has as many links as udev created.
@@ -76,12 +79,7 @@ impl CheckedDevice {
 /// Checks the step.
 pub(crate) fn check(device: &DeviceStep<'_>, grants: &Grants) -> Result<CheckedDevice, MountError> {
     let &DeviceStep { step, wait_ms, .. } = device;
-    if wait_ms > WAIT_MS_MAX {
-        let reason =
-            format!("{wait_ms} ms are more than {WAIT_MS_MAX}; clients retry, so wait less");
-        // The number may be computed from the request.
-        return Err(invalid(step, "wait-ms", reason, Blame::Of(Owner::Request)));
-    }
+    let wait = checked_wait(step, wait_ms)?;
     let alternatives = device.alternatives.iter();
     let alternatives: Vec<_> = alternatives
         .map(|facts| parse_facts(step, facts))
@@ -101,9 +99,21 @@ pub(crate) fn check(device: &DeviceStep<'_>, grants: &Grants) -> Result<CheckedD
         step,
         alternatives,
         rescan: device.rescan,
-        wait: Duration::from_millis(wait_ms.into()),
+        wait,
         grants: kept,
+        attachment: None,
     })
+}
+
+/// Checks how long a plan waits for a device.
+pub(super) fn checked_wait(step: &str, wait_ms: u32) -> Result<Duration, MountError> {
+    if wait_ms > WAIT_MS_MAX {
+        let reason =
+            format!("{wait_ms} ms are more than {WAIT_MS_MAX}; clients retry, so wait less");
+        // The number may be computed from the request.
+        return Err(invalid(step, "wait-ms", reason, Blame::Of(Owner::Request)));
+    }
+    Ok(Duration::from_millis(wait_ms.into()))
 }
 
 /// Whether a grant covers a device.
@@ -171,7 +181,7 @@ fn could_cover(grant: &DeviceGrant, requested: &RequestedFacts) -> bool {
     })
 }
 
-fn invalid(step: &str, argument: &str, reason: String, blame: Blame) -> MountError {
+pub(super) fn invalid(step: &str, argument: &str, reason: String, blame: Blame) -> MountError {
     MountError::invalid(format!("{argument} of step `{step}`"), reason, blame)
 }
 

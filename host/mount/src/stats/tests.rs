@@ -34,6 +34,7 @@ fn node(run: &std::path::Path, asked: Duration) -> Arc<Node> {
         stats_cache: StatsCache::default(),
         budgets: Budgets::new(4),
         preparing: crate::exclusive::Claims::new(),
+        node_root: None,
     };
     let capability = VolumeCapability {
         access_type: AccessType::Mount(MountAccess::default()),

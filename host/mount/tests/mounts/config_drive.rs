@@ -46,6 +46,7 @@ impl Scene {
             state_dir: folder.path().join("state"),
             grants: BTreeMap::from([(driver(READER), facts())]),
             threads_per_driver: 2,
+            node_root: None,
         };
         Self {
             mounter: LocalMounter::new(config).unwrap(),

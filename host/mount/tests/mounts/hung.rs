@@ -68,6 +68,7 @@ fn two_drivers(bench: &Bench) -> (Driver, Driver) {
             (hung.clone(), grants("hung")),
         ]),
         threads_per_driver: THREADS,
+        node_root: None,
     });
     let mounter: Arc<dyn Mounter> = Arc::new(mounter.unwrap());
     let of = |name| Driver {

@@ -55,6 +55,7 @@ fn two_drivers(bench: &Bench, healthy: &str, other: &str) -> LocalMounter {
             (named("other.test"), pool_at(bench, other)),
         ]),
         threads_per_driver: THREADS,
+        node_root: None,
     })
     .unwrap()
 }

@@ -89,6 +89,7 @@ impl Host {
             state_dir: path("state"),
             grants: BTreeMap::from([(driver(), self.grants.clone())]),
             threads_per_driver: 4,
+            node_root: None,
         });
         self.mounter = Some(mounter.unwrap());
     }

@@ -75,6 +75,10 @@ pub(super) struct MountFlags {
         value_delimiter = ','
     )]
     path_root: Vec<PathBuf>,
+
+    /// The node's root directory, for a host in a container: programs of the node, such as `iscsiadm`, run there [default: this file system]
+    #[arg(long, value_name = "DIR", env = "WASMOUNT_NODE_ROOT")]
+    node_root: Option<PathBuf>,
 }
 
 impl CommonFlags {
@@ -99,6 +103,14 @@ impl MountFlags {
             .iter()
             .map(|root| self.path_root(root))
             .collect()
+    }
+
+    /// The root of the node, which exists.
+    pub(super) fn node_root(&self) -> Result<Option<PathBuf>, Fault> {
+        if let Some(root) = &self.node_root {
+            existing("--node-root", root)?;
+        }
+        Ok(self.node_root.clone())
     }
 
     /// The allowed paths below one directory: no name of kubelet's directory, nor of one around or in it, bypasses the rule for kubelet's paths.

@@ -291,11 +291,15 @@ impl Flags {
                 .filesystems
                 .iter()
                 .any(|grant| !LOCAL_TYPES.contains(&grant.fs_type.as_str()))
-                || mounts_pools,
+                || mounts_pools
+                // A session belongs to the network namespace of the one that logged in.
+                || !document.grants.attach.is_empty(),
             mounts_pools,
             network: network_peers(&document.grants.network),
             uses_devices: !document.grants.devices.is_empty()
+                || !document.grants.attach.is_empty()
                 || !document.grants.node_facts.is_empty(),
+            attaches_disks: !document.grants.attach.is_empty(),
             uses_metadata: !document.grants.node_facts.is_empty(),
             pools: document
                 .grants

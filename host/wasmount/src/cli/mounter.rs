@@ -80,6 +80,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
             true => Vec::new(),
             false => mount.path_roots()?,
         },
+        node_root: mount.node_root()?,
         run_dir: mount.run_dir,
         data_dir,
         socket,

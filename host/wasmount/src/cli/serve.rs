@@ -189,6 +189,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
                 Role::All | Role::Node => mount.path_roots()?,
             };
             MountsOptions::Here {
+                node_root: mount.node_root()?,
                 run_dir: mount.run_dir,
                 path_roots,
             }

@@ -19,6 +19,7 @@ pub(super) fn open(
     data_dir: &Path,
     run_dir: PathBuf,
     roots: Vec<PathRoot>,
+    node_root: Option<PathBuf>,
     sockets: &Path,
     backends: &[Configured],
 ) -> Result<Arc<LocalMounter>, Fault> {
@@ -40,6 +41,7 @@ pub(super) fn open(
         state_dir: data_dir.join("mounts"),
         grants: grants.collect(),
         threads_per_driver: THREADS_PER_DRIVER,
+        node_root,
     };
     let mounter = LocalMounter::new(config);
     let mounter = mounter.map_err(Fault::failed("the records of mounts are not usable"))?;

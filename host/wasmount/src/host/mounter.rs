@@ -22,6 +22,8 @@ pub(crate) struct MounterOptions {
     pub(crate) run_dir: PathBuf,
     /// The path roots: directories below which volumes may be mounted.
     pub(crate) path_roots: Vec<PathRoot>,
+    /// The root directory of the node, if this is a container.
+    pub(crate) node_root: Option<PathBuf>,
     /// The socket to listen on.
     pub(crate) socket: PathBuf,
     /// The user id whose processes may connect.
@@ -48,9 +50,11 @@ async fn run(
     let mut signals = Signals::watch()?;
     let data = options.data_dir.clone();
     let (run_dir, path_roots, socket) = (options.run_dir, options.path_roots, options.socket);
+    let node_root = options.node_root;
     // The journal first: its lock shows that no other mounter runs, so an existing socket is a leftover.
     let bound = spawn_blocking(move || {
-        let mounter = local_mounts::open(&data, run_dir, path_roots, &socket, &backends)?;
+        let mounter =
+            local_mounts::open(&data, run_dir, path_roots, node_root, &socket, &backends)?;
         // Another mounter may have followed the documents until now.
         let documents = Documents::read_again(&backends)?;
         for it in &documents.all {

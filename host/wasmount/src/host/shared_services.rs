@@ -76,10 +76,12 @@ impl SharedServices {
                 MountsOptions::Here {
                     run_dir,
                     path_roots,
+                    node_root,
                 } => {
                     let (data_dir, sockets) = (&options.data_dir, &options.socket_dir);
-                    let local =
-                        local_mounts::open(data_dir, run_dir, path_roots, sockets, &backends)?;
+                    let local = local_mounts::open(
+                        data_dir, run_dir, path_roots, node_root, sockets, &backends,
+                    )?;
                     (local.clone(), Some(local), None)
                 }
                 MountsOptions::Elsewhere { socket } => {

@@ -4,10 +4,19 @@ use super::secrets::password;
 use super::{Deed, Table, random};
 use crate::POOL;
 use wasmount_guest::bindings::imports::wasmount::csi::node_plan;
-use wasmount_guest::{Error, File, Plan, Pool};
+use wasmount_guest::secrets::Scope;
+use wasmount_guest::{Error, File, IscsiPath, Plan, Pool};
 
 /// Records the steps for a volume with this id.
 pub type Steps = fn(&Plan, &str) -> Result<(), Error>;
+
+fn disk() -> IscsiPath {
+    IscsiPath {
+        portal: "192.0.2.1:3260".to_owned(),
+        target: "iqn.2026-01.example:a".to_owned(),
+        lun: 1,
+    }
+}
 
 pub const PLANS: Table<Steps> = &[
     ("no-source", |_, _| Ok(())),
@@ -48,6 +57,20 @@ pub const PLANS: Table<Steps> = &[
     ("nine-alternatives", |plan, _| {
         let facts: &[_] = &[("by-id", "virtio-a")];
         plan.any_device(&[facts; 9], false, 0)
+    }),
+    ("iscsi-not-granted", |plan, _| {
+        plan.iscsi(&[disk()], "naa.6001405", 1, 0)
+    }),
+    ("nvme-not-granted", |plan, _| {
+        let id = "00253858-0000-0000-0000-000000000001";
+        plan.nvme(&["192.0.2.1:4420"], "nqn.2026-01.example:a", id, 1, 0)
+    }),
+    ("chap-of-no-secret", |plan, _| {
+        plan.iscsi(&[disk()], "naa.6001405", 1, 0)?;
+        plan.chap(Scope::Request, "no-such-user", "no-such-password")
+    }),
+    ("chap-before-its-disk", |plan, _| {
+        plan.chap(Scope::Request, "password", "password")
     }),
     ("option-not-granted", |plan, id| {
         plan.directory(&POOL, id)?;

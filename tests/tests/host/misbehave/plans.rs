@@ -58,6 +58,26 @@ pub(crate) const STAGED: &[(&str, Code, Told)] = &[
         Code::Internal,
         Fault("the list of alternatives has more than 8 sets of facts"),
     ),
+    (
+        "iscsi-not-granted",
+        Code::PermissionDenied,
+        Fault("add `{ protocol: iscsi, portals: [\"192.0.2.1:3260\"]"),
+    ),
+    (
+        "nvme-not-granted",
+        Code::PermissionDenied,
+        Fault("add `{ protocol: nvme-tcp, addresses: [\"192.0.2.1:4420\"]"),
+    ),
+    (
+        "chap-of-no-secret",
+        Code::InvalidArgument,
+        Fault("it names a secret that this request does not bring"),
+    ),
+    (
+        "chap-before-its-disk",
+        Code::Internal,
+        Fault("it belongs to the step `iscsi`, which comes first"),
+    ),
     ("option-not-granted", Code::PermissionDenied, Fault("suid")),
     (
         "secret-in-plan",

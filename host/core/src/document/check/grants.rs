@@ -1,6 +1,6 @@
 //! The grants of a document: pools, file systems, devices and systems on the network that a plugin may use.
 
-use super::{Checked, bytes, few, file_path, network, node_facts, non_empty};
+use super::{Checked, attach, bytes, few, file_path, network, node_facts, non_empty};
 use crate::device_fact::DeviceFact;
 use crate::document::{
     DeviceGrant, FilesystemGrant, Grants, KeyPath, PoolGrant, PoolMount, PoolStorage, raw,
@@ -18,6 +18,7 @@ pub(super) fn checked(
         pools,
         filesystems,
         devices,
+        attach,
         network,
         node_facts,
     } = grants;
@@ -39,10 +40,13 @@ pub(super) fn checked(
     })?;
     let list_key = key.key("devices");
     few(&list_key, devices.len())?;
+    let attach_key = key.key("attach");
+    few(&attach_key, attach.len())?;
     Ok(Grants {
         pools,
         filesystems,
         devices: list_key.each(devices, device_grant)?,
+        attach: attach_key.each(attach, attach::attach_grant)?,
         network: network::checked(&key.key("network"), network, secrets)?,
         node_facts: node_facts::checked(&key.key("nodeFacts"), node_facts)?,
         ..Grants::default()
@@ -153,7 +157,7 @@ fn filesystem_grant(key: &KeyPath, filesystem: raw::Filesystem) -> Checked<Files
 }
 
 /// Text that may end in `*`; returns the part before it.
-fn pattern<'p>(key: &KeyPath, pattern: &'p str) -> Checked<Option<&'p str>> {
+pub(super) fn pattern<'p>(key: &KeyPath, pattern: &'p str) -> Checked<Option<&'p str>> {
     let start = pattern.strip_suffix('*');
     key.ensure(
         !start.unwrap_or(pattern).contains('*'),
@@ -195,7 +199,7 @@ fn device_grant(key: &KeyPath, device: raw::Device) -> Checked<DeviceGrant> {
 }
 
 /// Mount options, one in each string: a comma would add a second one.
-fn options(key: &KeyPath, options: Vec<String>) -> Checked<Vec<String>> {
+pub(super) fn options(key: &KeyPath, options: Vec<String>) -> Checked<Vec<String>> {
     key.each(options, |key, option| {
         non_empty(key, &option)?;
         key.ensure(

@@ -1,7 +1,7 @@
 //! `spec.grants` on disk.
 
 #[cfg(feature = "schema")]
-use super::rules::{self, EXACT, OPTION, START, TEXT};
+use super::rules::{self, EXACT, OPTION, PORTALS, START, TEXT};
 use super::{Amount, Endpoint};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -23,6 +23,9 @@ pub struct Grants {
     /// Block devices of the node.
     #[cfg_attr(feature = "schema", schemars(length(max = 64)))]
     pub devices: Vec<Device>,
+    /// Disks of storage systems that the mounter may attach for the plugin.
+    #[cfg_attr(feature = "schema", schemars(length(max = 64)))]
+    pub attach: Vec<Attach>,
     /// Storage systems that the plugin may send requests to, by the names that it gives them.
     #[cfg_attr(feature = "schema", schemars(extend("maxProperties" = super::PARTS_MAX)))]
     pub network: BTreeMap<String, Endpoint>,
@@ -116,6 +119,40 @@ pub struct Device {
     /// Whether a plan may have the SCSI hosts of the node look for new disks while such a device is missing.
     #[serde(default)]
     pub rescan: bool,
+    /// Mount options beyond the harmless ones.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(inner(regex(pattern = OPTION))))]
+    pub mount_options: Vec<String>,
+}
+
+/// Disks of a storage system that the mounter may attach for the plugin.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::rules([
+    ("self.protocol != 'iscsi' || (has(self.portals) && has(self.targets) && !has(self.addresses) && !has(self.subsystems))", "`iscsi` needs `portals` and `targets`, and has no other names"),
+    ("self.protocol != 'nvme-tcp' || (has(self.addresses) && has(self.subsystems) && !has(self.portals) && !has(self.targets))", "`nvme-tcp` needs `addresses` and `subsystems`, and has no other names"),
+]))))]
+pub struct Attach {
+    /// `iscsi` or `nvme-tcp`.
+    #[cfg_attr(feature = "schema", schemars(schema_with = "rules::attach_protocols"))]
+    pub protocol: String,
+    /// For `iscsi`: addresses or ranges with a port, such as `10.1.1.0/24:3260`.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 64), inner(regex(pattern = PORTALS))))]
+    pub portals: Vec<String>,
+    /// For `iscsi`: names of targets: exact, or with a `*` at the end.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 64), inner(regex(pattern = START))))]
+    pub targets: Vec<String>,
+    /// For `nvme-tcp`: addresses or ranges with a port, such as `10.1.2.0/24:4420`.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 64), inner(regex(pattern = PORTALS))))]
+    pub addresses: Vec<String>,
+    /// For `nvme-tcp`: names of subsystems: exact, or with a `*` at the end.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 64), inner(regex(pattern = START))))]
+    pub subsystems: Vec<String>,
     /// Mount options beyond the harmless ones.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(inner(regex(pattern = OPTION))))]

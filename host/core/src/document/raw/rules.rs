@@ -1,6 +1,7 @@
 //! Rules of the schema beyond a type: CEL expressions and patterns for the API server. Each repeats a rule of `check`, which validates files. The
 //! host validates objects by `check` as well, which covers rules that a schema cannot express.
 
+use crate::document::AttachProtocol;
 use crate::node_fact::NodeFact;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
@@ -17,6 +18,8 @@ pub(super) const OPTION: &str = "^[^, \\x00]+$";
 pub(super) const START: &str = "^([^*\\x00]+\\*?|\\*)$";
 /// One source, without a pattern.
 pub(super) const EXACT: &str = "^[^*\\x00]+$";
+/// Addresses with a port.
+pub(super) const PORTALS: &str = "^[0-9a-fA-F.:/\\[\\]]+:[0-9]{1,5}$";
 /// A name of Kubernetes.
 pub(super) const NAME: &str = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$";
 /// A driver's name.
@@ -104,6 +107,12 @@ pub(super) fn facts(_: &mut SchemaGenerator) -> Schema {
             ),
         ]),
     })
+}
+
+/// Protocols by which disks are attached.
+pub(super) fn attach_protocols(_: &mut SchemaGenerator) -> Schema {
+    let names = AttachProtocol::ALL.map(AttachProtocol::name);
+    json_schema!({ "type": "string", "enum": names })
 }
 
 /// Names of facts of the node.

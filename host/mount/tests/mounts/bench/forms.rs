@@ -73,6 +73,7 @@ fn local(directory: &Path, roots: &[PathBuf]) -> LocalMounter {
         state_dir: directory.join("state"),
         grants: BTreeMap::from([(driver(), grants)]),
         threads_per_driver: 16,
+        node_root: None,
     })
     .unwrap()
 }

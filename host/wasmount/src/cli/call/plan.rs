@@ -6,6 +6,7 @@ use crate::host::Verdict;
 use crate::visible;
 use serde_json::{Map, Value, json};
 use wasmount_core::document::Grants;
+use wasmount_core::plan::attached::{Chap, SecretScope};
 use wasmount_core::plan::{Plan, Source};
 
 /// A plan as JSON.
@@ -37,6 +38,31 @@ fn source_json(source: &Source) -> Value {
             let alternatives: Value = alternatives.collect();
             json!({ "alternatives": alternatives, "rescan": rescan, "waitMs": wait_ms })
         }
+        Source::Iscsi(iscsi) => {
+            let paths = iscsi.paths.iter().map(
+                |path| json!({ "portal": path.portal, "target": path.target, "lun": path.lun }),
+            );
+            json!({
+                "paths": paths.collect::<Value>(),
+                "wwid": iscsi.wwid,
+                "minimumPaths": iscsi.minimum_paths,
+                "waitMs": iscsi.wait_ms,
+                "chap": iscsi.chap.as_ref().map(chap_json),
+                "mutualChap": iscsi.mutual_chap.as_ref().map(chap_json),
+            })
+        }
+        Source::Nvme(nvme) => json!({
+            "addresses": nvme.addresses,
+            "subsystem": nvme.subsystem,
+            "namespaceId": nvme.namespace_id,
+            "minimumPaths": nvme.minimum_paths,
+            "waitMs": nvme.wait_ms,
+            "dhchap": nvme.dhchap.as_ref().map(|it| json!({
+                "scope": scope(it.scope),
+                "hostKey": it.host_key,
+                "controllerKey": it.controller_key,
+            })),
+        }),
         Source::Filesystem {
             fs_type,
             source,
@@ -58,6 +84,19 @@ fn source_json(source: &Source) -> Value {
                 json!({ "path": file.path, "mode": mode, "bytes": file.content.len() })
             })
             .collect(),
+    }
+}
+
+/// The names of the secrets.
+fn chap_json(chap: &Chap) -> Value {
+    json!({ "scope": scope(chap.scope), "user": chap.user, "password": chap.password })
+}
+
+/// As the contract calls it.
+fn scope(scope: SecretScope) -> &'static str {
+    match scope {
+        SecretScope::Request => "request",
+        SecretScope::Backend => "backend",
     }
 }
 
@@ -97,6 +136,7 @@ fn grants_json(grants: &Grants) -> Value {
         pools,
         filesystems,
         devices,
+        attach,
         // A plan sends no requests and reads no facts.
         network: _,
         node_facts: _,
@@ -123,10 +163,21 @@ fn grants_json(grants: &Grants) -> Value {
             "mountOptions": grant.mount_options,
         })
     });
+    let attach = attach.iter().map(|grant| {
+        let [portals, targets] = grant.protocol.keys();
+        let shown = grant.portals.iter().map(ToString::to_string);
+        json!({
+            "protocol": grant.protocol.name(),
+            portals: shown.collect::<Vec<_>>(),
+            targets: grant.targets,
+            "mountOptions": grant.mount_options,
+        })
+    });
     let grants = json!({
         "pools": pools.collect::<Map<_, _>>(),
         "filesystems": filesystems.collect::<Vec<_>>(),
         "devices": devices.collect::<Vec<_>>(),
+        "attach": attach.collect::<Vec<_>>(),
     });
     let mut shown = Map::from_iter([("grants".to_owned(), grants)]);
     if *selinux_mount {

@@ -16,7 +16,7 @@ pub(super) struct Permission {
 }
 
 /// Prefixes of imports without their versions, and their permissions. The first match counts.
-const MEANINGS: [(&str, &str, &str); 16] = [
+const MEANINGS: [(&str, &str, &str); 18] = [
     (
         "wasmount:csi/pool",
         "pools",
@@ -51,6 +51,16 @@ const MEANINGS: [(&str, &str, &str); 16] = [
         "wasmount:csi/node-facts",
         "facts",
         "reads the facts of the node that `grants.nodeFacts` names, such as which instance it is",
+    ),
+    (
+        "wasmount:csi/node-iscsi",
+        "iscsi",
+        "says which disk of an iSCSI target a volume is; the host attaches it, if `grants.attach` allows it",
+    ),
+    (
+        "wasmount:csi/node-nvme",
+        "nvme",
+        "says which namespace of an NVMe subsystem a volume is; the host attaches it, if `grants.attach` allows it",
     ),
     ("wasmount:csi/types", "", ""),
     (
@@ -111,10 +121,14 @@ pub(super) fn needs(imports: &[String]) -> Vec<&'static str> {
     let network = "`spec: {grants: {network: {NAME: {hosts: [\"HOST:443\"]}}}}`, for each system by the name that the plugin gives it";
     let facts =
         "`spec: {grants: {nodeFacts: [instance-id, zone]}}`, of which those that the plugin reads";
+    let iscsi = "`spec: {grants: {attach: [{protocol: iscsi, portals: [\"ADDRESS:3260\"], targets: [IQN]}]}}`";
+    let nvme = "`spec: {grants: {attach: [{protocol: nvme-tcp, addresses: [\"ADDRESS:4420\"], subsystems: [NQN]}]}}`";
     [
         (full, has(needs_full_wasi)),
         (network, has(sends_requests)),
         (facts, has(reads_facts)),
+        (iscsi, has(|import| meaning(import).0 == "iscsi")),
+        (nvme, has(|import| meaning(import).0 == "nvme")),
     ]
     .into_iter()
     .filter_map(|(need, is_needed)| is_needed.then_some(need))
@@ -205,6 +219,8 @@ mod tests {
         assert_eq!(needs("wasi:http/types@0.2.6"), 0);
         assert_eq!(needs("wasi:http/outgoing-handler@0.2.6"), 1);
         assert_eq!(needs("wasmount:csi/node-facts@0.1.0"), 1);
+        assert_eq!(needs("wasmount:csi/node-iscsi@0.1.0"), 1);
+        assert_eq!(needs("wasmount:csi/node-nvme@0.1.0"), 1);
         assert_eq!(needs("wasmount:csi/node-plan@0.1.0"), 0);
     }
 

@@ -1,8 +1,12 @@
 //! The grants that a document needs so that a host executes a plan. It starts with all possible grants, and removes each one without which the host's
 //! own check still passes. So there is no second list of rules.
 
+use std::collections::BTreeSet;
 use wasmount_core::device_fact::DeviceFact;
-use wasmount_core::document::{DeviceGrant, FilesystemGrant, Grants, PoolGrant, PoolStorage};
+use wasmount_core::document::{
+    AttachGrant, AttachProtocol, DeviceGrant, FilesystemGrant, Grants, PoolGrant, PoolStorage,
+    Portals,
+};
 use wasmount_core::mounter::MountError;
 use wasmount_core::plan::{Plan, Source};
 use wasmount_core::volume::{AccessType, VolumeCapability};
@@ -92,6 +96,18 @@ fn source(source: &Source, options: &[String]) -> Grants {
             let each = each.map(|facts| device(facts, *rescan, mount_options.clone()));
             grants.devices.extend(each);
         }
+        Source::Iscsi(iscsi) => {
+            let portals = iscsi.paths.iter().map(|path| path.portal.as_str());
+            let targets = iscsi.paths.iter().map(|path| path.target.as_str());
+            let grant = attach(AttachProtocol::Iscsi, portals, targets, mount_options);
+            grants.attach.push(grant);
+        }
+        Source::Nvme(nvme) => {
+            let addresses = nvme.addresses.iter().map(String::as_str);
+            let subsystem = [nvme.subsystem.as_str()].into_iter();
+            let grant = attach(AttachProtocol::NvmeTcp, addresses, subsystem, mount_options);
+            grants.attach.push(grant);
+        }
         Source::Filesystem {
             fs_type, source, ..
         } => grants.filesystems.push(FilesystemGrant {
@@ -122,10 +138,30 @@ fn device(facts: &[(String, String)], rescan: bool, mount_options: Vec<String>) 
     }
 }
 
+/// The grant of these portals and targets alone. What is no portal is left out: the host's check says so.
+fn attach<'s>(
+    protocol: AttachProtocol,
+    portals: impl Iterator<Item = &'s str>,
+    targets: impl Iterator<Item = &'s str>,
+    mount_options: Vec<String>,
+) -> AttachGrant {
+    let targets: BTreeSet<_> = targets.map(str::to_owned).collect();
+    AttachGrant {
+        protocol,
+        portals: portals
+            .filter_map(|portal| Some(Portals::of(portal.parse().ok()?)))
+            .collect(),
+        targets: targets.into_iter().collect(),
+        mount_options,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+    use wasmount_core::plan::Iscsi;
+    use wasmount_core::plan::attached::IscsiPath;
     use wasmount_core::volume::{AccessMode, MountAccess};
 
     fn plan(source: Source, options: &[&str]) -> Plan {
@@ -144,6 +180,14 @@ mod tests {
                 ..MountAccess::default()
             }),
             access_mode: AccessMode::SingleNodeWriter,
+        }
+    }
+
+    fn path(number: u16) -> IscsiPath {
+        IscsiPath {
+            portal: format!("192.0.2.{number}:3260"),
+            target: "iqn.2026-01.example:a".to_owned(),
+            lun: 1,
         }
     }
 
@@ -181,6 +225,17 @@ mod tests {
             [&granted(DeviceFact::Serial), &granted(DeviceFact::Wwid)]
         );
         assert!(grants.devices.iter().all(|it| it.rescan));
+        let disk = Source::Iscsi(Iscsi {
+            paths: [0, 1].map(path).into(),
+            wwid: "naa.6001405".to_owned(),
+            minimum_paths: 1,
+            wait_ms: 0,
+            chap: None,
+            mutual_chap: None,
+        });
+        let grants = of(&plan(disk, &[]), &[]);
+        assert_eq!(grants.attach[0].portals.len(), 2);
+        assert_eq!(grants.attach[0].targets, ["iqn.2026-01.example:a"]);
         let files = Source::Files { files: Vec::new() };
         assert_eq!(of(&plan(files, &[]), &[]), Grants::default());
         let memory = Source::Tmpfs {

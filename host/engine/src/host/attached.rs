@@ -1,0 +1,149 @@
+//! Imports `node-iscsi` and `node-nvme`: sources of a plan that the mounter attaches, and their secrets by name. They are only recorded.
+
+use super::Answer;
+use crate::bindings::imported::secrets::Scope;
+use crate::bindings::imported::{node_iscsi, node_nvme};
+use crate::invocation::Invocation;
+use wasmount_core::blame::{Blame, Owner};
+use wasmount_core::plan::attached::{Chap, Dhchap, IscsiPath, SecretScope};
+use wasmount_core::plan::{Iscsi, Nvme, Source};
+
+impl node_iscsi::Host for Invocation {
+    fn iscsi(
+        &mut self,
+        paths: Vec<node_iscsi::Path>,
+        wwid: String,
+        minimum_paths: u32,
+        wait_ms: u32,
+    ) -> Answer<()> {
+        let paths = paths.into_iter().map(|path| IscsiPath {
+            portal: path.portal,
+            target: path.target,
+            lun: path.lun,
+        });
+        self.recorder.source(Source::Iscsi(Iscsi {
+            paths: paths.collect(),
+            wwid,
+            minimum_paths,
+            wait_ms,
+            chap: None,
+            mutual_chap: None,
+        }))
+    }
+
+    fn chap(&mut self, scope: Scope, user: String, password: String) -> Answer<()> {
+        const STEP: &str = "chap";
+        let chap = self.chap_of(STEP, scope, user, password)?;
+        self.recorder
+            .add_to_source(STEP, "iscsi", |source| match source {
+                Source::Iscsi(iscsi) => {
+                    iscsi.chap = Some(chap);
+                    Some(())
+                }
+                _ => None,
+            })
+    }
+
+    fn mutual_chap(&mut self, scope: Scope, user: String, password: String) -> Answer<()> {
+        const STEP: &str = "mutual-chap";
+        let chap = self.chap_of(STEP, scope, user, password)?;
+        self.recorder
+            .add_to_source(STEP, "iscsi", |source| match source {
+                Source::Iscsi(iscsi) => {
+                    iscsi.mutual_chap = Some(chap);
+                    Some(())
+                }
+                _ => None,
+            })
+    }
+}
+
+impl node_nvme::Host for Invocation {
+    fn nvme(
+        &mut self,
+        addresses: Vec<String>,
+        subsystem: String,
+        namespace_id: String,
+        minimum_paths: u32,
+        wait_ms: u32,
+    ) -> Answer<()> {
+        self.recorder.source(Source::Nvme(Nvme {
+            addresses,
+            subsystem,
+            namespace_id,
+            minimum_paths,
+            wait_ms,
+            dhchap: None,
+        }))
+    }
+
+    fn dhchap(
+        &mut self,
+        scope: Scope,
+        host_key: String,
+        controller_key: Option<String>,
+    ) -> Answer<()> {
+        const STEP: &str = "dhchap";
+        let names = [Some(host_key.as_str()), controller_key.as_deref()];
+        let names: Vec<&str> = names.into_iter().flatten().collect();
+        let scope = self.checked_scope(STEP, scope, &names)?;
+        self.recorder
+            .add_to_source(STEP, "nvme", |source| match source {
+                Source::Nvme(nvme) => {
+                    nvme.dhchap = Some(Dhchap {
+                        scope,
+                        host_key,
+                        controller_key,
+                    });
+                    Some(())
+                }
+                _ => None,
+            })
+    }
+}
+
+impl Invocation {
+    fn chap_of(
+        &mut self,
+        step: &'static str,
+        scope: Scope,
+        user: String,
+        password: String,
+    ) -> Answer<Chap> {
+        let scope = self.checked_scope(step, scope, &[&user, &password])?;
+        Ok(Chap {
+            scope,
+            user,
+            password,
+        })
+    }
+
+    /// Refuses a step with a name that no secret of the scope has.
+    fn checked_scope(
+        &mut self,
+        step: &'static str,
+        scope: Scope,
+        names: &[&str],
+    ) -> Answer<SecretScope> {
+        self.recorder.check(step, names)?;
+        let secrets = self.secrets_of(scope);
+        let is_known = names.iter().all(|name| secrets.get(name).is_some());
+        let (scope, reason, owner) = match scope {
+            Scope::Request => (
+                SecretScope::Request,
+                "it names a secret that this request does not bring; name a Secret that has it, with `csi.storage.k8s.io/node-stage-secret-name` \
+                 of the StorageClass or `nodePublishSecretRef` of the volume",
+                Owner::Request,
+            ),
+            Scope::Backend => (
+                SecretScope::Backend,
+                "it names a secret that the document of the backend does not have; add it to `spec.secrets`",
+                Owner::Administrator,
+            ),
+        };
+        match is_known {
+            true => Ok(scope),
+            false => Err(self.recorder.refuse(step, reason, Blame::Of(owner))),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Disks of storage systems that come to the node only when the mounter connects to the system, one file for each protocol.
+//!
+//! A protocol has three functions: `attach` makes the device appear and compares its identity, `detach` removes it and ends connections that have no
+//! other device, `rescan` has the kernel read its size again. Each can be repeated, and is given an [`Attachment`] without secrets, so teardown and
+//! recovery work from the journal alone. Only connections that this driver's mounter made are ever changed.
+
+mod iscsi;
+
+use crate::block::DeviceNumber;
+use crate::exclusive::{Claim, Claims};
+use crate::node::Node;
+use crate::plan::attach::Attachment;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use wasmount_core::mounter::{MountError, VolumeKey};
+use wasmount_core::names::DriverName;
+use wasmount_core::plan::{Plan, Source};
+use wasmount_core::secrets::SecretOptions;
+
+/// Targets whose connections are being changed, each with its driver.
+static CHANGING: Claims<String> = Claims::new();
+/// How long a call waits for another one that changes the connections of a target: the other one ends in less than this time.
+const TURN_TIME: Duration = Duration::from_secs(60);
+/// Pause between two looks at something that another call or the kernel changes.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Whose disk it is.
+pub(crate) struct Owner<'a> {
+    /// Connections belong to a driver, and are not shared with others.
+    pub(crate) driver: &'a DriverName,
+    /// Directories with the mounts of volumes.
+    pub(crate) roots: Vec<PathBuf>,
+    /// Where programs of the node run, if not in this process's own root.
+    pub(crate) node_root: Option<PathBuf>,
+}
+
+impl Owner<'_> {
+    /// Makes the device appear. Afterwards it has the identity of the attachment, and all paths that are needed.
+    pub(crate) fn attach(
+        &self,
+        attachment: &Attachment,
+        secrets: &SecretOptions,
+    ) -> Result<(), MountError> {
+        match attachment {
+            Attachment::Iscsi(disk) => iscsi::attach(self, disk, secrets),
+            Attachment::Nvme(_) => Err(no_nvme()),
+        }
+    }
+
+    /// Removes the device, which has no user any more, and the connections that have no other device. What is gone already is a success.
+    pub(crate) fn detach(&self, attachment: &Attachment) -> Result<(), MountError> {
+        match attachment {
+            Attachment::Iscsi(disk) => iscsi::detach(self, disk),
+            // Nothing was attached.
+            Attachment::Nvme(_) => Ok(()),
+        }
+    }
+
+    /// Has the kernel read the size of the device again.
+    pub(crate) fn rescan(&self, attachment: &Attachment) -> Result<(), MountError> {
+        match attachment {
+            Attachment::Iscsi(disk) => iscsi::rescan(self, disk),
+            Attachment::Nvme(_) => Err(no_nvme()),
+        }
+    }
+
+    /// Whether this driver's mounter attached a device, as the kernel shows it.
+    pub(crate) fn has_attached(&self, number: DeviceNumber) -> bool {
+        iscsi::has_attached(self, number)
+    }
+
+    /// The right to change the connections of a target: one call at a time decides whether a connection is needed.
+    fn turn(&self, target: &str) -> Result<Claim<'static, String>, MountError> {
+        let key = format!("{} {target}", self.driver);
+        let end = Instant::now() + TURN_TIME;
+        loop {
+            if let Some(claim) = CHANGING.claim(key.clone()) {
+                return Ok(claim);
+            }
+            if Instant::now() >= end {
+                let what = format!("a login to {target} or a logout of another volume");
+                return Err(MountError::under_way(what));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+impl Node {
+    /// The owner of what is attached for a volume.
+    pub(crate) fn owner<'k>(&self, key: &'k VolumeKey) -> Owner<'k> {
+        let roots = self.roots.directories();
+        Owner {
+            driver: &key.driver,
+            roots: roots.map(ToOwned::to_owned).collect(),
+            node_root: self.node_root.clone(),
+        }
+    }
+
+    /// Detaches the disk of a path of a volume that is torn down, unless another path or another volume has it. `plan` is that of the path.
+    pub(crate) fn detach(
+        &self,
+        key: &VolumeKey,
+        plan: &Plan,
+        path: &str,
+    ) -> Result<(), MountError> {
+        let Some(attachment) = Attachment::of(&plan.source)? else {
+            return Ok(());
+        };
+        let has_it = |source: &Source| {
+            let other = Attachment::of(source).ok().flatten();
+            other.is_some_and(|other| attachment.shares_disk_with(&other))
+        };
+        let others = self.journal.entries(|entry| {
+            let mut paths = entry.paths();
+            paths.any(|at| (entry.key != *key || at.path != path) && has_it(&at.plan.source))
+        });
+        match others.is_empty() {
+            true => self.owner(key).detach(&attachment),
+            false => Ok(()),
+        }
+    }
+}
+
+fn no_nvme() -> MountError {
+    MountError::unsupported(
+        "step `nvme`",
+        "this version of the host attaches disks by iSCSI only",
+    )
+}

@@ -1,0 +1,250 @@
+//! iSCSI sessions and SCSI disks as sysfs shows them.
+//!
+//! It only reads small files and writes to attributes, so it can be tested on trees of plain files.
+
+use crate::block::DeviceNumber;
+use crate::failure::io;
+use crate::hexadecimal::hex;
+use crate::plan::attach::{IscsiPath, Lun};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use wasmount_core::mounter::MountError;
+use wasmount_core::names::DriverName;
+
+/// The only channel of an iSCSI session.
+const CHANNEL: u32 = 0;
+/// Most bytes read of an attribute: sysfs returns one page.
+const ATTRIBUTE_BYTES: u64 = 4096;
+/// What the kernel shows of a session with a connection (`iscsi_session_state_names`, drivers/scsi/scsi_transport_iscsi.c).
+const CONNECTED: &str = "LOGGED_IN";
+/// Characters of a digest in an interface's name: open-iscsi's names have 64 bytes.
+const DIGEST_CHARACTERS: usize = 24;
+
+/// The name of the interface of open-iscsi by which a driver's mounter logs in. The kernel keeps it with the session, so that sessions of this driver
+/// are told from all others even if every journal is lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Interface(String);
+
+/// sysfs.
+pub(super) struct Scsi {
+    sys: PathBuf,
+}
+
+/// A session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Session {
+    /// The number of the session.
+    pub(super) id: u32,
+    host: u32,
+    target: u32,
+    state: String,
+}
+
+/// A place of a disk on a SCSI host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Disk {
+    host: u32,
+    target: u32,
+    lun: u64,
+}
+
+impl Interface {
+    /// That of a driver.
+    pub(super) fn of(driver: &DriverName) -> Self {
+        let digest = hex(&Sha256::digest(driver.as_str()));
+        let short: String = digest.chars().take(DIGEST_CHARACTERS).collect();
+        Self(format!("wasmount-{short}"))
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Session {
+    /// Whether requests reach the target.
+    pub(super) fn is_connected(&self) -> bool {
+        self.state == CONNECTED
+    }
+
+    /// The place of a logical unit.
+    pub(super) fn disk(&self, lun: Lun) -> Disk {
+        Disk {
+            host: self.host,
+            target: self.target,
+            lun: lun.of_kernel().into(),
+        }
+    }
+}
+
+impl Default for Scsi {
+    fn default() -> Self {
+        Self::new("/sys".into())
+    }
+}
+
+impl Scsi {
+    fn new(sys: PathBuf) -> Self {
+        Self { sys }
+    }
+
+    /// The session of an interface by a path.
+    pub(super) fn session(&self, interface: &Interface, path: &IscsiPath) -> Option<Session> {
+        let class = self.sys.join("class/iscsi_session");
+        let mut names = entries(&class).into_iter();
+        names.find_map(|name| {
+            let folder = class.join(&name);
+            let is_its = text(&folder.join("ifacename"))? == interface.name()
+                && text(&folder.join("targetname"))? == path.target.as_str()
+                && self.has_portal(&name, path);
+            is_its.then(|| session(&name, &folder)).flatten()
+        })
+    }
+
+    /// Whether a session was made to this portal. A target may have redirected it since: the address that counts is the persistent one.
+    fn has_portal(&self, session: &str, path: &IscsiPath) -> bool {
+        let Some(number) = session.strip_prefix("session") else {
+            return false;
+        };
+        // Linux has one connection for each session.
+        let connection = format!("class/iscsi_connection/connection{number}:0");
+        let value = |name: &str| text(&self.sys.join(&connection).join(name));
+        let address = value("persistent_address").and_then(|it| it.parse::<IpAddr>().ok());
+        let port = value("persistent_port").and_then(|it| it.parse::<u16>().ok());
+        address == Some(path.portal.ip()) && port == Some(path.portal.port())
+    }
+
+    /// All disks of a session, and whatever else its target has.
+    pub(super) fn disks(&self, session: &Session) -> Vec<Disk> {
+        let names = entries(&self.sys.join("class/scsi_device")).into_iter();
+        let disks = names.filter_map(|name| Disk::parse(&name));
+        disks.filter(|disk| disk.host == session.host).collect()
+    }
+
+    pub(super) fn has(&self, disk: &Disk) -> bool {
+        self.folder(disk).exists()
+    }
+
+    /// The identity that the kernel read last: of VPD page 83.
+    pub(super) fn wwid(&self, disk: &Disk) -> Option<String> {
+        text(&self.folder(disk).join("wwid"))
+    }
+
+    /// The number of its block device, once it has one.
+    pub(super) fn number(&self, disk: &Disk) -> Option<DeviceNumber> {
+        let block = self.folder(disk).join("block");
+        let name = entries(&block).into_iter().next()?;
+        DeviceNumber::parse(&text(&block.join(name).join("dev"))?)
+    }
+
+    /// Has the kernel look for this disk alone.
+    pub(super) fn scan(&self, disk: &Disk) -> Result<(), MountError> {
+        let attribute = format!("class/scsi_host/host{}/scan", disk.host);
+        let Disk { target, lun, .. } = disk;
+        write(
+            &self.sys.join(attribute),
+            &format!("{CHANNEL} {target} {lun}"),
+        )
+    }
+
+    /// Has the kernel read size and identity again.
+    pub(super) fn rescan(&self, disk: &Disk) -> Result<(), MountError> {
+        write(&self.folder(disk).join("rescan"), "1")
+    }
+
+    /// Removes it from the node. It is not removed from the storage system.
+    pub(super) fn delete(&self, disk: &Disk) -> Result<(), MountError> {
+        match write(&self.folder(disk).join("delete"), "1") {
+            Err(_) if !self.has(disk) => Ok(()),
+            written => written,
+        }
+    }
+
+    /// Whether a block device is behind a session of an interface.
+    pub(super) fn has_attached(&self, interface: &Interface, number: DeviceNumber) -> bool {
+        let link = self.sys.join("dev/block").join(number.to_string());
+        let Ok(folder) = fs::canonicalize(link) else {
+            return false;
+        };
+        let mut names = folder.iter().filter_map(|part| part.to_str());
+        let session = names.find(|part| number_after("session", part).is_some());
+        session.is_some_and(|session| {
+            let class = self.sys.join("class/iscsi_session").join(session);
+            text(&class.join("ifacename")).as_deref() == Some(interface.name())
+        })
+    }
+
+    fn folder(&self, disk: &Disk) -> PathBuf {
+        let name = disk.to_string();
+        self.sys.join("class/scsi_device").join(name).join("device")
+    }
+}
+
+impl Disk {
+    fn parse(name: &str) -> Option<Self> {
+        let mut numbers = name.split(':');
+        let mut next = || numbers.next();
+        let (host, channel, target, lun) = (next()?, next()?, next()?, next()?);
+        let disk = Self {
+            host: host.parse().ok()?,
+            target: target.parse().ok()?,
+            lun: lun.parse().ok()?,
+        };
+        (channel.parse() == Ok(CHANNEL) && next().is_none()).then_some(disk)
+    }
+}
+
+/// Its name in sysfs.
+impl fmt::Display for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, target, lun } = self;
+        write!(f, "{host}:{CHANNEL}:{target}:{lun}")
+    }
+}
+
+fn session(name: &str, folder: &Path) -> Option<Session> {
+    // ../devices/platform/host3/session1/iscsi_session/session1
+    let place = fs::canonicalize(folder).ok()?;
+    let mut parts = place.iter().filter_map(|part| part.to_str());
+    Some(Session {
+        id: number_after("session", name)?,
+        host: parts.find_map(|part| number_after("host", part))?,
+        target: text(&folder.join("target_id"))?.parse().ok()?,
+        state: text(&folder.join("state"))?,
+    })
+}
+
+fn number_after(start: &str, name: &str) -> Option<u32> {
+    name.strip_prefix(start)?.parse().ok()
+}
+
+/// An attribute without its line break. `None`: it is missing, or empty.
+fn text(path: &Path) -> Option<String> {
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).ok()?;
+    file.take(ATTRIBUTE_BYTES).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let text = text.trim_end_matches(['\n', ' ', '\0']);
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn write(path: &Path, value: &str) -> Result<(), MountError> {
+    let written = fs::OpenOptions::new().write(true).open(path);
+    let written = written.and_then(|mut file| file.write_all(value.as_bytes()));
+    written.map_err(|error| io("write to", path.display(), &error))
+}
+
+/// Names in a directory. A missing one counts as empty, because sessions come and go while they are listed.
+fn entries(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! Lives of volumes: one with a file system, a raw one, twenty at a time, one that grows.
+
+use crate::host::{Host, Volume};
+use crate::target::{DISK_BYTES, Lio, assert_nothing_left, disks, sessions, wwid};
+use std::fs;
+use std::io::{Read, Write};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_disk_is_used_and_nothing_is_left() {
+    let lio = Lio::start();
+    lio.offer(0, 1);
+    lio.offer(300, 2);
+    let host = Host::new();
+    // The second one has a number beyond peripheral addressing.
+    for (lun, number) in [(0, 1), (300, 2)] {
+        let volume = Volume::of(lun, number);
+        host.stage(&volume).await.unwrap();
+        // The other disk of the target is not for this node.
+        assert_eq!(disks(), [wwid(number)]);
+        host.stage(&volume).await.unwrap();
+        host.publish(&volume).await.unwrap();
+        fs::write(host.target(&volume).join("file"), "kept").unwrap();
+        host.unpublish(&volume).await.unwrap();
+        host.unstage(&volume).await.unwrap();
+        assert_nothing_left();
+        assert_eq!(host.journal().len(), 0);
+        host.stage(&volume).await.unwrap();
+        let read = fs::read_to_string(host.staging(&volume).join("file"));
+        assert_eq!(read.unwrap(), "kept");
+        host.unstage(&volume).await.unwrap();
+        host.unstage(&volume).await.unwrap();
+        assert_nothing_left();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_raw_disk_is_used_and_nothing_is_left() {
+    let lio = Lio::start();
+    lio.offer(1, 1);
+    let host = Host::new();
+    let mut volume = Volume::of(1, 1);
+    volume.is_raw = true;
+    host.stage(&volume).await.unwrap();
+    host.publish(&volume).await.unwrap();
+    let node = host.target(&volume);
+    let mut file = fs::OpenOptions::new().write(true).open(&node).unwrap();
+    file.write_all(&[7; 4096]).unwrap();
+    drop(file);
+    host.unpublish(&volume).await.unwrap();
+    host.unstage(&volume).await.unwrap();
+    assert_nothing_left();
+    assert_eq!(lio.content(1)[..4096], [7; 4096]);
+    volume.is_read_only = true;
+    host.stage(&volume).await.unwrap();
+    host.publish(&volume).await.unwrap();
+    let mut first = [0];
+    fs::File::open(&node)
+        .unwrap()
+        .read_exact(&mut first)
+        .unwrap();
+    assert_eq!(first, [7]);
+    let written = fs::OpenOptions::new().write(true).open(&node);
+    assert!(written.and_then(|mut file| file.write_all(&[8])).is_err());
+    host.unpublish(&volume).await.unwrap();
+    host.unstage(&volume).await.unwrap();
+    assert_nothing_left();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_twenty_volumes_share_one_session() {
+    const VOLUMES: u32 = 20;
+    let lio = Lio::start();
+    let volumes: Vec<_> = (0..VOLUMES)
+        .map(|number| {
+            let lun = u16::try_from(number).unwrap();
+            lio.offer(lun, number);
+            Volume::of(lun, number)
+        })
+        .collect();
+    let host = std::sync::Arc::new(Host::new());
+    let all = |is_staged: bool| {
+        let each = volumes.iter().map(|volume| {
+            let (host, volume) = (host.clone(), volume.clone());
+            tokio::spawn(async move {
+                match is_staged {
+                    true => host.stage(&volume).await,
+                    false => host.unstage(&volume).await,
+                }
+            })
+        });
+        each.collect::<Vec<_>>()
+    };
+    for staged in all(true) {
+        staged.await.unwrap().unwrap();
+    }
+    assert_eq!(sessions().len(), 1);
+    assert_eq!(disks().len(), volumes.len());
+    for volume in &volumes {
+        let file = host.staging(volume).join("name");
+        fs::write(file, &volume.name).unwrap();
+    }
+    host.unstage(&volumes[0]).await.unwrap();
+    // The session is that of the others, too.
+    assert_eq!((sessions().len(), disks().len()), (1, volumes.len() - 1));
+    for unstaged in all(false) {
+        unstaged.await.unwrap().unwrap();
+    }
+    assert_nothing_left();
+    host.stage(&volumes[7]).await.unwrap();
+    let read = fs::read_to_string(host.staging(&volumes[7]).join("name"));
+    assert_eq!(read.unwrap(), volumes[7].name);
+    host.unstage(&volumes[7]).await.unwrap();
+    assert_nothing_left();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_disk_in_use_grows() {
+    let lio = Lio::start();
+    lio.offer(1, 1);
+    let host = Host::new();
+    let volume = Volume::of(1, 1);
+    host.stage(&volume).await.unwrap();
+    let before = capacity(&host, &volume);
+    let refused = host.expand(&volume, 2 * DISK_BYTES).await.unwrap_err();
+    assert!(refused.to_string().contains("are wanted"), "{refused}");
+    lio.grow(1, 2 * DISK_BYTES);
+    assert_eq!(
+        host.expand(&volume, 2 * DISK_BYTES).await,
+        Ok(2 * DISK_BYTES)
+    );
+    assert!(capacity(&host, &volume) > before + before / 2);
+    host.unstage(&volume).await.unwrap();
+    assert_nothing_left();
+}
+
+fn capacity(host: &Host, volume: &Volume) -> u64 {
+    let seen = rustix::fs::statvfs(host.staging(volume)).unwrap();
+    seen.f_blocks * seen.f_frsize
+}

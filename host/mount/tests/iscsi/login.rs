@@ -1,0 +1,104 @@
+//! Logins: with CHAP, without the right secret, at portals that do not answer.
+
+use crate::host::{Host, Volume};
+use crate::target::{CHAP, Lio, MUTUAL, PORTAL, SILENT, assert_nothing_left, path, run, sessions};
+use std::time::{Duration, Instant};
+use wasmount_core::mounter::MountError;
+
+/// Longer than the login of one path may take.
+const BOUND: Duration = Duration::from_secs(40);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_chap_lets_the_right_secret_in() {
+    for mutual in [None, Some(MUTUAL)] {
+        let lio = Lio::start();
+        lio.offer(1, 1);
+        lio.require_chap(mutual.is_some());
+        let host = Host::new();
+        let mut volume = Volume::of(1, 1);
+        volume.chap = Some(CHAP);
+        volume.mutual_chap = mutual;
+        host.stage(&volume).await.unwrap();
+        // By name alone.
+        let kept = host.kept();
+        assert!(kept.contains("chap") && !kept.contains("hunter"), "{kept}");
+        host.unstage(&volume).await.unwrap();
+        assert_nothing_left();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_chap_refuses_a_wrong_or_missing_secret() {
+    let lio = Lio::start();
+    lio.offer(1, 1);
+    lio.require_chap(true);
+    let host = Host::new();
+    let wrong = Some(["node", "wronghunter22222"]);
+    for (chap, mutual) in [(None, None), (wrong, None), (Some(CHAP), wrong)] {
+        let mut volume = Volume::of(1, 1);
+        volume.chap = chap;
+        volume.mutual_chap = mutual;
+        let refused = host.stage(&volume).await.unwrap_err();
+        assert!(matches!(refused, MountError::Unusable(_)), "{refused}");
+        let text = refused.to_string();
+        assert!(text.contains("refuses the login"), "{text}");
+        assert!(!text.contains("hunter"), "{text}");
+        assert_nothing_left();
+        assert_eq!(host.journal().len(), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_silent_portal_ends_in_time() {
+    let lio = Lio::start();
+    lio.offer(1, 1);
+    silence();
+    let host = Host::new();
+    let mut volume = Volume::of(1, 1);
+    volume.paths = vec![path(SILENT, 1)];
+    let begin = Instant::now();
+    let refused = host.stage(&volume).await.unwrap_err();
+    assert!(matches!(refused, MountError::Hung(_)), "{refused}");
+    assert!(refused.to_string().contains(SILENT), "{refused}");
+    assert!(begin.elapsed() < BOUND, "{:?}", begin.elapsed());
+    assert_nothing_left();
+    // The next path leads there.
+    volume.paths.push(path(PORTAL, 1));
+    host.stage(&volume).await.unwrap();
+    assert_eq!(sessions().len(), 1);
+    host.unstage(&volume).await.unwrap();
+    assert_nothing_left();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_lost_path_is_detached_in_time() {
+    let lio = Lio::start();
+    lio.offer(1, 1);
+    let host = Host::new();
+    let volume = Volume::of(1, 1);
+    host.stage(&volume).await.unwrap();
+    lio.answer(false);
+    crate::target::until("the path is lost", || {
+        let states = std::fs::read_dir("/sys/class/iscsi_session").unwrap();
+        let mut states = states.map(|it| std::fs::read_to_string(it.unwrap().path().join("state")));
+        states.any(|state| state.is_ok_and(|state| state.trim() != "LOGGED_IN"))
+    });
+    let begin = Instant::now();
+    let mut unstaged = host.unstage(&volume).await;
+    // The unmount may wait for the kernel, which gives up after two minutes; until then the client repeats its call.
+    while unstaged.is_err() && begin.elapsed() < Duration::from_secs(180) {
+        unstaged = host.unstage(&volume).await;
+    }
+    assert_eq!(unstaged, Ok(()));
+    assert_nothing_left();
+}
+
+/// Makes packets to the silent portal disappear.
+fn silence() {
+    let has = std::path::Path::new("/sys/class/net/dummy0").exists();
+    if !has {
+        run("ip", &["link", "add", "dummy0", "type", "dummy"]);
+        run("ip", &["address", "add", "192.0.2.1/24", "dev", "dummy0"]);
+        run("ip", &["link", "set", "dummy0", "up"]);
+    }
+}

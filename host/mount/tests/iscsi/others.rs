@@ -1,0 +1,88 @@
+//! Disks and sessions of others: what has another identity is never written to, and what others made stays.
+
+use crate::host::{Host, Volume};
+use crate::target::{Lio, PORTAL, TARGET, assert_nothing_left, disks, run, sessions, until, wwid};
+use wasmount_core::mounter::MountError;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_another_disk_at_the_number_is_not_touched() {
+    let lio = Lio::start();
+    lio.offer(1, 1);
+    let host = Host::new();
+    let mut volume = Volume::of(1, 1);
+    volume.wwid = wwid(2);
+    let refused = host.stage(&volume).await.unwrap_err();
+    assert!(matches!(refused, MountError::Unusable(_)), "{refused}");
+    let text = refused.to_string();
+    assert!(text.contains(&wwid(1)) && text.contains(&wwid(2)), "{text}");
+    assert!(lio.content(1).iter().all(|byte| *byte == 0));
+    assert_nothing_left();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_reused_number_is_never_the_disk_before() {
+    let lio = Lio::start();
+    lio.offer(1, 1);
+    lio.offer(2, 2);
+    let host = Host::new();
+    let neighbour = Volume::of(2, 2);
+    host.stage(&neighbour).await.unwrap();
+    // What a host of long ago left behind on the session: a disk whose number then became another one's.
+    let session = std::fs::read_dir("/sys/class/iscsi_session").unwrap();
+    let session = session.map(|it| it.unwrap().path()).next().unwrap();
+    let place = std::fs::canonicalize(session).unwrap();
+    let place = place.to_str().unwrap();
+    let host_number = place
+        .split("/host")
+        .nth(1)
+        .unwrap()
+        .split('/')
+        .next()
+        .unwrap();
+    let scan = format!("/sys/class/scsi_host/host{host_number}/scan");
+    std::fs::write(scan, "0 0 1").unwrap();
+    until("the disk appears", || disks().contains(&wwid(1)));
+    lio.unmap(1);
+    lio.offer(1, 3);
+    // The kernel still takes it for the first disk.
+    assert!(disks().contains(&wwid(1)));
+    let refused = host.stage(&Volume::of(1, 1)).await.unwrap_err();
+    assert!(refused.to_string().contains(&wwid(3)), "{refused}");
+    for number in [1, 3] {
+        assert!(lio.content(number).iter().all(|byte| *byte == 0));
+    }
+    let reused = Volume::of(1, 3);
+    host.stage(&reused).await.unwrap();
+    assert_eq!(disks(), [wwid(2), wwid(3)]);
+    host.unstage(&reused).await.unwrap();
+    host.unstage(&neighbour).await.unwrap();
+    assert_nothing_left();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_sessions_of_others_stay() {
+    let lio = Lio::start();
+    lio.offer(1, 1);
+    lio.offer(2, 2);
+    let node = ["-m", "node", "-T", TARGET, "-p", PORTAL];
+    run("iscsiadm", &[&node[..], &["-o", "new"]].concat());
+    let manual = ["-o", "update", "-n", "node.session.scan", "-v", "manual"];
+    run("iscsiadm", &[&node[..], &manual].concat());
+    run("iscsiadm", &[&node[..], &["--login"]].concat());
+    let [one, other] = [Host::of("one.test"), Host::of("other.test")];
+    let [first, second] = [Volume::of(1, 1), Volume::of(2, 2)];
+    one.stage(&first).await.unwrap();
+    other.stage(&second).await.unwrap();
+    // One of the administrator, and one of each driver.
+    assert_eq!(sessions().len(), 3);
+    one.unstage(&first).await.unwrap();
+    assert_eq!(sessions().len(), 2);
+    std::fs::write(other.staging(&second).join("file"), "written").unwrap();
+    other.unstage(&second).await.unwrap();
+    assert_eq!(sessions(), ["default"]);
+    run("iscsiadm", &[&node[..], &["--logout"]].concat());
+    run("iscsiadm", &[&node[..], &["-o", "delete"]].concat());
+    let _ = std::fs::remove_dir_all("/etc/iscsi/nodes");
+    let _ = std::fs::remove_dir_all("/etc/iscsi/ifaces");
+    assert_nothing_left();
+}
