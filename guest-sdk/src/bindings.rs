@@ -57,6 +57,18 @@ pub mod attached {
     });
 }
 
+/// The interface `nodes`, by itself: it is not part of the world `imports`.
+pub mod nodes {
+    wit_bindgen::generate!({
+        inline: "package wasmount:sdk-nodes; world nodes { import wasmount:csi/nodes@0.1.0; }",
+        path: "wit",
+        world: "wasmount:sdk-nodes/nodes",
+        with: { "wasmount:csi/types@0.1.0": crate::bindings::imports::wasmount::csi::types },
+        generate_all,
+        runtime_path: "::wit_bindgen::rt",
+    });
+}
+
 macro_rules! services {
     ($($module:ident: $world:literal),+ $(,)?) => {
         $(pub mod $module {

@@ -95,6 +95,7 @@ mod identity;
 pub mod log;
 mod node;
 pub mod node_facts;
+pub mod nodes;
 mod plan;
 pub mod poll;
 pub mod pool;
@@ -148,12 +149,15 @@ mod imports {
     #[cfg(target_arch = "wasm32")]
     pub(crate) use crate::bindings::node_facts::wasmount::csi::node_facts;
     #[cfg(target_arch = "wasm32")]
+    pub(crate) use crate::bindings::nodes::wasmount::csi::nodes;
+    #[cfg(target_arch = "wasm32")]
     pub(crate) use crate::bindings::session::wasmount::csi::session;
     #[cfg(target_arch = "wasm32")]
     pub(crate) use crate::http::wire as http;
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) use crate::testing::{
-        call, http, node_facts, node_iscsi, node_nvme, node_plan, pool, secrets, session, state,
+        call, http, node_facts, node_iscsi, node_nvme, node_plan, nodes, pool, secrets, session,
+        state,
     };
 
     /// The clocks of WASI, which Rust's own library uses, or the clock of the test.

@@ -31,6 +31,26 @@ pub fn zone() -> Result<Option<String>, Error> {
     one("zone")
 }
 
+/// The name of the node's iSCSI initiator; `None`: it has none.
+pub fn iqn() -> Result<Option<String>, Error> {
+    one("iqn")
+}
+
+/// The host name of the node in NVMe over Fabrics; `None`: it has none.
+pub fn nqn() -> Result<Option<String>, Error> {
+    one("nqn")
+}
+
+/// The IP addresses of the node's own network interfaces.
+pub fn addresses() -> Result<Vec<String>, Error> {
+    get("addresses")
+}
+
+/// Which parts of the node's kernel join the paths to one device: `dm`, `nvme`.
+pub fn multipath() -> Result<Vec<String>, Error> {
+    get("multipath")
+}
+
 /// The values of a fact that this version of the crate has no function for; empty: this node has none.
 pub fn get(name: &str) -> Result<Vec<String>, Error> {
     imports::node_facts::get(name)
@@ -54,7 +74,14 @@ mod tests {
         testing::set_node_fact("addresses", &["192.0.2.1", "192.0.2.2"]);
         assert_eq!(instance_id().as_deref(), Ok("a"));
         assert_eq!(zone(), Ok(Some("b".to_owned())));
-        assert_eq!(get("addresses").unwrap(), ["192.0.2.1", "192.0.2.2"]);
+        assert_eq!(addresses().unwrap(), ["192.0.2.1", "192.0.2.2"]);
+        testing::set_node_fact("iqn", &["iqn.a"]);
+        testing::set_node_fact("nqn", &[]);
+        testing::set_node_fact("multipath", &["dm"]);
+        assert_eq!(iqn().unwrap().as_deref(), Some("iqn.a"));
+        assert_eq!(nqn(), Ok(None));
+        assert_eq!(multipath().unwrap(), ["dm"]);
+        assert_eq!(get("iqn").unwrap(), ["iqn.a"]);
     }
 
     #[test]

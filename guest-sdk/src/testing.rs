@@ -3,7 +3,7 @@
 //!
 //! Each thread has its own host, so tests do not affect one another; begin a test with [`reset`], since a test runner may use a thread twice.
 //! Failures are as on the real host, with the same codes. State is kept in memory, and the only grants are those of
-//! [`add_pool`], [`http()`] and [`set_node_fact`].
+//! [`add_pool`], [`http()`], [`set_node_fact`] and [`set_fact_of_node`].
 //!
 //! ```
 //! use wasmount_guest::{Pool, testing};
@@ -20,6 +20,7 @@ pub(crate) mod node_facts;
 pub(crate) mod node_iscsi;
 pub(crate) mod node_nvme;
 pub(crate) mod node_plan;
+pub(crate) mod nodes;
 pub(crate) mod pool;
 pub(crate) mod session;
 pub(crate) mod state;
@@ -30,6 +31,7 @@ pub use node_facts::set_node_fact;
 pub use node_iscsi::{Chap, Iscsi};
 pub use node_nvme::{Dhchap, Nvme};
 pub use node_plan::{RecordedPlan, Source};
+pub use nodes::set_fact_of_node;
 
 use crate::error::Error;
 use crate::log::Level;
@@ -51,6 +53,8 @@ struct Host {
     state: state::State,
     sessions: BTreeMap<String, Vec<u8>>,
     node_facts: BTreeMap<String, Vec<String>>,
+    /// By fact and node.
+    facts_of_nodes: BTreeMap<String, BTreeMap<String, Vec<String>>>,
     pools: BTreeMap<String, pool::Tree>,
     /// The plan of the current node call; `None` while none runs.
     recording: Option<node_plan::Recording>,

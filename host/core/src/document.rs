@@ -104,6 +104,9 @@ pub struct Grants {
     /// Facts of the node that the node service may read. Absent in grants that earlier hosts stored.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub node_facts: BTreeSet<NodeFact>,
+    /// Facts of every node that the controller service may read. Absent in grants that earlier hosts stored.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub nodes: BTreeSet<NodeFact>,
     /// Requests may set the SELinux label of a whole mount (`csiDriver.seLinuxMount`).
     pub selinux_mount: bool,
 }
@@ -215,6 +218,11 @@ impl Grants {
             network: BTreeMap::new(),
             ..self.clone()
         }
+    }
+
+    /// Facts of the node that one of the services may read.
+    pub fn facts(&self) -> BTreeSet<NodeFact> {
+        &self.node_facts | &self.nodes
     }
 
     /// The names of the secrets that the host uses for the plugin, and hides from it.

@@ -32,6 +32,7 @@ pub mod mounter;
 pub mod mutex;
 pub mod names;
 pub mod node_fact;
+pub mod nodes;
 pub mod plan;
 pub mod pool;
 pub mod rpc;

@@ -6,7 +6,7 @@ mod error;
 
 use crate::health::Health;
 use crate::names::{DriverName, NodePath, VolumeId};
-use crate::node_fact::Instance;
+use crate::node_fact::{FactValues, Instance, NodeFact};
 use crate::plan::Plan;
 use crate::pool::{PoolCall, PoolReply};
 use crate::secrets::SecretOptions;
@@ -201,6 +201,9 @@ pub enum MounterRequest {
     /// What the node's config drive of OpenStack says of it, for a driver that is granted a fact of that. No such drive:
     /// [`MountError::NotFound`].
     ConfigDrive(DriverName),
+    /// A fact that the node's files, kernel and network tell, for a driver that is granted it. One that OpenStack tells:
+    /// [`MountError::Unsupported`].
+    NodeFact(DriverName, NodeFact),
 }
 
 /// The response to a [`MounterRequest`].
@@ -228,6 +231,8 @@ pub enum MounterResponse {
     VolumesInUse(Vec<VolumeInUse>),
     /// To `ConfigDrive`.
     Instance(Instance),
+    /// To `NodeFact`.
+    FactValues(FactValues),
 }
 
 /// Node work of the host. Implementations: `mount` in this process; a client of `wasmount mounter`.
@@ -340,6 +345,18 @@ pub trait Mounter: Send + Sync + 'static {
     async fn config_drive(&self, driver: DriverName) -> Result<Instance, MountError> {
         match self.perform(MounterRequest::ConfigDrive(driver)).await? {
             MounterResponse::Instance(it) => Ok(it),
+            _ => Err(wrong_response()),
+        }
+    }
+
+    /// [`MounterRequest::NodeFact`].
+    async fn node_fact(
+        &self,
+        driver: DriverName,
+        fact: NodeFact,
+    ) -> Result<FactValues, MountError> {
+        match self.perform(MounterRequest::NodeFact(driver, fact)).await? {
+            MounterResponse::FactValues(it) => Ok(it),
             _ => Err(wrong_response()),
         }
     }

@@ -2,6 +2,10 @@
 //!
 //! This module must not know where a node keeps them.
 
+mod values;
+
+pub use values::{FactValues, InvalidFactValues, VALUE_BYTES, VALUES};
+
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -11,8 +15,6 @@ pub const META_DATA_BYTES: u64 = 1 << 20;
 pub const METADATA_SERVICE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(169, 254, 169, 254), 80);
 /// The path of that file in the metadata service and on a config drive.
 pub const META_DATA_PATH: &str = "openstack/latest/meta_data.json";
-/// Longest value, in bytes: Nova's column for the name of a zone. An id has 36.
-const VALUE_BYTES: usize = 255;
 
 named! {
     /// A fact of the node.
@@ -23,6 +25,14 @@ named! {
         InstanceId = "instance-id",
         /// The availability zone of that instance.
         Zone = "zone",
+        /// The name of its iSCSI initiator (RFC 7143).
+        Iqn = "iqn",
+        /// Its host name in NVMe over Fabrics (NVM Express Base Specification, "NVMe Qualified Names").
+        Nqn = "nqn",
+        /// The addresses of its own network interfaces.
+        Addresses = "addresses",
+        /// Which parts of its kernel join the paths to one device.
+        Multipath = "multipath",
     }
 }
 
@@ -66,6 +76,11 @@ impl NodeFact {
         Self::ALL.iter().copied().find(|fact| fact.name() == name)
     }
 
+    /// Whether OpenStack tells it; else the mounter does, from the node itself.
+    pub fn is_of_instance(self) -> bool {
+        matches!(self, Self::InstanceId | Self::Zone)
+    }
+
     /// All names, for an error message about an unknown one.
     pub fn names() -> String {
         let names: Vec<_> = Self::ALL
@@ -91,6 +106,7 @@ impl Instance {
         match fact {
             NodeFact::InstanceId => vec![self.id.clone()],
             NodeFact::Zone => self.zone.iter().cloned().collect(),
+            NodeFact::Iqn | NodeFact::Nqn | NodeFact::Addresses | NodeFact::Multipath => Vec::new(),
         }
     }
 }
@@ -106,7 +122,7 @@ impl TryFrom<MetaData> for Instance {
             ("availability_zone", zone.as_ref()),
         ];
         for (key, value) in values {
-            if value.is_some_and(|value| !is_value(value)) {
+            if value.is_some_and(|value| !values::is_value(value)) {
                 return Err(InvalidMetaData::Value(key));
             }
         }
@@ -124,10 +140,6 @@ impl From<Instance> for MetaData {
             availability_zone: instance.zone,
         }
     }
-}
-
-fn is_value(value: &str) -> bool {
-    !value.is_empty() && value.len() <= VALUE_BYTES && !value.contains(char::is_control)
 }
 
 #[cfg(test)]
@@ -148,10 +160,13 @@ mod tests {
             let json = serde_json::to_string(fact).unwrap();
             assert_eq!(json, format!("\"{}\"", fact.name()));
         }
-        for name in ["", "Zone", "instance_id", "iqn"] {
+        for name in ["", "Zone", "instance_id", "wwpn"] {
             assert_eq!(NodeFact::parse(name), None, "{name}");
         }
-        assert_eq!(NodeFact::names(), "`instance-id`, `zone`");
+        assert_eq!(
+            NodeFact::names(),
+            "`instance-id`, `zone`, `iqn`, `nqn`, `addresses`, `multipath`"
+        );
     }
 
     #[test]

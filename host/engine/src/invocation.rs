@@ -52,7 +52,9 @@ pub struct BackendParts {
     pub network: Endpoints,
     /// The facts of the node that its node service may read.
     pub granted_facts: BTreeSet<NodeFact>,
-    /// What is known of the node.
+    /// The facts of any node that its controller service may read.
+    pub granted_of_nodes: BTreeSet<NodeFact>,
+    /// What is known of the node, and of others.
     pub node_facts: NodeFacts,
     /// The node of this host; absent for a controller outside of the nodes.
     pub node_name: Option<String>,

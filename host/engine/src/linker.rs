@@ -18,6 +18,7 @@ const CONTRACT: &[&str] = &[
     "node-iscsi",
     "node-nvme",
     "node-plan",
+    "nodes",
     "pool",
     "secrets",
     "session",
@@ -149,6 +150,7 @@ fn add_contract(linker: &mut Linker<Invocation>) -> wasmtime::Result<()> {
     imported::node_facts::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::node_iscsi::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::node_nvme::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
+    imported::nodes::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::pool::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::node_plan::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)
 }
@@ -166,6 +168,7 @@ mod tests {
             "wasmount:csi/node-facts@0.1.0",
             "wasmount:csi/node-iscsi@0.1.0",
             "wasmount:csi/node-nvme@0.1.0",
+            "wasmount:csi/nodes@0.1.0",
             "wasi:http/outgoing-handler@0.2.6",
             "wasi:http/types@0.2.0",
             "wasi:io/poll@0.2.6",

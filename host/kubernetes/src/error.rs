@@ -117,7 +117,7 @@ pub(crate) fn watch_failure(error: &watcher::Error) -> String {
 
 impl KubernetesError {
     /// The error and its causes in one line.
-    pub(crate) fn describe(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Self::Api { source, .. } => format!("{self}: {}", describe(source)),
             other => chain(other),

@@ -64,6 +64,12 @@ pub struct Backend {
     pub attaches_disks: bool,
     /// The node asks OpenStack's metadata service for facts of itself.
     pub uses_metadata: bool,
+    /// The node reads facts of itself below its `/etc`.
+    pub reads_etc: bool,
+    /// The node reads facts of itself that only its network namespace shows.
+    pub reads_node_network: bool,
+    /// The controller reads facts of all nodes, which their hosts tell it.
+    pub tells_facts: bool,
     /// The document as an object, if hosts follow the object; then the document in the pods is the mounter's only.
     pub object: Option<Value>,
 }

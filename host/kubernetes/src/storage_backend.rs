@@ -22,6 +22,7 @@ mod watch;
 pub use definition::{definitions, object_of};
 pub use object::{DesiredBackend, Leaving};
 pub use rate_limit::RateLimit;
+pub(crate) use report::name as report_name;
 pub use report::{BackendReport, Reporter, RolledBackBy, write_reports};
 pub use secret::{SecretName, SecretReader, SecretUnread, secrets_changed};
 pub(crate) use summarise::lease;

@@ -5,25 +5,23 @@
 
 use crate::block::node_device::hardware::{Hardware, HardwareDevice};
 use crate::block::{BlockDevice, DeviceNumber};
-use crate::confine::open_confined;
-use crate::failure::{io, kernel};
+use crate::confine::{open_confined, small_file};
+use crate::failure::kernel;
 use crate::format::{Label, label};
 use crate::fs_context::FsContext;
 use crate::node::Node;
 use crate::observe::identity;
 use crate::plan::device::is_covered;
 use crate::plan::options::MountFlags;
-use rustix::fs::{FileType, OFlags, fstat};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
-use std::fs::File;
-use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::sync::PoisonError;
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 use wasmount_core::names::DriverName;
-use wasmount_core::node_fact::{Instance, META_DATA_BYTES, META_DATA_PATH};
+use wasmount_core::node_fact::{Instance, META_DATA_BYTES, META_DATA_PATH, NodeFact};
 
 /// The label of the drive's file system (Nova's documentation, "Config drives"). FAT may have it in capital letters.
 const LABEL: &str = "config-2";
@@ -37,9 +35,10 @@ const LEFT_OUT: &str = "volumes and what `grants.devices` covers, devices of 1 G
 impl Node {
     /// What the config drive says of this node.
     pub(crate) fn config_drive(&self, driver: &DriverName) -> Result<Instance, MountError> {
-        if self.grants_of(driver).node_facts.is_empty() {
+        let granted = self.grants_of(driver).facts();
+        if !granted.into_iter().any(NodeFact::is_of_instance) {
             let reason = format!(
-                "the mounter's document of driver {driver} has no `grants.nodeFacts`; add what the plugin reads"
+                "the mounter's document of driver {driver} has neither `instance-id` nor `zone` in `grants.nodeFacts`; add what the plugin reads"
             );
             let blame = Blame::Of(Owner::Administrator);
             return Err(MountError::not_granted("node-facts", reason, blame));
@@ -160,21 +159,11 @@ fn instance_of(drive: &BlockDevice, root: &OwnedFd) -> Result<Instance, MountErr
     let what = || format!("{META_DATA_PATH} of {}", describe(drive));
     let file = open_confined(root, META_DATA_PATH, OFlags::RDONLY | OFlags::NONBLOCK)
         .map_err(|errno| kernel("open", what(), errno))?;
-    let found = fstat(&file).map_err(|errno| kernel("fstat", what(), errno))?;
-    let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-    let mut content = Vec::new();
-    if is_file {
-        let read = File::from(file)
-            .take(META_DATA_BYTES + 1)
-            .read_to_end(&mut content);
-        read.map_err(|error| io("read", what(), &error))?;
-    }
-    let is_small = u64::try_from(content.len()).is_ok_and(|bytes| bytes <= META_DATA_BYTES);
-    if !is_file || !is_small {
+    let content = small_file(file, META_DATA_BYTES, what)?.ok_or_else(|| {
         let reason =
             format!("its {META_DATA_PATH} is no file, or larger than {META_DATA_BYTES} bytes");
-        return Err(unusable(drive, reason));
-    }
+        unusable(drive, reason)
+    })?;
     Instance::of_meta_data(&content)
         .map_err(|invalid| unusable(drive, format!("its {META_DATA_PATH}: {invalid}")))
 }

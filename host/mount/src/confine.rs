@@ -3,12 +3,16 @@
 //! No other code opens a path of a pool. Parsing is pure. A component is a byte string in which only `/` and NUL are special: a backslash or a
 //! character that looks like a dot is an ordinary character.
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
+use crate::failure::{io, kernel};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, fstat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 use std::ffi::CStr;
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
+use wasmount_core::mounter::MountError;
 
 /// Longest path in a pool, in bytes: `PATH_MAX` without its NUL.
 const PATH_BYTES: usize = 4095;
@@ -131,6 +135,25 @@ pub(crate) fn open_resolved(
             result => return result,
         }
     }
+}
+
+/// The content of an opened file; none: it is no regular file, or larger than `limit` bytes. `what` is for messages.
+pub(crate) fn small_file(
+    file: OwnedFd,
+    limit: u64,
+    what: impl Fn() -> String,
+) -> Result<Option<Vec<u8>>, MountError> {
+    let found = fstat(&file).map_err(|errno| kernel("fstat", what(), errno))?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return Ok(None);
+    }
+    let mut content = Vec::new();
+    let read = File::from(file)
+        .take(limit.saturating_add(1))
+        .read_to_end(&mut content);
+    read.map_err(|error| io("read", what(), &error))?;
+    let is_small = u64::try_from(content.len()).is_ok_and(|bytes| bytes <= limit);
+    Ok(is_small.then_some(content))
 }
 
 /// Removes a file or an empty directory. A missing entry is a success.

@@ -59,6 +59,7 @@ mod mountinfo;
 )]
 mod namespace;
 mod node;
+mod node_facts;
 mod observe;
 mod ownership;
 mod plan;

@@ -8,6 +8,7 @@ use crate::health;
 use crate::in_use::DriverVolumes;
 use crate::journal::Journal;
 use crate::node::Node;
+use crate::node_facts::FactSources;
 use crate::pool::Pools;
 use crate::pool::mounted::MountedPools;
 use crate::pool_places::{self, OverlappingPools, PoolPlaces};
@@ -43,7 +44,7 @@ pub struct MounterConfig {
     pub grants: BTreeMap<DriverName, Grants>,
     /// Maximum number of blocking calls of one driver at a time.
     pub threads_per_driver: usize,
-    /// The root directory of the node, if this process runs in a container. Programs that belong to the node, such as `iscsiadm`, run there.
+    /// The root directory of the node, if this process runs in a container. Programs that belong to the node, such as `iscsiadm`, run there, and facts of the node are read there.
     pub node_root: Option<PathBuf>,
 }
 
@@ -52,6 +53,7 @@ pub struct LocalMounter {
     node: Arc<Node>,
     pools: RwLock<Served>,
     mounted: MountedPools,
+    fact_sources: FactSources,
     pub(crate) freezer: Arc<Freezer>,
 }
 
@@ -77,6 +79,7 @@ impl LocalMounter {
         let mut own = config.own;
         own.extend([config.run_dir.clone(), config.state_dir.clone()]);
         own.extend(config.roots.iter().map(|root| root.directory().to_owned()));
+        let fact_sources = FactSources::of(config.node_root.as_deref());
         let node = Arc::new(Node {
             roots: Roots::new(config.roots),
             journal: Journal::open(&config.run_dir)?,
@@ -96,6 +99,7 @@ impl LocalMounter {
                 ..Served::default()
             }),
             node,
+            fact_sources,
             freezer,
         };
         for (driver, grants) in config.grants {
@@ -230,6 +234,16 @@ impl Mounter for LocalMounter {
                 self.node.budgets.of(&driver).set_up,
                 Box::new(move |node| node.config_drive(&driver).map(Response::Instance)),
             ),
+            Request::NodeFact(driver, fact) => {
+                let sources = self.fact_sources.clone();
+                (
+                    self.node.budgets.of(&driver).set_up,
+                    Box::new(move |node| {
+                        let values = node.node_fact(&driver, fact, &sources);
+                        values.map(Response::FactValues)
+                    }),
+                )
+            }
             Request::UnsharedRoots => {
                 let node = self.node.clone();
                 let sentences = threads::unbudgeted(move || node.unshared_roots()).await;

@@ -144,7 +144,8 @@ pub(crate) fn subjects(request: &MounterRequest) -> Vec<Subject> {
         | MounterRequest::Unsettled(_)
         | MounterRequest::UnsharedRoots
         | MounterRequest::VolumesInUse(_)
-        | MounterRequest::ConfigDrive(_) => Vec::new(),
+        | MounterRequest::ConfigDrive(_)
+        | MounterRequest::NodeFact(..) => Vec::new(),
     }
 }
 

@@ -101,6 +101,13 @@ pub(crate) fn ungranted_imports(imports: &[String], grants: &Grants) -> Vec<Stri
             ));
         }
     }
+    if imports_of_contract(imports, "nodes") && grants.nodes.is_empty() {
+        ungranted.push(
+            "the plugin's controller reads facts of nodes, but the backend document grants none; add those that it reads: \
+             spec: {grants: {nodes: [iqn, nqn, addresses]}}"
+                .to_owned(),
+        );
+    }
     ungranted
 }
 
@@ -230,6 +237,7 @@ mod tests {
                         { "protocol": "iscsi", "portals": ["192.0.2.1:3260"], "targets": ["iqn.a"] },
                         { "protocol": "nvme-tcp", "addresses": ["192.0.2.1:4420"], "subsystems": ["nqn.a"] },
                     ],
+                    "nodes": ["iqn"],
                 },
             },
         });
@@ -250,6 +258,7 @@ mod tests {
                 "wasmount:csi/node-nvme@0.1.0",
                 "attach: [{protocol: nvme-tcp, addresses:",
             ),
+            ("wasmount:csi/nodes@0.1.0", "nodes: [iqn, nqn, addresses]"),
         ] {
             let warnings = ungranted_imports(&names([import]), &Grants::default());
             assert_eq!(warnings.len(), 1, "{import}");

@@ -45,6 +45,7 @@ async fn admitted(wasi: Wasi) -> Result<Arc<WasmBackend>, Refusal> {
             held_secrets: Default::default(),
             network: Default::default(),
             granted_facts: Default::default(),
+            granted_of_nodes: Default::default(),
             node_facts: NodeFacts::given(Default::default()),
             node_name: None,
             state: memory.clone(),

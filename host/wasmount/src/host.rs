@@ -26,6 +26,7 @@ mod kubernetes;
 mod leftovers;
 mod local_mounts;
 mod mounter;
+mod node_facts;
 mod preflight;
 mod registration;
 mod secret_watch;

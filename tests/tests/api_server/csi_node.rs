@@ -4,6 +4,7 @@
 mod cluster;
 mod kubelet;
 mod manage;
+mod node_facts;
 mod serve;
 mod verify;
 mod watched;

@@ -110,6 +110,9 @@ impl Mounter for FakeMounter {
                 return Ok(MounterResponse::UnsharedRoots(Vec::new()));
             }
             MounterRequest::ConfigDrive(_) => return Err(MountError::not_found("a config drive")),
+            MounterRequest::NodeFact(..) => {
+                return Err(MountError::not_found("a fact of the node"));
+            }
             MounterRequest::Recover(key) => self.at("recover", &key).await?,
             // A pool hangs or fails as scripted under its name.
             MounterRequest::Pool(_, PoolCall::Capacity { pool }) => {

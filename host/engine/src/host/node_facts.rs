@@ -1,44 +1,30 @@
-//! Import `node-facts`: what the document grants of it, for calls of the node service.
+//! Imports `node-facts` and `nodes`: what the document grants of them, for calls of the node service and of the controller service.
 
 use super::Answer;
-use crate::bindings::imported::node_facts::Host;
+use crate::bindings::imported::{node_facts, nodes};
 use crate::host_error::HostError;
 use crate::http::ANSWER_TIME;
 use crate::invocation::Invocation;
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use tokio::time::Instant;
 use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::code::Code;
+use wasmount_core::names::NodeId;
 use wasmount_core::node_fact::NodeFact;
 use wasmount_core::text::shortened;
 
 /// Longest unknown name that an error repeats, in bytes: above every name that there may be.
 const NAME_BYTES: usize = 64;
 
-impl Host for Invocation {
+impl node_facts::Host for Invocation {
     async fn get(&mut self, name: String) -> Answer<Vec<String>> {
         if self.call.rpc.service() != "Node" {
             let reason = "facts of the node are available in calls of the node service only: a controller may run on any node";
             return Err(HostError::new(Code::FailedPrecondition, reason));
         }
-        let Some(fact) = NodeFact::parse(&name) else {
-            let blame = Blame::argument(&name);
-            let reason = format!(
-                "`{}` is no fact of the node that this host knows; known are {}",
-                shortened(name, NAME_BYTES).escape_debug(),
-                NodeFact::names()
-            );
-            let refused = HostError::new(Code::InvalidArgument, reason);
-            return Err(refused.blaming(Code::Internal, blame));
-        };
-        if !self.parts.granted_facts.contains(&fact) {
-            let reason =
-                format!("the fact `{name}` of the node is not granted; add it to grants.nodeFacts");
-            let refused = HostError::new(Code::PermissionDenied, reason);
-            let blame = Blame::Of(Owner::Administrator);
-            return Err(refused.blaming(Code::PermissionDenied, blame));
-        }
-        let (parts, deadline) = (Arc::clone(&self.parts), self.call.deadline);
-        let deadline = deadline.checked_sub(ANSWER_TIME).unwrap_or(deadline);
+        let fact = granted(name, &self.parts.granted_facts, "nodeFacts")?;
+        let (parts, deadline) = (Arc::clone(&self.parts), self.fact_deadline());
         self.waits_for_storage = true;
         let values = parts
             .node_facts
@@ -47,4 +33,56 @@ impl Host for Invocation {
         self.waits_for_storage = false;
         values
     }
+}
+
+impl nodes::Host for Invocation {
+    async fn facts(&mut self, node: String, name: String) -> Answer<Vec<String>> {
+        if ["Identity", "Node"].contains(&self.call.rpc.service()) {
+            let reason =
+                "facts of other nodes are available in calls of the controller service only";
+            return Err(HostError::new(Code::FailedPrecondition, reason));
+        }
+        let fact = granted(name, &self.parts.granted_of_nodes, "nodes")?;
+        let node = NodeId::parse("node id", node).map_err(|invalid| {
+            let refused = HostError::new(Code::InvalidArgument, invalid.to_string());
+            refused.blaming(Code::Internal, Blame::Of(Owner::Plugin))
+        })?;
+        let (parts, deadline) = (Arc::clone(&self.parts), self.fact_deadline());
+        self.waits_for_storage = true;
+        let values = parts
+            .node_facts
+            .of(&node, fact, &parts.driver, deadline)
+            .await;
+        self.waits_for_storage = false;
+        values
+    }
+}
+
+impl Invocation {
+    fn fact_deadline(&self) -> Instant {
+        let deadline = self.call.deadline;
+        deadline.checked_sub(ANSWER_TIME).unwrap_or(deadline)
+    }
+}
+
+/// The fact of a name, if this key of the grants has it.
+fn granted(name: String, granted: &BTreeSet<NodeFact>, key: &str) -> Answer<NodeFact> {
+    let Some(fact) = NodeFact::parse(&name) else {
+        let blame = Blame::argument(&name);
+        let reason = format!(
+            "`{}` is no fact of the node that this host knows; known are {}",
+            shortened(name, NAME_BYTES).escape_debug(),
+            NodeFact::names()
+        );
+        let refused = HostError::new(Code::InvalidArgument, reason);
+        return Err(refused.blaming(Code::Internal, blame));
+    };
+    if !granted.contains(&fact) {
+        let reason =
+            format!("the fact `{name}` of the node is not granted; add it to grants.{key}");
+        let refused = HostError::new(Code::PermissionDenied, reason);
+        let blame = Blame::Of(Owner::Administrator);
+        return Err(refused.blaming(Code::PermissionDenied, blame));
+    }
+    Ok(fact)
 }

@@ -161,6 +161,7 @@ pub(crate) fn parts(memory: &Arc<Memory>, limits: Limits, secrets: Secrets) -> B
         held_secrets: BTreeSet::new(),
         network: Endpoints::default(),
         granted_facts: BTreeSet::new(),
+        granted_of_nodes: BTreeSet::new(),
         node_facts: NodeFacts::given(BTreeMap::new()),
         node_name: Some("node-1".to_owned()),
         state: Arc::clone(memory) as Arc<dyn StateStore>,

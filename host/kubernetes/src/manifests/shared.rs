@@ -4,6 +4,7 @@
 
 use super::{Manifest, ManifestsError};
 use crate::RECORD_DEFINITION;
+use crate::node_facts::DEFINITION as FACTS_DEFINITION;
 use crate::storage_backend::definitions;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -26,8 +27,10 @@ pub fn shared_manifests(namespace: &str) -> Result<Vec<Manifest>, ManifestsError
         "kind": "Namespace",
         "metadata": { "name": namespace, "labels": { "pod-security.kubernetes.io/enforce": "privileged" } },
     });
-    let records: Value = serde_saphyr::from_str(RECORD_DEFINITION)
-        .map_err(|error| ManifestsError::Template(error.to_string()))?;
+    let definition = |text: &str| {
+        let read: Result<Value, _> = serde_saphyr::from_str(text);
+        read.map_err(|error| ManifestsError::Template(error.to_string()))
+    };
     let mut all = vec![
         kept(
             "The namespace of the backends: deleting it deletes the pods and records of all of them. Pod security `privileged`, for the mounter container \
@@ -36,7 +39,11 @@ pub fn shared_manifests(namespace: &str) -> Result<Vec<Manifest>, ManifestsError
         )?,
         kept(
             "Records of controllers (--state kubernetes). Deleting this definition deletes the records of all backends.",
-            &records,
+            &definition(RECORD_DEFINITION)?,
+        )?,
+        kept(
+            "What hosts of nodes tell controllers about their nodes (`grants.nodes`). They tell it again after this definition was deleted.",
+            &definition(FACTS_DEFINITION)?,
         )?,
     ];
     all.extend(definition_manifests()?);

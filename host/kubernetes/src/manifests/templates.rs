@@ -96,7 +96,8 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
     let pools = pools.map(|(pool, path)| {
         context! { volume => format!("pool-{pool}"), path => path.display().to_string() }
     });
-    let host_network = choices.host_network || backend.mounts_from_network;
+    let host_network =
+        choices.host_network || backend.mounts_from_network || backend.reads_node_network;
     let controller_mounts = sidecar_part == CONTROLLER && backend.mounts_pools;
     // A policy does not apply to pods on the network of their node.
     let isolated = parts.iter().filter(|part| match **part {
@@ -168,6 +169,8 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
         has_pools => !backend.pools.is_empty(),
         attaches_disks => backend.attaches_disks,
         devices => backend.needs_devices(),
+        reads_etc => backend.reads_etc,
+        tells => backend.tells_facts && !node_local,
     }
 }
 

@@ -39,6 +39,9 @@ fn backend(services: &[Service], features: &[Feature]) -> Backend {
         uses_devices: false,
         attaches_disks: false,
         uses_metadata: false,
+        reads_etc: false,
+        reads_node_network: false,
+        tells_facts: false,
         object: None,
     }
 }
@@ -264,5 +267,30 @@ fn the_text_is_the_same_each_time_and_reads_as_the_objects() {
     for (read, made) in read.iter().zip(&made) {
         assert_eq!(read["kind"], made.object["kind"]);
         assert_eq!(read["metadata"]["name"], made.object["metadata"]["name"]);
+    }
+}
+
+#[test]
+fn facts_of_the_node_bring_its_network_and_its_etc() {
+    let plain = backend(Service::ALL, &[]);
+    let facts = Backend {
+        reads_etc: true,
+        reads_node_network: true,
+        ..plain.clone()
+    };
+    for (backend, reads) in [(plain, false), (facts, true)] {
+        let objects = all(&backend, Form::Network);
+        let [node, controller] = pods(&objects).try_into().unwrap();
+        assert_eq!(node["hostNetwork"] == json!(true), reads);
+        assert_eq!(controller.get("hostNetwork"), None);
+        let has_etc = |pod: &Value| pod.to_string().contains("/node/etc");
+        assert_eq!((has_etc(node), has_etc(controller)), (reads, false));
+        let containers = node["containers"].as_array().unwrap();
+        for container in containers.iter().filter(|it| has_etc(it)) {
+            assert_eq!(container["name"], "mounter");
+            let mounts = container["volumeMounts"].as_array().unwrap();
+            let etc = mounts.iter().find(|it| it["name"] == "node-etc").unwrap();
+            assert_eq!(etc["readOnly"], true);
+        }
     }
 }

@@ -193,7 +193,7 @@ impl Reporter {
 }
 
 /// The name of a host's report: different for each pair.
-fn name(backend: &str, host: &str) -> String {
+pub(crate) fn name(backend: &str, host: &str) -> String {
     let mut hash = hex::encode(Sha256::digest(format!("{backend}\0{host}")));
     hash.truncate(HASH_DIGITS);
     let mut name = backend.to_owned();

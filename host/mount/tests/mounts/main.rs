@@ -24,6 +24,7 @@ mod matrix;
 mod modes;
 mod moments;
 mod neighbours;
+mod node_facts;
 mod one_volume;
 mod out_of_order;
 mod pools;

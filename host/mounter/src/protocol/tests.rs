@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use wasmount_core::health::{Health, HealthStatus};
 use wasmount_core::mounter::{HealthQuery, MounterRequest, PublishVolume, Staged, VolumeKey};
 use wasmount_core::names::{DriverName, NodePath, VolumeId};
-use wasmount_core::node_fact::Instance;
+use wasmount_core::node_fact::{FactValues, Instance, NodeFact};
 use wasmount_core::plan::{Plan, PlanFile, Source};
 use wasmount_core::pool::{Extents, PoolCall, PoolReply};
 use wasmount_core::secrets::SecretOptions;
@@ -132,7 +132,7 @@ fn what_crosses_is_the_same_as_ever_in_this_version() {
     assert_eq!(
         (VERSION, request.as_str(), reply.as_str()),
         (
-            8,
+            9,
             "040e6469726563746f72792e746573740176000d2f706f64732f722f6d6f756e740101046578743401076e6f6174696d6501\
              013707630101060105746f6b656e800202070700000106706f7274616c0161010870617373776f72640868756e7465723232",
             "01120a156d6f756e74206f6e202f61206661696c65643a2065"
@@ -157,6 +157,14 @@ fn what_crosses_is_the_same_as_ever_in_this_version() {
     assert_eq!(
         (asked.as_str(), told.as_str()),
         ("0e0e6469726563746f72792e74657374", "000a0161010162")
+    );
+    let asked = MounterRequest::NodeFact(key().driver, NodeFact::Iqn);
+    let asked: String = hex(encode(&asked).unwrap());
+    let told = FactValues::try_from(vec!["iqn.a".to_owned()]).unwrap();
+    let told: String = hex(encode(&Reply::Ok(MounterResponse::FactValues(told))).unwrap());
+    assert_eq!(
+        (asked.as_str(), told.as_str()),
+        ("0f0e6469726563746f72792e7465737402", "000b010569716e2e61")
     );
 }
 

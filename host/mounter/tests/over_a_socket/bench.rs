@@ -16,7 +16,7 @@ use wasmount_core::mounter::{
     VolumeInUse, VolumeKey, VolumeStats,
 };
 use wasmount_core::names::{DriverName, NodePath, VolumeId};
-use wasmount_core::node_fact::Instance;
+use wasmount_core::node_fact::{FactValues, Instance};
 use wasmount_core::pool::{Extents, PoolCall, PoolReply};
 use wasmount_core::snapshot::Extent;
 use wasmount_mounter::{ServerOptions, SocketMounter, serve};
@@ -89,6 +89,7 @@ impl Mounter for Recording {
                 Ok(MounterResponse::UnsharedRoots(sentences))
             }
             MounterRequest::ConfigDrive(_) => Ok(MounterResponse::Instance(instance())),
+            MounterRequest::NodeFact(..) => Ok(MounterResponse::FactValues(addresses())),
             MounterRequest::Recover(_) => panic!("as a test"),
             MounterRequest::Pool(
                 _,
@@ -102,6 +103,12 @@ impl Mounter for Recording {
 /// An instance in a zone.
 pub(crate) fn instance() -> Instance {
     Instance::of_meta_data(br#"{"uuid":"a","availability_zone":"b"}"#).unwrap()
+}
+
+/// The values of a fact.
+pub(crate) fn addresses() -> FactValues {
+    let addresses = ["192.0.2.1", "2001:db8::1"].map(str::to_owned);
+    FactValues::try_from(addresses.to_vec()).unwrap()
 }
 
 fn words(request: &MounterRequest) -> String {
@@ -122,6 +129,7 @@ fn words(request: &MounterRequest) -> String {
         MounterRequest::VolumesInUse(driver) => format!("volumes_in_use {driver}"),
         MounterRequest::UnsharedRoots => "unshared_roots".to_owned(),
         MounterRequest::ConfigDrive(driver) => format!("config_drive {driver}"),
+        MounterRequest::NodeFact(driver, fact) => format!("node_fact {driver} {}", fact.name()),
         MounterRequest::Recover(key) => format!("recover {key:?}"),
         MounterRequest::Pool(driver, call) => format!("pool {driver} {call:?}"),
     }

@@ -1,12 +1,13 @@
 //! Each method of the trait returns over the socket what it returns in one process.
 
-use crate::bench::{Bench, STATS, driver, extents, finding, instance, key, unstage};
+use crate::bench::{Bench, STATS, addresses, driver, extents, finding, instance, key, unstage};
 use std::collections::BTreeMap;
 use wasmount_core::mounter::{
     ExpandVolume, HealthQuery, MountError, Mounter, PublishVolume, StageVolume, Staged,
     StagedQuery, StatVolume, UnpublishVolume,
 };
 use wasmount_core::names::NodePath;
+use wasmount_core::node_fact::NodeFact;
 use wasmount_core::plan::{Plan, PlanFile, Source};
 use wasmount_core::pool::{PoolCall, PoolReply};
 use wasmount_core::secrets::SecretOptions;
@@ -97,13 +98,15 @@ async fn every_method_answers_as_its_mounter_does() {
     let unshared = client.unshared_roots().await.unwrap();
     assert_eq!(unshared, ["it is private"]);
     assert_eq!(client.config_drive(driver()).await, Ok(instance()));
+    let fact = client.node_fact(driver(), NodeFact::Addresses).await;
+    assert_eq!(fact, Ok(addresses()));
     let names: Vec<_> = bench
         .mounter
         .calls()
         .iter()
         .map(|call| call.split(' ').next().unwrap().to_owned())
         .collect();
-    let wanted = "staged stage notes publish stats health expand unpublish unstage unsettled unshared_roots config_drive";
+    let wanted = "staged stage notes publish stats health expand unpublish unstage unsettled unshared_roots config_drive node_fact";
     assert_eq!(names.join(" "), wanted);
 }
 

@@ -96,6 +96,7 @@ impl Attempt {
                 held_secrets: grants.held_secrets(),
                 network,
                 granted_facts: grants.node_facts.clone(),
+                granted_of_nodes: grants.nodes.clone(),
                 node_facts: self.parts.node_facts.clone(),
                 node_name: self.parts.node_name.clone(),
                 state: Arc::clone(&self.parts.state),

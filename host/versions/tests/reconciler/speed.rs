@@ -121,6 +121,7 @@ async fn speed_costs_memory_for_each_version_that_is_kept() {
                 held_secrets: Default::default(),
                 network: Default::default(),
                 granted_facts: Default::default(),
+                granted_of_nodes: Default::default(),
                 node_facts: NodeFacts::given(Default::default()),
                 node_name: None,
                 state: memory.clone(),

@@ -71,7 +71,7 @@ pub(crate) struct Flags {
     )]
     pool: Vec<String>,
 
-    /// A fact of the node for the plugin, such as `zone=a`; `zone=` for none. May be repeated
+    /// A fact of the node, and of each node for the controller, such as `zone=a`; `zone=` for none. May be repeated
     #[arg(long, value_name = "NAME=VALUE", requires = "backend")]
     node_fact: Vec<String>,
 

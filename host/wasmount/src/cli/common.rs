@@ -76,9 +76,9 @@ pub(super) struct MountFlags {
     )]
     path_root: Vec<PathBuf>,
 
-    /// The node's root directory, for a host in a container: programs of the node, such as `iscsiadm`, run there [default: this file system]
+    /// The node's root directory, for a host in a container: programs of the node, such as `iscsiadm`, run there, and facts of the node are read there [default: this file system]
     #[arg(long, value_name = "DIR", env = "WASMOUNT_NODE_ROOT")]
-    node_root: Option<PathBuf>,
+    pub(super) node_root: Option<PathBuf>,
 }
 
 impl CommonFlags {

@@ -24,6 +24,7 @@ use wasmount_core::backend::Backend as _;
 use wasmount_core::capabilities::{Capabilities, PluginCapability, Profile};
 use wasmount_core::document::{PluginPlace, SecretSource, Signers, StorageBackend};
 use wasmount_core::driver::Role;
+use wasmount_core::node_fact::NodeFact;
 use wasmount_kubernetes::csi_driver::csi_driver;
 use wasmount_kubernetes::manifests::{
     Backend, CONFIG_MAP_BYTES, Choices, Component, Form, Manifest, PLUGIN_IN_CONFIG,
@@ -275,6 +276,8 @@ impl Flags {
         let file_of = |name: &str| json!({ "file": secret_path(name) });
         let in_pods = object::in_pods(portable, &plugin, &secrets, file_of);
         let unwritable = Fault::failed("the document cannot be written");
+        let facts = document.grants.facts();
+        let has_fact = |is_such: fn(NodeFact) -> bool| facts.iter().any(|fact| is_such(*fact));
         Ok(Backend {
             object,
             document: serde_saphyr::to_string(&in_pods).map_err(unwritable)?,
@@ -298,9 +301,12 @@ impl Flags {
             network: network_peers(&document.grants.network),
             uses_devices: !document.grants.devices.is_empty()
                 || !document.grants.attach.is_empty()
-                || !document.grants.node_facts.is_empty(),
+                || has_fact(NodeFact::is_of_instance),
             attaches_disks: !document.grants.attach.is_empty(),
-            uses_metadata: !document.grants.node_facts.is_empty(),
+            uses_metadata: has_fact(NodeFact::is_of_instance),
+            reads_etc: has_fact(is_of_etc),
+            reads_node_network: has_fact(is_of_network),
+            tells_facts: !document.grants.nodes.is_empty(),
             pools: document
                 .grants
                 .pools
@@ -364,4 +370,14 @@ fn admitted(configured: Configured, cache: Option<PathBuf>) -> Result<Admitted, 
         let admitted = workbench.admit(&mut AdmissionReport::default()).await;
         admitted.map_err(Fault::failed("the plugin cannot serve"))
     })
+}
+
+/// Whether a fact is in a file below `/etc` of the node.
+fn is_of_etc(fact: NodeFact) -> bool {
+    matches!(fact, NodeFact::Iqn | NodeFact::Nqn)
+}
+
+/// Whether only a process on the network of the node sees a fact.
+fn is_of_network(fact: NodeFact) -> bool {
+    matches!(fact, NodeFact::Addresses | NodeFact::Multipath)
 }

@@ -92,7 +92,7 @@ pub(crate) struct Flags {
         value_name = "ADDRESS",
         env = "WASMOUNT_MOUNTER",
         value_parser = mounter_socket,
-        conflicts_with_all = ["run_dir", "path_root"]
+        conflicts_with_all = ["run_dir", "path_root", "node_root"]
     )]
     mounter: Option<PathBuf>,
 

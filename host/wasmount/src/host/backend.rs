@@ -4,6 +4,7 @@
 
 use super::common::Common;
 use super::follow::{FileStates, follow};
+use super::node_facts::{Listener, Teller};
 use super::registration::Registration;
 use super::sources::{self, HostSources};
 use super::{
@@ -156,6 +157,17 @@ impl Backend {
             let document = &self.desired.borrow().document.csi_driver;
             let nodes = &common.csi_nodes;
             nodes.spawn_watches(driver, document, cluster, renewal, readiness, background);
+        }
+        let services = &common.services;
+        if let Some(listener) = Listener::of(options.role, &services.own_node, cluster) {
+            let teller = Teller {
+                driver: driver.clone(),
+                desired: self.desired.subscribe(),
+                node_facts: services.node_facts.clone(),
+                mounter: services.mounter.clone(),
+                listener,
+            };
+            background.spawn(teller.run());
         }
         let events = &cluster.events;
         background.spawn(report_plugin_faults(events.clone(), driver.faults()));

@@ -14,7 +14,8 @@ use wasmount_mount::{LocalMounter, MounterConfig, PathRoot};
 /// all of them without blocking another driver's.
 const THREADS_PER_DRIVER: usize = 32;
 
-/// Creates the directories and reads the journal. `sockets`: the process's own socket directory. It blocks.
+/// Creates the directories and reads the journal. `node_root`: the root of the node, if this is a container; `sockets`: the process's own socket
+/// directory. It blocks.
 pub(super) fn open(
     data_dir: &Path,
     run_dir: PathBuf,

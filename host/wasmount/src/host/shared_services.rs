@@ -3,6 +3,7 @@
 use super::compiler::ChildCompiler;
 use super::controller::Shared;
 use super::documents::Documents;
+use super::node_facts::{self, OwnNode};
 use super::{COMPILED, HostOptions, MountsOptions, VERSIONS, local_mounts};
 use crate::config::Configured;
 use crate::fault::Fault;
@@ -28,8 +29,10 @@ pub(super) struct SharedServices {
     pub(super) engine: Arc<Engine>,
     /// Sends the requests of plugins.
     pub(super) network: Network,
-    /// What is known of the node.
+    /// What is known of the node, and of others.
     pub(super) node_facts: NodeFacts,
+    /// What this node tells controllers of this process.
+    pub(super) own_node: Arc<OwnNode>,
     /// Mounts and pools.
     pub(super) mounter: Arc<dyn Mounter>,
     /// The mounter, if it is in this process.
@@ -55,6 +58,8 @@ impl SharedServices {
         readiness: &Readiness,
     ) -> Result<(Self, Documents), Fault> {
         let shared = Shared::reach(options).await?;
+        let own_node = Arc::default();
+        let nodes = node_facts::nodes(options, &own_node).await;
         let (lock, succeeded) = data_directory(&options.data_dir, readiness).await?;
         let documents = blocking(move || Documents::read_again(&backends)).await?;
         let all = documents.all.iter();
@@ -92,8 +97,14 @@ impl SharedServices {
                 }
             };
             let network = Network::new(options.cluster_ranges);
+            let node_facts = NodeFacts::of_node(network.clone());
+            let node_facts = match nodes {
+                Some(nodes) => node_facts.with_nodes(nodes),
+                None => node_facts,
+            };
             Ok(Self {
-                node_facts: NodeFacts::of_node(network.clone()),
+                node_facts,
+                own_node,
                 network,
                 state,
                 succeeded,

@@ -210,6 +210,7 @@ impl Workbench {
             held_secrets: document.grants.held_secrets(),
             network: self.network.clone(),
             granted_facts: document.grants.node_facts.clone(),
+            granted_of_nodes: document.grants.nodes.clone(),
             node_facts: self.node_facts.clone(),
             node_name: Some(NODE.to_owned()),
             state: self.state.clone(),
@@ -308,7 +309,14 @@ fn dry_mounter(configured: &Configured, pools: &Pools, place: &Path) -> Result<D
         )))?;
     }
     let one = std::slice::from_ref(&configured);
-    let pools = local_mounts::open(place, place.join("run"), Vec::new(), place, one)?;
+    let pools = local_mounts::open(
+        place,
+        place.join("run"),
+        Vec::new(),
+        "/etc".into(),
+        place,
+        one,
+    )?;
     let grants = configured.document.grants;
     Ok(DryMounter::new(grants, is_judged, Some(pools)))
 }

@@ -1,10 +1,19 @@
-//! Reads facts of the node that it may not read, or that there are not.
+//! Reads facts of this node and of others that it may not read, or that there are not.
 
 use super::{Deed, Table};
-use wasmount_guest::node_facts;
+use wasmount_guest::{Error, node_facts, nodes};
 
 pub const DEEDS: Table<Deed> = &[
     ("fact-of-controller", || node_facts::zone().map(drop)),
     ("fact-not-granted", || node_facts::zone().map(drop)),
     ("fact-unknown", || node_facts::get("iqn\u{1b}").map(drop)),
+    ("nodes-of-node", || nodes::iqn("node-1").map(drop)),
+    ("nodes-not-granted", || nodes::iqn("node-1").map(drop)),
+    ("nodes-told", || {
+        let told = nodes::facts("test-node", "iqn")?;
+        Err(Error::failed_precondition(format!("told: {told:?}")))
+    }),
+    ("nodes-unknown", || {
+        nodes::facts("node-1", "serial").map(drop)
+    }),
 ];

@@ -6,7 +6,10 @@ use crate::misbehave::scene::{self, Scene};
 pub(crate) const TABLE: &[Row] = rows! {
     "fact-of-controller" in Create: FailedPrecondition, Words("facts of the node are available in calls of the node service only");
     "fact-not-granted" in NodePublish: PermissionDenied, Fault("add it to grants.nodeFacts");
-    "fact-unknown" in NodePublish: Internal, Fault("`iqn\\u{1b}` is no fact of the node that this host knows; known are `instance-id`, `zone`");
+    "fact-unknown" in NodePublish: Internal, Fault("`iqn\\u{1b}` is no fact of the node that this host knows; known are `instance-id`, `zone`, `iqn`");
+    "nodes-of-node" in NodePublish: FailedPrecondition, Words("facts of other nodes are available in calls of the controller service only");
+    "nodes-not-granted" in Create: PermissionDenied, Fault("add it to grants.nodes");
+    "nodes-unknown" in Create: Internal, Fault("`serial` is no fact of the node that this host knows");
 };
 
 #[test]

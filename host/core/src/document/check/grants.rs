@@ -21,6 +21,7 @@ pub(super) fn checked(
         attach,
         network,
         node_facts,
+        nodes,
     } = grants;
     let pools_key = key.key("pools");
     few(&pools_key, pools.len())?;
@@ -49,6 +50,7 @@ pub(super) fn checked(
         attach: attach_key.each(attach, attach::attach_grant)?,
         network: network::checked(&key.key("network"), network, secrets)?,
         node_facts: node_facts::checked(&key.key("nodeFacts"), node_facts)?,
+        nodes: node_facts::checked(&key.key("nodes"), nodes)?,
         ..Grants::default()
     })
 }

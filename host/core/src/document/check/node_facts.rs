@@ -21,6 +21,9 @@ pub(super) fn checked(key: &KeyPath, names: Vec<String>) -> Checked<BTreeSet<Nod
 mod tests {
     use super::*;
 
+    const UNKNOWN: &str =
+        "unknown fact; known are `instance-id`, `zone`, `iqn`, `nqn`, `addresses`, `multipath`";
+
     fn granted(names: &[&str]) -> Result<Vec<&'static str>, String> {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         let granted = checked(&KeyPath::of("spec.grants.nodeFacts"), names);
@@ -31,21 +34,15 @@ mod tests {
     #[test]
     fn facts_of_the_node_are_granted_by_name() {
         assert_eq!(granted(&[]), Ok(Vec::new()));
-        let both = ["zone", "instance-id"];
-        assert_eq!(granted(&both), Ok(vec!["instance-id", "zone"]));
+        let some = ["zone", "iqn", "instance-id"];
+        assert_eq!(granted(&some), Ok(vec!["instance-id", "zone", "iqn"]));
     }
 
     #[test]
     fn an_unknown_or_repeated_fact_is_refused_by_its_key() {
         for (names, refused) in [
-            (
-                ["zone", "serial"],
-                "unknown fact; known are `instance-id`, `zone`",
-            ),
-            (
-                ["zone", "Zone"],
-                "unknown fact; known are `instance-id`, `zone`",
-            ),
+            (["zone", "serial"], UNKNOWN),
+            (["zone", "Zone"], UNKNOWN),
             (["zone", "zone"], "is listed twice"),
         ] {
             let refused = format!("spec.grants.nodeFacts[1]: {refused}");

@@ -32,6 +32,9 @@ pub struct Grants {
     /// Facts of the node that the node service of the plugin may read.
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::node_facts"))]
     pub node_facts: Vec<String>,
+    /// Facts of every node that the controller service of the plugin may read. Hosts of nodes tell them to the controller by the API server.
+    #[cfg_attr(feature = "schema", schemars(schema_with = "rules::node_facts"))]
+    pub nodes: Vec<String>,
 }
 
 /// A directory or an export whose trees and images the plugin may use.

@@ -99,6 +99,7 @@ impl Mounter for MemoryMounter {
                 return Ok(MounterResponse::UnsharedRoots(Vec::new()));
             }
             MounterRequest::ConfigDrive(_) => return Err(Self::not_there("a config drive")),
+            MounterRequest::NodeFact(..) => return Err(Self::not_there("a fact of the node")),
             MounterRequest::Pool(_, PoolCall::Names) => {
                 let names = self.broken_pools.lock().unwrap().clone();
                 return Ok(MounterResponse::Pool(PoolReply::Names(names)));

@@ -133,3 +133,24 @@ fn snapshots_without_a_node_are_refused_in_the_node_form() {
         )
     );
 }
+
+#[test]
+fn facts_of_nodes_are_written_and_read_by_those_who_need_them() {
+    let verbs = |objects: &[Value]| rules(objects, "nodefacts");
+    let mut backend = backend(Service::ALL, &[]);
+    assert_eq!(verbs(&all(&backend, Form::Network)), []);
+    backend.tells_facts = true;
+    let network = all(&backend, Form::Network);
+    let expected = [json!(["get", "create", "patch"]), json!(["get"])];
+    assert_eq!(verbs(&network), expected.map(|verbs| (verbs, Value::Null)));
+    for (part, words) in [
+        ("own-node", "object.spec.node == variables.node"),
+        ("own-objects", "object.spec.driver == 'a.example'"),
+    ] {
+        let (resources, validations) = policy(&network, part).unwrap();
+        assert!(resources.contains(&"nodefacts".to_owned()), "{resources:?}");
+        assert!(validations.contains(words), "{validations}");
+    }
+    // A host of both services tells itself.
+    assert_eq!(verbs(&all(&backend, Form::NodeLocal)), []);
+}

@@ -76,6 +76,7 @@ fn shared_objects_are_kept_from_pruning() {
         [
             "Namespace storage",
             "CustomResourceDefinition backendrecords.wasmount.io",
+            "CustomResourceDefinition nodefacts.wasmount.io",
             "CustomResourceDefinition storagebackends.wasmount.io",
             "CustomResourceDefinition storagebackendnodes.wasmount.io",
         ]

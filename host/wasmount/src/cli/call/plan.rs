@@ -140,6 +140,7 @@ fn grants_json(grants: &Grants) -> Value {
         // A plan sends no requests and reads no facts.
         network: _,
         node_facts: _,
+        nodes: _,
         selinux_mount,
     } = grants;
     let pools = pools.iter().map(|(name, grant)| {

@@ -16,7 +16,7 @@ pub(super) struct Permission {
 }
 
 /// Prefixes of imports without their versions, and their permissions. The first match counts.
-const MEANINGS: [(&str, &str, &str); 18] = [
+const MEANINGS: [(&str, &str, &str); 19] = [
     (
         "wasmount:csi/pool",
         "pools",
@@ -61,6 +61,11 @@ const MEANINGS: [(&str, &str, &str); 18] = [
         "wasmount:csi/node-nvme",
         "nvme",
         "says which namespace of an NVMe subsystem a volume is; the host attaches it, if `grants.attach` allows it",
+    ),
+    (
+        "wasmount:csi/nodes",
+        "nodes",
+        "reads the facts of every node that `grants.nodes` names, such as the name of its initiator",
     ),
     ("wasmount:csi/types", "", ""),
     (
@@ -123,12 +128,15 @@ pub(super) fn needs(imports: &[String]) -> Vec<&'static str> {
         "`spec: {grants: {nodeFacts: [instance-id, zone]}}`, of which those that the plugin reads";
     let iscsi = "`spec: {grants: {attach: [{protocol: iscsi, portals: [\"ADDRESS:3260\"], targets: [IQN]}]}}`";
     let nvme = "`spec: {grants: {attach: [{protocol: nvme-tcp, addresses: [\"ADDRESS:4420\"], subsystems: [NQN]}]}}`";
+    let nodes =
+        "`spec: {grants: {nodes: [iqn, nqn, addresses]}}`, of which those that the plugin reads";
     [
         (full, has(needs_full_wasi)),
         (network, has(sends_requests)),
         (facts, has(reads_facts)),
         (iscsi, has(|import| meaning(import).0 == "iscsi")),
         (nvme, has(|import| meaning(import).0 == "nvme")),
+        (nodes, has(reads_nodes)),
     ]
     .into_iter()
     .filter_map(|(need, is_needed)| is_needed.then_some(need))
@@ -145,6 +153,10 @@ fn sends_requests(import: &str) -> bool {
 
 fn reads_facts(import: &str) -> bool {
     meaning(import).0 == "facts"
+}
+
+fn reads_nodes(import: &str) -> bool {
+    meaning(import).0 == "nodes"
 }
 
 /// Versions of the contract that a component names.
@@ -221,6 +233,7 @@ mod tests {
         assert_eq!(needs("wasmount:csi/node-facts@0.1.0"), 1);
         assert_eq!(needs("wasmount:csi/node-iscsi@0.1.0"), 1);
         assert_eq!(needs("wasmount:csi/node-nvme@0.1.0"), 1);
+        assert_eq!(needs("wasmount:csi/nodes@0.1.0"), 1);
         assert_eq!(needs("wasmount:csi/node-plan@0.1.0"), 0);
     }
 

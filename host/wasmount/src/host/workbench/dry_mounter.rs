@@ -164,6 +164,9 @@ impl Mounter for DryMounter {
             MounterRequest::ConfigDrive(_) => {
                 return Err(MountError::not_found("a config drive of this command"));
             }
+            MounterRequest::NodeFact(..) => {
+                return Err(MountError::not_found("a node of this command"));
+            }
             MounterRequest::Stats(_) => return Err(answered_by_the_kernel("the use of a volume")),
             MounterRequest::Expand(_) => return Err(answered_by_the_kernel("growth on the node")),
             MounterRequest::Health(query) => {
