@@ -8,7 +8,8 @@ mod iscsi;
 
 use crate::block::DeviceNumber;
 use crate::exclusive::{Claim, Claims};
-use crate::node::Node;
+use crate::journal::Entry;
+use crate::node::{Node, describe_volume};
 use crate::plan::attach::Attachment;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -97,6 +98,24 @@ impl Node {
         }
     }
 
+    /// Attaches the disk of a volume, unless another volume has it.
+    pub(crate) fn attach(
+        &self,
+        key: &VolumeKey,
+        attachment: &Attachment,
+        secrets: &SecretOptions,
+    ) -> Result<(), MountError> {
+        // A raw block volume makes no exclusive claim on its disk, so only the journal knows its user.
+        let others = self.users(attachment, |user, _| user != key);
+        match others.first() {
+            Some(other) => Err(MountError::in_use(
+                format!("the disk of {}", describe_volume(key)),
+                format!("{}; unstage that one first", describe_volume(&other.key)),
+            )),
+            None => self.owner(key).attach(attachment, secrets),
+        }
+    }
+
     /// Detaches the disk of a path of a volume that is torn down, unless another path or another volume has it. `plan` is that of the path.
     pub(crate) fn detach(
         &self,
@@ -107,18 +126,27 @@ impl Node {
         let Some(attachment) = Attachment::of(&plan.source)? else {
             return Ok(());
         };
-        let has_it = |source: &Source| {
-            let other = Attachment::of(source).ok().flatten();
-            other.is_some_and(|other| attachment.shares_disk_with(&other))
-        };
-        let others = self.journal.entries(|entry| {
-            let mut paths = entry.paths();
-            paths.any(|at| (entry.key != *key || at.path != path) && has_it(&at.plan.source))
-        });
+        let others = self.users(&attachment, |user, at| user != key || at != path);
         match others.is_empty() {
             true => self.owner(key).detach(&attachment),
             false => Ok(()),
         }
+    }
+
+    /// Records of volumes with a path that has the disk and counts.
+    fn users(
+        &self,
+        attachment: &Attachment,
+        counts: impl Fn(&VolumeKey, &str) -> bool,
+    ) -> Vec<Entry> {
+        let has_it = |source: &Source| {
+            let other = Attachment::of(source).ok().flatten();
+            other.is_some_and(|other| attachment.shares_disk_with(&other))
+        };
+        self.journal.entries(|entry| {
+            let mut paths = entry.paths();
+            paths.any(|at| counts(&entry.key, at.path) && has_it(&at.plan.source))
+        })
     }
 }
 

@@ -176,8 +176,8 @@ impl Preparation<'_> {
         is_read_only: bool,
     ) -> Result<BlockDevice, MountError> {
         if let Some(attachment) = &device.attachment {
-            let owner = self.node.owner(self.key);
-            owner.attach(attachment, self.secret_options)?;
+            self.node
+                .attach(self.key, attachment, self.secret_options)?;
         }
         let device = node_device::open(device, is_read_only)?;
         self.node.ensure_device_unclaimed(self.key, &device)?;

@@ -76,7 +76,7 @@ impl Node {
             return Err(MountError::in_use(
                 path.text(),
                 format!(
-                    "{volume} is staged there, and it is not a tar archiveget of its; call NodeUnstageVolume"
+                    "{volume} is staged there, and it is not a target of its; call NodeUnstageVolume"
                 ),
             ));
         }

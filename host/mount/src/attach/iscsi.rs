@@ -42,11 +42,13 @@ pub(super) fn attach(
             break;
         }
         let _turn = owner.turn(path.target.as_str())?;
+        let was_missing = is_missing(&path);
         let attached = attach_path(owner, &scsi, disk, path, &credentials);
         let Err(failure) = attached else {
             return Ok(());
         };
-        if let Err(left) = detach_path(owner, &scsi, path) {
+        // A disk that was there may have users, be it by a session that is not connected at the moment.
+        if was_missing && let Err(left) = detach_path(owner, &scsi, path) {
             tracing::warn!(%path, %left, "a path that failed is not removed; it is when the volume is unstaged");
         }
         failures.push(failure);
@@ -165,7 +167,8 @@ fn find(scsi: &Scsi, wanted: &IscsiDisk, path: &IscsiPath, disk: &Disk) -> Resul
 }
 
 fn detach_path(owner: &Owner<'_>, scsi: &Scsi, path: &IscsiPath) -> Result<(), MountError> {
-    let Some(session) = scsi.session(&Interface::of(owner.driver), path) else {
+    let interface = Interface::of(owner.driver);
+    let Some(session) = scsi.session(&interface, path) else {
         return Ok(());
     };
     let disk = session.disk(path.lun);
@@ -178,7 +181,7 @@ fn detach_path(owner: &Owner<'_>, scsi: &Scsi, path: &IscsiPath) -> Result<(), M
         }
     }
     if is_last {
-        tool::logout(owner, &session, path)?;
+        tool::logout(owner, &interface, &session, path)?;
     }
     Ok(())
 }

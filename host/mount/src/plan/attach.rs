@@ -16,12 +16,9 @@ use wasmount_core::plan::{Iscsi, Nvme, Source};
 
 /// Longest name of a target, in bytes: that of an iSCSI node (RFC 7143, 4.2.7.1) and of an NVMe subsystem (NVMe Base 2.0, 4.5).
 const NAME_BYTES: usize = 223;
-/// Largest number of a logical unit that one level of addressing can name: 14 bits of flat space (SAM-5, 4.7.7.3).
-const LUN_MAX: u16 = (1 << 14) - 1;
-/// Up to this number a logical unit is addressed as a peripheral device (SAM-5, 4.7.7.2), above in flat space.
-const PERIPHERAL_LUN_MAX: u16 = (1 << 8) - 1;
-/// The method bits of flat space addressing in the first byte of an address.
-const FLAT_SPACE: u16 = 1 << 14;
+/// Largest number of a logical unit: that of peripheral device addressing (SAM-5, 4.7.7.2). Storage systems write larger ones in different ways, and only
+/// a scan for all of them would show which.
+const LUN_MAX: u16 = (1 << 8) - 1;
 
 /// How a disk comes to the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -215,7 +212,10 @@ impl IscsiDisk {
         let minimum = checked_minimum(STEP, iscsi.minimum_paths, iscsi.paths.len())?;
         let paths = iscsi.paths.iter().map(|path| {
             if path.lun > LUN_MAX {
-                let reason = format!("{} is more than {LUN_MAX}", path.lun);
+                let reason = format!(
+                    "{} is more than {LUN_MAX}; map the disk at a smaller number",
+                    path.lun
+                );
                 return Err(invalid(STEP, "lun", reason, Blame::Of(Owner::Request)));
             }
             Ok(IscsiPath {
@@ -298,12 +298,9 @@ impl TargetName {
 }
 
 impl Lun {
-    /// The number by which the kernel knows it: the first two bytes of its address (`scsilun_to_int`, drivers/scsi/scsi_common.c).
+    /// The number by which the kernel knows it (`scsilun_to_int`, drivers/scsi/scsi_common.c).
     pub(crate) fn of_kernel(self) -> u16 {
-        match self.0 > PERIPHERAL_LUN_MAX {
-            true => FLAT_SPACE | self.0,
-            false => self.0,
-        }
+        self.0
     }
 }
 

@@ -267,7 +267,7 @@ fn mounter(folder: &Path, driver: &DriverName) -> LocalMounter {
         run_dir: folder.join("run"),
         state_dir: folder.join("state"),
         grants: BTreeMap::from([(driver.clone(), grants)]),
-        threads_per_driver: 8,
+        threads_per_driver: 32,
         node_root: None,
     })
     .unwrap()

@@ -9,10 +9,9 @@ use std::io::{Read, Write};
 async fn on_other_kernel_a_disk_is_used_and_nothing_is_left() {
     let lio = Lio::start();
     lio.offer(0, 1);
-    lio.offer(300, 2);
+    lio.offer(255, 2);
     let host = Host::new();
-    // The second one has a number beyond peripheral addressing.
-    for (lun, number) in [(0, 1), (300, 2)] {
+    for (lun, number) in [(0, 1), (255, 2)] {
         let volume = Volume::of(lun, number);
         host.stage(&volume).await.unwrap();
         // The other disk of the target is not for this node.

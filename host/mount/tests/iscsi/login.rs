@@ -95,10 +95,10 @@ async fn on_other_kernel_a_lost_path_is_detached_in_time() {
 
 /// Makes packets to the silent portal disappear.
 fn silence() {
-    let has = std::path::Path::new("/sys/class/net/dummy0").exists();
+    let has = std::path::Path::new("/sys/class/net/silent0").exists();
     if !has {
-        run("ip", &["link", "add", "dummy0", "type", "dummy"]);
-        run("ip", &["address", "add", "192.0.2.1/24", "dev", "dummy0"]);
-        run("ip", &["link", "set", "dummy0", "up"]);
+        run("ip", &["link", "add", "silent0", "type", "dummy"]);
+        run("ip", &["address", "add", "192.0.2.1/24", "dev", "silent0"]);
+        run("ip", &["link", "set", "silent0", "up"]);
     }
 }

@@ -60,6 +60,29 @@ async fn on_other_kernel_a_reused_number_is_never_the_disk_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_disk_of_one_volume_is_not_anothers() {
+    let lio = Lio::start();
+    lio.offer(1, 1);
+    let host = Host::new();
+    let mut volume = Volume::of(1, 1);
+    // It makes no exclusive claim.
+    volume.is_raw = true;
+    host.stage(&volume).await.unwrap();
+    let same_place = Volume::of(1, 2);
+    let mut same_disk = Volume::of(2, 1);
+    same_disk.name = "other".to_owned();
+    for other in [same_place, same_disk] {
+        let refused = host.stage(&other).await.unwrap_err();
+        assert!(matches!(refused, MountError::InUse(_)), "{refused}");
+        assert!(refused.to_string().contains("volume v1"), "{refused}");
+        host.unstage(&other).await.unwrap();
+        assert_eq!(disks(), [wwid(1)]);
+    }
+    host.unstage(&volume).await.unwrap();
+    assert_nothing_left();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn on_other_kernel_sessions_of_others_stay() {
     let lio = Lio::start();
     lio.offer(1, 1);

@@ -21,6 +21,8 @@ pub(crate) const CHAP: [&str; 2] = ["node", "hunter22hunter22"];
 pub(crate) const MUTUAL: [&str; 2] = ["array", "otherhunter22222"];
 /// Size of a disk, which is sparse.
 pub(crate) const DISK_BYTES: u64 = 64 << 20;
+/// What the administrator of this node chose: a lost path fails requests after some seconds, and not after two minutes.
+const CONFIGURATION: &str = "\nnode.session.timeo.replacement_timeout = 5\n";
 /// How long something that the kernel does by itself may take.
 const SOON: Duration = Duration::from_secs(30);
 
@@ -51,6 +53,9 @@ impl Lio {
             );
         }
         if !Path::new("/run/iscsid.pid").exists() {
+            let configuration = "/etc/iscsi/iscsid.conf";
+            let chosen = fs::read_to_string(configuration).unwrap() + CONFIGURATION;
+            fs::write(configuration, chosen).unwrap();
             fs::write(
                 "/etc/iscsi/initiatorname.iscsi",
                 "InitiatorName=iqn.2026-01.test.wasmount:node\n",

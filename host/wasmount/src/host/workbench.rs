@@ -309,14 +309,7 @@ fn dry_mounter(configured: &Configured, pools: &Pools, place: &Path) -> Result<D
         )))?;
     }
     let one = std::slice::from_ref(&configured);
-    let pools = local_mounts::open(
-        place,
-        place.join("run"),
-        Vec::new(),
-        "/etc".into(),
-        place,
-        one,
-    )?;
+    let pools = local_mounts::open(place, place.join("run"), Vec::new(), None, place, one)?;
     let grants = configured.document.grants;
     Ok(DryMounter::new(grants, is_judged, Some(pools)))
 }

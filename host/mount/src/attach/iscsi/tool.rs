@@ -109,9 +109,8 @@ pub(super) fn login(
         let name = interface.name();
         let of_node = ["-m", "node", "-T", path.target.as_str(), "-p", &portal];
         let of_node = [&of_node[..], &["-I", name]].concat();
-        let of_interface = ["-m", "iface", "-I", name, "-o", "new"];
         let tool = Tool { owner, path };
-        tool.succeed(&of_interface)?;
+        tool.make_interface(interface)?;
         tool.succeed(&[&of_node[..], &["-o", "new"]].concat())?;
         let record = find_record(owner, path)?;
         let unreadable = |error| io("read", record.display(), &error);
@@ -131,6 +130,7 @@ pub(super) fn login(
 /// Ends a session, connected or not.
 pub(super) fn logout(
     owner: &Owner<'_>,
+    interface: &Interface,
     session: &Session,
     path: &IscsiPath,
 ) -> Result<(), MountError> {
@@ -138,6 +138,8 @@ pub(super) fn logout(
         let id = session.id.to_string();
         let arguments = ["-m", "session", "-r", &id, "--logout"];
         let tool = Tool { owner, path };
+        // `iscsiadm` looks up the interface that the kernel shows for the session.
+        tool.make_interface(interface)?;
         let output = tool.call(&arguments).run()?;
         match output.status {
             0 | NO_OBJECT => Ok(()),
@@ -289,6 +291,10 @@ struct Tool<'a> {
 }
 
 impl Tool<'_> {
+    fn make_interface(&self, interface: &Interface) -> Result<(), MountError> {
+        self.succeed(&["-m", "iface", "-I", interface.name(), "-o", "new"])
+    }
+
     fn succeed(&self, arguments: &[&str]) -> Result<(), MountError> {
         let output = self.call(arguments).run()?;
         match output.status {

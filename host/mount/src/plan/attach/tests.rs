@@ -149,10 +149,7 @@ fn paths_that_no_storage_system_has_are_refused() {
             "one path at a time, and the next one if that fails",
         ),
         (with(|it| it.wait_ms = 45_001), "more than 45000"),
-        (
-            with(|it| it.paths[0].lun = 16_384),
-            "16384 is more than 16383",
-        ),
+        (with(|it| it.paths[0].lun = 256), "256 is more than 255"),
         (
             with(|it| it.paths[0].portal = "array:3260".to_owned()),
             "`array:3260` is no address with a port",
@@ -229,12 +226,4 @@ fn a_disk_is_shared_by_identity_or_place() {
     assert!(!one.shares_disk_with(&namespace) && namespace.shares_disk_with(&namespace));
     let tmpfs = Source::Tmpfs { size_bytes: None };
     assert_eq!(Attachment::of(&tmpfs), Ok(None));
-}
-
-#[test]
-fn logical_units_have_the_numbers_of_the_kernel() {
-    // As `lsscsi` shows them: 256 and above are in flat space.
-    for (lun, kernel) in [(0, 0), (255, 255), (256, 16_640), (16_383, 32_767)] {
-        assert_eq!(Lun(lun).of_kernel(), kernel);
-    }
 }

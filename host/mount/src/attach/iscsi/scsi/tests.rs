@@ -107,14 +107,13 @@ fn a_session_is_found_by_driver_target_and_portal() {
 fn a_disk_is_scanned_identified_and_deleted_at_its_place() {
     let made = Made::new();
     made.session(2, interface().name(), ["10.0.0.2", "3260"], "LOGGED_IN");
-    let path = path("10.0.0.2:3260", 300);
+    let path = path("10.0.0.2:3260", 7);
     let session = made.scsi.session(&interface(), &path).unwrap();
     let disk = session.disk(path.lun);
     made.scsi.scan(&disk).unwrap();
-    // Flat space: 0x4000 | 300.
-    assert_eq!(made.read("class/scsi_host/host12/scan"), "0 0 16684");
+    assert_eq!(made.read("class/scsi_host/host12/scan"), "0 0 7");
     assert!(!made.scsi.has(&disk) && made.scsi.wwid(&disk).is_none());
-    made.disk("12:0:0:16684", "naa.1\n");
+    made.disk("12:0:0:7", "naa.1\n");
     made.disk("12:0:0:0", "naa.2\n");
     made.disk("13:0:0:0", "naa.3\n");
     assert_eq!(made.scsi.wwid(&disk).as_deref(), Some("naa.1"));
@@ -122,7 +121,7 @@ fn a_disk_is_scanned_identified_and_deleted_at_its_place() {
     assert_eq!(made.scsi.number(&disk), Some(number));
     assert_eq!(made.scsi.disks(&session).len(), 2);
     made.scsi.delete(&disk).unwrap();
-    let deleted = made.read("class/scsi_device/12:0:0:16684/device/delete");
+    let deleted = made.read("class/scsi_device/12:0:0:7/device/delete");
     assert_eq!(deleted, "1");
 }
 
