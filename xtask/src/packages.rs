@@ -63,11 +63,17 @@ pub const CLUSTER: &[Need] = &[
 /// Programs that make images.
 pub const IMAGE: &[Need] = &[("mmdebstrap", "mmdebstrap"), ("strip", "binutils")];
 
-/// Programs that make and start a virtual machine.
+/// Programs that make and start a virtual machine, and build modules of its kernel.
 pub const VM: &[Need] = &[
     ("mmdebstrap", "mmdebstrap"),
     ("setpriv", "util-linux"),
     ("unshare", "util-linux"),
+    ("bc", "bc"),
+    ("bison", "bison"),
+    ("flex", "flex"),
+    ("gcc", "gcc"),
+    ("make", "make"),
+    ("xz", "xz-utils"),
 ];
 
 /// Programs that build guests in C.

@@ -44,12 +44,15 @@ const ROOT: RootFilesystem<'_> = RootFilesystem {
         "selinux-policy-default",
         "selinux-utils",
     ],
-    hooks: &[MODULES, CONTAINER_FILE],
+    hooks: &[MODULES, NVME, CONTAINER_FILE],
     expected: include_str!("packages.txt"),
 };
 
 /// Debian has the modules of User Mode Linux elsewhere than modprobe(8) looks for them.
 const MODULES: &str = r#"ln -s uml/modules "$1/usr/lib/modules""#;
+
+/// NVMe over TCP, which Debian's User Mode Linux lacks.
+const NVME: &str = include_str!("nvme.sh");
 
 /// The type of the files of containers, which the runtimes' policy has (container-selinux), and Debian's lacks.
 const CONTAINER_FILE: &str = r#"echo '(type container_file_t) (roletype object_r container_file_t)
@@ -71,7 +74,7 @@ pub fn build(workspace: &Workspace) -> Result<PathBuf, Failure> {
     if root.is_dir() {
         return Ok(root);
     }
-    say::line("building the VMs' system by mmdebstrap (a minute, once)");
+    say::line("building the VMs' system by mmdebstrap (two minutes, once)");
     let unfinished = directory.join("unfinished");
     // Of an interrupted run.
     let _ = fs::remove_dir_all(&unfinished);

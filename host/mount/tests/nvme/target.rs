@@ -1,0 +1,175 @@
+//! The kernel's NVMe target on loopback (drivers/nvme/target/configfs.c): a subsystem with namespaces on loop devices, at several addresses.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// The subsystem.
+pub(crate) const NQN: &str = "nqn.2026-01.io.wasmount:target";
+/// Where the target's configuration is mounted, and what is in it.
+const CONFIG: &str = "/sys/kernel/config";
+/// The first port of TCP; each address has its own.
+const FIRST_PORT: u16 = 4420;
+/// Interval and number of attempts until something is as expected: half a minute, for a VM on a busy machine.
+const PAUSE: Duration = Duration::from_millis(100);
+const ATTEMPTS: usize = 300;
+
+/// There is one target in a kernel.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// A target. It ends with its value, and so do all connections of this kernel to its subsystem.
+pub(crate) struct Target {
+    folder: TempDir,
+    addresses: u16,
+    loops: Vec<(u32, PathBuf)>,
+    _one: MutexGuard<'static, ()>,
+}
+
+impl Target {
+    /// Starts it at so many addresses, without namespaces, for any host. Panics with one line where the kernel has no target.
+    pub(crate) fn start(addresses: u16) -> Self {
+        for module in ["loop", "nvmet", "nvmet-tcp", "nvme-tcp"] {
+            let _ = Command::new("modprobe").arg(module).output();
+        }
+        let _ = Command::new("mount")
+            .args(["-t", "configfs", "configfs", CONFIG])
+            .output();
+        assert!(
+            Path::new(CONFIG).join("nvmet").is_dir() && Path::new("/dev/nvme-fabrics").exists(),
+            "this kernel has no NVMe over TCP: run this test in the VM"
+        );
+        let target = Self {
+            folder: tempfile::tempdir().unwrap(),
+            addresses,
+            loops: Vec::new(),
+            _one: ONE.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        fs::create_dir(subsystem()).unwrap();
+        write(&subsystem().join("attr_allow_any_host"), "1");
+        for index in 0..addresses {
+            let port = port(index);
+            fs::create_dir(&port).unwrap();
+            for (attribute, value) in [
+                ("addr_trtype", "tcp"),
+                ("addr_adrfam", "ipv4"),
+                ("addr_traddr", "127.0.0.1"),
+                ("addr_trsvcid", &(FIRST_PORT + index).to_string()),
+            ] {
+                write(&port.join(attribute), value);
+            }
+            target.resume(index);
+        }
+        target
+    }
+
+    /// One of its addresses.
+    pub(crate) fn address(index: u16) -> String {
+        format!("127.0.0.1:{}", FIRST_PORT + index)
+    }
+
+    /// Adds a namespace, on a file of this size.
+    pub(crate) fn add(&mut self, id: u32, uuid: &str, bytes: u64) {
+        let file = self.folder.path().join(uuid);
+        fs::File::create(&file).unwrap().set_len(bytes).unwrap();
+        let device = run("losetup", &["--find", "--show", file.to_str().unwrap()]);
+        let device = PathBuf::from(device.trim());
+        let namespace = namespace(id);
+        fs::create_dir(&namespace).unwrap();
+        write(&namespace.join("device_path"), device.to_str().unwrap());
+        write(&namespace.join("device_uuid"), uuid);
+        write(&namespace.join("enable"), "1");
+        self.loops.push((id, device));
+    }
+
+    /// Removes a namespace.
+    pub(crate) fn remove(&mut self, id: u32) {
+        let namespace = namespace(id);
+        write(&namespace.join("enable"), "0");
+        fs::remove_dir(&namespace).unwrap();
+        let at = self.loops.iter().position(|(it, _)| *it == id).unwrap();
+        let (_, device) = self.loops.remove(at);
+        run("losetup", &["--detach", device.to_str().unwrap()]);
+    }
+
+    /// Ends the connections at an address, and takes no new ones.
+    pub(crate) fn pause(&self, index: u16) {
+        fs::remove_file(port(index).join("subsystems").join(NQN)).unwrap();
+    }
+
+    /// Takes connections at an address.
+    pub(crate) fn resume(&self, index: u16) {
+        symlink(subsystem(), port(index).join("subsystems").join(NQN)).unwrap();
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        for controller in controllers() {
+            let _ = fs::write(controller.join("delete_controller"), "1");
+        }
+        for index in 0..self.addresses {
+            let _ = fs::remove_file(port(index).join("subsystems").join(NQN));
+            let _ = fs::remove_dir(port(index));
+        }
+        while let Some((id, _)) = self.loops.first() {
+            self.remove(*id);
+        }
+        let _ = fs::remove_dir(subsystem());
+    }
+}
+
+/// The controllers of this kernel that are connected to the subsystem, in sysfs.
+pub(crate) fn controllers() -> Vec<PathBuf> {
+    let all = fs::read_dir("/sys/class/nvme").into_iter().flatten();
+    let all = all.map(|entry| entry.unwrap().path());
+    let is_ours = |path: &PathBuf| {
+        fs::read_to_string(path.join("subsysnqn")).is_ok_and(|nqn| nqn.trim() == NQN)
+    };
+    all.filter(is_ours).collect()
+}
+
+/// Waits until something is there.
+pub(crate) fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..ATTEMPTS {
+        if let Some(found) = attempt() {
+            return found;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    panic!("{what}: never")
+}
+
+/// Runs a program that must succeed; returns what it printed.
+pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.unwrap_or_else(|error| panic!("`{program}` cannot be run: {error}"));
+    assert!(
+        output.status.success(),
+        "`{program}` {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn subsystem() -> PathBuf {
+    Path::new(CONFIG).join("nvmet/subsystems").join(NQN)
+}
+
+fn namespace(id: u32) -> PathBuf {
+    subsystem().join("namespaces").join(id.to_string())
+}
+
+fn port(index: u16) -> PathBuf {
+    Path::new(CONFIG)
+        .join("nvmet/ports")
+        .join((index + 1).to_string())
+}
+
+/// One write: the attributes take no line in two parts.
+fn write(path: &Path, value: &str) {
+    fs::write(path, value).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}
