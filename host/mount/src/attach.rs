@@ -2,17 +2,20 @@
 //!
 //! A protocol has three functions: `attach` makes the device appear and compares its identity, `detach` removes it and ends connections that have no
 //! other device, `rescan` has the kernel read its size again. Each can be repeated, and is given an [`Attachment`] without secrets, so teardown and
-//! recovery work from the journal alone. Only connections that this driver's mounter made are ever changed.
+//! recovery work from the journal alone. Only connections that the mounter made are ever changed.
 
 mod iscsi;
+mod nvme;
 
 use crate::block::DeviceNumber;
+use crate::connections::Connections;
 use crate::exclusive::{Claim, Claims};
 use crate::journal::Entry;
 use crate::node::{Node, describe_volume};
 use crate::plan::attach::Attachment;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use wasmount_core::document::Grants;
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::DriverName;
 use wasmount_core::plan::{Plan, Source};
@@ -27,8 +30,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Whose disk it is.
 pub(crate) struct Owner<'a> {
-    /// Connections belong to a driver, and are not shared with others.
+    /// Connections by iSCSI belong to a driver, and are not shared with others. Those by NVMe are.
     pub(crate) driver: &'a DriverName,
+    /// Those by NVMe.
+    pub(crate) connections: &'a Connections,
     /// Directories with the mounts of volumes.
     pub(crate) roots: Vec<PathBuf>,
     /// Where programs of the node run, if not in this process's own root.
@@ -44,16 +49,20 @@ impl Owner<'_> {
     ) -> Result<(), MountError> {
         match attachment {
             Attachment::Iscsi(disk) => iscsi::attach(self, disk, secrets),
-            Attachment::Nvme(_) => Err(no_nvme()),
+            Attachment::Nvme(namespace) => nvme::attach(self, namespace, secrets),
         }
     }
 
     /// Removes the device, which has no user any more, and the connections that have no other device. What is gone already is a success.
-    pub(crate) fn detach(&self, attachment: &Attachment) -> Result<(), MountError> {
+    /// `is_last`: no other volume is on the same subsystem.
+    fn detach(
+        &self,
+        attachment: &Attachment,
+        is_last: impl Fn() -> bool,
+    ) -> Result<(), MountError> {
         match attachment {
             Attachment::Iscsi(disk) => iscsi::detach(self, disk),
-            // Nothing was attached.
-            Attachment::Nvme(_) => Ok(()),
+            Attachment::Nvme(namespace) => nvme::detach(self, namespace, is_last),
         }
     }
 
@@ -61,38 +70,43 @@ impl Owner<'_> {
     pub(crate) fn rescan(&self, attachment: &Attachment) -> Result<(), MountError> {
         match attachment {
             Attachment::Iscsi(disk) => iscsi::rescan(self, disk),
-            Attachment::Nvme(_) => Err(no_nvme()),
+            Attachment::Nvme(namespace) => nvme::rescan(namespace),
         }
     }
 
-    /// Whether this driver's mounter attached a device, as the kernel shows it.
-    pub(crate) fn has_attached(&self, number: DeviceNumber) -> bool {
-        iscsi::has_attached(self, number)
+    /// Whether this driver's mounter attached a device, or may have by its grants, as the kernel shows it.
+    pub(crate) fn has_attached(&self, grants: &Grants, number: DeviceNumber) -> bool {
+        iscsi::has_attached(self, number) || nvme::is_granted(&grants.attach, number)
     }
 
     /// The right to change the connections of a target: one call at a time decides whether a connection is needed.
     fn turn(&self, target: &str) -> Result<Claim<'static, String>, MountError> {
-        let key = format!("{} {target}", self.driver);
-        let end = Instant::now() + TURN_TIME;
-        loop {
-            if let Some(claim) = CHANGING.claim(key.clone()) {
-                return Ok(claim);
-            }
-            if Instant::now() >= end {
-                let what = format!("a login to {target} or a logout of another volume");
-                return Err(MountError::under_way(what));
-            }
-            std::thread::sleep(PAUSE);
+        turn(format!("{} {target}", self.driver), target)
+    }
+}
+
+/// The same for connections that drivers share.
+fn turn(key: String, target: &str) -> Result<Claim<'static, String>, MountError> {
+    let end = Instant::now() + TURN_TIME;
+    loop {
+        if let Some(claim) = CHANGING.claim(key.clone()) {
+            return Ok(claim);
         }
+        if Instant::now() >= end {
+            let what = format!("a login to {target} or a logout of another volume");
+            return Err(MountError::under_way(what));
+        }
+        std::thread::sleep(PAUSE);
     }
 }
 
 impl Node {
     /// The owner of what is attached for a volume.
-    pub(crate) fn owner<'k>(&self, key: &'k VolumeKey) -> Owner<'k> {
+    pub(crate) fn owner<'k>(&'k self, key: &'k VolumeKey) -> Owner<'k> {
         let roots = self.roots.directories();
         Owner {
             driver: &key.driver,
+            connections: &self.connections,
             roots: roots.map(ToOwned::to_owned).collect(),
             node_root: self.node_root.clone(),
         }
@@ -106,7 +120,9 @@ impl Node {
         secrets: &SecretOptions,
     ) -> Result<(), MountError> {
         // A raw block volume makes no exclusive claim on its disk, so only the journal knows its user.
-        let others = self.users(attachment, |user, _| user != key);
+        let others = self.users(attachment, Attachment::shares_disk_with, |user, _| {
+            user != key
+        });
         match others.first() {
             Some(other) => Err(MountError::in_use(
                 format!("the disk of {}", describe_volume(key)),
@@ -126,33 +142,32 @@ impl Node {
         let Some(attachment) = Attachment::of(&plan.source)? else {
             return Ok(());
         };
-        let others = self.users(&attachment, |user, at| user != key || at != path);
-        match others.is_empty() {
-            true => self.owner(key).detach(&attachment),
+        let is_alone = |shares: fn(&Attachment, &Attachment) -> bool| {
+            let others = self.users(&attachment, shares, |user, at| user != key || at != path);
+            others.is_empty()
+        };
+        match is_alone(Attachment::shares_disk_with) {
+            true => self
+                .owner(key)
+                .detach(&attachment, || is_alone(Attachment::shares_subsystem_with)),
             false => Ok(()),
         }
     }
 
-    /// Records of volumes with a path that has the disk and counts.
+    /// Records of volumes with a path that shares the disk, or its connections, and counts.
     fn users(
         &self,
         attachment: &Attachment,
+        shares: fn(&Attachment, &Attachment) -> bool,
         counts: impl Fn(&VolumeKey, &str) -> bool,
     ) -> Vec<Entry> {
         let has_it = |source: &Source| {
             let other = Attachment::of(source).ok().flatten();
-            other.is_some_and(|other| attachment.shares_disk_with(&other))
+            other.is_some_and(|other| shares(attachment, &other))
         };
         self.journal.entries(|entry| {
             let mut paths = entry.paths();
             paths.any(|at| counts(&entry.key, at.path) && has_it(&at.plan.source))
         })
     }
-}
-
-fn no_nvme() -> MountError {
-    MountError::unsupported(
-        "step `nvme`",
-        "this version of the host attaches disks by iSCSI only",
-    )
 }

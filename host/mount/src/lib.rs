@@ -26,6 +26,7 @@ mod attach;
 mod block;
 mod config_drive;
 mod confine;
+mod connections;
 mod durable;
 mod exclusive;
 mod executor;

@@ -1,5 +1,6 @@
 //! `Mounter` in this process: each request runs on a thread of its driver's budget. `wasmount mounter` serves the same interface on a socket.
 
+use crate::connections::Connections;
 use crate::durable::Durable;
 use crate::exclusive::Claims;
 use crate::failure::MountSetupError;
@@ -89,6 +90,7 @@ impl LocalMounter {
             budgets: Budgets::new(config.threads_per_driver),
             preparing: Claims::new(),
             node_root: config.node_root,
+            connections: Connections::new(&config.run_dir),
         });
         // The journal is locked, so no other host uses the run directory.
         let freezer = Arc::new(Freezer::open(&config.run_dir)?);

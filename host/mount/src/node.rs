@@ -3,6 +3,7 @@
 //! The calls are in `stage`, `publish`, `teardown`, `recovery`, `stats` and `health`; this file has the code that several of them need.
 
 use crate::block::loop_device;
+use crate::connections::Connections;
 use crate::durable::Durable;
 use crate::exclusive::{Claim, Claims};
 use crate::failure::{kernel, shown};
@@ -46,6 +47,8 @@ pub(crate) struct Node {
     pub(crate) preparing: Claims<VolumeKey>,
     /// Where programs of the node run, if not in this process's own root.
     pub(crate) node_root: Option<PathBuf>,
+    /// Those of NVMe that the mounter made.
+    pub(crate) connections: Connections,
 }
 
 /// What exists at the path of a new mount.

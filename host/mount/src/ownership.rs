@@ -81,7 +81,8 @@ impl Node {
         for device in there.iter().filter_map(|line| line.shown_device()) {
             let is_own = match loop_device::status(device)? {
                 None => {
-                    node_device::is_granted(&grants, device) || self.owner(key).has_attached(device)
+                    node_device::is_granted(&grants, device)
+                        || self.owner(key).has_attached(&grants, device)
                 }
                 Some(attached) => match &attached.tag {
                     Some(tag) => tag.is_of(key),

@@ -319,7 +319,7 @@ fn is_of_name(c: char) -> bool {
 }
 
 /// Whether a granted pattern, which may end in `*`, covers a value. Bytes are compared, case-sensitively.
-fn matches(pattern: &str, value: &str) -> bool {
+pub(crate) fn matches(pattern: &str, value: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => value.starts_with(start),
         None => value == pattern,

@@ -6,7 +6,7 @@
 mod choice;
 pub(crate) mod hardware;
 mod rescan;
-mod tree;
+pub(crate) mod tree;
 
 use crate::block::{BlockDevice, DeviceNumber, loop_device, reopen};
 use crate::exclusive;

@@ -7,6 +7,7 @@ use super::matches;
 use crate::failure::shown;
 use std::net::SocketAddr;
 use std::time::Duration;
+use uuid::Uuid;
 use wasmount_core::device_fact::DeviceFact;
 use wasmount_core::document::{AttachGrant, AttachProtocol, DeviceGrant, Grants, Portals};
 use wasmount_core::fault::{Blame, Owner};
@@ -60,8 +61,8 @@ pub(crate) struct NvmeNamespace {
     /// Never empty.
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) subsystem: TargetName,
-    /// UUID or NGUID, as sysfs shows it.
-    pub(crate) id: String,
+    /// UUID or NGUID.
+    pub(crate) id: Uuid,
     /// At least 1, and at most as many as there are addresses.
     pub(crate) minimum_paths: usize,
     /// How long to wait for the namespace after the connect.
@@ -165,6 +166,14 @@ impl Attachment {
         }
     }
 
+    /// Whether both are namespaces of one subsystem, which have their connections in common.
+    pub(crate) fn shares_subsystem_with(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Nvme(one), Self::Nvme(other)) => one.subsystem == other.subsystem,
+            _ => false,
+        }
+    }
+
     /// The facts by which its device is found: each set by itself.
     fn facts(&self) -> Vec<RequestedFacts> {
         let fact = |fact, value: String| RequestedFacts::from([(fact, value)]);
@@ -173,7 +182,7 @@ impl Attachment {
             // The kernel shows a UUID in the identifier if there is one (`wwid_show` of drivers/nvme/host/sysfs.c).
             Self::Nvme(namespace) => vec![
                 fact(DeviceFact::Wwid, format!("uuid.{}", namespace.id)),
-                fact(DeviceFact::Nguid, namespace.id.clone()),
+                fact(DeviceFact::Nguid, namespace.id.to_string()),
             ],
         }
     }
@@ -257,17 +266,19 @@ impl NvmeNamespace {
         let minimum_paths = checked_minimum(STEP, nvme.minimum_paths, nvme.addresses.len())?;
         let addresses = nvme.addresses.iter().map(|text| portal(STEP, text));
         let id = &nvme.namespace_id;
-        if !is_uuid(id) {
+        // Others are not in the form that sysfs shows, by which the device is found.
+        let parsed = Uuid::try_parse(id).ok().filter(|it| it.to_string() == *id);
+        let id = parsed.ok_or_else(|| {
             let reason = format!(
                 "`{}` must be a UUID in lower case, or an NGUID in the form of one, such as `00253858-0000-0000-0000-000000000001`",
                 shown(id)
             );
-            return Err(invalid(STEP, "namespace-id", reason, Blame::argument(id)));
-        }
+            invalid(STEP, "namespace-id", reason, Blame::argument(id))
+        })?;
         Ok(Self {
             addresses: addresses.collect::<Result<_, _>>()?,
             subsystem: TargetName::parse(STEP, &nvme.subsystem, &["nqn."])?,
-            id: id.clone(),
+            id,
             minimum_paths,
             wait: checked_wait(STEP, nvme.wait_ms)?,
         })
@@ -344,16 +355,6 @@ fn checked_minimum(step: &str, minimum: u32, paths: usize) -> Result<usize, Moun
             let blame = Blame::Of(Owner::Request);
             invalid(step, "minimum-paths", reason, blame)
         })
-}
-
-/// RFC 9562, 4, in lower case, as sysfs shows it.
-fn is_uuid(text: &str) -> bool {
-    let lengths = [8, 4, 4, 4, 12];
-    let is_hex = |part: &str| {
-        part.bytes()
-            .all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
-    };
-    text.split('-').map(str::len).eq(lengths) && text.split('-').all(is_hex)
 }
 
 #[cfg(test)]

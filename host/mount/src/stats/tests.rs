@@ -35,6 +35,7 @@ fn node(run: &std::path::Path, asked: Duration) -> Arc<Node> {
         budgets: Budgets::new(4),
         preparing: crate::exclusive::Claims::new(),
         node_root: None,
+        connections: crate::connections::Connections::new(run),
     };
     let capability = VolumeCapability {
         access_type: AccessType::Mount(MountAccess::default()),

@@ -1,6 +1,8 @@
 //! The kernel's NVMe target on loopback (drivers/nvme/target/configfs.c): a subsystem with namespaces on loop devices, at several addresses.
 
+use crate::host::Host;
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,11 +23,20 @@ const ATTEMPTS: usize = 300;
 /// There is one target in a kernel.
 static ONE: Mutex<()> = Mutex::new(());
 
+/// A namespace of a target.
+struct Namespace {
+    id: u32,
+    uuid: String,
+    file: PathBuf,
+    /// The loop device.
+    device: PathBuf,
+}
+
 /// A target. It ends with its value, and so do all connections of this kernel to its subsystem.
 pub(crate) struct Target {
     folder: TempDir,
     addresses: u16,
-    loops: Vec<(u32, PathBuf)>,
+    namespaces: Vec<Namespace>,
     _one: MutexGuard<'static, ()>,
 }
 
@@ -45,7 +56,7 @@ impl Target {
         let target = Self {
             folder: tempfile::tempdir().unwrap(),
             addresses,
-            loops: Vec::new(),
+            namespaces: Vec::new(),
             _one: ONE.lock().unwrap_or_else(PoisonError::into_inner),
         };
         fs::create_dir(subsystem()).unwrap();
@@ -77,22 +88,76 @@ impl Target {
         fs::File::create(&file).unwrap().set_len(bytes).unwrap();
         let device = run("losetup", &["--find", "--show", file.to_str().unwrap()]);
         let device = PathBuf::from(device.trim());
-        let namespace = namespace(id);
-        fs::create_dir(&namespace).unwrap();
-        write(&namespace.join("device_path"), device.to_str().unwrap());
-        write(&namespace.join("device_uuid"), uuid);
-        write(&namespace.join("enable"), "1");
-        self.loops.push((id, device));
+        let attributes = namespace(id);
+        fs::create_dir(&attributes).unwrap();
+        write(&attributes.join("device_path"), device.to_str().unwrap());
+        write(&attributes.join("device_uuid"), uuid);
+        write(&attributes.join("enable"), "1");
+        let uuid = uuid.to_owned();
+        self.namespaces.push(Namespace {
+            id,
+            uuid,
+            file,
+            device,
+        });
     }
 
     /// Removes a namespace.
     pub(crate) fn remove(&mut self, id: u32) {
-        let namespace = namespace(id);
-        write(&namespace.join("enable"), "0");
-        fs::remove_dir(&namespace).unwrap();
-        let at = self.loops.iter().position(|(it, _)| *it == id).unwrap();
-        let (_, device) = self.loops.remove(at);
-        run("losetup", &["--detach", device.to_str().unwrap()]);
+        let attributes = namespace(id);
+        write(&attributes.join("enable"), "0");
+        fs::remove_dir(&attributes).unwrap();
+        let at = self.namespaces.iter().position(|it| it.id == id).unwrap();
+        let removed = self.namespaces.remove(at);
+        run("losetup", &["--detach", removed.device.to_str().unwrap()]);
+    }
+
+    /// Gives a namespace more space.
+    pub(crate) fn grow(&self, id: u32, bytes: u64) {
+        let grown = self.namespace(id);
+        let file = fs::File::options().write(true).open(&grown.file).unwrap();
+        file.set_len(bytes).unwrap();
+        run(
+            "losetup",
+            &["--set-capacity", grown.device.to_str().unwrap()],
+        );
+        write(&namespace(id).join("revalidate_size"), "1");
+    }
+
+    /// What is stored of a namespace.
+    pub(crate) fn file(&self, id: u32) -> &Path {
+        &self.namespace(id).file
+    }
+
+    /// The device that shows a namespace on this kernel, over all paths.
+    pub(crate) fn device(&self, id: u32) -> String {
+        let wwid = format!("uuid.{}", self.namespace(id).uuid);
+        eventually("the namespace", || {
+            let devices = fs::read_dir("/sys/class/block").unwrap();
+            let names = devices.map(|it| it.unwrap().file_name().into_string().unwrap());
+            let mut devices = names.map(|name| (format!("/dev/{name}"), name));
+            let found = devices.find(|(device, name)| {
+                let shown = fs::read_to_string(format!("/sys/class/block/{name}/wwid"));
+                // A single path has no node.
+                Path::new(device).exists() && shown.is_ok_and(|shown| shown.trim() == wwid)
+            });
+            found.map(|(device, _)| device)
+        })
+    }
+
+    /// Takes only this host, with these keys.
+    pub(crate) fn allow(&self, host: &str, host_key: &str, controller_key: &str) {
+        let attributes = Path::new(CONFIG).join("nvmet/hosts").join(host);
+        fs::create_dir(&attributes).unwrap();
+        write(&attributes.join("dhchap_key"), host_key);
+        write(&attributes.join("dhchap_ctrl_key"), controller_key);
+        write(&subsystem().join("attr_allow_any_host"), "0");
+        symlink(&attributes, subsystem().join("allowed_hosts").join(host)).unwrap();
+    }
+
+    fn namespace(&self, id: u32) -> &Namespace {
+        let mut namespaces = self.namespaces.iter();
+        namespaces.find(|it| it.id == id).unwrap()
     }
 
     /// Ends the connections at an address, and takes no new ones.
@@ -115,8 +180,14 @@ impl Drop for Target {
             let _ = fs::remove_file(port(index).join("subsystems").join(NQN));
             let _ = fs::remove_dir(port(index));
         }
-        while let Some((id, _)) = self.loops.first() {
+        while let Some(Namespace { id, .. }) = self.namespaces.first() {
             self.remove(*id);
+        }
+        for host in fs::read_dir(subsystem().join("allowed_hosts")).unwrap() {
+            let host = host.unwrap();
+            let _ = fs::remove_file(host.path());
+            let all = Path::new(CONFIG).join("nvmet/hosts");
+            let _ = fs::remove_dir(all.join(host.file_name()));
         }
         let _ = fs::remove_dir(subsystem());
     }
@@ -130,6 +201,39 @@ pub(crate) fn controllers() -> Vec<PathBuf> {
         fs::read_to_string(path.join("subsysnqn")).is_ok_and(|nqn| nqn.trim() == NQN)
     };
     all.filter(is_ours).collect()
+}
+
+/// Their states, sorted.
+pub(crate) fn states() -> Vec<String> {
+    let states = controllers().into_iter();
+    let states = states.filter_map(|it| fs::read_to_string(it.join("state")).ok());
+    let mut states: Vec<_> = states.map(|it| it.trim().to_owned()).collect();
+    states.sort();
+    states
+}
+
+/// Has the kernel connect to one of the addresses, as nvme-cli does; returns its answer.
+pub(crate) fn connect(index: u16, options: &str) -> String {
+    let mut fabrics = fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/nvme-fabrics")
+        .unwrap();
+    let address = Target::address(index);
+    let (ip, port) = address.split_once(':').unwrap();
+    let options = format!(
+        "transport=tcp,traddr={ip},trsvcid={port},nqn={NQN},reconnect_delay=1,ctrl_loss_tmo=60{options}"
+    );
+    fabrics.write_all(options.as_bytes()).unwrap();
+    let mut answer = String::new();
+    fabrics.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// No connection, no journal entry, no record.
+pub(crate) fn assert_nothing_left(host: &Host) {
+    assert!(controllers().is_empty(), "{:?}", controllers());
+    assert_eq!((host.journal().len(), host.connections().len()), (0, 0));
 }
 
 /// Waits until something is there.

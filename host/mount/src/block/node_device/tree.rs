@@ -194,15 +194,24 @@ impl DeviceTree {
     }
 
     fn bytes(&self, name: &KernelName, attribute: &str) -> Option<Vec<u8>> {
-        let file = fs::File::open(self.folder(name).join(attribute)).ok()?;
-        let mut bytes = Vec::new();
-        file.take(ATTRIBUTE_BYTES).read_to_end(&mut bytes).ok()?;
-        Some(bytes)
+        bytes(&self.folder(name).join(attribute))
     }
 
     fn folder(&self, name: &KernelName) -> PathBuf {
         self.sys.join("class/block").join(&name.0)
     }
+}
+
+/// The text of an attribute, without its padding. `None`: it is empty, or not there.
+pub(crate) fn attribute(path: &Path) -> Option<String> {
+    plain(&bytes(path)?)
+}
+
+fn bytes(path: &Path) -> Option<Vec<u8>> {
+    let file = fs::File::open(path).ok()?;
+    let mut bytes = Vec::new();
+    file.take(ATTRIBUTE_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 /// An attribute without its padding. `None`: it is empty.
@@ -234,7 +243,7 @@ fn below(dev: &Path, folder: &Path, target: &Path) -> Option<String> {
 }
 
 /// Names in a directory. An unreadable directory counts as empty, because devices appear and disappear while they are listed.
-pub(super) fn entries(folder: &Path) -> impl Iterator<Item = String> + use<> {
+pub(crate) fn entries(folder: &Path) -> impl Iterator<Item = String> + use<> {
     fs::read_dir(folder)
         .into_iter()
         .flatten()

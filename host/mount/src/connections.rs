@@ -1,0 +1,147 @@
+//! Which controllers of NVMe the mounter connected: only those are ever disconnected by it.
+//!
+//! A file for each, in the run directory: its folder is named for the subsystem, the file for the address. From before the connect it has the id of the
+//! boot, and afterwards also the number of the controller's directory in sysfs, which the kernel does not use again until the next boot. If the mounter
+//! is killed in between, a controller that is there is taken for its own.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// The directory in the run directory.
+const DIRECTORY: &str = "nvme";
+/// The id of the boot (random(4)).
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// The records.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    directory: PathBuf,
+    boot: String,
+}
+
+/// Whose a controller is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// The mounter connected it.
+    Own,
+    /// The mounter intended to.
+    Intended,
+    /// Another program did.
+    Other,
+}
+
+impl Connections {
+    /// Records in this run directory.
+    pub(crate) fn new(run_dir: &Path) -> Self {
+        Self {
+            directory: run_dir.join(DIRECTORY),
+            // It exists wherever /proc is mounted, without which nothing can be mounted either.
+            boot: fs::read_to_string(BOOT_ID)
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
+        }
+    }
+
+    /// Before a connect.
+    pub(crate) fn intend(&self, subsystem: &str, address: SocketAddr) -> io::Result<()> {
+        self.write(subsystem, address, &self.boot)
+    }
+
+    /// After it.
+    pub(crate) fn done(
+        &self,
+        subsystem: &str,
+        address: SocketAddr,
+        controller: u64,
+    ) -> io::Result<()> {
+        self.write(subsystem, address, &self.record(controller))
+    }
+
+    /// Forgets a controller that is gone, or another program's.
+    pub(crate) fn forget(&self, subsystem: &str, address: SocketAddr) -> io::Result<()> {
+        let file = self.file(subsystem, address);
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        // With the last one. Others are no error.
+        let _ = file.parent().map(fs::remove_dir);
+        Ok(())
+    }
+
+    /// Whose the controller with this number is, which is at the address now.
+    pub(crate) fn whose(&self, subsystem: &str, address: SocketAddr, controller: u64) -> Whose {
+        match fs::read_to_string(self.file(subsystem, address)) {
+            Ok(text) if text == self.boot => Whose::Intended,
+            Ok(text) if text == self.record(controller) => Whose::Own,
+            _ => Whose::Other,
+        }
+    }
+
+    fn record(&self, controller: u64) -> String {
+        format!("{} {controller}", self.boot)
+    }
+
+    fn write(&self, subsystem: &str, address: SocketAddr, text: &str) -> io::Result<()> {
+        let file = self.file(subsystem, address);
+        file.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(file, text)
+    }
+
+    fn file(&self, subsystem: &str, address: SocketAddr) -> PathBuf {
+        self.directory.join(subsystem).join(address.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NQN: &str = "nqn.2010-06.com.acme:array";
+
+    fn address(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_controller_is_own_from_its_connect_on() {
+        let run = tempfile::tempdir().unwrap();
+        let connections = Connections::new(run.path());
+        let at = address("10.1.2.3:4420");
+        assert_eq!(connections.whose(NQN, at, 7), Whose::Other);
+        connections.intend(NQN, at).unwrap();
+        assert_eq!(connections.whose(NQN, at, 7), Whose::Intended);
+        connections.done(NQN, at, 7).unwrap();
+        // A new process.
+        let connections = Connections::new(run.path());
+        assert_eq!(connections.whose(NQN, at, 7), Whose::Own);
+        // The same address, connected by somebody else since.
+        assert_eq!(connections.whose(NQN, at, 8), Whose::Other);
+        let elsewhere = address("[fd00::1]:4420");
+        assert_eq!(connections.whose(NQN, elsewhere, 7), Whose::Other);
+        // After a reboot, with a run directory that outlived it.
+        let connections = Connections {
+            boot: "another".to_owned(),
+            ..connections
+        };
+        assert_eq!(connections.whose(NQN, at, 7), Whose::Other);
+        assert_eq!(connections.whose("nqn.b", at, 7), Whose::Other);
+    }
+
+    #[test]
+    fn nothing_is_left_of_what_is_forgotten() {
+        let run = tempfile::tempdir().unwrap();
+        let connections = Connections::new(run.path());
+        let (one, two) = (address("10.1.2.3:4420"), address("10.1.2.4:4420"));
+        connections.intend(NQN, one).unwrap();
+        connections.done(NQN, two, 2).unwrap();
+        connections.forget(NQN, one).unwrap();
+        assert_eq!(connections.whose(NQN, two, 2), Whose::Own);
+        connections.forget(NQN, two).unwrap();
+        connections.forget(NQN, two).unwrap();
+        assert_eq!(fs::read_dir(run.path().join(DIRECTORY)).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,92 @@
+//! Namespaces and connections of others: what has another identity is never written to, and what others connected stays.
+
+use crate::host::{HOST_NQN, Host, Volume, uuid};
+use crate::target::{Target, assert_nothing_left, connect, controllers};
+use std::fs;
+use wasmount_core::mounter::MountError;
+
+const BYTES: u64 = 32 << 20;
+
+fn assert_untouched(target: &Target, id: u32) {
+    let content = fs::read(target.file(id)).unwrap();
+    assert!(content.iter().all(|byte| *byte == 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_another_namespace_is_not_touched() {
+    let mut target = Target::start(1);
+    target.add(1, &uuid(1), BYTES);
+    let host = Host::new();
+    let refused = host.stage(&Volume::of(2)).await.unwrap_err();
+    assert!(matches!(refused, MountError::NotFound(_)), "{refused}");
+    let text = refused.to_string();
+    assert!(
+        text.contains(&uuid(2)) && text.contains("127.0.0.1:4420 live"),
+        "{text}"
+    );
+    assert_untouched(&target, 1);
+    assert_nothing_left(&host);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_reused_number_is_never_the_one_before() {
+    let mut target = Target::start(1);
+    target.add(1, &uuid(1), BYTES);
+    target.add(2, &uuid(2), BYTES);
+    let host = Host::new();
+    // Keeps the connection, by which the kernel knows the first namespace.
+    let neighbour = Volume::of(2);
+    host.stage(&neighbour).await.unwrap();
+    target.remove(1);
+    target.add(1, &uuid(3), BYTES);
+    let refused = host.stage(&Volume::of(1)).await.unwrap_err();
+    assert!(refused.to_string().contains(&uuid(1)), "{refused}");
+    assert_untouched(&target, 1);
+    let reused = Volume::of(3);
+    host.stage(&reused).await.unwrap();
+    host.unstage(&reused).await.unwrap();
+    host.unstage(&neighbour).await.unwrap();
+    assert_nothing_left(&host);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_connection_of_others_is_used_and_stays() {
+    let mut target = Target::start(1);
+    target.add(1, &uuid(1), BYTES);
+    connect(0, &format!(",hostnqn={HOST_NQN}"));
+    let host = Host::new();
+    let volume = Volume::of(1);
+    host.stage(&volume).await.unwrap();
+    assert_eq!((controllers().len(), host.connections().len()), (1, 0));
+    host.unstage(&volume).await.unwrap();
+    assert_eq!(controllers().len(), 1);
+    // Its own is another one, once the administrator has disconnected.
+    fs::write(controllers()[0].join("delete_controller"), "1").unwrap();
+    host.stage(&volume).await.unwrap();
+    assert_eq!((controllers().len(), host.connections().len()), (1, 1));
+    host.unstage(&volume).await.unwrap();
+    assert_nothing_left(&host);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_namespace_in_use_keeps_the_connection() {
+    let mut target = Target::start(1);
+    target.add(1, &uuid(1), BYTES);
+    target.add(2, &uuid(2), BYTES);
+    let host = Host::new();
+    host.stage(&Volume::of(1)).await.unwrap();
+    // The administrator mounts another namespace over the connection of the host.
+    let device = target.device(2);
+    crate::target::run("mkfs.ext4", &["-q", &device]);
+    let mount = tempfile::tempdir().unwrap();
+    let at = mount.path().to_str().unwrap();
+    crate::target::run("mount", &[&device, at]);
+    host.unstage(&Volume::of(1)).await.unwrap();
+    fs::write(mount.path().join("file"), "kept").unwrap();
+    crate::target::run("umount", &[at]);
+    assert_eq!(controllers().len(), 1);
+    // With the next volume, the connection ends.
+    host.stage(&Volume::of(1)).await.unwrap();
+    host.unstage(&Volume::of(1)).await.unwrap();
+    assert_nothing_left(&host);
+}

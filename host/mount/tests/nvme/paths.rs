@@ -1,0 +1,119 @@
+//! Two paths to one namespace, of which one is lost or both are.
+
+use crate::host::{Host, Volume, uuid};
+use crate::target::{Target, assert_nothing_left, controllers, eventually, states};
+use std::fs;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use wasmount_core::mounter::MountError;
+
+const BYTES: u64 = 64 << 20;
+
+fn two_paths() -> Volume {
+    let mut volume = Volume::of(1);
+    volume.addresses = vec![Target::address(0), Target::address(1)];
+    volume.minimum_paths = 2;
+    volume
+}
+
+fn set_all(attribute: &str, value: &str) {
+    for controller in controllers() {
+        fs::write(controller.join(attribute), value).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_writer_does_not_notice_a_lost_path() {
+    let mut target = Target::start(2);
+    target.add(1, &uuid(1), BYTES);
+    let host = Host::new();
+    let volume = two_paths();
+    host.stage(&volume).await.unwrap();
+    assert_eq!(states(), ["live", "live"]);
+    set_all("reconnect_delay", "1");
+    let ended = Arc::new(AtomicBool::new(false));
+    let writer = {
+        let (ended, path) = (ended.clone(), host.staging(&volume).join("file"));
+        std::thread::spawn(move || {
+            let mut written = 0;
+            let mut file = fs::File::create(path).unwrap();
+            while !ended.load(Ordering::Relaxed) {
+                file.write_all(b"line\n").unwrap();
+                file.sync_all().unwrap();
+                written += 1;
+            }
+            written
+        })
+    };
+    for index in [0, 1] {
+        target.pause(index);
+        eventually("a lost path", || {
+            (states() == ["connecting", "live"]).then_some(())
+        });
+        target.resume(index);
+        eventually("both paths", || {
+            (states() == ["live", "live"]).then_some(())
+        });
+    }
+    ended.store(true, Ordering::Relaxed);
+    let written: usize = writer.join().unwrap();
+    let text = fs::read_to_string(host.staging(&volume).join("file")).unwrap();
+    assert_eq!(text, "line\n".repeat(written));
+    host.unstage(&volume).await.unwrap();
+    assert_nothing_left(&host);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_too_few_paths_are_told_by_state() {
+    let mut target = Target::start(2);
+    target.add(1, &uuid(1), BYTES);
+    target.pause(1);
+    let host = Host::new();
+    let mut volume = two_paths();
+    let refused = host.stage(&volume).await.unwrap_err();
+    let text = refused.to_string();
+    assert!(
+        text.contains("1 of 2 paths carry requests") && text.contains("127.0.0.1:4421: "),
+        "{text}"
+    );
+    assert_nothing_left(&host);
+    // One is enough for others.
+    volume.minimum_paths = 1;
+    host.stage(&volume).await.unwrap();
+    host.unstage(&volume).await.unwrap();
+    assert_nothing_left(&host);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_lost_array_gives_errors_in_time() {
+    let mut target = Target::start(1);
+    target.add(1, &uuid(1), BYTES);
+    let host = Host::new();
+    let volume = Volume::of(1);
+    host.stage(&volume).await.unwrap();
+    // As the host sets it, with a time that a test can wait for.
+    let [controller] = controllers().try_into().unwrap();
+    let wait = fs::read_to_string(controller.join("fast_io_fail_tmo")).unwrap();
+    assert_eq!(wait.trim(), "600");
+    set_all("fast_io_fail_tmo", "2");
+    let mut file = fs::File::create(host.staging(&volume).join("file")).unwrap();
+    target.pause(0);
+    eventually("a lost path", || (states() == ["connecting"]).then_some(()));
+    let begin = Instant::now();
+    let lost = file.write_all(&[1; 1 << 20]).and_then(|()| file.sync_all());
+    assert!(lost.is_err());
+    drop(file);
+    host.unstage(&volume).await.unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(60));
+    assert_nothing_left(&host);
+    // Nor is an array that is away waited for without end.
+    let refused = host.stage(&volume).await.unwrap_err();
+    assert!(!matches!(refused, MountError::NotFound(_)), "{refused}");
+    assert_nothing_left(&host);
+    target.resume(0);
+    host.stage(&volume).await.unwrap();
+    host.unstage(&volume).await.unwrap();
+    assert_nothing_left(&host);
+}
