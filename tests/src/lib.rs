@@ -4,7 +4,8 @@
 
 #![forbid(unsafe_code)]
 
-pub mod array;
+pub use wasmount_block_array as array;
+
 pub mod builds;
 pub mod child;
 pub mod cinder;

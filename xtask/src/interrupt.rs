@@ -6,13 +6,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Handles both signals from its creation on.
 #[derive(Debug)]
-pub(crate) struct Interrupt {
+pub struct Interrupt {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Interrupt {
-    pub(crate) fn listen() -> Result<Self, Failure> {
+    /// Begins to listen for them.
+    pub fn listen() -> Result<Self, Failure> {
         let listen = |kind| signal(kind).map_err(Failure::cannot("listen for signals"));
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,
@@ -21,7 +22,7 @@ impl Interrupt {
     }
 
     /// Waits until a request to stop.
-    pub(crate) async fn wait(&mut self) {
+    pub async fn wait(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
@@ -29,7 +30,7 @@ impl Interrupt {
     }
 
     /// Runs the work, unless a request to stop arrives before it ends.
-    pub(crate) async fn or<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Failure> {
+    pub async fn or<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Failure> {
         tokio::select! {
             done = work => Ok(done),
             () = self.wait() => Err(Failure::Unexpected(

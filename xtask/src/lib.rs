@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod array;
 mod bootstrap;
 pub mod clients;
 pub mod cluster;
@@ -15,7 +16,7 @@ pub mod deploy;
 pub mod failure;
 pub mod files;
 pub mod image;
-mod interrupt;
+pub mod interrupt;
 pub mod mountinfo;
 pub mod packages;
 pub mod place;

@@ -17,7 +17,7 @@ use xtask::say;
 use xtask::test::{self, TestOptions};
 use xtask::vm::{self, VmOptions};
 use xtask::workspace::Workspace;
-use xtask::{deny, deploy, python, tools};
+use xtask::{array, deny, deploy, python, tools};
 
 /// The project's commands; each does all of its own set-up.
 #[derive(Debug, Parser)]
@@ -54,6 +54,13 @@ enum Command {
     Cluster {
         #[command(subcommand)]
         command: Cluster,
+    },
+    /// A storage array to try drivers against; `cargo xtask array --help` lists its options
+    #[command(disable_help_flag = true)]
+    Array {
+        /// For the array
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
     },
     /// Runs a command as root on another kernel: `cargo xtask vm -- uname -r`
     Vm(VmOptions),
@@ -113,6 +120,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Demo(options) => demo::run(&workspace, &options)?,
         Command::Test(options) if test::run(&workspace, &options) => {}
         Command::Test(_) => return Ok(ExitCode::FAILURE),
+        Command::Array { arguments } => array::run(&workspace, &arguments)?,
         Command::Vm(options) => return vm::run(&workspace, &options).map(ExitCode::from),
         Command::Tools => {
             for tool in tools::ALL.into_iter().chain(tools::CLUSTER) {

@@ -91,6 +91,16 @@ impl Workspace {
         self.target.join("cluster")
     }
 
+    /// The program that is a storage array, in the same directory.
+    pub fn block_array_program(&self) -> PathBuf {
+        self.profile.join("block-array")
+    }
+
+    /// The directory of the volumes of `cargo xtask array`.
+    pub fn block_array(&self) -> PathBuf {
+        self.target.join("block-array")
+    }
+
     /// The manifest of the guests' workspace.
     pub fn plugins_manifest(&self) -> PathBuf {
         self.root.join("plugins/Cargo.toml")

@@ -1,0 +1,48 @@
+//! How hosts reach the contents of volumes: what every protocol does for the array.
+
+mod lio;
+
+pub(crate) use lio::Lio;
+
+use crate::records::{Attachment, Chap, Connection};
+use std::fmt::Debug;
+use std::path::Path;
+use xtask::failure::Failure;
+
+/// A target of the kernel. It is made again at every start of the array; only what hosts see of it stays the same.
+pub(crate) trait DataPath: Debug + Send {
+    /// Makes the target, without hosts and volumes, and removes what a killed array left. Nobody can log in yet.
+    fn start(&self) -> Result<(), Failure>;
+
+    /// Lets hosts log in: they are known, and their volumes are there. An initiator that came back too early would take that for the end of its session.
+    fn open(&self) -> Result<(), Failure> {
+        (0..self.portals()).try_for_each(|index| self.set_portal(index, true))
+    }
+
+    /// Lets an initiator log in, with these credentials from now on.
+    fn admit(&self, initiator: &str, chap: Option<&Chap>) -> Result<(), Failure>;
+
+    /// Ends the sessions of an initiator, and lets it log in no more.
+    fn dismiss(&self, initiator: &str) -> Result<(), Failure>;
+
+    /// Shows a volume to the initiator of a host, and to no other.
+    fn attach(&self, file: &Path, attachment: &Attachment<'_>) -> Result<(), Failure>;
+
+    /// Hides it again; the sessions stay. Also what was attached in part.
+    fn detach(&self, id: &str, lun: u16) -> Result<(), Failure>;
+
+    /// Takes over the size of the file of an attached volume.
+    fn grow(&self, id: &str) -> Result<(), Failure>;
+
+    /// What an attached volume's host must know.
+    fn connection(&self, serial: &str, lun: u16) -> Connection;
+
+    /// Number of the portals.
+    fn portals(&self) -> usize;
+
+    /// Makes a portal answer, or breaks all its sessions and refuses new ones.
+    fn set_portal(&self, index: usize, is_up: bool) -> Result<(), Failure>;
+
+    /// Removes the target.
+    fn stop(&self) -> Result<(), Failure>;
+}

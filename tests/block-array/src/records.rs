@@ -1,0 +1,169 @@
+//! What an array keeps and answers: volumes, snapshots, hosts, attachments. All of it is JSON, for clients and in the file of the state.
+
+use crate::secret::Secret;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::time::Instant;
+
+/// What is listed and looked up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    Volume,
+    Snapshot,
+}
+
+/// Whether a volume or a snapshot can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Its job is under way.
+    Creating,
+    /// It can be used.
+    Ready,
+    /// Its job failed: it can only be deleted.
+    Error,
+}
+
+/// Limits that a client wants for a volume. They are kept and answered, and not enforced: the kernel's target has no limits of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Qos {
+    /// Operations in a second.
+    pub iops: Option<u64>,
+    /// Bytes in a second.
+    pub bytes_per_second: Option<u64>,
+}
+
+/// A volume or a snapshot, as it is answered.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Object {
+    /// Chosen by the array, and never used again.
+    pub id: String,
+    /// Unique among volumes, and among snapshots.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// What can be done with it.
+    pub state: State,
+    /// The snapshot or volume that a volume is a copy of; the snapshot's volume.
+    pub source: Option<String>,
+    /// Seconds since 1970.
+    pub created: u64,
+    /// The host that it is attached to.
+    pub host: Option<String>,
+    /// The limits of a volume.
+    pub qos: Qos,
+    /// How the host reaches it, while it is attached by an array with a data path.
+    #[serde(skip_deserializing)]
+    pub connection: Option<Connection>,
+}
+
+/// How a host reaches an attached volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "protocol", rename_all = "kebab-case")]
+pub enum Connection {
+    /// By iSCSI.
+    Iscsi {
+        /// Address and port of each portal.
+        portals: Vec<SocketAddr>,
+        /// The target's name (IQN), the same behind each portal.
+        target: String,
+        /// The LUN there.
+        lun: u16,
+        /// The identity of the disk as Linux shows it: its NAA designator of VPD page 83.
+        wwid: String,
+    },
+}
+
+/// An initiator that volumes can be attached to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Host {
+    /// The name of its iSCSI initiator.
+    #[serde(default)]
+    pub(crate) iqn: Option<String>,
+    /// What it logs in with, if it must.
+    #[serde(default)]
+    pub(crate) chap: Option<Chap>,
+}
+
+/// Credentials of CHAP (RFC 7143 §12.1.3).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Chap {
+    pub(crate) user: String,
+    pub(crate) password: Secret,
+}
+
+/// A volume or a snapshot, as it is kept.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) object: Object,
+    /// 32 hexadecimal digits that no other volume ever has: its identity on the data path.
+    pub(crate) serial: String,
+    /// Whether the host may only read it.
+    pub(crate) readonly: bool,
+    /// Its LUN while it is attached.
+    pub(crate) lun: Option<u16>,
+    /// When a job that only takes time ends.
+    #[serde(skip)]
+    pub(crate) ready: Option<Instant>,
+}
+
+/// An attached volume, for the data path.
+#[derive(Debug)]
+pub(crate) struct Attachment<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) serial: &'a str,
+    pub(crate) lun: u16,
+    pub(crate) host: &'a Host,
+    pub(crate) readonly: bool,
+}
+
+/// What was done to an array, and what it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counts {
+    /// Successful logins.
+    pub logins: usize,
+    /// Refused logins.
+    pub refused_logins: usize,
+    /// Sessions that are neither logged out nor expired.
+    pub sessions: usize,
+    /// Connections that were accepted.
+    pub connections: usize,
+    /// Volumes that were created, including those that are gone.
+    pub created: usize,
+    /// Names of the volumes that exist.
+    pub volumes: Vec<String>,
+    /// Names of the snapshots that exist.
+    pub snapshots: Vec<String>,
+    /// Attachments that exist: volume id and host.
+    pub attachments: Vec<(String, String)>,
+}
+
+/// What a client says of a new volume.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewVolume {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    /// It begins as a copy of this snapshot.
+    #[serde(default)]
+    pub(crate) snapshot: Option<String>,
+    /// It begins as a copy of this volume.
+    #[serde(default)]
+    pub(crate) volume: Option<String>,
+    #[serde(default)]
+    pub(crate) qos: Qos,
+}
+
+impl Record {
+    /// As it is answered at this moment.
+    pub(crate) fn shown(&self) -> Object {
+        let mut shown = self.object.clone();
+        if self.ready.is_some_and(|ready| Instant::now() < ready) {
+            shown.state = State::Creating;
+        }
+        shown
+    }
+}

@@ -1,0 +1,68 @@
+//! The hosts that volumes can be attached to.
+
+use super::{Store, check_name};
+use crate::records::Host;
+use crate::refusal::{Answer, conflict, missing, unprocessable};
+
+/// Longest name of an initiator, in bytes (RFC 7143 §4.2.7.1).
+const INITIATOR_BYTES: usize = 223;
+
+impl Store {
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = (&String, &Host)> {
+        self.hosts.iter()
+    }
+
+    pub(crate) fn host(&self, name: &str) -> Answer<&Host> {
+        self.hosts.get(name).ok_or_else(missing)
+    }
+
+    /// Registers a host. Its initiator stays the same while volumes are attached to it.
+    pub(crate) fn put_host(&mut self, name: &str, host: Host) -> Answer<()> {
+        check_name(name)?;
+        if let Some(iqn) = &host.iqn {
+            check_initiator(iqn)?;
+            let twin = |(other, it): (&String, &Host)| other != name && it.iqn == host.iqn;
+            if self.hosts.iter().any(twin) {
+                return Err(conflict("another host has this initiator"));
+            }
+        }
+        if let Some(chap) = &host.chap {
+            let is_line = |text: &str| !text.is_empty() && !text.contains(char::is_control);
+            if !is_line(&chap.user) || !is_line(chap.password.reveal()) {
+                return Err(unprocessable("user and password of CHAP are one line each"));
+            }
+        }
+        let known = self.hosts.get(name);
+        if known.is_some_and(|known| known.iqn != host.iqn) && self.has_volumes(name) {
+            return Err(conflict("volumes are attached to the host"));
+        }
+        self.hosts.insert(name.to_owned(), host);
+        Ok(())
+    }
+
+    pub(crate) fn delete_host(&mut self, name: &str) -> Answer<Host> {
+        if self.has_volumes(name) {
+            return Err(conflict("volumes are attached to the host"));
+        }
+        self.hosts.remove(name).ok_or_else(missing)
+    }
+
+    fn has_volumes(&self, host: &str) -> bool {
+        let mut volumes = self.volumes.values();
+        volumes.any(|it| it.object.host.as_deref() == Some(host))
+    }
+}
+
+/// The name of an initiator becomes the name of a directory.
+fn check_initiator(iqn: &str) -> Answer<()> {
+    let is_known = ["iqn.", "eui.", "naa."]
+        .iter()
+        .any(|it| iqn.starts_with(it));
+    let is_plain = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || ".:-".contains(it);
+    match is_known && iqn.len() <= INITIATOR_BYTES && iqn.chars().all(is_plain) {
+        true => Ok(()),
+        false => Err(unprocessable(
+            "`iqn` is the name of an initiator, such as iqn.1993-08.org.debian:01:1234, in lower case",
+        )),
+    }
+}
