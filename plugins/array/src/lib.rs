@@ -2,6 +2,7 @@
 //! was lost, is completed by its retry. Who logs in, where the array is and what is repeated is the host's (`grants.network` of the document).
 use serde::Deserialize;
 use serde_json::{Value, json};
+use wasmount_guest::secrets::Scope;
 use wasmount_guest::*;
 
 const ARRAY: &str = "array"; // the grant
@@ -9,6 +10,8 @@ const VOLUMES: &str = "/api/volumes";
 const SNAPSHOTS: &str = "/api/snapshots";
 const MINIMUM_BYTES: u64 = 1 << 20;
 const DEFAULT_BYTES: u64 = 1 << 30; // for a claim that names no size
+const DISK_WAIT_MS: u32 = 10_000; // of a login to a volume that is attached: enough for a busy array
+const CHAP: [&str; 2] = ["chap-user", "chap-password"]; // secrets of the document, if nodes have a password
 
 /// A volume or a snapshot of the array. No two volumes, and no two snapshots, have one name.
 #[derive(Deserialize)]
@@ -19,6 +22,17 @@ struct Object {
     source: Option<String>, // a volume's snapshot, a snapshot's volume
     created: u64,           // seconds
     host: Option<String>,   // that it is attached to
+    #[serde(default)]
+    connection: Option<Value>, // for that host: a `Connection`
+}
+
+/// How a node reaches an attached volume.
+#[derive(Deserialize)]
+struct Connection {
+    portals: Vec<String>,
+    target: String,
+    lun: u16,
+    wwid: String,
 }
 
 #[derive(Deserialize)]
@@ -87,15 +101,15 @@ impl ControllerPublish for Array {
         let answer = hosts.segment(&args.node).json(&mode).idempotent().send()?;
         let elsewhere = (423, Code::FailedPrecondition);
         let volume: Object = answer.must_succeed_as(&[elsewhere])?.json()?;
-        Ok(vec![("bytes".to_owned(), volume.bytes.to_string())])
+        let bytes = ("bytes".to_owned(), volume.bytes.to_string());
+        let connection = volume.connection;
+        let connection = connection.map(|it| ("connection".to_owned(), it.to_string()));
+        Ok([bytes].into_iter().chain(connection).collect())
     }
 
     fn controller_unpublish_volume(id: String, node: Option<String>) -> Result<(), Error> {
         let hosts = http::delete(ARRAY, VOLUMES).segment(&id).segment("hosts");
-        let attached = match node {
-            Some(node) => hosts.segment(&node),
-            None => hosts,
-        };
+        let attached = node.iter().fold(hosts, |hosts, node| hosts.segment(node));
         attached.idempotent().send()?.deleted()
     }
 }
@@ -166,9 +180,27 @@ impl SnapshotListing for Array {
 }
 
 impl NodeStage for Array {
-    /// In memory, where the disk of a real array would be attached.
+    /// The disk that the array shows to this node; in memory if the array has no data path.
     fn node_stage(args: NodeStageArgs, plan: &Plan) -> Result<(), Error> {
-        plan.tmpfs(args.publish_context.bytes("bytes")?)
+        let context = &args.publish_context;
+        let Some(connection) = context.value("connection") else {
+            return plan.tmpfs(context.bytes("bytes")?);
+        };
+        let read = serde_json::from_str(connection);
+        let at: Connection = read.map_err(|error| Error::internal(error.to_string()))?;
+        let (target, lun) = (at.target, at.lun);
+        let path = |portal| IscsiPath {
+            portal,
+            target: target.clone(),
+            lun,
+        };
+        let paths: Vec<_> = at.portals.into_iter().map(path).collect();
+        plan.iscsi(&paths, &at.wwid, 1, DISK_WAIT_MS)?;
+        let [user, password] = CHAP;
+        if secrets::names(Scope::Backend).iter().any(|it| it == user) {
+            plan.chap(Scope::Backend, user, password)?;
+        }
+        plan.default_fs_type("ext4")
     }
 }
 
@@ -204,7 +236,10 @@ fn ready(volume: Object) -> Result<Object, Error> {
     let (id, mut seen) = (volume.id.clone(), Some(volume));
     poll::until(&format!("volume `{id}`"), || {
         let volume = seen.take().map_or_else(|| get(VOLUMES, &id), Ok)?;
-        Ok((volume.state == "ready").then_some(volume))
+        match volume.state.as_str() {
+            "error" => Err(Error::internal(format!("the array could not make `{id}`"))),
+            state => Ok((state == "ready").then_some(volume)),
+        }
     })
 }
 

@@ -276,6 +276,52 @@ fn a_staged_volume_has_the_size_that_the_array_says() {
     ));
 }
 
+/// The plan of a volume that the array shows by iSCSI at two portals.
+fn stage_by_iscsi() -> testing::Iscsi {
+    let array = fresh();
+    array.borrow_mut().connection = Some(json!({
+        "protocol": "iscsi", "portals": ["192.0.2.1:3260", "192.0.2.2:3260"], "target": "iqn.2026-01.example:a", "lun": 7,
+        "wwid": "naa.6001405",
+    }));
+    for name in CHAP {
+        testing::set_secret(Scope::Backend, name, "twelve-bytes");
+    }
+    let id = Array::create_volume(request("pvc", GIB)).unwrap().id;
+    let args = NodeStageArgs {
+        capability: mounted(),
+        publish_context: publish(&id, NODE).unwrap(),
+        volume_context: Vec::new(),
+        id,
+    };
+    match testing::record(|plan| Array::node_stage(args, plan))
+        .unwrap()
+        .source
+    {
+        Source::Iscsi(disk) => disk,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_volume_with_a_data_path_is_a_disk_of_the_target() {
+    let disk = stage_by_iscsi();
+    let portals: Vec<_> = disk.paths.iter().map(|path| path.portal.as_str()).collect();
+    assert_eq!(portals, ["192.0.2.1:3260", "192.0.2.2:3260"]);
+    let same = |path: &IscsiPath| (path.target.as_str(), path.lun) == ("iqn.2026-01.example:a", 7);
+    assert!(disk.paths.iter().all(same), "{disk:?}");
+    assert_eq!(disk.wwid, "naa.6001405");
+    let chap = disk.chap.unwrap();
+    assert_eq!([chap.user, chap.password], CHAP);
+}
+
+#[test]
+fn a_volume_that_the_array_could_not_make_is_an_error() {
+    let array = fresh();
+    array.borrow_mut().is_broken = true;
+    let created = Array::create_volume(request("pvc", GIB));
+    assert_eq!(code(created), Some(Code::Internal));
+}
+
 #[test]
 fn what_the_array_cannot_make_is_refused_without_a_request() {
     fresh();

@@ -14,6 +14,10 @@ pub(super) struct Model {
     pub(super) looks_until_ready: u64,
     /// The status of every request that would change something.
     pub(super) refuse_changes: Option<u16>,
+    /// Whether no volume can be made.
+    pub(super) is_broken: bool,
+    /// How hosts reach attached volumes.
+    pub(super) connection: Option<Value>,
 }
 
 impl Model {
@@ -59,7 +63,9 @@ impl Model {
                 Response::new(204)
             }
             (Method::Put, Some(host)) => {
-                self.objects.get_mut(&object).unwrap()["host"] = json!(host);
+                let volume = self.objects.get_mut(&object).unwrap();
+                volume["host"] = json!(host);
+                volume["connection"] = json!(self.connection);
                 self.show(&object)
             }
             (Method::Delete, Some(_)) => {
@@ -108,10 +114,10 @@ impl Model {
             if kind == VOLUMES { "vol" } else { "snap" },
             self.last
         );
-        let state = if self.looks_until_ready == 0 {
-            "ready"
-        } else {
-            "creating"
+        let state = match self.looks_until_ready {
+            _ if self.is_broken => "error",
+            0 => "ready",
+            _ => "creating",
         };
         let object = json!({
             "id": id, "name": new["name"], "bytes": bytes, "state": state, "source": source, "created": 1, "host": null,
