@@ -66,7 +66,10 @@ fn what_hurts_the_node_or_has_a_value_of_another_shape_is_not() {
             "cifs",
             "vers=1.0 noperm ip=10.0.0.1 cruid=0 multiuser file_mode=660 file_mode=04755 uid=root domain=a/b domain= credentials=/etc/x password=x",
         ),
-        ("ceph", "secret=x fs=other secretfile=/etc/x conf=/etc/x"),
+        (
+            "ceph",
+            "secret=x mds_namespace=other secretfile=/etc/x conf=/etc/x",
+        ),
         ("9p", "trans=fd trans=unix rfdno=3 aname=/"),
         (
             "overlay",
