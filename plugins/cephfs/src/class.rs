@@ -1,0 +1,116 @@
+//! The parameters of a StorageClass: those of ceph-csi, and the subvolume group.
+use crate::Settings;
+use crate::api::{Subvolume, is_name};
+use serde::Deserialize;
+use wasmount_guest::*;
+
+const PREFIX: &str = "csi-vol-";
+/// Of a name that stays as it is, such as `snapshot-` and a UUID: the id of a snapshot has two names, and at most 128 bytes.
+const NAME_BYTES: usize = 45;
+/// Before the hash of any other name, which no name that stays begins with.
+const HASHED: &str = "x";
+/// Digits of such a hash: 128 bits.
+const HASH_DIGITS: usize = 32;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct Class {
+    #[serde(rename = "clusterID")]
+    cluster_id: Option<String>,
+    pub(crate) fs_name: String,
+    pub(crate) pool: Option<String>,
+    volume_name_prefix: Option<String>,
+    subvolume_group: Option<String>,
+    mounter: Option<Mounter>,
+    pub(crate) kernel_mount_options: Option<String>,
+    // Known, since classes of ceph-csi have them; of use to its other client only.
+    #[serde(rename = "fuseMountOptions")]
+    _fuse_mount_options: Option<String>,
+    #[serde(default)]
+    encrypted: bool,
+    #[serde(default)]
+    backing_snapshot: bool,
+}
+
+#[derive(PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Mounter {
+    Kernel,
+    Fuse,
+}
+
+impl Class {
+    pub(crate) fn read(parameters: &Attributes, settings: &Settings) -> Result<Self, Error> {
+        let class: Self = parameters.read()?;
+        must_be_ours(class.cluster_id.as_deref(), settings)?;
+        let unusable = if class.mounter == Some(Mounter::Fuse) {
+            Some("`mounter` cannot be `fuse`: its process would end with this driver; use `kernel`")
+        } else if class.encrypted {
+            Some("`encrypted` cannot be true: this driver has no keys of volumes")
+        } else if class.backing_snapshot {
+            Some("`backingSnapshot` cannot be true: every volume is a subvolume")
+        } else {
+            None
+        };
+        match unusable {
+            Some(why) => Err(Error::invalid_argument(why)),
+            None => Ok(class),
+        }
+    }
+
+    /// The subvolume of the volume with this name.
+    pub(crate) fn subvolume(&self, name: &str, settings: &Settings) -> Result<Subvolume, Error> {
+        let group = match &self.subvolume_group {
+            None => settings.groups().next().unwrap_or_default(),
+            Some(group) => settings.groups().find(|it| it == group).ok_or_else(|| {
+                let what = format!("`subvolumeGroup` cannot be `{group}`: name one of the setting `subvolumeGroups`");
+                Error::invalid_argument(what)
+            })?,
+        };
+        Ok(Subvolume {
+            fs: checked("fsName", &self.fs_name)?.to_owned(),
+            group: group.to_owned(),
+            name: prefixed(
+                "volumeNamePrefix",
+                self.volume_name_prefix.as_deref(),
+                PREFIX,
+                name,
+            )?,
+        })
+    }
+}
+
+/// One document is for one cluster.
+pub(crate) fn must_be_ours(cluster: Option<&str>, settings: &Settings) -> Result<(), Error> {
+    match (cluster, &settings.cluster_id) {
+        (Some(cluster), Some(own)) if cluster != own => Err(Error::invalid_argument(format!(
+            "`clusterID` cannot be `{cluster}`: this driver serves `{own}`"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The name in Ceph of what a client calls `name`.
+pub(crate) fn prefixed(
+    key: &str,
+    prefix: Option<&str>,
+    default: &str,
+    name: &str,
+) -> Result<String, Error> {
+    let prefix = checked(key, prefix.unwrap_or(default))?;
+    if is_name(name) && name.len() <= NAME_BYTES && !name.starts_with(HASHED) {
+        return Ok(format!("{prefix}{name}"));
+    }
+    let hash = id::from_name(HASHED, name);
+    let hash = hash.get(..HASHED.len() + 1 + HASH_DIGITS);
+    Ok(format!("{prefix}{}", hash.unwrap_or_default()))
+}
+
+fn checked<'a>(key: &str, word: &'a str) -> Result<&'a str, Error> {
+    match is_name(word) {
+        true => Ok(word),
+        false => Err(Error::invalid_argument(format!(
+            "`{key}` cannot be `{word}`: it has letters, digits, `-`, `_` and `.`"
+        ))),
+    }
+}
