@@ -1,6 +1,7 @@
 //! `StorageBackend` documents for tests that need others than those in the directories of the plugins.
 
 use crate::array;
+use crate::ceph::{self, Ceph};
 use crate::cinder::APPLICATION_SECRET;
 use crate::tls_front::TlsFront;
 use std::fs;
@@ -219,6 +220,48 @@ pub fn cinder_on_instances(directory: &Path) -> Result<PathBuf, Failure> {
            grants: {{ nodeFacts: [instance-id, zone] }}\n"
     );
     write(directory, "cinder", &text)
+}
+
+/// Writes a document into `directory` that serves plugins/cephfs for a Ceph.
+pub fn cephfs(directory: &Path, ceph: &Ceph) -> Result<PathBuf, Failure> {
+    let (user, password) = ceph::USER;
+    for (name, secret) in [
+        ("password", password),
+        ("key", &ceph.key()?),
+        ("user", user),
+    ] {
+        let path = directory.join(name);
+        fs::write(&path, secret).map_err(Failure::cannot(format!("write {}", path.display())))?;
+    }
+    let component = Workspace::locate()?.component("cephfs");
+    let (api, monitor, group) = (ceph::API, ceph::MONITOR, ceph::GROUP);
+    let text = format!(
+        r#"apiVersion: wasmount.io/v1alpha1
+kind: StorageBackend
+metadata: {{ name: cephfs }}
+spec:
+  driverName: cephfs.wasmount.io
+  plugin: {{ path: {component:?} }}
+  settings: {{ clusterID: tests, monitors: "{monitor}" }}
+  secrets: {{ user: {{ file: user }}, password: {{ file: password }}, key: {{ file: key }} }}
+  grants:
+    filesystems: [{{ type: ceph, sources: ["{monitor}:/volumes/{group}/*"], mountOptions: [mds_namespace] }}]
+    network:
+      ceph:
+        hosts: ["{api}"]
+        scheme: http
+        paths: ["/api/"]
+        auth:
+          session:
+            login:
+              path: /api/auth
+              headers: {{ Accept: application/vnd.ceph.api.v1.0+json }}
+              json: {{ username: {{ identifier: user }}, password: {{ secret: password }} }}
+            take: {{ json: /token }}
+            give: {{ bearer: true }}
+"#
+    );
+    write(directory, "cephfs", &text)
 }
 
 /// Copies the built plugins/directory.

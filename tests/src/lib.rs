@@ -7,6 +7,7 @@
 pub use wasmount_block_array as array;
 
 pub mod builds;
+pub mod ceph;
 pub mod child;
 pub mod cinder;
 pub mod cluster;

@@ -1,7 +1,8 @@
 //! Root file systems of Debian packages, by mmdebstrap.
 //!
-//! They have the machine's own release, so that programs that are built here find the C library that they were linked against. apt verifies the
-//! signature of every package. Their versions are recorded beside the root file system, and compared with a list in the repository.
+//! They have the machine's own release, so that programs that are built here find the C library that they were linked against, unless they need
+//! another one. apt verifies the signature of every package. Their versions are recorded beside the root file system, and compared with a list in the
+//! repository.
 
 use crate::command;
 use crate::failure::Failure;
@@ -26,6 +27,9 @@ const LEFT_OUT: [&str; 4] = [
 const SOURCES: &str = "/etc/apt/sources.list";
 const SOURCES_DIRECTORY: &str = "/etc/apt/sources.list.d";
 
+/// Where packages of another release than the machine's are.
+const MIRROR: &str = "http://deb.debian.org/debian";
+
 /// What dpkg knows about installed packages, inside a root file system.
 const STATUS: &str = "/var/lib/dpkg/status";
 
@@ -39,6 +43,8 @@ pub(crate) struct RootFilesystem<'a> {
     pub(crate) name: &'a str,
     /// `tar` or `directory`.
     pub(crate) format: &'a str,
+    /// Another release than the machine's own: its code name.
+    pub(crate) suite: Option<&'a str>,
     /// The packages that are always there, by mmdebstrap's name for them.
     pub(crate) variant: &'a str,
     /// Further packages; what they recommend is left out.
@@ -55,12 +61,13 @@ impl RootFilesystem<'_> {
         let mut digest = Sha256::new();
         let names = [self.format, self.variant, self.expected];
         let names = names.iter().chain(self.packages).chain(self.hooks);
+        let names = names.chain(&self.suite);
         for name in names.chain(&LEFT_OUT) {
             digest.update(name);
             digest.update([0]);
         }
-        for source in sources() {
-            digest.update(files::read(&source)?);
+        for source in sources().iter().filter(|_| self.suite.is_none()) {
+            digest.update(files::read(source)?);
         }
         Ok(hexadecimal(&digest.finalize()))
     }
@@ -87,8 +94,11 @@ impl RootFilesystem<'_> {
         }
         let copied = status.path().display();
         command.arg(format!("--customize-hook=download {STATUS} '{copied}'"));
-        // No suite: the source lists name it.
-        command.arg("").arg(path).args(sources());
+        match self.suite {
+            Some(suite) => command.arg(suite).arg(path).arg(MIRROR),
+            // The source lists name it.
+            None => command.arg("").arg(path).args(sources()),
+        };
         command::read(&mut command)?;
         let status = files::read(status.path())?;
         let found = versions(&String::from_utf8_lossy(&status));
@@ -179,6 +189,7 @@ mod tests {
             let root = RootFilesystem {
                 name: "the system",
                 format: "tar",
+                suite: None,
                 variant: "minbase",
                 packages,
                 hooks: &[],

@@ -231,6 +231,7 @@ fn build_tools(workspace: &Workspace, fast: bool) -> Result<(), Failure> {
     }
     root_filesystem::build(workspace)?;
     vm::build(workspace)?;
+    vm::build_ceph(workspace)?;
     python::c_core(workspace)?;
     python::openstack(workspace)?;
     Ok(())

@@ -11,6 +11,7 @@
 
 mod array;
 mod attacks;
+mod cephfs;
 mod cinder;
 mod concurrency;
 mod conformance;

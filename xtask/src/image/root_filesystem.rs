@@ -22,6 +22,7 @@ pub const PACKAGES: [&str; 6] = [
 const ROOT: RootFilesystem<'_> = RootFilesystem {
     name: "the root file system of the image",
     format: "tar",
+    suite: None,
     variant: "essential",
     packages: &PACKAGES,
     hooks: &[],

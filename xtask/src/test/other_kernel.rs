@@ -1,5 +1,5 @@
 //! The tests on another kernel: those named for it, and some that also run on this machine's. Each program with such tests has a VM of its own
-//! (`cargo xtask vm`), as a job among the other test programs; tests about SELinux have one with a policy.
+//! (`cargo xtask vm`), as a job among the other test programs; tests about SELinux have one with a policy, and those with a Ceph another one.
 
 use super::programs::Program;
 use super::schedule::{ALLOW_UNSTABLE, Job, OWN_MAIN, THOROUGH};
@@ -63,6 +63,9 @@ const SELINUX: &str = "selinux";
 /// A part of the names of tests that run in two VMs at once, as one program on each.
 const TWO: &str = "two_kernels";
 
+/// A part of the names of tests that start a Ceph, which takes half a minute: they have a VM of their own beside the others.
+const CEPH: &str = "cephfs";
+
 /// Tests of a VM run one after another: it has one processor, and one NFS server.
 const TESTS_AT_ONCE: &str = "1";
 
@@ -93,32 +96,43 @@ pub(super) fn jobs(
             chosen.into_iter().partition(|name| name.contains(TWO));
         let (selinux, plain): (Vec<&str>, Vec<&str>) =
             one.into_iter().partition(|name| name.contains(SELINUX));
-        for (names, option) in [
-            (plain, None),
-            (selinux, Some("selinux")),
-            (two, Some("two")),
+        let (ceph, plain): (Vec<&str>, Vec<&str>) =
+            plain.into_iter().partition(|name| name.contains(CEPH));
+        for (names, kind, option) in [
+            (plain, "vm", None),
+            (ceph, "vm+ceph", None),
+            (selinux, "vm+selinux", Some("--selinux")),
+            (two, "vm+two", Some("--two")),
         ] {
             if !names.is_empty() {
-                jobs.push(job(workspace, program, &names, option, thorough)?);
+                let name = format!("{kind}/{}", program.name);
+                let command = vm(workspace, program, &names, option, thorough)?;
+                jobs.push(Job {
+                    name,
+                    command,
+                    // It has its arguments already.
+                    has_tests: false,
+                });
             }
         }
     }
     Ok(jobs)
 }
 
-fn job(
+/// `cargo xtask vm` with a program and the names of its tests.
+fn vm(
     workspace: &Workspace,
     program: &Program,
     names: &[&str],
     option: Option<&str>,
     thorough: bool,
-) -> Result<Job, Failure> {
+) -> Result<Command, Failure> {
     let compiled = workspace.compiled();
     files::create_directory(&compiled)?;
     let mut command = Command::new(workspace.own_program());
     command.current_dir(&program.directory).arg("vm");
     command.arg("--share-writable").arg(compiled);
-    command.args(option.map(|it| format!("--{it}")));
+    command.args(option);
     let variables = [
         ALLOW_UNSTABLE,
         ("RUST_TEST_THREADS", TESTS_AT_ONCE),
@@ -133,13 +147,7 @@ fn job(
     command.arg(&program.file);
     command.args(["-Z", "unstable-options", "--report-time", "--exact"]);
     command.args(names);
-    let kind = option.map_or_else(|| "vm".to_owned(), |it| format!("vm+{it}"));
-    Ok(Job {
-        name: format!("{kind}/{}", program.name),
-        command,
-        // It has its arguments already.
-        has_tests: false,
-    })
+    Ok(command)
 }
 
 fn also(program: &str) -> &'static [&'static str] {

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 const ROOT: RootFilesystem<'_> = RootFilesystem {
     name: "the VMs' system",
     format: "directory",
+    suite: None,
     variant: "minbase",
     packages: &[
         "user-mode-linux",
@@ -64,24 +65,37 @@ pub(super) const KERNEL: &str = "usr/bin/linux.uml";
 
 /// The directory of the VMs' system; created first if it is missing.
 pub fn build(workspace: &Workspace) -> Result<PathBuf, Failure> {
+    make_once(workspace, &ROOT, "root", "two minutes")
+}
+
+/// The directory of a root file system, whose name begins with `prefix`; created first if it is missing, which takes `time`.
+pub(super) fn make_once(
+    workspace: &Workspace,
+    root: &RootFilesystem<'_>,
+    prefix: &str,
+    time: &str,
+) -> Result<PathBuf, Failure> {
     let directory = workspace.vm();
-    let root = directory.join(format!("root-{}", ROOT.digest()?));
-    if root.is_dir() {
-        return Ok(root);
+    let path = directory.join(format!("{prefix}-{}", root.digest()?));
+    if path.is_dir() {
+        return Ok(path);
     }
     files::create_directory(&directory)?;
     let _turn = turn(workspace)?;
-    if root.is_dir() {
-        return Ok(root);
+    if path.is_dir() {
+        return Ok(path);
     }
-    say::line("building the VMs' system by mmdebstrap (two minutes, once)");
+    say::line(&format!(
+        "building {} by mmdebstrap ({time}, once)",
+        root.name
+    ));
     let unfinished = directory.join("unfinished");
     // Of an interrupted run.
     let _ = fs::remove_dir_all(&unfinished);
-    ROOT.make(&unfinished, &root)?;
-    fs::rename(&unfinished, &root)
+    root.make(&unfinished, &path)?;
+    fs::rename(&unfinished, &path)
         .map_err(Failure::cannot(format!("rename {}", unfinished.display())))?;
-    Ok(root)
+    Ok(path)
 }
 
 /// Waits for other builders.
