@@ -1,14 +1,21 @@
 //! `cargo xtask deploy`: the generated files of `deploy/`.
 //!
-//! An overlay's `backend.yaml` and all `kustomization.yaml` are written by hand.
+//! An overlay's `backend.yaml`, all `kustomization.yaml` and the charts around the printed files are written by hand.
 
 use crate::command;
 use crate::failure::Failure;
 use crate::files;
 use crate::workspace::Workspace;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Backends of the image that the chart can install by their names, with their documents.
+pub(crate) const IN_CHART: [(&str, &str); 3] = [
+    // With what works on any number of nodes.
+    ("hostpath", "deploy/overlays/node-local/backend.yaml"),
+    ("local-images", "plugins/local-images/backend.yaml"),
+    ("nfs", "plugins/nfs/backend.yaml"),
+];
 /// Overlays, with their form and the component's name.
 const OVERLAYS: [(&str, &str); 2] = [("node-local", "hostpath"), ("network", "hostpath")];
 /// The directory of the plugins in the image (`deploy/Containerfile`).
@@ -35,18 +42,25 @@ pub fn print(workspace: &Workspace) -> Result<Vec<Printed>, Failure> {
         path: deploy.join("shared/wasmount.yaml"),
         text: command::read(manifests().arg("--shared"))?,
     }];
+    let mut print = |path, document: &Path, plugin: &str, flags: &[&str]| {
+        let component = workspace.component(plugin);
+        let component = Path::new(PLUGINS_IN_IMAGE).join(component.file_name().unwrap_or_default());
+        let mut manifests = manifests();
+        manifests.arg("--backend").arg(document).args(flags);
+        manifests.arg("--plugin-in-image").arg(component);
+        let text = command::read(&mut manifests)?;
+        printed.push(Printed { path, text });
+        Ok::<_, Failure>(())
+    };
     for (overlay, plugin) in OVERLAYS {
         let folder = deploy.join("overlays").join(overlay);
-        let text = command::read(
-            manifests()
-                .args(["--topology", overlay, "--backend"])
-                .arg(folder.join("backend.yaml"))
-                .arg(format!(
-                    "--plugin-in-image={PLUGINS_IN_IMAGE}/{plugin}.wasm"
-                )),
-        )?;
+        let document = folder.join("backend.yaml");
         let path = folder.join("wasmount.yaml");
-        printed.push(Printed { path, text });
+        print(path, &document, plugin, &["--topology", overlay])?;
+    }
+    for (plugin, document) in IN_CHART {
+        let path = deploy.join(format!("chart/backends/{plugin}.yaml"));
+        print(path, &workspace.root().join(document), plugin, &[])?;
     }
     Ok(printed)
 }

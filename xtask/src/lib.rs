@@ -15,6 +15,7 @@ pub mod deny;
 pub mod deploy;
 pub mod failure;
 pub mod files;
+pub mod helm;
 pub mod image;
 pub mod interrupt;
 pub mod mountinfo;

@@ -105,14 +105,22 @@ pub const CSI_SNAPSHOTTER: Tool = kubernetes_csi("csi-snapshotter", "8.6.0", SNA
 /// The snapshot controller: one for each cluster, whatever drivers it has.
 pub const SNAPSHOT_CONTROLLER: Tool = kubernetes_csi("snapshot-controller", "8.6.0", SNAPSHOTTER);
 
+/// Installs and packages the charts. It shares most of its packages with Kubernetes.
+pub const HELM: Tool = Tool {
+    is_command: true,
+    link: "-s -w -X helm.sh/helm/v4/internal/version.version=v{version}",
+    ..own("helm", "4.2.4", "helm.sh/helm/v4", "helm")
+};
+
 /// The tools of a cluster.
-pub const CLUSTER: [Tool; 6] = [
+pub const CLUSTER: [Tool; 7] = [
     KUBERNETES,
     CSI_PROVISIONER,
     CSI_ATTACHER,
     CSI_RESIZER,
     CSI_SNAPSHOTTER,
     SNAPSHOT_CONTROLLER,
+    HELM,
 ];
 
 /// The sidecars that run in pods beside a driver.

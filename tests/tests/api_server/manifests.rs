@@ -2,6 +2,7 @@
 //! the policy holds. One file a subject.
 
 mod applied;
+mod charts;
 mod csi_driver;
 mod neighbours;
 mod policy;

@@ -1,0 +1,65 @@
+{{/* The printed manifests of the release's backend, as text that makes one release. */}}
+{{- define "wasmount.printed" -}}
+{{- $namespace := .Release.Namespace -}}
+{{- $drivers := 0 -}}
+{{- $text := include "wasmount.chosen" . -}}
+{{- range regexSplit "(?m)^---\n" $text -1 -}}
+{{- $object := fromYaml . -}}
+{{- if $object.Error -}}
+{{- fail (printf "manifests are not what `wasmount manifests` prints: %s" $object.Error) -}}
+{{- else if $object -}}
+{{- $own := $object.metadata.namespace | default $namespace -}}
+{{- if has $object.kind (list "Namespace" "CustomResourceDefinition") -}}
+{{- fail (printf "manifests have a %s: that belongs to the release wasmount-shared, for it outlives this one" $object.kind) -}}
+{{- else if ne $own $namespace -}}
+{{- fail (printf "the manifests are for namespace %s, the release is in %s: print them with --namespace %s" $own $namespace $namespace) -}}
+{{- else if eq $object.kind "CSIDriver" -}}
+{{- $drivers = add1 $drivers -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if ne (int $drivers) 1 -}}
+{{- fail (printf "manifests have %d CSIDrivers: a release is one backend, as `wasmount manifests --backend FILE` prints it" $drivers) -}}
+{{- end -}}
+{{- $text -}}
+{{- end -}}
+
+{{/* The text that the values choose. */}}
+{{- define "wasmount.chosen" -}}
+{{- $values := .Values -}}
+{{- if and $values.backend $values.manifests -}}
+{{- fail "backend and manifests are both set: a release is one backend" -}}
+{{- else if $values.manifests -}}
+{{- if $values.kubeletDir -}}
+{{- fail "kubeletDir is for a backend of the image: print the manifests with --kubelet-dir" -}}
+{{- end -}}
+{{- $values.manifests -}}
+{{- else if $values.backend -}}
+{{- $text := .Files.Get (printf "backends/%s.yaml" $values.backend) -}}
+{{- if not $text -}}
+{{- $known := list -}}
+{{- range $path, $_ := .Files.Glob "backends/*.yaml" -}}
+{{- $known = append $known (base $path | trimSuffix ".yaml") -}}
+{{- end -}}
+{{- fail (printf "backend %q is none of the image: %s. For one of your own set manifests" $values.backend (join ", " $known)) -}}
+{{- end -}}
+{{- $text = replace "wasmount-system" .Release.Namespace $text -}}
+{{- if $values.kubeletDir -}}
+{{- $text = replace "/var/lib/kubelet" (trimSuffix "/" $values.kubeletDir) $text -}}
+{{- end -}}
+{{- $text -}}
+{{- else -}}
+{{- fail "no backend: set backend to one of the image, or manifests to what `wasmount manifests` printed (--set-file manifests=FILE)" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The printed object of a kind, as JSON. */}}
+{{- define "wasmount.object" -}}
+{{- $kind := .kind -}}
+{{- range regexSplit "(?m)^---\n" (include "wasmount.printed" .root) -1 -}}
+{{- $object := fromYaml . -}}
+{{- if eq ($object.kind | default "") $kind -}}
+{{- toJson $object -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

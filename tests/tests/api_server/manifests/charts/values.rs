@@ -1,0 +1,194 @@
+//! What values of the chart change, and what they leave.
+
+use super::{Chart, as_value, network, objects, rendered};
+use crate::server::workspace;
+use serde_json::{Value, json};
+use std::fs;
+
+/// What values change in an object: paths with their new values.
+type Changes = Vec<(&'static str, Value)>;
+
+/// Values, and where what they say stands in which object.
+fn tuned() -> (Value, Vec<(&'static str, Changes)>) {
+    let spread =
+        json!([{ "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule" }]);
+    let tolerations = json!([{ "key": "storage", "operator": "Exists" }]);
+    let values = json!({
+        "image": { "repository": "registry.example:5000/wasmount", "tag": "7", "pullPolicy": "Always" },
+        "imagePullSecrets": [{ "name": "pull" }],
+        "sidecars": { "registry": "mirror.example/csi/", "tags": { "csi-provisioner": "v9" }, "pullPolicy": "Never" },
+        "resources": { "wasmount": { "requests": { "cpu": "1" } }, "csi-resizer": { "limits": { "memory": "1Gi" } } },
+        "seLinuxOptions": { "type": "spc_t" },
+        "env": [{ "name": "WASMOUNT_LOG", "value": "debug" }],
+        "node": {
+            "tolerations": tolerations, "nodeSelector": { "disk": "ssd" }, "healthPort": 9900,
+            "updateStrategy": { "type": "OnDelete" }, "podLabels": { "team": "a" },
+        },
+        "controller": { "replicas": 3, "topologySpreadConstraints": spread, "priorityClassName": "own", "podAnnotations": { "a": "b" } },
+        "storageClass": { "parameters": { "kind": "image" }, "mountOptions": ["noatime"], "reclaimPolicy": "Retain" },
+        "spec": { "settings": { "maxVolumesPerNode": "100" }, "limits": { "longIds": false } },
+    });
+    let image = json!("registry.example:5000/wasmount:7");
+    let node = vec![
+        (
+            "/spec/template/spec/containers/1/securityContext",
+            json!({ "privileged": true, "readOnlyRootFilesystem": true, "runAsUser": 0 }),
+        ),
+        ("/spec/template/spec/tolerations", tolerations),
+        ("/spec/template/spec/nodeSelector/disk", json!("ssd")),
+        (
+            "/spec/template/spec/nodeSelector/kubernetes.io~1os",
+            json!("linux"),
+        ),
+        ("/spec/template/spec/containers/0/image", image.clone()),
+        ("/spec/template/spec/containers/1/image", image.clone()),
+        (
+            "/spec/template/spec/containers/1/imagePullPolicy",
+            json!("Always"),
+        ),
+        (
+            "/spec/template/spec/containers/0/ports/0/containerPort",
+            json!(9900),
+        ),
+        ("/spec/template/spec/imagePullSecrets/0/name", json!("pull")),
+        ("/spec/template/metadata/labels/team", json!("a")),
+        ("/spec/updateStrategy", json!({ "type": "OnDelete" })),
+    ];
+    let controller = vec![
+        (
+            "/spec/template/spec/containers/0/securityContext/seLinuxOptions",
+            json!({ "type": "spc_t" }),
+        ),
+        ("/spec/replicas", json!(3)),
+        ("/spec/template/spec/topologySpreadConstraints", spread),
+        ("/spec/template/spec/priorityClassName", json!("own")),
+        ("/spec/template/metadata/annotations", json!({ "a": "b" })),
+        ("/spec/template/spec/containers/0/image", image),
+        (
+            "/spec/template/spec/containers/0/resources",
+            json!({ "requests": { "cpu": "1" } }),
+        ),
+        (
+            "/spec/template/spec/containers/1/image",
+            json!("mirror.example/csi/csi-provisioner:v9"),
+        ),
+        (
+            "/spec/template/spec/containers/1/imagePullPolicy",
+            json!("Never"),
+        ),
+    ];
+    let class = vec![
+        ("/parameters/kind", json!("image")),
+        ("/parameters/csi.storage.k8s.io~1fstype", json!("ext4")),
+        ("/mountOptions", json!(["noatime"])),
+        ("/reclaimPolicy", json!("Retain")),
+    ];
+    let changed = vec![
+        ("DaemonSet wasmount-hostpath-node", node),
+        ("Deployment wasmount-hostpath-controller", controller),
+        ("StorageClass hostpath", class),
+        ("ConfigMap wasmount-hostpath-backend", Vec::new()),
+    ];
+    (values, changed)
+}
+
+#[test]
+fn values_change_the_objects_that_they_name_and_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = network(&directory, &[]);
+    let (values, changed) = tuned();
+    let values_file = directory.path().join("values.json");
+    fs::write(&values_file, values.to_string()).unwrap();
+    let arguments = [
+        "--set-file",
+        &as_value(&file),
+        "--values",
+        values_file.to_str().unwrap(),
+    ];
+    let after = objects(&rendered(Chart::Backend, &arguments));
+    let before = objects(&fs::read_to_string(&file).unwrap());
+    let is_changed = |name: &String| changed.iter().any(|(it, _)| it == name);
+    for (name, object) in &before {
+        assert_eq!(*object != after[name], is_changed(name), "{name}");
+    }
+    assert_eq!(before.len(), after.len());
+    for (name, changes) in &changed {
+        for (path, value) in changes {
+            assert_eq!(after[*name].pointer(path), Some(value), "{name} {path}");
+        }
+    }
+    let arguments = after["DaemonSet wasmount-hostpath-node"].to_string();
+    assert!(arguments.contains(r#""--listen-health=0.0.0.0:9900""#));
+    let map = &after["ConfigMap wasmount-hostpath-backend"]["data"]["backend.yaml"];
+    let document: Value = serde_saphyr::from_str(map.as_str().unwrap()).unwrap();
+    assert_eq!(
+        document["spec"]["settings"],
+        json!({ "maxVolumesPerNode": "100" })
+    );
+    assert_eq!(document["spec"]["limits"], json!({ "longIds": false }));
+}
+
+#[test]
+fn a_share_of_another_server_is_set_by_values() {
+    let source = |host: &str| {
+        format!(
+            "--set=spec.settings.share\\.nas={host}:/export,spec.grants.pools.nas.mount.type=nfs4,\
+             spec.grants.pools.nas.mount.source={host}:/export,spec.grants.filesystems[0].type=nfs4,\
+             spec.grants.filesystems[0].sources[0]={host}:/export/*"
+        )
+    };
+    let all = rendered(
+        Chart::Backend,
+        &[
+            "--set=backend=nfs,node.healthAddress=0.0.0.0",
+            &source("10.1.2.3"),
+        ],
+    );
+    let all = objects(&all);
+    let map = &all["ConfigMap wasmount-nfs-backend"]["data"]["backend.yaml"];
+    let text = map.as_str().unwrap();
+    assert!(!text.contains("nas.example.com"), "{text}");
+    let document: Value = serde_saphyr::from_str(text).unwrap();
+    assert!(
+        all["DaemonSet wasmount-nfs-node"]
+            .to_string()
+            .contains("--listen-health=0.0.0.0:9809")
+    );
+    let pool =
+        json!({ "fullCopies": true, "mount": { "type": "nfs4", "source": "10.1.2.3:/export" } });
+    assert_eq!(document["spec"]["grants"]["pools"]["nas"], pool);
+}
+
+#[test]
+fn objects_of_the_prometheus_operator_are_for_its_own_driver() {
+    let values = "--set=backend=hostpath,prometheus.podMonitor.create=true,prometheus.rules.create=true,\
+        prometheus.podMonitor.labels.release=prometheus";
+    let before = objects(&rendered(Chart::Backend, &["--set=backend=hostpath"]));
+    let after = objects(&rendered(Chart::Backend, &[values]));
+    assert_eq!(after.len(), before.len() + 2);
+    let monitor = &after["PodMonitor wasmount-hostpath"];
+    let set = &after["DaemonSet wasmount-hostpath-node"]["spec"]["template"];
+    let selected = monitor["spec"]["selector"]["matchLabels"]
+        .as_object()
+        .unwrap();
+    for (key, value) in selected {
+        assert_eq!(set["metadata"]["labels"][key], *value);
+    }
+    assert_eq!(
+        set["spec"]["containers"][0]["ports"][0]["name"],
+        monitor["spec"]["podMetricsEndpoints"][0]["port"]
+    );
+    assert_eq!(monitor["metadata"]["labels"]["release"], "prometheus");
+    let metrics = fs::read_to_string(workspace().root().join("docs/kubernetes.md")).unwrap();
+    let rules = &after["PrometheusRule wasmount-hostpath"]["spec"]["groups"][0]["rules"];
+    for rule in rules.as_array().unwrap() {
+        let expression = rule["expr"].as_str().unwrap();
+        assert!(
+            expression.contains(r#"{driver="hostpath.wasmount.io"}"#),
+            "{expression}"
+        );
+        let metric = expression.split('{').next().unwrap();
+        let metric = metric.rsplit('(').next().unwrap();
+        assert!(metrics.contains(&format!("| `{metric}` |")), "{metric}");
+    }
+}
