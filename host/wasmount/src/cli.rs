@@ -9,9 +9,11 @@ mod call;
 mod check;
 mod cluster_values;
 mod common;
+mod completions;
 mod inspect;
 mod keys;
 mod load;
+mod man;
 mod manifests;
 mod mounter;
 mod pull;
@@ -73,6 +75,8 @@ enum Command {
     Inspect(inspect::Flags),
     Check(check::Flags),
     Call(call::Flags),
+    Completions(completions::Flags),
+    Man(man::Flags),
     /// Compile a component from standard input; started by the host
     #[command(hide = true)]
     CompileChild {
@@ -139,6 +143,8 @@ pub(crate) fn run(command_line: CommandLine) -> Result<(), Fault> {
         Command::Inspect(flags) => inspect::run(flags),
         Command::Check(flags) => check::run(flags),
         Command::Call(flags) => call::run(flags),
+        Command::Completions(flags) => completions::run(&flags),
+        Command::Man(flags) => man::run(&flags),
         Command::CompileChild { target } => compile_as_child(target),
         Command::FetchChild { work } => fetch_as_child(work),
     }
@@ -150,7 +156,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Flags of a single call: output files, forced operations, the choice of one of many.
-    const OF_ONE_CALL: [(&str, &str); 28] = [
+    const OF_ONE_CALL: [(&str, &str); 29] = [
         ("manifests", "crd"),
         ("manifests", "shared"),
         ("manifests", "as-object"),
@@ -180,6 +186,7 @@ mod tests {
         ("call", "state"),
         ("call", "pools"),
         ("call", "touch-pools"),
+        ("man", "output"),
     ];
 
     /// All subcommands except for those that only the host starts.

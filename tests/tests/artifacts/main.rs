@@ -10,6 +10,7 @@
 )]
 
 mod compile;
+mod completions;
 mod golden;
 mod languages;
 mod registry;
