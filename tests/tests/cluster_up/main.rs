@@ -6,6 +6,7 @@
 mod backends;
 mod newcomer;
 mod one_node;
+mod releases;
 
 use newcomer::{Newcomer, PATIENCE, attached, claim, pod, processes_of, wait_until};
 use serde_json::{Value, json};
@@ -98,6 +99,7 @@ fn privileged_newcomer_commands_work_and_down_removes_all() {
     newcomer.without_volumes();
     assert_eq!(attached(&volumes), [""; 0]);
     backends::one_is_deleted_while_another_serves(&newcomer);
+    releases::releases_serve_and_leave_what_is_shared(&newcomer);
 
     assert!(
         newcomer

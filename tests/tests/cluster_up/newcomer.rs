@@ -98,6 +98,10 @@ impl Newcomer {
         self.kubectl(&["logs", pod])
     }
 
+    pub(crate) fn workspace(&self) -> &Workspace {
+        &self.workspace
+    }
+
     pub(crate) fn root(&self) -> PathBuf {
         self.workspace.cluster()
     }
