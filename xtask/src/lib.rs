@@ -24,6 +24,7 @@ pub mod place;
 pub mod plugins;
 pub mod process;
 pub mod python;
+pub mod release;
 pub mod say;
 pub mod served;
 pub mod test;

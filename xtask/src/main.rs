@@ -13,6 +13,7 @@ use xtask::demo::{self, DemoOptions};
 use xtask::failure::Failure;
 use xtask::image::{self, ImageOptions};
 use xtask::plugins::{self, Languages};
+use xtask::release::{self, ReleaseOptions};
 use xtask::say;
 use xtask::test::{self, TestOptions};
 use xtask::vm::{self, VmOptions};
@@ -50,6 +51,8 @@ enum Command {
     Deploy,
     /// Builds the container image of Wasmount into a file, without a daemon
     Image(ImageOptions),
+    /// Writes the files of a release: program, image, charts, manifests, completions, manual pages, digests
+    Release(ReleaseOptions),
     /// A whole Kubernetes on this machine, in namespaces of its own
     Cluster {
         #[command(subcommand)]
@@ -137,6 +140,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
             deploy::write(&workspace)?;
         }
         Command::Image(options) => image::run(&workspace, &options)?,
+        Command::Release(options) => release::run(&workspace, &options)?,
         Command::Cluster { command } => cluster(command, &workspace)?,
         Command::Deny => deny::run(&workspace)?,
     }

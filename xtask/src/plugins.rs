@@ -83,10 +83,6 @@ fn build_selected(workspace: &Workspace, packages: &[&str]) -> Result<(), Failur
 /// Builds one plugin so that it contains no path of this machine, and returns the component.
 pub fn build_without_paths(workspace: &Workspace, plugin: &str) -> Result<PathBuf, Failure> {
     toolchain::guest_target()?;
-    let crates = workspace.sources_of(FOREIGN_CRATE)?;
-    let crates = crates.parent().unwrap_or(&crates);
-    let remaps = [(crates, "crates"), (workspace.root(), "wasmount")];
-    let flags = remaps.map(|(path, name)| format!("--remap-path-prefix={}={name}", path.display()));
     // Different flags in the same target directory would rebuild all other guests.
     let target = workspace.plugins_target().join("without-paths");
     let mut cargo = workspace.plain_cargo();
@@ -97,13 +93,44 @@ pub fn build_without_paths(workspace: &Workspace, plugin: &str) -> Result<PathBu
         .args(["--release", "--locked", "--target", GUEST_TARGET])
         .args(["--package", plugin, "--target-dir"])
         .arg(&target)
-        // Cargo separates flags by this character, since paths may hold spaces.
-        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+        .envs(without_paths(workspace)?);
     command::run(&mut cargo)?;
     Ok(target
         .join(GUEST_TARGET)
         .join("release")
         .join(format!("{plugin}.wasm")))
+}
+
+/// Builds the host's program for a release, so that it contains no path of this machine, and returns it.
+pub fn build_host_without_paths(workspace: &Workspace) -> Result<PathBuf, Failure> {
+    let target = workspace.without_paths();
+    let mut cargo = workspace.plain_cargo();
+    cargo
+        .args(["build", "--release", "--locked", "--package", "wasmount"])
+        .arg("--target-dir")
+        .arg(&target)
+        .envs(without_paths(workspace)?);
+    command::run(&mut cargo)?;
+    Ok(target.join("release/wasmount"))
+}
+
+/// Variables of a build whose results contain no path of this machine.
+fn without_paths(workspace: &Workspace) -> Result<[(&'static str, String); 2], Failure> {
+    let crates = workspace.sources_of(FOREIGN_CRATE)?;
+    let crates = crates.parent().unwrap_or(&crates);
+    let places = [(crates, "crates"), (workspace.root(), "wasmount")];
+    let flags = |option: &str, separator| {
+        let flags = places.map(|(path, name)| format!("{option}={}={name}", path.display()));
+        flags.join(separator)
+    };
+    Ok([
+        // Cargo separates flags by this character, since paths may hold spaces.
+        (
+            "CARGO_ENCODED_RUSTFLAGS",
+            flags("--remap-path-prefix", "\x1f"),
+        ),
+        ("CFLAGS", flags("-ffile-prefix-map", " ")),
+    ])
 }
 
 /// Builds the host's program beside this one. `--workspace` selects features for the whole workspace, as for this program and for tests, so that

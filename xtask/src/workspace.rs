@@ -128,16 +128,30 @@ impl Workspace {
 
     /// The directory in which cargo keeps the sources of a crate that this workspace depends on.
     pub fn sources_of(&self, package: &str) -> Result<PathBuf, Failure> {
+        let packages = self.packages(&[])?;
+        let mut packages = packages.into_iter();
+        packages
+            .find_map(|(name, folder)| (name == package).then_some(folder))
+            .ok_or_else(|| Failure::Unexpected(format!("`cargo metadata` does not know {package}")))
+    }
+
+    /// The folders of the crates of this workspace.
+    pub fn members(&self) -> Result<Vec<PathBuf>, Failure> {
+        let members = self.packages(&["--no-deps"])?;
+        Ok(members.into_iter().map(|(_, folder)| folder).collect())
+    }
+
+    /// Names and folders of crates.
+    fn packages(&self, more: &[&str]) -> Result<Vec<(String, PathBuf)>, Failure> {
         let arguments = ["metadata", "--locked", "--format-version", "1"];
-        let metadata = command::read(self.plain_cargo().args(arguments))?;
+        let metadata = command::read(self.plain_cargo().args(arguments).args(more))?;
         let metadata: Value = serde_json::from_str(&metadata).unwrap_or_default();
         let packages = metadata.get("packages").and_then(Value::as_array);
-        let mut packages = packages.into_iter().flatten();
-        packages
-            .find(|it| it.get("name").is_some_and(|name| name == package))
-            .and_then(|it| Path::new(it.get("manifest_path")?.as_str()?).parent())
-            .map(Path::to_owned)
-            .ok_or_else(|| Failure::Unexpected(format!("`cargo metadata` does not know {package}")))
+        let named = |it: &Value| {
+            let folder = Path::new(it.get("manifest_path")?.as_str()?).parent()?;
+            Some((it.get("name")?.as_str()?.to_owned(), folder.to_owned()))
+        };
+        Ok(packages.into_iter().flatten().filter_map(named).collect())
     }
 
     /// The directory of the guests, a folder for each.
@@ -165,6 +179,11 @@ impl Workspace {
     /// The directory with the output of each test program.
     pub fn test_logs(&self) -> PathBuf {
         self.target.join("test-logs")
+    }
+
+    /// The target directory of programs that contain no path of this machine.
+    pub fn without_paths(&self) -> PathBuf {
+        self.target.join("without-paths")
     }
 
     /// The directory in which the tools of tests are built.

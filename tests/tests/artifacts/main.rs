@@ -1,4 +1,4 @@
-//! Components before they serve: registries, bundles, signatures, compilation, golden guests and other languages.
+//! Components before they serve: registries, bundles, signatures, compilation, golden guests and other languages. Files of a release.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -14,4 +14,5 @@ mod completions;
 mod golden;
 mod languages;
 mod registry;
+mod release;
 mod signatures;

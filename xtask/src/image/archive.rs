@@ -152,12 +152,19 @@ fn manifest(config: &Blob, layers: &[Blob]) -> Value {
 }
 
 /// The architecture in the terms of Go, which the specification uses.
-fn architecture() -> &'static str {
+pub fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
         other => other,
     }
+}
+
+/// The SHA-256 of a file, in hexadecimal.
+pub fn digest_of(path: &Path) -> io::Result<String> {
+    let blob = blob_of(path)?;
+    let digest = blob.digest.split(':').next_back();
+    Ok(digest.unwrap_or_default().to_owned())
 }
 
 /// The blob of a file that may be larger than memory.

@@ -1,0 +1,237 @@
+//! `cargo xtask release`: the files of a release in one directory, with their digests.
+//!
+//! The same commit gives the same texts, charts and list of crates: times are that of the commit, and no path of this machine is in them or in the
+//! program.
+
+use crate::command;
+use crate::deploy;
+use crate::failure::Failure;
+use crate::files;
+use crate::helm::{self, Chart};
+use crate::image::{self, archive};
+use crate::packages;
+use crate::plugins;
+use crate::say;
+use crate::workspace::Workspace;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+/// The time of all files, in seconds since 1970 (reproducible-builds.org, "SOURCE_DATE_EPOCH").
+const TIME: &str = "SOURCE_DATE_EPOCH";
+
+/// The version of cargo-cyclonedx, which lists the crates of the program.
+const CYCLONEDX: &str = "0.5.9";
+
+/// The name of its file in the folder of each crate, before it is moved.
+const CRATES: &str = "release-crates";
+
+/// The file of digests, as `sha256sum --check` reads it.
+const DIGESTS: &str = "SHA256SUMS";
+
+/// Shells, and the files in which each looks for completions.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "wasmount.bash"),
+    ("zsh", "_wasmount"),
+    ("fish", "wasmount.fish"),
+];
+
+/// Options of `cargo xtask release`.
+#[derive(Debug, clap::Args)]
+pub struct ReleaseOptions {
+    /// A directory that is empty or does not exist
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// Name of the image in its layout. The default is what a node looks for by the name in the printed manifests
+    #[arg(long, default_value_t = image_name())]
+    name: String,
+}
+
+fn image_name() -> String {
+    format!("docker.io/library/wasmount:{}", version())
+}
+
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+/// Builds everything and writes the files.
+pub fn run(workspace: &Workspace, options: &ReleaseOptions) -> Result<(), Failure> {
+    let output = &options.output;
+    files::create_directory(output)?;
+    if !files::entries(output)?.is_empty() {
+        return Err(Failure::Unexpected(format!(
+            "{} is not empty: name another directory, so that it holds one release alone",
+            output.display()
+        )));
+    }
+    packages::install(packages::IMAGE)?;
+    let time = time(workspace)?;
+    say::heading("── programs");
+    plugins::build(workspace)?;
+    let program = plugins::build_host_without_paths(workspace)?;
+    say::heading("── files");
+    let built = image::wasmount(workspace, &program, &options.name)?;
+    let platform = format!("wasmount-{}-linux-{}", version(), archive::architecture());
+    copy(&built, &output.join(format!("{platform}.oci.tar")))?;
+    let stripped = output.join(&platform);
+    command::read(Command::new("strip").arg("-o").arg(&stripped).arg(&program))?;
+    add_texts(workspace, &program, output)?;
+    add_charts(workspace, output, time)?;
+    add_crates(workspace, output, time)?;
+    let count = add_digests(output)?;
+    say::line(&format!("{count} files are in {}", output.display()));
+    Ok(())
+}
+
+/// The manifests, the completions and the manual pages, by a built host.
+pub fn add_texts(workspace: &Workspace, program: &Path, output: &Path) -> Result<(), Failure> {
+    let deploy = workspace.root().join("deploy");
+    let manifests = output.join("manifests");
+    files::create_directory(&manifests)?;
+    copy(
+        &deploy.join("shared/wasmount.yaml"),
+        &manifests.join("shared.yaml"),
+    )?;
+    for (backend, _) in deploy::IN_CHART {
+        let name = format!("{backend}.yaml");
+        copy(
+            &deploy.join("chart/backends").join(&name),
+            &manifests.join(&name),
+        )?;
+    }
+    for (shell, name) in COMPLETIONS {
+        let script = command::read(Command::new(program).args(["completions", shell]))?;
+        files::write(&output.join("completions").join(name), script)?;
+    }
+    let pages = output.join("man");
+    files::create_directory(&pages)?;
+    command::read(Command::new(program).args(["man", "--output"]).arg(&pages)).map(drop)
+}
+
+/// The charts as packages.
+pub fn add_charts(workspace: &Workspace, output: &Path, time: SystemTime) -> Result<(), Failure> {
+    let copies = tempfile::tempdir().map_err(Failure::cannot("create a temporary directory"))?;
+    for chart in Chart::ALL {
+        // Helm takes times from the files.
+        let folder = copies.path().join("chart");
+        copy_folder(&chart.folder(workspace), &folder, time)?;
+        let mut package = helm::command(workspace)?;
+        package.arg("package").arg(&folder);
+        command::read(package.arg("--destination").arg(output))?;
+        fs::remove_dir_all(&folder)
+            .map_err(Failure::cannot(format!("remove {}", folder.display())))?;
+    }
+    Ok(())
+}
+
+/// The crates of the program, as a bill of materials (CycloneDX).
+fn add_crates(workspace: &Workspace, output: &Path, time: SystemTime) -> Result<(), Failure> {
+    let directory = workspace
+        .tools()
+        .join(format!("cargo-cyclonedx-{CYCLONEDX}"));
+    let program = directory.join("bin/cargo-cyclonedx");
+    if !program.is_file() {
+        say::line(&format!("building cargo-cyclonedx {CYCLONEDX} (minutes)"));
+        let mut install = workspace.plain_cargo();
+        install.args([
+            "install",
+            "cargo-cyclonedx",
+            "--locked",
+            "--version",
+            CYCLONEDX,
+        ]);
+        command::run(install.arg("--root").arg(&directory))?;
+    }
+    let mut list = Command::new(&program);
+    list.args(["cyclonedx", "--format", "json", "--no-build-deps"])
+        .args(["--override-filename", CRATES, "--manifest-path"])
+        .arg(workspace.root().join("Cargo.toml"))
+        .env(TIME, seconds(time).to_string());
+    let listed = command::read(&mut list);
+    // It writes a file for each crate of the workspace.
+    let name = format!("{CRATES}.json");
+    let of_program = workspace.root().join("host/wasmount").join(&name);
+    let text = listed.and_then(|_| files::read(&of_program));
+    for member in workspace.members()? {
+        let _ = fs::remove_file(member.join(&name));
+    }
+    let text =
+        String::from_utf8_lossy(&text?).replace(&workspace.root().display().to_string(), ".");
+    files::write(
+        &output.join(format!("wasmount-{}.cdx.json", version())),
+        text,
+    )
+}
+
+/// The digests of all files, with their paths below the directory.
+pub fn add_digests(output: &Path) -> Result<usize, Failure> {
+    let mut text = String::new();
+    let mut count = 0;
+    for path in all_files(output)? {
+        let name = path.strip_prefix(output).unwrap_or(&path).display();
+        let failed = Failure::cannot(format!("read {}", path.display()));
+        let digest = archive::digest_of(&path).map_err(failed)?;
+        text.push_str(&format!("{digest}  {name}\n"));
+        count += 1;
+    }
+    files::write(&output.join(DIGESTS), text)?;
+    Ok(count)
+}
+
+/// The time that the environment gives, else that of the commit.
+fn time(workspace: &Workspace) -> Result<SystemTime, Failure> {
+    let text = match std::env::var(TIME) {
+        Ok(text) => text,
+        Err(_) => {
+            let mut log = Command::new("git");
+            log.args(["log", "-1", "--format=%ct"]);
+            command::read(log.current_dir(workspace.root()))?
+        }
+    };
+    let seconds = text.trim().parse();
+    let seconds = seconds.map_err(Failure::cannot(format!("read the time `{}`", text.trim())))?;
+    Ok(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.unwrap_or_default().as_secs()
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    let failed = Failure::cannot(format!("copy {} to {}", from.display(), to.display()));
+    fs::copy(from, to).map(drop).map_err(failed)
+}
+
+fn copy_folder(from: &Path, to: &Path, time: SystemTime) -> Result<(), Failure> {
+    files::create_directory(to)?;
+    for entry in files::entries(from)? {
+        let name = to.join(entry.file_name().unwrap_or_default());
+        if entry.is_dir() {
+            copy_folder(&entry, &name, time)?;
+            continue;
+        }
+        copy(&entry, &name)?;
+        let set = File::options().write(true).open(&name);
+        set.and_then(|file| file.set_modified(time))
+            .map_err(Failure::cannot(format!(
+                "set the time of {}",
+                name.display()
+            )))?;
+    }
+    Ok(())
+}
+
+/// All files below a directory, in order.
+fn all_files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut all = Vec::new();
+    for entry in files::entries(directory)? {
+        match entry.is_dir() {
+            true => all.extend(all_files(&entry)?),
+            false => all.push(entry),
+        }
+    }
+    Ok(all)
+}
