@@ -1,8 +1,9 @@
-//! A real Cinder and its Keystone, on a loopback address of their own: two processes, databases in files, volumes that are sparse files. Everything
-//! is removed at the end. What they cannot show is Nova, iSCSI and backups.
+//! A real Cinder and its Keystone, and Nova if it is asked for, on a loopback address of their own: a process each, databases in files, volumes that are
+//! sparse files. Everything is removed at the end. What they cannot show is a hypervisor and iSCSI.
 
 mod account;
 mod launch;
+mod nova;
 mod request;
 
 pub use account::{APPLICATION_SECRET, Account, AccountOptions};
@@ -27,9 +28,10 @@ const SERIAL_BYTES: usize = 20;
 #[derive(Debug)]
 pub struct Cinder {
     // Ended in this order, before the directory is removed.
+    nova: Mutex<Option<Process>>,
     cinder: Process,
     keystone: Process,
-    launch: Launch,
+    launch: Arc<Launch>,
 }
 
 impl Cinder {
@@ -40,19 +42,20 @@ impl Cinder {
         if let Some(running) = shared.upgrade() {
             return Ok(running);
         }
-        let running = Arc::new(start_on_lasting_thread()?);
+        let running = Arc::new(on_lasting_thread(Cinder::start)?);
         *shared = Arc::downgrade(&running);
         Ok(running)
     }
 
     /// Starts one and waits until it listens. Call it on the thread of the test: the processes end with that thread.
     pub fn start() -> Result<Self, Failure> {
-        let launch = Launch::prepare()?;
+        let launch = Arc::new(Launch::prepare()?);
         let mut keystone = launch.keystone()?;
         let mut cinder = launch.cinder()?;
         launch::wait(&mut keystone, launch.keystone_address())?;
         launch::wait(&mut cinder, launch.cinder_address())?;
         let started = Self {
+            nova: Mutex::new(None),
             cinder,
             keystone,
             launch,
@@ -103,6 +106,7 @@ impl Cinder {
 
 impl Drop for Cinder {
     fn drop(&mut self) {
+        drop(lock(&self.nova).take());
         let _ = self.cinder.kill_9();
         let _ = self.keystone.kill_9();
         let _ = self.detach_all();
@@ -110,17 +114,19 @@ impl Drop for Cinder {
 }
 
 /// The kernel ends processes with the thread that started them, and the thread of the first test ends before the other tests do.
-fn start_on_lasting_thread() -> Result<Cinder, Failure> {
+fn on_lasting_thread<T: Send + 'static>(
+    start: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
     let (sender, started) = mpsc::channel();
     thread::spawn(move || {
-        let _ = sender.send(Cinder::start());
+        let _ = sender.send(start());
         loop {
             thread::park();
         }
     });
     started.recv().unwrap_or_else(|_| {
         Err(Failure::Unexpected(
-            "the thread that starts Cinder panicked".to_owned(),
+            "the thread that starts OpenStack panicked".to_owned(),
         ))
     })
 }

@@ -16,6 +16,21 @@ const TMPFS: &str = "    filesystems: [{ type: tmpfs, maxBytes: 64Mi }]\n";
 /// Connections of the grant of [`array_at`]: the default.
 pub const ARRAY_CONNECTIONS: usize = 8;
 
+/// What plugins/cinder serves.
+#[derive(Debug, Clone, Copy)]
+pub struct Cloud<'a> {
+    /// Where Keystone listens.
+    pub keystone: SocketAddr,
+    /// Where Cinder listens.
+    pub cinder: SocketAddr,
+    /// Where Nova listens, if it attaches.
+    pub nova: Option<SocketAddr>,
+    /// The application credential of an account in [`crate::cinder`].
+    pub credential: &'a str,
+    /// Further settings.
+    pub settings: &'a [(&'a str, &'a str)],
+}
+
 /// Writes a document into `directory` that serves plugins/directory over a pool at an absolute path, which several hosts can share.
 pub fn directory_over_pool(directory: &Path, pool: &Path) -> Result<PathBuf, Failure> {
     let component = Workspace::locate()?.component("directory");
@@ -152,21 +167,33 @@ spec:
     write(directory, "backend", &text)
 }
 
-/// Writes a document into `directory` that serves plugins/cinder for a Keystone and a Cinder at these addresses, with the application credential of
-/// an account in [`crate::cinder`] and settings, without Nova. csi-sanity 5.4 does not know GET_SNAPSHOT.
-pub fn cinder_at(
-    directory: &Path,
-    keystone: SocketAddr,
-    cinder: SocketAddr,
-    credential: &str,
-    settings: &[(&str, &str)],
-) -> Result<PathBuf, Failure> {
+/// Writes a document into `directory` that serves plugins/cinder for a cloud. csi-sanity 5.4 does not know GET_SNAPSHOT.
+pub fn cinder_at(directory: &Path, cloud: &Cloud<'_>) -> Result<PathBuf, Failure> {
+    let Cloud {
+        keystone,
+        cinder,
+        nova,
+        credential,
+        settings,
+    } = *cloud;
     let secret = directory.join("application");
     fs::write(&secret, APPLICATION_SECRET)
         .map_err(Failure::cannot(format!("write {}", secret.display())))?;
     let component = Workspace::locate()?.component("cinder");
     let setting = |(key, value): &(&str, &str)| format!(", {key}: {value:?}");
     let settings: String = settings.iter().map(setting).collect();
+    let attach = nova.map_or("cinder", |_| "nova");
+    let nova = nova.map_or(String::new(), |nova| {
+        format!(
+            r#"      nova:
+        hosts: ["{nova}"]
+        scheme: http
+        paths: ["/v2.1/servers/"]
+        auth: {{ sessionOf: keystone }}
+    nodeFacts: [instance-id, zone]
+"#
+        )
+    });
     let text = format!(
         r#"apiVersion: wasmount.io/v1alpha1
 kind: StorageBackend
@@ -174,7 +201,7 @@ metadata: {{ name: cinder }}
 spec:
   driverName: cinder.csi.openstack.org
   plugin: {{ path: {component:?} }}
-  settings: {{ attach: cinder{settings} }}
+  settings: {{ attach: {attach}{settings} }}
   csi: {{ hideCapabilities: [GET_SNAPSHOT] }}
   secrets: {{ application: {{ file: application }} }}
   grants:
@@ -202,7 +229,7 @@ spec:
         scheme: http
         paths: ["/v3/"]
         auth: {{ sessionOf: keystone }}
-"#
+{nova}"#
     );
     write(directory, "cinder", &text)
 }

@@ -26,7 +26,7 @@ pub struct CCore {
     pub program: PathBuf,
 }
 
-/// Cinder and Keystone.
+/// Cinder, Keystone and Nova.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenStack {
     /// For `PYTHONPATH`.
@@ -46,7 +46,7 @@ pub fn c_core(workspace: &Workspace) -> Result<CCore, Failure> {
     })
 }
 
-/// Returns Cinder and Keystone; installs them and creates their databases first if necessary: about a minute and 350 MB.
+/// Returns Cinder, Keystone and Nova; installs them and creates their databases first if necessary: about a minute and 450 MB.
 pub fn openstack(workspace: &Workspace) -> Result<OpenStack, Failure> {
     let folder = workspace.root().join("tests/python/openstack");
     let prepare = |packages: &Path| {

@@ -1,6 +1,6 @@
-"""Creates the databases, keys and accounts of Keystone and Cinder in a directory: prepare.py PACKAGES DIRECTORY.
+"""Creates the databases, keys and accounts of Keystone, Cinder and Nova in a directory: prepare.py PACKAGES DIRECTORY.
 
-A test copies the directory, since migrating both databases takes longer than most tests."""
+A test copies the directory, since migrating the databases takes longer than most tests."""
 
 import os
 import subprocess
@@ -12,8 +12,8 @@ PASSWORD = "admin"
 # Keystone puts its own address in.
 IDENTITY = "$(public_endpoint)s/v3"
 KEYS = ("fernet", "credential")
-# The user by which Cinder asks Keystone. Its name is its password, as with all users here.
-SERVICE_USER, SERVICE_PROJECT, SERVICE_ROLES = "cinder", "service", ["admin", "service"]
+# The users by which services ask Keystone and each other. Their names are their passwords, as with all users here.
+SERVICE_USERS, SERVICE_PROJECT, SERVICE_ROLES = ("cinder", "nova"), "service", ("admin", "service")
 # The user of all tests: each test makes a project of its own.
 MEMBER, MEMBER_ROLE = "demo", "member"
 DOMAIN = {"id": "default"}
@@ -76,9 +76,10 @@ def create_accounts():
 
     project = {"name": SERVICE_PROJECT, "domain_id": "default"}
     project_id = call("POST", "/projects", token, project=project).json["project"]["id"]
-    user_id = create_user(SERVICE_USER)
-    for role in SERVICE_ROLES:
-        call("PUT", f"/projects/{project_id}/users/{user_id}/roles/{roles[role]}", token)
+    for user in SERVICE_USERS:
+        user_id = create_user(user)
+        for role in SERVICE_ROLES:
+            call("PUT", f"/projects/{project_id}/users/{user_id}/roles/{roles[role]}", token)
     in_all_projects = f"/OS-INHERIT/domains/default/users/{create_user(MEMBER)}/roles/{roles[MEMBER_ROLE]}/inherited_to_projects"
     call("PUT", in_all_projects, token)
 
@@ -89,6 +90,17 @@ def create_cinder():
     subprocess.run([sys.executable, f"{HERE}/prepare_types.py"], check=True, env={**os.environ, **connection})
 
 
+def create_nova():
+    connections = {
+        "OS_DATABASE__CONNECTION": f"sqlite:///{DIRECTORY}/nova.sqlite",
+        "OS_API_DATABASE__CONNECTION": f"sqlite:///{DIRECTORY}/nova-api.sqlite",
+        "OS_PLACEMENT_DATABASE__CONNECTION": f"sqlite:///{DIRECTORY}/placement.sqlite",
+    }
+    program = [sys.executable, f"{HERE}/prepare_nova.py", f"{HERE}/nova.conf"]
+    subprocess.run(program, check=True, env={**os.environ, **connections})
+
+
 create_keystone()
 create_accounts()
 create_cinder()
+create_nova()

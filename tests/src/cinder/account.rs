@@ -37,6 +37,7 @@ pub struct AccountOptions {
 pub struct Account {
     credential: String,
     cinder: SocketAddrV4,
+    pub(super) nova: SocketAddrV4,
     keystone: SocketAddrV4,
     _own_keystone: Option<Process>,
 }
@@ -45,16 +46,17 @@ impl Cinder {
     /// Both services load their policies at their first request, and refuse others that come meanwhile (oslo.policy).
     pub(super) fn load_policies(&self) -> Result<(), Failure> {
         let keystone = self.launch.keystone_address();
-        let (token, _) = log_in(keystone, &by_password(ADMINISTRATOR, ADMINISTRATOR))?;
+        let token = self.administrator()?;
         for (service, path) in [(keystone, "/v3/projects"), (self.cinder(), "/v3/volumes")] {
-            let listed = ask(service, "GET", path, &token, &Value::Null)?;
-            if listed.status != 200 {
-                return Err(Failure::Unexpected(format!(
-                    "{path} is not listed: {listed:?}"
-                )));
-            }
+            ask(service, "GET", path, &token, &Value::Null)?.succeeded()?;
         }
         Ok(())
+    }
+
+    /// A token of the administrator of all.
+    pub(super) fn administrator(&self) -> Result<String, Failure> {
+        let auth = by_password(ADMINISTRATOR, ADMINISTRATOR);
+        log_in(self.launch.keystone_address(), &auth).map(|(token, _)| token)
     }
 
     /// Creates an account. Call it on the thread of the test, with which its own Keystone ends.
@@ -65,19 +67,14 @@ impl Cinder {
         *number += 1;
         let name = format!("test-{number}");
         let shared = self.launch.keystone_address();
-        let (token, _) = log_in(shared, &by_password(ADMINISTRATOR, ADMINISTRATOR))?;
+        let token = self.administrator()?;
         let project = json!({ "project": { "name": name, "domain_id": "default" } });
         let project = ask(shared, "POST", "/v3/projects", &token, &project)?;
         let project = project.text("/project/id")?;
         if let Some(volumes) = options.quota_volumes {
             let path = format!("/v3/os-quota-sets/{project}");
             let quota = json!({ "quota_set": { "volumes": volumes } });
-            let set = ask(self.cinder(), "PUT", &path, &token, &quota)?;
-            if set.status != 200 {
-                return Err(Failure::Unexpected(format!(
-                    "Cinder sets no quota: {set:?}"
-                )));
-            }
+            ask(self.cinder(), "PUT", &path, &token, &quota)?.succeeded()?;
         }
         let (token, user) = log_in(shared, &by_password(MEMBER, &name))?;
         let path = format!("/v3/users/{user}/application_credentials");
@@ -91,6 +88,7 @@ impl Cinder {
         Ok(Account {
             credential: credential.text("/application_credential/id")?,
             cinder: self.cinder(),
+            nova: self.launch.nova_address(),
             keystone: keystone.unwrap_or(shared),
             _own_keystone: own,
         })

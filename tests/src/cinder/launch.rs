@@ -1,4 +1,4 @@
-//! The directory and the command lines of Cinder and Keystone.
+//! The directory and the command lines of Cinder, Keystone and Nova.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
@@ -20,14 +20,18 @@ const KEYSTONE_PORT: u16 = 5000;
 /// Cinder's customary port.
 const CINDER_PORT: u16 = 8776;
 
+/// The customary ports of Nova and Placement, which `tests/python/openstack/nova_server.py` has, too.
+const NOVA_PORT: u16 = 8774;
+const PLACEMENT_PORT: u16 = 8778;
+
 /// How long a token is good: longer than all tests together.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
 
 /// Timeout until a process listens: five seconds on an idle machine.
-const START: Duration = Duration::from_secs(120);
+pub(super) const START: Duration = Duration::from_secs(120);
 
 /// Between two polls.
-const LOOK: Duration = Duration::from_millis(50);
+pub(super) const LOOK: Duration = Duration::from_millis(50);
 
 /// The ending of the names of logs.
 const LOG: &str = "log";
@@ -65,6 +69,11 @@ impl Launch {
     /// Where Cinder listens.
     pub(super) fn cinder_address(&self) -> SocketAddrV4 {
         SocketAddrV4::new(self.address, CINDER_PORT)
+    }
+
+    /// Where Nova listens.
+    pub(super) fn nova_address(&self) -> SocketAddrV4 {
+        SocketAddrV4::new(self.address, NOVA_PORT)
     }
 
     /// Where Keystone listens.
@@ -138,6 +147,40 @@ impl Launch {
         Process::start(command, &self.file(&format!("cinder.{LOG}")))
     }
 
+    /// Starts Nova, and waits until all of its services are up.
+    pub(super) fn nova(&self) -> Result<Process, Failure> {
+        let paste = self.openstack.packages.join("etc/nova/api-paste.ini");
+        let files = [paste, self.program("nova.conf")];
+        let files = files.map(|it| it.display().to_string()).join(";");
+        let cinder = format!("http://{}/v3/%(project_id)s", self.cinder_address());
+        let placement = format!("http://{}:{PLACEMENT_PORT}", self.address);
+        let database = |name: &str| format!("sqlite:///{}", self.file(name).display());
+        let mut command = self.python("nova");
+        command
+            .arg(self.address.to_string())
+            .env("OS_NOVA_CONFIG_FILES", files)
+            .env("OS_DEFAULT__STATE_PATH", self.file("nova"))
+            .env("OS_OSLO_CONCURRENCY__LOCK_PATH", self.file("nova-locks"))
+            .env("OS_API_DATABASE__CONNECTION", database("nova-api.sqlite"))
+            .env(
+                "OS_PLACEMENT_DATABASE__CONNECTION",
+                database("placement.sqlite"),
+            )
+            .env(
+                "OS_KEYSTONE_AUTHTOKEN__AUTH_URL",
+                format!("http://{}", self.keystone_address()),
+            )
+            .env("OS_CINDER__ENDPOINT_TEMPLATE", cinder)
+            .env(
+                "OS_NEUTRON__ENDPOINT_OVERRIDE",
+                format!("{placement}/network"),
+            )
+            .env("OS_PLACEMENT__ENDPOINT_OVERRIDE", placement);
+        let mut process = Process::start(command, &self.file(&format!("nova.{LOG}")))?;
+        wait(&mut process, self.nova_address())?;
+        Ok(process)
+    }
+
     /// oslo.config reads its options from the environment, too.
     fn python(&self, service: &str) -> Command {
         let OpenStack {
@@ -189,13 +232,14 @@ pub(super) fn wait(process: &mut Process, address: SocketAddrV4) -> Result<(), F
 
 fn free_address() -> Result<Ipv4Addr, Failure> {
     let is_free = |address: &Ipv4Addr| {
-        let mut ports = [KEYSTONE_PORT, CINDER_PORT].into_iter();
+        let ports = [KEYSTONE_PORT, CINDER_PORT, NOVA_PORT, PLACEMENT_PORT];
+        let mut ports = ports.into_iter();
         ports.all(|port| TcpListener::bind((*address, port)).is_ok())
     };
     cluster::loopback_addresses().find(is_free).ok_or_else(|| {
         Failure::missing(
             "a loopback address with free ports",
-            "something listens on Cinder's or Keystone's port of all addresses: end it",
+            "something listens on a port of OpenStack (5000, 8774, 8776, 8778) of all addresses: end it",
         )
     })
 }

@@ -1,4 +1,4 @@
-//! A request to Cinder or Keystone beside the driver.
+//! A request to a service of OpenStack beside the driver.
 
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -16,6 +16,14 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// The answer, if it is not an error.
+    pub(super) fn succeeded(self) -> Result<Self, Failure> {
+        if (200..300).contains(&self.status) {
+            return Ok(self);
+        }
+        Err(Failure::Unexpected(format!("OpenStack refuses: {self:?}")))
+    }
+
     pub(super) fn header(&self, name: &str) -> Option<String> {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
         let mut found = lines.filter(|(other, _)| other.eq_ignore_ascii_case(name));
@@ -47,7 +55,7 @@ pub(super) fn ask(
     write!(
         stream,
         "{method} {path} HTTP/1.0\r\nHost: {server}\r\nX-Auth-Token: {token}\r\nContent-Type: application/json\r\n\
-         OpenStack-API-Version: volume 3.67\r\nContent-Length: {}\r\n\r\n{body}",
+         OpenStack-API-Version: volume 3.67, compute 2.60\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     )
     .map_err(failed())?;

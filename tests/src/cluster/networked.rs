@@ -6,7 +6,7 @@ use crate::cinder::{Account, Cinder};
 use crate::cluster::drivers::{self, Driver};
 use crate::cluster::scene::Scene;
 use crate::cluster::sidecars::Sidecars;
-use crate::documents;
+use crate::documents::{self, Cloud};
 use crate::fault_proxy::{FaultProxy, FaultRate};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::{self, File};
@@ -56,9 +56,14 @@ impl<'a> Networked<'a> {
         let cluster = scene.lab().cluster();
         let keystone = proxy(cluster, account.keystone().into())?;
         let volumes = proxy(cluster, cinder.cinder().into())?;
-        let (identity, api) = (keystone.address(), volumes.address());
-        let (id, settings) = (account.credential(), [("zone", ZONE)]);
-        let write = |folder: &Path| documents::cinder_at(folder, identity, api, id, &settings);
+        let cloud = Cloud {
+            keystone: keystone.address(),
+            cinder: volumes.address(),
+            nova: None,
+            credential: account.credential(),
+            settings: &[("zone", ZONE)],
+        };
+        let write = |folder: &Path| documents::cinder_at(folder, &cloud);
         let document = in_folder(scene, &CINDER, write)?;
         Self::begin(scene, CINDER, &document, vec![volumes, keystone]).await
     }

@@ -3,6 +3,7 @@
 mod driver;
 mod lives;
 mod node_facts;
+mod nova;
 mod refusals;
 mod sanity;
 

@@ -1,43 +1,65 @@
-//! plugins/cinder in a real host, between it and a real Keystone and Cinder two proxies that count requests and treat them badly.
+//! plugins/cinder in a real host. Between it and a real Keystone, Cinder and Nova are proxies that count requests and treat them badly.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use wasmount_tests::cinder::{Account, AccountOptions, Cinder};
-use wasmount_tests::documents;
+use wasmount_tests::documents::{self, Cloud};
 use wasmount_tests::fault_proxy::{FaultProxy, FaultRate};
 use wasmount_tests::host::{Host, HostOptions};
 
 /// A login at Keystone.
 const LOGIN: &str = "POST /v3/auth/tokens";
 
-/// The node of the host.
-pub(super) const NODE: &str = "test-node";
+/// The node of the host, if it is not an instance.
+const NODE: &str = "test-node";
 
 /// Cinder's unit, in bytes.
 pub(super) const GIB: i64 = 1 << 30;
 
-/// An account in a Cinder that tests share, proxies before that Cinder and its Keystone, and a host that knows only the proxies.
+/// An account in a Cinder that tests share, proxies before that Cinder, its Keystone and its Nova, and a host that knows only the proxies.
 pub(super) struct Scene {
     // Ended before Cinder is: it may have devices open.
     pub(super) host: Host,
     pub(super) account: Account,
+    /// The node that volumes are attached to: the host, or an instance of Nova.
+    pub(super) node: String,
     pub(super) proxy: FaultProxy,
+    pub(super) nova: Option<FaultProxy>,
     keystone: FaultProxy,
     _cinder: Arc<Cinder>,
     _folder: tempfile::TempDir,
 }
 
 impl Scene {
-    /// Where one request of `one_of` to Cinder meets a fault.
+    /// Where one request of `one_of` to Cinder meets a fault, and Cinder attaches.
     pub(super) async fn of(
         one_of: usize,
         options: AccountOptions,
         settings: &[(&str, &str)],
     ) -> Self {
-        wasmount_tests::root::needs_root();
-        let folder = tempfile::tempdir().unwrap();
         let cinder = Cinder::shared().unwrap();
         let account = cinder.account(options).unwrap();
+        Self::start(cinder, account, None, one_of, settings).await
+    }
+
+    /// Where one request of `one_of` to Cinder or Nova meets a fault, and Nova attaches, to an instance.
+    pub(super) async fn on_instance(cinder: Arc<Cinder>, one_of: usize) -> Self {
+        cinder.nova().unwrap();
+        let account = cinder.account(AccountOptions::default()).unwrap();
+        let token = account.log_in().unwrap();
+        let instance = account.create_instance(&token).unwrap();
+        Self::start(cinder, account, Some(instance), one_of, &[]).await
+    }
+
+    async fn start(
+        cinder: Arc<Cinder>,
+        account: Account,
+        instance: Option<String>,
+        one_of: usize,
+        settings: &[(&str, &str)],
+    ) -> Self {
+        wasmount_tests::root::needs_root();
+        let folder = tempfile::tempdir().unwrap();
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         // Another one each time; a failing test shows it.
         let seed = u64::from(since.unwrap().subsec_nanos());
@@ -46,8 +68,21 @@ impl Scene {
         let keystone = keystone.await.unwrap();
         let proxy = FaultProxy::start(cinder.cinder().into(), rate(one_of));
         let proxy = proxy.await.unwrap();
-        let (id, at) = (account.credential(), keystone.address());
-        let document = documents::cinder_at(folder.path(), at, proxy.address(), id, settings);
+        let nova = match &instance {
+            None => None,
+            Some(_) => {
+                let nova = FaultProxy::start(cinder.nova().unwrap().into(), rate(one_of));
+                Some(nova.await.unwrap())
+            }
+        };
+        let cloud = Cloud {
+            keystone: keystone.address(),
+            cinder: proxy.address(),
+            nova: nova.as_ref().map(FaultProxy::address),
+            credential: account.credential(),
+            settings,
+        };
+        let document = documents::cinder_at(folder.path(), &cloud);
         let host = Host::start(HostOptions {
             backends: vec![document.unwrap()],
             any_paths: true,
@@ -56,7 +91,9 @@ impl Scene {
         Self {
             host: host.unwrap(),
             account,
+            node: instance.unwrap_or_else(|| NODE.to_owned()),
             proxy,
+            nova,
             keystone,
             _cinder: cinder,
             _folder: folder,

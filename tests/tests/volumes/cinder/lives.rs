@@ -1,6 +1,6 @@
 //! Lives of volumes in Cinder side by side: on a sound network, with tokens that end soon, and while requests are lost, doubled and overtaken.
 
-use super::driver::{GIB, NODE, Scene};
+use super::driver::{GIB, Scene};
 use futures::future::join_all;
 use std::time::{Duration, Instant};
 use tonic::{Code, Status};
@@ -13,10 +13,10 @@ use wasmount_tests::requests;
 use wasmount_tests::retrying_proxy::RETRIED;
 
 /// Lives side by side: Cinder has one thread.
-const AT_ONCE: usize = 4;
+pub(super) const AT_ONCE: usize = 4;
 
 /// One request of so many meets a fault.
-const ONE_OF: usize = 6;
+pub(super) const ONE_OF: usize = 6;
 
 /// A token's life: longer than any one request, and its login, takes on a busy machine.
 const SHORT: Duration = Duration::from_secs(20);
@@ -24,14 +24,14 @@ const SHORT: Duration = Duration::from_secs(20);
 /// Logins that a host with short tokens is watched for: the first, and one in the midst of calls.
 const LOGINS: usize = 2;
 
-async fn is_published(orchestrator: &Orchestrator, id: &str) -> Result<bool, Status> {
+async fn is_published(orchestrator: &Orchestrator, id: &str, node: &str) -> Result<bool, Status> {
     let request = ListVolumesRequest::default();
     let mut controller = orchestrator.clients().controller;
     let page = controller.list_volumes(request).await?.into_inner();
     Ok(page.entries.iter().any(|entry| {
         let volume = entry.volume.as_ref().unwrap();
         let status = entry.status.as_ref().unwrap();
-        volume.volume_id == id && status.published_node_ids == [NODE]
+        volume.volume_id == id && status.published_node_ids == [node]
     }))
 }
 
@@ -53,12 +53,17 @@ async fn copied(
 }
 
 /// One life; a call is repeated for these codes.
-async fn live(orchestrator: &Orchestrator, name: &str, again: &[Code]) -> Result<(), Status> {
+async fn live(
+    orchestrator: &Orchestrator,
+    node: &str,
+    name: &str,
+    again: &[Code],
+) -> Result<(), Status> {
     let create = || orchestrator.create(requests::create(name, GIB));
     let (id, bytes) = patiently(again, create).await?;
     assert_eq!(bytes, GIB, "{name}");
-    patiently(again, || orchestrator.attach(&id, NODE)).await?;
-    assert!(patiently(again, || is_published(orchestrator, &id)).await?);
+    patiently(again, || orchestrator.attach(&id, node)).await?;
+    assert!(patiently(again, || is_published(orchestrator, &id, node)).await?);
     let grow = || orchestrator.expand(requests::expand(&id, 2 * GIB));
     assert_eq!(patiently(again, grow).await?, 2 * GIB, "{name}");
     let taken = format!("{name}-snapshot");
@@ -66,8 +71,8 @@ async fn live(orchestrator: &Orchestrator, name: &str, again: &[Code]) -> Result
     let clone = copied(orchestrator, &format!("{name}-clone"), cloned(&id), again).await?;
     let restored = restored(&taken);
     let restored = copied(orchestrator, &format!("{name}-restored"), restored, again).await?;
-    patiently(again, || orchestrator.detach(&id, NODE)).await?;
-    assert!(!patiently(again, || is_published(orchestrator, &id)).await?);
+    patiently(again, || orchestrator.detach(&id, node)).await?;
+    assert!(!patiently(again, || is_published(orchestrator, &id, node)).await?);
     patiently(again, || delete_snapshot(orchestrator, &taken)).await?;
     for id in [&clone, &restored, &id] {
         patiently(again, || orchestrator.delete(id)).await?;
@@ -76,10 +81,12 @@ async fn live(orchestrator: &Orchestrator, name: &str, again: &[Code]) -> Result
 }
 
 /// Lives side by side, each of which ends.
-async fn live_at_once(scene: &Scene, again: &[Code]) {
+pub(super) async fn live_at_once(scene: &Scene, again: &[Code]) {
     let orchestrator = scene.host.orchestrator().await.unwrap();
     let names: Vec<_> = (0..AT_ONCE).map(|number| format!("pvc-{number}")).collect();
-    let lives = names.iter().map(|name| live(&orchestrator, name, again));
+    let lives = names
+        .iter()
+        .map(|name| live(&orchestrator, &scene.node, name, again));
     for (name, lived) in names.iter().zip(join_all(lives).await) {
         assert!(lived.is_ok(), "{name}: {lived:?}\n{}", scene.proxy);
     }

@@ -1,6 +1,6 @@
 //! What Cinder refuses, loses or fails at, and the code that a client of the host gets: README.md of plugins/cinder has them.
 
-use super::driver::{GIB, NODE, Scene};
+use super::driver::{GIB, Scene};
 use serde_json::Value;
 use tonic::{Code, Status};
 use wasmount_csi::wire::csi::v1::CreateVolumeRequest;
@@ -41,7 +41,7 @@ async fn privileged_refusals_of_cinder_are_codes_of_csi() {
     assert_eq!(code(&failed), Code::ResourceExhausted, "{failed:?}");
 
     let (attached, _) = create("attached").await.unwrap();
-    orchestrator.attach(&attached, NODE).await.unwrap();
+    orchestrator.attach(&attached, &scene.node).await.unwrap();
     let in_use = orchestrator.delete(&attached).await;
     assert_eq!(code(&in_use), Code::FailedPrecondition, "{in_use:?}");
 
@@ -51,7 +51,7 @@ async fn privileged_refusals_of_cinder_are_codes_of_csi() {
     let fails = orchestrator.delete(&stuck).await;
     assert_eq!(code(&fails), Code::Unavailable, "{fails:?}");
 
-    orchestrator.detach(&attached, NODE).await.unwrap();
+    orchestrator.detach(&attached, &scene.node).await.unwrap();
     orchestrator.delete(&attached).await.unwrap();
     assert_eq!(scene.names("volumes"), ["fails-to-delete"]);
     assert_eq!(scene.names("attachments"), [""; 0]);
@@ -81,11 +81,11 @@ async fn privileged_a_volume_that_cinder_lost_is_not_found() {
     );
     let grown = orchestrator.expand(requests::expand(&lost, 2 * GIB)).await;
     assert_eq!(code(&grown), Code::NotFound, "{grown:?}");
-    let attached = orchestrator.attach(&lost, NODE).await;
+    let attached = orchestrator.attach(&lost, &scene.node).await;
     assert_eq!(code(&attached), Code::NotFound, "{attached:?}");
     let taken = snapshot(&orchestrator, &lost, "s").await;
     assert_eq!(code(&taken), Code::NotFound, "{taken:?}");
-    orchestrator.detach(&lost, NODE).await.unwrap();
+    orchestrator.detach(&lost, &scene.node).await.unwrap();
     orchestrator.delete(&lost).await.unwrap();
     let again = orchestrator.create(requests::create("a", GIB));
     let (again, _) = again.await.unwrap();
