@@ -1,6 +1,7 @@
 //! Why a component could not be prepared.
 
 use crate::redact::printable;
+use std::fmt::Display;
 use wasmount_core::text::shortened;
 
 /// Longest text of the engine in an error, in bytes: it may repeat names of the component, of up to 100 kB each.
@@ -56,7 +57,7 @@ pub enum EngineError {
     Lost,
 }
 
-/// The engine's message about a component, in one line of bounded length.
-pub(crate) fn describe(error: &wasmtime::Error) -> String {
+/// A library's message about a component, in one line of bounded length.
+pub(crate) fn describe(error: &impl Display) -> String {
     shortened(printable(&format!("{error:#}")), TEXT_BYTES)
 }

@@ -54,7 +54,7 @@ pub use error::EngineError;
 pub use exports::is_known_export;
 pub use invocation::BackendParts;
 pub use linker::{CONTRACT_LINE, CONTRACT_PACKAGE, is_linked, is_of_line};
-pub use names::bounded as bounded_names;
+pub use names::Names;
 pub use node_facts::NodeFacts;
 pub use program::PluginInfo;
 pub use settings::Target;

@@ -16,7 +16,9 @@ use wasmount_core::named;
 use wasmount_core::rpc::Rpc;
 use wasmount_core::services::{Feature, ServiceSet};
 use wasmount_core::text::nearest;
-use wasmount_engine::{BackendParts, Candidate, Engine, LoadedComponent, PluginInfo, WasmBackend};
+use wasmount_engine::{
+    BackendParts, Candidate, Engine, LoadedComponent, Names, PluginInfo, WasmBackend,
+};
 use wasmount_network::Endpoints;
 
 /// A feature with this prefix is experimental: accepted and never acted on.
@@ -34,12 +36,14 @@ named! {
         Digest = "digest",
         /// It has the required signatures.
         Signature = "signature",
-        /// It is a component, and compiles.
+        /// It is a component.
         Component = "component",
         /// It uses this host's line of the contract.
         ApiLine = "api line",
         /// It imports nothing that the host lacks.
         Imports = "imports",
+        /// It compiles.
+        Compile = "compile",
         /// It links, starts, and reports its identity.
         TrialLoad = "trial load",
         /// It offers what the running version offers.
@@ -145,14 +149,14 @@ pub async fn run_admission(
     proof: Proof<'_>,
     report: &mut AdmissionReport,
 ) -> Result<Admitted, Refusal> {
-    let loaded = match plugin_file::check_kind(&wasm) {
-        Ok(()) => engine.load(wasm).await.map_err(Refusal::from),
-        Err(refusal) => Err(refusal),
-    };
-    let loaded = report.take(Step::Component, loaded, |component| {
+    let names = plugin_file::check_kind(&wasm).and_then(|()| Ok(Names::read(&wasm)?));
+    let names = report.take(Step::Component, names, |_| String::new())?;
+    let checked = check_names(&names.imports, &names.exports, &proof, report)?;
+    let loaded = engine.load(wasm).await.map_err(Refusal::from);
+    let loaded = report.take(Step::Compile, loaded, |component| {
         component.digest().to_owned()
     })?;
-    prove_loaded(loaded, proof, report).await
+    Box::pin(prove(loaded, checked, proof, report)).await
 }
 
 /// The same for a component that is already compiled.
@@ -161,15 +165,47 @@ pub(crate) async fn prove_loaded(
     proof: Proof<'_>,
     report: &mut AdmissionReport,
 ) -> Result<Admitted, Refusal> {
+    let checked = check_names(component.imports(), component.exports(), &proof, report)?;
+    Box::pin(prove(component, checked, proof, report)).await
+}
+
+/// What the names of imports and exports showed.
+struct Checked {
+    warnings: Vec<String>,
+    ungranted: Vec<String>,
+}
+
+/// The checks that need no compiled code.
+fn check_names(
+    imports: &[String],
+    exports: &[String],
+    proof: &Proof<'_>,
+    report: &mut AdmissionReport,
+) -> Result<Checked, Refusal> {
+    let line = check_line(imports, exports);
+    let mut warnings = report.take(Step::ApiLine, line, |newer| newer.join("; "))?;
+    let ungranted =
+        check_imports(imports, proof.wasi).map(|()| ungranted_imports(imports, proof.grants));
+    let ungranted = report.take(Step::Imports, ungranted, |ungranted| ungranted.join("; "))?;
+    warnings.extend_from_slice(&ungranted);
+    Ok(Checked {
+        warnings,
+        ungranted,
+    })
+}
+
+async fn prove(
+    component: LoadedComponent,
+    checked: Checked,
+    proof: Proof<'_>,
+    report: &mut AdmissionReport,
+) -> Result<Admitted, Refusal> {
+    let Checked {
+        mut warnings,
+        ungranted,
+    } = checked;
     let (kept, admitted_before) = (proof.kept, proof.admitted_before);
     let component = component.with_wasi(proof.wasi);
-    let line = check_line(component.imports(), component.exports());
-    let mut warnings = report.take(Step::ApiLine, line, |newer| newer.join("; "))?;
-    let imports = check_imports(component.imports(), proof.wasi)
-        .map(|()| ungranted_imports(component.imports(), proof.grants));
-    let ungranted = report.take(Step::Imports, imports, |ungranted| ungranted.join("; "))?;
-    warnings.extend_from_slice(&ungranted);
-
     let time = proof.parts.limits.time;
     let network = proof.parts.network.clone();
     let call = call_at_admission(Rpc::GetPluginInfo, time);

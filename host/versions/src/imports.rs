@@ -15,8 +15,10 @@ pub(crate) fn check_line(imports: &[String], exports: &[String]) -> Result<Vec<S
         if let Some((_, version)) = of_contract(name)
             && !is_of_line(version, CONTRACT_LINE)
         {
-            let found = name.clone();
-            return Err(Refusal::OtherLine { found });
+            return Err(Refusal::OtherLine {
+                name: name.clone(),
+                version: version.to_owned(),
+            });
         }
     }
     let unknown = exports
@@ -127,10 +129,13 @@ fn imports_of_contract(imports: &[String], interface: &str) -> bool {
     interfaces.any(|(imported, _)| imported == interface)
 }
 
+/// The version of a name that has none: no toolchain makes one.
+const NO_VERSION: &str = "(none)";
+
 /// Interface and version of a name of the contract.
 fn of_contract(name: &str) -> Option<(&str, &str)> {
     let name = name.strip_prefix(CONTRACT_PACKAGE)?;
-    Some(name.split_once('@').unwrap_or((name, "")))
+    Some(name.split_once('@').unwrap_or((name, NO_VERSION)))
 }
 
 #[cfg(test)]
@@ -159,14 +164,22 @@ mod tests {
 
     #[test]
     fn names_of_another_line_are_refused() {
-        for name in [
-            "wasmount:csi/state@0.2.0",
-            "wasmount:csi/state",
-            "wasmount:csi/state@1.0.0",
+        for (name, version) in [
+            ("wasmount:csi/state@0.2.0", "0.2.0"),
+            ("wasmount:csi/state@0.0.9", "0.0.9"),
+            ("wasmount:csi/state@0.1.0-rc.1", "0.1.0-rc.1"),
+            ("wasmount:csi/state", "(none)"),
+            ("wasmount:csi/state@1.0.0", "1.0.0"),
         ] {
             for (imports, exports) in [(names([name]), vec![]), (vec![], names([name]))] {
-                let refusal = check_line(&imports, &exports).unwrap_err();
-                assert!(matches!(refusal, Refusal::OtherLine { found, .. } if found == name));
+                let refusal = check_line(&imports, &exports).unwrap_err().to_string();
+                assert_eq!(
+                    refusal,
+                    format!(
+                        "the plugin is built for version {version} of the contract ({name}), this host for version 0.1: build the plugin \
+                         with the SDK of 0.1, or use a host for version {version}"
+                    )
+                );
             }
         }
     }

@@ -58,11 +58,13 @@ pub enum Refusal {
     Engine(#[from] EngineError),
     /// Built for another line of the contract.
     #[error(
-        "the plugin speaks {found} and this host the line {CONTRACT_LINE}; use a plugin built for it, or another version of the host"
+        "the plugin is built for version {version} of the contract ({name}), this host for version {CONTRACT_LINE}: build the plugin with the SDK of {CONTRACT_LINE}, or use a host for version {version}"
     )]
     OtherLine {
         /// The first name of another line.
-        found: String,
+        name: String,
+        /// Its version.
+        version: String,
     },
     /// It imports what no plugin may have.
     #[error("the plugin imports what this host does not offer: {imports}; {hint}")]

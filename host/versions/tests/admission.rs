@@ -1,6 +1,7 @@
 //! Admission of real components, which `cargo xtask plugins` built: what may serve, and what each rule refuses.
 #![allow(
     clippy::expect_used,
+    clippy::indexing_slicing,
     clippy::panic,
     clippy::unwrap_used,
     reason = "a crate of tests: their helpers may panic as well"
@@ -10,6 +11,7 @@
 #[path = "../../engine/tests/guest/memory.rs"]
 mod memory;
 
+use async_trait::async_trait;
 use memory::Memory;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -19,8 +21,10 @@ use wasmount_core::capabilities::Hidden;
 use wasmount_core::document::{Grants, Limits, Wasi};
 use wasmount_core::names::DriverName;
 use wasmount_core::services::Service;
-use wasmount_engine::{BackendParts, Engine, EngineError, EngineOptions, NodeFacts};
-use wasmount_versions::{AdmissionReport, Admitted, Proof, Refusal, run_admission};
+use wasmount_engine::{
+    BackendParts, Compile, Engine, EngineError, EngineOptions, NodeFacts, Target,
+};
+use wasmount_versions::{AdmissionReport, Admitted, Proof, Refusal, Step, run_admission};
 
 /// A component without imports or exports.
 const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
@@ -50,6 +54,17 @@ fn built(plugin: &str) -> PathBuf {
 }
 
 async fn admit_file(path: &Path, behaviour: &str) -> (Result<Admitted, Refusal>, Arc<Memory>) {
+    let wasm = std::fs::read(path).unwrap();
+    let mut report = AdmissionReport::default();
+    admit(engine(), wasm, behaviour, &mut report).await
+}
+
+async fn admit(
+    engine: &Arc<Engine>,
+    wasm: Vec<u8>,
+    behaviour: &str,
+    report: &mut AdmissionReport,
+) -> (Result<Admitted, Refusal>, Arc<Memory>) {
     let memory = Arc::new(Memory::default());
     let behaviour = ("behaviour".to_owned(), behaviour.to_owned());
     let proof = Proof {
@@ -73,9 +88,7 @@ async fn admit_file(path: &Path, behaviour: &str) -> (Result<Admitted, Refusal>,
         kept: None,
         admitted_before: false,
     };
-    let wasm = std::fs::read(path).unwrap();
-    let mut report = AdmissionReport::default();
-    let admitted = run_admission(engine(), wasm, proof, &mut report).await;
+    let admitted = run_admission(engine, wasm, proof, report).await;
     (admitted, memory)
 }
 
@@ -195,4 +208,60 @@ async fn compiled_code_from_outside_is_refused() {
     std::fs::write(&path, b"\x7fELF\x02\x01\x01\0").unwrap();
     let refusal = refused(admit_file(&path, "").await.0);
     assert!(matches!(refusal, Refusal::NotWasm), "{refusal}");
+}
+
+/// A compiler that compiles nothing, and says that it was asked.
+#[derive(Debug)]
+struct NoCompiler;
+
+#[async_trait]
+impl Compile for NoCompiler {
+    async fn compile(&self, _target: Target, _wasm: &[u8]) -> Result<Vec<u8>, EngineError> {
+        Err(EngineError::NotCompiled("it was asked".to_owned()))
+    }
+}
+
+/// plugins/misbehave, with another version of the contract in all of its names.
+fn of_version(version: &str) -> Vec<u8> {
+    let mut wasm = std::fs::read(built("misbehave")).unwrap();
+    let package = b"wasmount:csi/";
+    let ours = b"@0.1.0";
+    let mut changed = 0;
+    for at in 0..wasm.len() {
+        let name = &wasm[at..];
+        if !name.starts_with(package) {
+            continue;
+        }
+        let end = name.iter().take(64).position(|byte| *byte == b'@');
+        let Some(end) = end.filter(|end| name[*end..].starts_with(ours)) else {
+            continue;
+        };
+        let place = at + end + 1..at + end + ours.len();
+        wasm[place].copy_from_slice(version.as_bytes());
+        changed += 1;
+    }
+    assert!(changed > 10, "{changed}");
+    wasm
+}
+
+#[tokio::test]
+async fn another_version_of_the_contract_is_never_compiled() {
+    let options = EngineOptions {
+        compiler: Arc::new(NoCompiler),
+        ..EngineOptions::for_backends(None, [&Limits::default()])
+    };
+    let engine = Engine::new(options).unwrap();
+    for (version, last_step, words) in [
+        ("0.2.0", Step::ApiLine, "version 0.2.0 of the contract"),
+        ("0.0.9", Step::ApiLine, "version 0.0.9 of the contract"),
+        ("0.1.0", Step::Compile, "it was asked"),
+        ("0.1.9", Step::Compile, "it was asked"),
+    ] {
+        let mut report = AdmissionReport::default();
+        let admitted = admit(&engine, of_version(version), "", &mut report).await;
+        let refusal = refused(admitted.0).to_string();
+        assert!(refusal.contains(words), "{refusal}");
+        let last = report.steps().last().unwrap();
+        assert_eq!((last.step, last.outcome.is_err()), (last_step, true));
+    }
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use wasm_metadata::Metadata;
 use wasmount_artifact::{Annotations, ComponentFacts};
 use wasmount_core::text::shortened;
-use wasmount_engine::{EngineError, bounded_names};
+use wasmount_engine::{EngineError, Names};
 use wasmparser::{Encoding, Parser, Payload};
 
 /// The keys of OCI's annotations (image specification 1.1, "Pre-Defined Annotation Keys").
@@ -123,36 +123,19 @@ pub(crate) fn facts(wasm: &[u8]) -> Result<ComponentFacts, NotAComponent> {
     if !wasm.starts_with(MAGIC) {
         return Err(NotAComponent::NotWasm);
     }
-    let (mut imports, mut exports) = (Vec::new(), Vec::new());
-    walk(wasm, |depth, payload| {
-        match payload {
-            // Only the outermost component's metadata describes the whole component.
-            _ if depth > 0 => {}
-            Payload::Version {
-                encoding: Encoding::Module,
-                ..
-            } => {
-                return Err(NotAComponent::Module);
-            }
-            Payload::ComponentImportSection(section) => {
-                for import in section {
-                    imports.push(import.map_err(malformed)?.name.name);
-                }
-            }
-            Payload::ComponentExportSection(section) => {
-                for export in section {
-                    exports.push(export.map_err(malformed)?.name.name);
-                }
-            }
-            _ => {}
-        }
-        Ok(())
+    walk(wasm, |depth, payload| match payload {
+        Payload::Version {
+            encoding: Encoding::Module,
+            ..
+        } if depth == 0 => Err(NotAComponent::Module),
+        _ => Ok(()),
     })?;
+    let Names { imports, exports } = Names::read(wasm)?;
     let read = wasm_metadata::Payload::from_binary(wasm).map_err(malformed)?;
     let metadata = read.metadata();
     Ok(ComponentFacts {
-        imports: bounded_names(imports.into_iter())?,
-        exports: bounded_names(exports.into_iter())?,
+        imports,
+        exports,
         author: text(&metadata.authors),
         annotations: annotations(metadata),
     })

@@ -152,8 +152,8 @@ fn before_it_runs() -> Vec<Row> {
             "api_line",
             Wish::Bytes(of_another_line()),
             [
-                "speaks wasmount:csi/identity@0.2.0 and this host the line 0.1",
-                "use a plugin built for it",
+                "is built for version 0.2.0 of the contract (wasmount:csi/identity@0.2.0), this host for version 0.1",
+                "build the plugin with the SDK of 0.1",
             ],
         ),
         row(

@@ -5,13 +5,14 @@ use serde_json::{Value, json};
 use std::fs;
 
 /// The steps of admission, in their order.
-const STEPS: [&str; 10] = [
+const STEPS: [&str; 11] = [
     "size",
     "digest",
     "signature",
     "component",
     "api line",
     "imports",
+    "compile",
     "trial load",
     "services",
     "settings",
