@@ -111,6 +111,19 @@ pub fn of_component(directory: &Path, driver: &str, component: &Path) -> Result<
     )
 }
 
+/// The same for a component whose runtime imports all of WASI.
+pub fn of_component_with_wasi(
+    directory: &Path,
+    driver: &str,
+    component: &Path,
+) -> Result<PathBuf, Failure> {
+    let path = of_component(directory, driver, component)?;
+    let text =
+        fs::read_to_string(&path).map_err(Failure::cannot(format!("read {}", path.display())))?;
+    let text = text.replacen("plugin: {", "plugin: { wasi: full,", 1);
+    write(directory, driver, &text)
+}
+
 /// Writes a document into `directory` that serves plugins/array for an array at this address, with the credentials of [`crate::array`].
 pub fn array_at(directory: &Path, address: SocketAddr) -> Result<PathBuf, Failure> {
     array(directory, address, &[], "scheme: http")

@@ -49,6 +49,14 @@ enum Command {
     Tools,
     /// Prints the manifests of deploy/ again
     Deploy,
+    /// Writes docs/contract.md, the reference of the contract, again
+    Contract,
+    /// Writes the package of the contract as registries hold it
+    WitPackage {
+        /// Where to
+        #[arg(long, default_value = "target/wasmount-csi.wasm")]
+        output: PathBuf,
+    },
     /// Builds the container image of Wasmount into a file, without a daemon
     Image(ImageOptions),
     /// Writes the files of a release: program, image, charts, manifests, completions, manual pages, digests
@@ -75,6 +83,8 @@ enum Command {
 enum Golden {
     /// Builds them for the contract as it is; of a frozen line only those that it does not have
     Record,
+    /// Freezes the interfaces of the recorded contract: after that none of them changes
+    Freeze,
 }
 
 #[derive(Debug, Subcommand)]
@@ -117,9 +127,12 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Plugins { languages } => {
             plugins::build_languages(&workspace, languages)?;
         }
-        Command::Golden {
-            command: Golden::Record,
-        } => plugins::record_golden(&workspace)?,
+        Command::Golden { command } => match command {
+            Golden::Record => plugins::record_golden(&workspace)?,
+            Golden::Freeze => plugins::freeze_contract(&workspace)?,
+        },
+        Command::Contract => plugins::write_reference(&workspace)?,
+        Command::WitPackage { output } => plugins::write_package(&workspace, &output)?,
         Command::Demo(options) => demo::run(&workspace, &options)?,
         Command::Test(options) if test::run(&workspace, &options) => {}
         Command::Test(_) => return Ok(ExitCode::FAILURE),

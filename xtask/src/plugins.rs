@@ -6,7 +6,8 @@ use crate::failure::Failure;
 use crate::packages;
 use crate::toolchain::{self, GUEST_TARGET};
 use crate::workspace::Workspace;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The program that builds guests in C and Go.
 const GUESTS: &str = "xtask-guests";
@@ -22,6 +23,8 @@ pub enum Languages {
     C,
     /// plugins/directory-go
     Go,
+    /// plugins/directory-python
+    Python,
     /// All of these
     All,
 }
@@ -32,7 +35,8 @@ pub fn build_languages(workspace: &Workspace, languages: Languages) -> Result<()
         Languages::Rust => (true, &[]),
         Languages::C => (false, &["c"]),
         Languages::Go => (false, &["go"]),
-        Languages::All => (true, &["c", "go"]),
+        Languages::Python => (false, &["python"]),
+        Languages::All => (true, &["c", "go", "python"]),
     };
     if rust {
         build(workspace)?;
@@ -52,10 +56,32 @@ pub fn record_golden(workspace: &Workspace) -> Result<(), Failure> {
     guests(workspace, &["record"])
 }
 
+/// Freezes the interfaces of the recorded contract.
+pub fn freeze_contract(workspace: &Workspace) -> Result<(), Failure> {
+    guests(workspace, &["freeze"])
+}
+
+/// Writes the reference of the contract, `docs/contract.md`.
+pub fn write_reference(workspace: &Workspace) -> Result<(), Failure> {
+    guests(workspace, &["contract"])
+}
+
+/// Writes the contract's package in binary form.
+pub fn write_package(workspace: &Workspace, output: &Path) -> Result<(), Failure> {
+    // The program runs at the top of the checkout.
+    let output = std::path::absolute(output).map_err(Failure::cannot("find the output"))?;
+    let mut cargo = guests_program(workspace);
+    command::run(cargo.arg("wit-package").arg(output))
+}
+
 fn guests(workspace: &Workspace, arguments: &[&str]) -> Result<(), Failure> {
+    command::run(guests_program(workspace).args(arguments))
+}
+
+fn guests_program(workspace: &Workspace) -> Command {
     let mut cargo = workspace.cargo("run");
     cargo.args(["--quiet", "--package", GUESTS, "--"]);
-    command::run(cargo.args(arguments))
+    cargo
 }
 
 /// Builds all plugins in Rust into `plugins/target`, where each `backend.yaml` expects them.

@@ -68,6 +68,12 @@ pub fn openstack(workspace: &Workspace) -> Result<OpenStack, Failure> {
     })
 }
 
+/// The directory with the packages that a folder pins, which is named as they are.
+pub fn pinned(workspace: &Workspace, folder: &Path) -> Result<PathBuf, Failure> {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    environment(workspace, folder, &name, |_| Ok(()))
+}
+
 /// The directory with the packages that a folder pins; `finish` adds what is made of them.
 fn environment(
     workspace: &Workspace,

@@ -10,6 +10,7 @@
 
 mod book;
 mod circles;
+mod contract;
 mod crates;
 mod dependencies;
 mod docs;

@@ -1,13 +1,14 @@
 //! Golden guests: components as they were compiled for a line of the contract, kept in `tests/golden` and run against every later host. They are
-//! never built again: once a line is frozen, files may only be added.
+//! never built again: once a line is frozen, guests are only added.
 //!
-//! The release freezes a line: `"frozen": true` is set by hand in its manifest. Until then `cargo xtask golden record` records it again.
+//! `cargo xtask golden freeze` freezes the interfaces of the contract. Until then `cargo xtask golden record` records the line again.
 
 use crate::files::{self, digest};
+use crate::items::Items;
 use crate::language::{self, Language};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use xtask::failure::Failure;
 use xtask::plugins;
 use xtask::say;
@@ -26,6 +27,8 @@ const GUESTS: [(&str, Option<Language>); 3] = [
     ("c-directory.wasm", Some(Language::C)),
     ("go-directory.wasm", Some(Language::Go)),
 ];
+/// The guest that is too large for this repository: 18 MB. Kept are its sources, which pin its compiler; tests build it under the line's contract.
+const SOURCES: (&str, Language) = ("python-directory", Language::Python);
 /// The plugin in Rust that the plugins in other languages reimplement.
 const RUST_PLUGIN: &str = "directory";
 
@@ -33,8 +36,8 @@ const RUST_PLUGIN: &str = "directory";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Manifest {
-    /// Whether the line was released.
-    pub frozen: bool,
+    /// The frozen interfaces, each with the digest of its items. None: the line is not released.
+    pub frozen: BTreeMap<String, String>,
     /// The digest of the contract's text.
     pub contract_digest: String,
     /// The guests, by the names of their files.
@@ -64,26 +67,54 @@ impl Manifest {
             ))
         })
     }
+
+    fn write(&self, folder: &Path) -> Result<(), Failure> {
+        let mut text =
+            serde_json::to_vec_pretty(self).map_err(Failure::cannot("write the manifest"))?;
+        text.push(b'\n');
+        xtask::files::write(&folder.join(MANIFEST), &text)
+    }
 }
 
-/// Builds every guest and records it, with the contract. For a frozen line it adds only guests that the line does not have yet.
+/// Why a text of the contract breaks what is frozen, a line for each interface; `recorded` is the text of which the interfaces were frozen.
+pub fn broken(frozen: &BTreeMap<String, String>, recorded: &Items, now: &Items) -> Vec<String> {
+    let (digests, changes) = (recorded.digests(), recorded.changes(now));
+    let broken = frozen.iter().filter_map(|(name, digest)| {
+        if digests.get(name) != Some(digest) {
+            return Some(format!(
+                "{CONTRACT} beside the manifest has another interface `{name}` than the one that was frozen: restore it"
+            ));
+        }
+        let change = changes.get(name)?;
+        let list = |items: &[String]| match items {
+            [] => "nothing".to_owned(),
+            items => format!("`{}`", items.join("`, `")),
+        };
+        Some(format!(
+            "the interface `{name}` is frozen and was changed: gone is {}, new is {}. Undo that, and add an interface for what is new",
+            list(&change.gone),
+            list(&change.new)
+        ))
+    });
+    broken.collect()
+}
+
+/// Builds every guest and records it, with the contract. For a frozen line it adds guests that the line does not have yet, and new interfaces.
 pub fn record(workspace: &Workspace) -> Result<(), Failure> {
     let folder = workspace.golden().join(LINE);
-    let before = if folder.join(MANIFEST).exists() {
+    let mut manifest = if folder.join(MANIFEST).exists() {
         Manifest::read(&folder)?
     } else {
         Manifest::default()
     };
-    let mut manifest = if before.frozen {
-        before
+    let contract = xtask::files::read(&workspace.contract_file())?;
+    if manifest.frozen.is_empty() {
+        manifest.guests.clear();
     } else {
-        let contract = xtask::files::read(&workspace.contract_file())?;
-        xtask::files::write(&folder.join(CONTRACT), &contract)?;
-        Manifest {
-            contract_digest: digest(&contract),
-            ..Manifest::default()
-        }
-    };
+        refuse_changes(&manifest, &folder, &contract)?;
+    }
+    manifest.contract_digest = digest(&contract);
+    xtask::files::write(&folder.join(CONTRACT), &contract)?;
     for (name, language) in GUESTS {
         let name = name.to_owned();
         if manifest.guests.contains_key(&name) {
@@ -94,10 +125,79 @@ pub fn record(workspace: &Workspace) -> Result<(), Failure> {
         say::line(&format!("{name}: {} bytes, {}", wasm.len(), golden.digest));
         manifest.guests.insert(name, golden);
     }
-    let mut text =
-        serde_json::to_vec_pretty(&manifest).map_err(Failure::cannot("write the manifest"))?;
-    text.push(b'\n');
-    xtask::files::write(&folder.join(MANIFEST), &text)
+    let (name, _) = SOURCES;
+    if !manifest.guests.contains_key(name) {
+        let golden = record_sources(workspace, &folder)?;
+        say::line(&format!("{name}: sources, {}", golden.digest));
+        manifest.guests.insert(name.to_owned(), golden);
+    }
+    manifest.write(&folder)
+}
+
+/// Freezes every interface of the recorded contract: none of them may change any more.
+pub fn freeze(workspace: &Workspace) -> Result<(), Failure> {
+    let folder = workspace.golden().join(LINE);
+    let mut manifest = Manifest::read(&folder)?;
+    let contract = xtask::files::read(&workspace.contract_file())?;
+    if manifest.contract_digest != digest(&contract) {
+        return Err(Failure::Unexpected(
+            "the contract was changed after its guests were recorded: run `cargo xtask golden record` first".to_owned(),
+        ));
+    }
+    refuse_changes(&manifest, &folder, &contract)?;
+    manifest.frozen = Items::of(&String::from_utf8_lossy(&contract))?.digests();
+    say::line(&format!("{} interfaces are frozen", manifest.frozen.len()));
+    manifest.write(&folder)
+}
+
+fn refuse_changes(manifest: &Manifest, folder: &Path, contract: &[u8]) -> Result<(), Failure> {
+    let recorded = xtask::files::read(&folder.join(CONTRACT))?;
+    let [recorded, now] =
+        [recorded.as_slice(), contract].map(|text| Items::of(&String::from_utf8_lossy(text)));
+    let broken = broken(&manifest.frozen, &recorded?, &now?);
+    match broken.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Unexpected(broken.join("\n"))),
+    }
+}
+
+/// The component of a guest in the folder of a line.
+pub fn component(workspace: &Workspace, line: &Path, guest: &str) -> Result<PathBuf, Failure> {
+    let (sources, language) = SOURCES;
+    let kept = line.join(guest);
+    if guest != sources {
+        return Ok(kept);
+    }
+    let line_name = line.file_name().unwrap_or_default();
+    let output = workspace.plugins_target().join("golden").join(line_name);
+    let built = language::build_under(workspace, language, &kept, &line.join(CONTRACT), &output)?;
+    Ok(built.component)
+}
+
+/// The digest of a file, or of a folder's files.
+pub fn digest_of(path: &Path) -> Result<String, Failure> {
+    if path.is_dir() {
+        return Ok(files::digest_of_all(&files::read(path)?));
+    }
+    Ok(digest(&xtask::files::read(path)?))
+}
+
+/// Copies the sources of the guest that is not kept as a component.
+fn record_sources(workspace: &Workspace, folder: &Path) -> Result<Golden, Failure> {
+    let (name, language) = SOURCES;
+    let plugin = workspace.plugins().join(language.plugin());
+    let sources = files::read(&plugin)?;
+    files::write_anew(&folder.join(name), &sources)?;
+    Ok(Golden {
+        digest: files::digest_of_all(&sources),
+        source: source_of(language.plugin()),
+        source_digest: files::digest_of_all(&sources),
+        toolchain: language.toolchain(&plugin)?,
+    })
+}
+
+fn source_of(plugin: &str) -> String {
+    format!("plugins/{plugin}")
 }
 
 /// Builds the guest of a language (none: Rust).
@@ -112,7 +212,7 @@ fn guest(workspace: &Workspace, language: Option<Language>) -> Result<(Golden, V
             (RUST_PLUGIN, component, toolchain::compiler()?)
         }
     };
-    let source = format!("plugins/{plugin}");
+    let source = source_of(plugin);
     let wasm = xtask::files::read(&component)?;
     let golden = Golden {
         digest: digest(&wasm),
@@ -121,4 +221,80 @@ fn guest(workspace: &Workspace, language: Option<Language>) -> Result<(Golden, V
         toolchain,
     };
     Ok((golden, wasm))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FROZEN: &str = "package a:b@0.1.0;
+        interface types { record error { code: u8 } enum kind { image, directory } }
+        interface pool { use types.{error}; stat: func(path: string) -> result<u64, error>; }";
+
+    fn broken_by(before: &str, after: &str) -> Vec<String> {
+        let now = FROZEN.replace(before, after);
+        assert_ne!(now, FROZEN);
+        let frozen = Items::of(FROZEN).unwrap();
+        broken(&frozen.digests(), &frozen, &Items::of(&now).unwrap())
+    }
+
+    #[test]
+    fn a_frozen_interface_takes_no_change() {
+        for (before, after, expected) in [
+            (
+                "code: u8",
+                "code: u8, message: string",
+                "the interface `types` is frozen and was changed: gone is `record error { code: u8, }`, new is \
+                 `record error { code: u8, message: string, }`. Undo that, and add an interface for what is new",
+            ),
+            (
+                "image, directory",
+                "image",
+                "the interface `types` is frozen and was changed: gone is `enum kind { image, directory, }`, new is \
+                 `enum kind { image, }`. Undo that, and add an interface for what is new",
+            ),
+            (
+                "stat:",
+                "free: func() -> u64; stat:",
+                "the interface `pool` is frozen and was changed: gone is nothing, new is `free: func() -> u64;`. Undo that, and add an \
+                 interface for what is new",
+            ),
+        ] {
+            assert_eq!(broken_by(before, after), [expected]);
+        }
+    }
+
+    #[test]
+    fn a_line_takes_new_interfaces_and_comments() {
+        for (before, after) in [
+            (
+                "interface pool",
+                "interface more { free: func() -> u64; } interface pool",
+            ),
+            ("interface pool", "/// Words.\ninterface pool"),
+            ("stat:", "/// Words.\nstat:"),
+        ] {
+            assert_eq!(broken_by(before, after), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn an_interface_that_is_not_frozen_may_change() {
+        let (before, now) = (Items::of(FROZEN).unwrap(), FROZEN.replace("u64", "u32"));
+        let mut frozen = before.digests();
+        frozen.remove("pool");
+        assert_eq!(broken(&frozen, &before, &Items::of(&now).unwrap()), [""; 0]);
+    }
+
+    #[test]
+    fn a_record_that_was_changed_with_the_contract_is_noticed() {
+        let changed = Items::of(&FROZEN.replace("u64", "u32")).unwrap();
+        let frozen = Items::of(FROZEN).unwrap().digests();
+        assert_eq!(
+            broken(&frozen, &changed, &changed),
+            [
+                "contract.wit beside the manifest has another interface `pool` than the one that was frozen: restore it"
+            ]
+        );
+    }
 }

@@ -1,9 +1,9 @@
-//! Builds a guest in C or Go on demand. A build is cached by the digest of all its inputs, so that tests may request it each time,
-//! and several at a time.
+//! Builds a guest in another language than Rust on demand. A build is cached by the digest of all its inputs, so that tests may request it each
+//! time, and several at a time.
 
 use crate::files::{self, Files};
 use crate::world::{self, World};
-use crate::{c, go};
+use crate::{c, go, python};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use xtask::failure::Failure;
@@ -16,6 +16,8 @@ pub enum Language {
     C,
     /// Stock Go.
     Go,
+    /// Python, by componentize-py.
+    Python,
 }
 
 /// A built guest.
@@ -28,14 +30,24 @@ pub struct Built {
 }
 
 impl Language {
-    /// All languages.
-    pub const ALL: [Language; 2] = [Language::C, Language::Go];
+    /// Those that are compiled, and bring no interpreter along.
+    pub const COMPILED: [Language; 2] = [Language::C, Language::Go];
 
     /// The name of the plugin that is written in this language.
     pub fn plugin(self) -> &'static str {
         match self {
             Language::C => "directory-c",
             Language::Go => "directory-go",
+            Language::Python => "directory-python",
+        }
+    }
+
+    /// The version text of its compiler, as this machine has it or the plugin pins it.
+    pub(crate) fn toolchain(self, plugin: &Path) -> Result<String, Failure> {
+        match self {
+            Language::C => c::toolchain(),
+            Language::Go => go::toolchain(),
+            Language::Python => python::toolchain(plugin),
         }
     }
 
@@ -44,25 +56,45 @@ impl Language {
         match self {
             Language::C => "c",
             Language::Go => "go",
+            Language::Python => "python",
         }
     }
 }
 
 /// Builds the plugin of a language, unless it was already built from the same sources by the same tools.
 pub fn build(workspace: &Workspace, language: Language) -> Result<Built, Failure> {
-    let plugin = workspace.root().join("plugins").join(language.plugin());
-    let world = World::of_plugin(workspace, &plugin)?;
-    let (mut tree, toolchain) = match language {
-        Language::C => (world.c_bindings()?, c::toolchain()?),
-        Language::Go => (world.go_bindings()?, go::toolchain()?),
+    let plugin = workspace.plugins().join(language.plugin());
+    let output = workspace.plugins_target().join(language.folder());
+    build_under(
+        workspace,
+        language,
+        &plugin,
+        &workspace.contract_file(),
+        &output,
+    )
+}
+
+/// Builds a plugin in a language under a text of the contract, into a folder, unless that was done before.
+pub(crate) fn build_under(
+    workspace: &Workspace,
+    language: Language,
+    plugin: &Path,
+    contract: &Path,
+    output: &Path,
+) -> Result<Built, Failure> {
+    let world = World::of_plugin(plugin, contract)?;
+    let toolchain = language.toolchain(plugin)?;
+    let mut tree = match language {
+        Language::C => world.c_bindings()?,
+        Language::Go => world.go_bindings()?,
+        Language::Python => world::files(plugin, contract)?,
     };
-    tree.extend(files::read(&plugin)?);
+    tree.extend(files::read(plugin)?);
     let key = format!("{} {toolchain}\n", files::digest_of_all(&tree));
 
-    let folder = workspace.plugins_target().join(language.folder());
-    let below = |name: &str| folder.join(format!("{}{name}", language.plugin()));
+    let below = |name: &str| output.join(format!("{}{name}", language.plugin()));
     let (component, key_file) = (below(".wasm"), below(".key"));
-    let _lock = locked(&folder)?;
+    let _lock = locked(output)?;
     if !(component.is_file() && fs::read_to_string(&key_file).is_ok_and(|it| it == key)) {
         let wasm = compile(workspace, language, &world, &below(""), &tree)?;
         xtask::files::write(&component, &wasm)?;
@@ -83,15 +115,15 @@ fn compile(
     tree: &Files,
 ) -> Result<Vec<u8>, Failure> {
     files::write_anew(folder, tree)?;
-    let core = match language {
-        Language::C => c::compile(folder, tree)?,
+    match language {
+        Language::C => world::component(&c::compile(folder, tree)?),
         Language::Go => {
             let mut core = go::compile(workspace, folder)?;
             world.embed(&mut core)?;
-            core
+            world::component(&core)
         }
-    };
-    world::component(&core)
+        Language::Python => python::compile(workspace, folder),
+    }
 }
 
 /// Two test programs may request the same guest at the same time. The kernel releases the lock when the process ends.

@@ -1,14 +1,15 @@
-//! The program behind `cargo xtask plugins --lang` and `cargo xtask golden`. It only parses and reports.
+//! The program behind `cargo xtask plugins --lang`, `golden`, `contract` and `wit-package`. It only parses and reports.
 
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use xtask::failure::Failure;
 use xtask::say;
 use xtask::workspace::Workspace;
-use xtask_guests::golden;
 use xtask_guests::language::{self, Language};
+use xtask_guests::{contract, golden};
 
 #[derive(Debug, Parser)]
 struct Arguments {
@@ -22,6 +23,15 @@ enum Command {
     Build { languages: Vec<Language> },
     /// Records the golden guests of the contract's line
     Record,
+    /// Freezes the interfaces of the recorded contract
+    Freeze,
+    /// Writes the reference of the contract
+    Contract,
+    /// Writes the contract's package in binary form
+    WitPackage {
+        /// Where to
+        output: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -44,6 +54,21 @@ fn run(command: Command) -> Result<(), Failure> {
             }
         }
         Command::Record => golden::record(&workspace)?,
+        Command::Freeze => golden::freeze(&workspace)?,
+        Command::Contract => {
+            let page = contract::reference(&contract_text(&workspace)?)?;
+            xtask::files::write(&contract::reference_path(&workspace), page)?;
+        }
+        Command::WitPackage { output } => {
+            let package = contract::package(&contract_text(&workspace)?)?;
+            xtask::files::write(&output, &package)?;
+            say::line(&format!("{}: {} bytes", output.display(), package.len()));
+        }
     }
     Ok(())
+}
+
+fn contract_text(workspace: &Workspace) -> Result<String, Failure> {
+    let text = xtask::files::read(&workspace.contract_file())?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }

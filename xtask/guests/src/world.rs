@@ -9,10 +9,11 @@ use wit_bindgen_core::WorldGenerator;
 use wit_component::{ComponentEncoder, StringEncoding};
 use wit_parser::{Resolve, WorldId};
 use xtask::failure::Failure;
-use xtask::workspace::Workspace;
 
 /// The file with a plugin's world.
 const WORLD_FILE: &str = "plugin.wit";
+/// The folder that [`files`] are put into.
+pub(crate) const FOLDER: &str = "wit";
 
 /// A plugin's world, with the contract that it refers to.
 pub(crate) struct World {
@@ -21,12 +22,12 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// The world of the plugin in a folder.
-    pub(crate) fn of_plugin(workspace: &Workspace, plugin: &Path) -> Result<Self, Failure> {
+    /// The world of the plugin in a folder, under a text of the contract.
+    pub(crate) fn of_plugin(plugin: &Path, contract: &Path) -> Result<Self, Failure> {
         let file = plugin.join(WORLD_FILE);
         let mut resolve = Resolve::default();
         let parse = |resolve: &mut Resolve| {
-            resolve.push_path(workspace.contract())?;
+            resolve.push_path(contract)?;
             let (package, _) = resolve.push_path(&file)?;
             resolve.select_world(&[package], None)
         };
@@ -80,6 +81,16 @@ pub(crate) fn component(core: &[u8]) -> Result<Vec<u8>, Failure> {
         })
         .and_then(ComponentEncoder::encode);
     encoded.map_err(|error| Failure::Unexpected(format!("cannot make a component: {error:#}")))
+}
+
+/// A plugin's world and the contract as files, for compilers that are programs.
+pub(crate) fn files(plugin: &Path, contract: &Path) -> Result<Files, Failure> {
+    let world = xtask::files::read(&plugin.join(WORLD_FILE))?;
+    let contract = xtask::files::read(contract)?;
+    Ok(Files::from([
+        (format!("{FOLDER}/{WORLD_FILE}"), world),
+        (format!("{FOLDER}/deps/csi/contract.wit"), contract),
+    ]))
 }
 
 fn unexpected(what: &str, path: &Path, error: &dyn std::fmt::Display) -> Failure {

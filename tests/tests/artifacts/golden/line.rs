@@ -1,12 +1,12 @@
 //! A recorded line of the contract, compared with what it is now.
 
-use super::items::contract_items;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use xtask::failure::Failure;
 use xtask::workspace::Workspace;
-use xtask_guests::golden::{CONTRACT, MANIFEST, Manifest};
+use xtask_guests::golden::{self, CONTRACT, MANIFEST, Manifest, broken};
+use xtask_guests::items::Items;
 
 /// A line of the contract and its guests.
 #[derive(Debug, Clone)]
@@ -37,17 +37,21 @@ impl Line {
 
     /// The advice for a guest of this line that does not run any more.
     pub(crate) fn advice(&self) -> &'static str {
-        if self.manifest.frozen {
-            "the line is released: mend the host, the guest cannot be changed"
-        } else {
+        if self.manifest.frozen.is_empty() {
             "the line is not frozen: if the contract changed on purpose, run `cargo xtask golden record`"
+        } else {
+            "the line is released: mend the host, the guest cannot be changed"
         }
     }
 
-    /// The components of the line.
-    pub(crate) fn components(&self) -> Vec<PathBuf> {
-        let names = self.manifest.guests.keys();
-        names.map(|name| self.folder.join(name)).collect()
+    /// The names of its guests.
+    pub(crate) fn guests(&self) -> Vec<&str> {
+        self.manifest.guests.keys().map(String::as_str).collect()
+    }
+
+    /// The component of a guest.
+    pub(crate) fn component(&self, workspace: &Workspace, guest: &str) -> Result<PathBuf, Failure> {
+        golden::component(workspace, &self.folder, guest)
     }
 
     /// Differences from the manifest: files that were changed, removed or added.
@@ -65,9 +69,8 @@ impl Line {
         for entry in present {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            let bytes = fs::read(&path).unwrap();
             match expected.remove(&name) {
-                Some(recorded) if recorded == digest(&bytes) => {}
+                Some(recorded) if recorded == golden::digest_of(&path).unwrap() => {}
                 Some(_) => changes.push(format!("{name} was changed")),
                 None if name == MANIFEST => {}
                 None => changes.push(format!("{name} is not in the manifest")),
@@ -77,16 +80,20 @@ impl Line {
         changes
     }
 
-    /// Items of its contract that are missing or changed in a later text of the contract.
-    pub(crate) fn lost_items(&self, later: &str) -> Vec<String> {
+    /// What a later text of the contract breaks: changes of frozen interfaces, and what interfaces that are not frozen have lost.
+    pub(crate) fn broken(&self, later: &str) -> Vec<String> {
         let recorded = fs::read_to_string(self.folder.join(CONTRACT)).unwrap();
-        let (recorded, later) = (contract_items(&recorded), contract_items(later));
-        recorded.difference(&later).cloned().collect()
+        let (recorded, later) = (Items::of(&recorded).unwrap(), Items::of(later).unwrap());
+        let frozen = &self.manifest.frozen;
+        let changes = recorded.changes(&later).into_iter();
+        let lost = changes
+            .filter(|(name, change)| !frozen.contains_key(name) && !change.gone.is_empty())
+            .map(|(name, change)| format!("{name} lost {:?}", change.gone));
+        broken(frozen, &recorded, &later)
+            .into_iter()
+            .chain(lost)
+            .collect()
     }
-}
-
-fn digest(bytes: &[u8]) -> String {
-    format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
 #[cfg(test)]
@@ -96,15 +103,17 @@ mod tests {
 
     const WIT: &str = "package a:b@0.1.0; interface types { record error { code: u8 } }";
 
-    /// A frozen line with one guest.
-    fn line(folder: &Path) -> Line {
+    /// A line with one guest.
+    fn line(folder: &Path, frozen: BTreeMap<String, String>) -> Line {
         fs::write(folder.join("c.wasm"), b"component").unwrap();
         fs::write(folder.join(CONTRACT), WIT).unwrap();
+        let digest = |name| golden::digest_of(&folder.join(name)).unwrap();
         let manifest = format!(
-            r#"{{"frozen": true, "contractDigest": "{}", "guests": {{"c.wasm":
+            r#"{{"frozen": {}, "contractDigest": "{}", "guests": {{"c.wasm":
             {{"digest": "{}", "source": "plugins/c", "sourceDigest": "", "toolchain": ""}}}}}}"#,
-            digest(WIT.as_bytes()),
-            digest(b"component")
+            serde_json::to_string(&frozen).unwrap(),
+            digest(CONTRACT),
+            digest("c.wasm")
         );
         fs::write(folder.join(MANIFEST), manifest).unwrap();
         Line::read(folder.to_owned())
@@ -113,16 +122,16 @@ mod tests {
     #[test]
     fn a_line_as_it_was_recorded_has_no_changes() {
         let folder = tempfile::tempdir().unwrap();
-        let line = line(folder.path());
+        let line = line(folder.path(), BTreeMap::new());
         assert_eq!(line.changes(), [""; 0]);
-        assert_eq!(line.components(), [folder.path().join("c.wasm")]);
-        assert_eq!(line.lost_items(WIT), [""; 0]);
+        assert_eq!(line.guests(), ["c.wasm"]);
+        assert_eq!(line.broken(WIT), [""; 0]);
     }
 
     #[test]
     fn what_changed_went_or_came_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let line = line(folder.path());
+        let line = line(folder.path(), BTreeMap::new());
         let path = |name| folder.path().join(name);
         fs::write(path(CONTRACT), b"").unwrap();
         fs::write(path("go.wasm"), b"").unwrap();
@@ -138,20 +147,36 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_changed_is_lost() {
+    fn a_line_that_is_not_frozen_may_only_grow() {
         let folder = tempfile::tempdir().unwrap();
-        let line = line(folder.path());
-        let later = WIT.replace("u8", "u16");
+        let line = line(folder.path(), BTreeMap::new());
+        let grown = WIT.replace("record", "type size = u64; record");
+        assert_eq!(line.broken(&grown), [""; 0]);
+        let changed = WIT.replace("u8", "u16");
         assert_eq!(
-            line.lost_items(&later),
-            ["types: record error { code: u8, }"]
+            line.broken(&changed),
+            [r#"types lost ["record error { code: u8, }"]"#]
+        );
+    }
+
+    #[test]
+    fn a_frozen_line_takes_new_interfaces_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = line(folder.path(), Items::of(WIT).unwrap().digests());
+        let grown = format!("{WIT} interface more {{ type size = u64; }}");
+        assert_eq!(line.broken(&grown), [""; 0]);
+        let changed = WIT.replace("record", "type size = u64; record");
+        let broken = line.broken(&changed);
+        assert!(
+            broken.len() == 1 && broken[0].contains("`types` is frozen and was changed"),
+            "{broken:?}"
         );
     }
 
     #[test]
     fn a_manifest_with_unknown_keys_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let manifest = r#"{"frozen": true, "contractDigest": "", "guests": {}, "more": 1}"#;
+        let manifest = r#"{"frozen": {}, "contractDigest": "", "guests": {}, "more": 1}"#;
         fs::write(folder.path().join(MANIFEST), manifest).unwrap();
         assert!(Manifest::read(folder.path()).is_err());
     }
