@@ -9,6 +9,7 @@ use crate::fs_type::FsType;
 use crate::journal::{Entry, Shows};
 use crate::node::{Node, describe_volume};
 use crate::observe::SeenMount;
+use crate::plan::attach::Attachment;
 use crate::plan::{self, CheckedSource, Form};
 use crate::source::image;
 use crate::stats::not_mounted;
@@ -57,7 +58,7 @@ impl Node {
         let key = &request.key;
         let mount = self.mount_to_grow(request)?;
         let entry = self.journal.entry(key);
-        let (_, source) = self.plan_in_force(key, &entry)?;
+        let (plan, source) = self.plan_in_force(key, &entry)?;
         let form = match &source {
             CheckedSource::Image(_, form) | CheckedSource::Device(_, form) => form,
             CheckedSource::Directory(_)
@@ -65,10 +66,8 @@ impl Node {
             | CheckedSource::Tmpfs(_)
             | CheckedSource::Files(_) => return Ok(UNKNOWN_BYTES),
         };
-        if let CheckedSource::Device(device, _) = &source
-            && let Some(attachment) = &device.attachment
-        {
-            self.owner(key).rescan(attachment)?;
+        if let Some(attachment) = Attachment::of(&plan.source)? {
+            self.owner(key).rescan(&attachment)?;
         }
         let mut size_bytes = UNKNOWN_BYTES;
         for block in entry.blocks() {

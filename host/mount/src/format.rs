@@ -68,7 +68,8 @@ impl Formatting<'_> {
             .options
             .get(&fs_type)
             .map_or(&[][..], Vec::as_slice);
-        let context = mount::configure(device, fs_type, options, access)?;
+        let configure = || mount::configure(device, fs_type, options, access);
+        let context = configure()?;
         if let Verdict::Make(_) = verdict {
             self.make(device, fs_type)?;
         }
@@ -80,7 +81,7 @@ impl Formatting<'_> {
         if fs_type == FsType::Btrfs {
             btrfs::prepare(device)?;
         }
-        let mount = mount::mount(context, device, fs_type, flags)?;
+        let mount = mount::mount(context, configure, device, fs_type, flags)?;
         self.durable.set_intent(self.key, None)?;
         if writes {
             match fs_type {

@@ -18,6 +18,7 @@ use crate::journal::{Progress, recorded_plan};
 use crate::mountinfo::{self, MountLine};
 use crate::node::{Node, describe_volume};
 use crate::observe::{Identity, SeenMount, identity, mount_id};
+use crate::plan::attach::Attachment;
 use crate::plan::device::CheckedDevice;
 use crate::plan::filesystem::same;
 use crate::plan::options::MountFlags;
@@ -175,9 +176,9 @@ impl Preparation<'_> {
         device: &CheckedDevice,
         is_read_only: bool,
     ) -> Result<BlockDevice, MountError> {
-        if let Some(attachment) = &device.attachment {
+        if let Some(attachment) = Attachment::of(self.source)? {
             self.node
-                .attach(self.key, attachment, self.secret_options)?;
+                .attach(self.key, &attachment, self.secret_options)?;
         }
         let device = node_device::open(device, is_read_only)?;
         self.node.ensure_device_unclaimed(self.key, &device)?;

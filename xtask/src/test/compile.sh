@@ -1,6 +1,7 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # The compiler of a workspace's members, as cargo calls it (RUSTC_WORKSPACE_WRAPPER): clippy, and then rustdoc on the same input. rustdoc only
-# checks. `cargo doc` would need all dependencies a second time, as metadata without code.
+# checks. `cargo doc` would need all dependencies a second time, as metadata without code. A plain sh would drop variables such as
+# `CARGO_BIN_EXE_block-array`.
 set -eu
 shift # The name of the compiler.
 clippy-driver rustc "$@"

@@ -41,16 +41,25 @@ pub(super) fn configure(
     Ok(context)
 }
 
-/// Mounts.
+/// Mounts. A child process of another thread may have a copy of a descriptor that claimed the device a moment ago, and the kernel then answers that
+/// it is busy. A failed context cannot be used again (fsconfig(2)), so `configure` makes another one.
 pub(super) fn mount(
     context: FsContext,
+    configure: impl Fn() -> Result<FsContext, MountError>,
     device: &BlockDevice,
     fs_type: FsType,
     flags: MountFlags,
 ) -> Result<OwnedFd, MountError> {
-    context
-        .create(true)
-        .map_err(|errno| refused(device, fs_type, errno))?;
+    let mut configured = Some(context);
+    let created = retry(|| {
+        let context = configured.take().map_or_else(&configure, Ok)?;
+        match context.create(true) {
+            Ok(()) => Ok(Some(context)),
+            Err(Errno::BUSY) => Ok(None),
+            Err(errno) => Err(refused(device, fs_type, errno)),
+        }
+    });
+    let context = created?.ok_or_else(|| in_use(device))?;
     let mount = context.mount(flags)?;
     verify(device, fs_type, &mount)?;
     Ok(mount)
@@ -106,7 +115,6 @@ fn own_options(
 /// Maps an error number of the kernel to an error.
 fn refused(device: &BlockDevice, fs_type: FsType, errno: Errno) -> MountError {
     match errno {
-        Errno::BUSY => in_use(device),
         // EFSCORRUPTED and EFSBADCRC of the kernel's file systems.
         Errno::UCLEAN | Errno::BADMSG => {
             let (name, repair) = (fs_type.name(), fs_type.repair());

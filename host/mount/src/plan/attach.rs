@@ -95,7 +95,6 @@ pub(super) fn check(source: &Source, grants: &Grants) -> Result<CheckedDevice, M
         wait: attachment.wait(),
         grants: covering.into_iter().flat_map(granted).collect(),
         alternatives,
-        attachment: Some(attachment),
     })
 }
 

@@ -2,7 +2,6 @@
 //!
 //! A plan that passes is not granted yet: a grant describes the device that is found, so [`is_covered`] decides then.
 
-use super::attach::Attachment;
 use super::matches;
 use crate::failure::shown;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,8 +41,6 @@ pub(crate) struct CheckedDevice {
     pub(crate) wait: Duration,
     /// One of these must cover the device that is found, whatever alternative it was found by.
     pub(crate) grants: Vec<DeviceGrant>,
-    /// How the device comes to the node, if the mounter attaches it first.
-    pub(crate) attachment: Option<Attachment>,
 }
 
 /// The known facts of an existing device. It has as many links as udev created.
@@ -101,7 +98,6 @@ pub(crate) fn check(device: &DeviceStep<'_>, grants: &Grants) -> Result<CheckedD
         rescan: device.rescan,
         wait,
         grants: kept,
-        attachment: None,
     })
 }
 

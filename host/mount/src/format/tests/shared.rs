@@ -17,8 +17,14 @@ fn privileged_a_device_mounted_elsewhere_is_refused() {
                 .unwrap_err();
             assert!(matches!(error, MountError::InUse { .. }), "{error}");
             // The kernel itself refuses too, if the host does not check before and the kernel can.
-            let context = mount::configure(&disk.device, fs_type, &[], RW).unwrap();
-            match mount::mount(context, &disk.device, fs_type, FLAGS) {
+            let configure = || mount::configure(&disk.device, fs_type, &[], RW);
+            match mount::mount(
+                configure().unwrap(),
+                configure,
+                &disk.device,
+                fs_type,
+                FLAGS,
+            ) {
                 Err(MountError::InUse { .. }) => assert!(mounts_exclusively()),
                 Ok(_) => assert!(!mounts_exclusively()),
                 Err(error) => panic!("{error}"),

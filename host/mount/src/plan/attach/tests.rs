@@ -1,3 +1,5 @@
+//! Tests of the steps `iscsi` and `nvme`: what is parsed, and what grants cover.
+
 use super::*;
 use wasmount_core::plan::attached::{IscsiPath as Way, PATHS};
 
@@ -72,7 +74,8 @@ fn a_granted_disk_is_found_by_its_identity_alone() {
         ),
         granting(AttachProtocol::Iscsi, "10.9.9.9:3260", "iqn.*", "suid"),
     ];
-    let device = check(&Source::Iscsi(iscsi()), &of(&granted)).unwrap();
+    let source = Source::Iscsi(iscsi());
+    let device = check(&source, &of(&granted)).unwrap();
     let facts = RequestedFacts::from([(DeviceFact::Wwid, "naa.6001405".to_owned())]);
     assert_eq!(device.alternatives, std::slice::from_ref(&facts));
     // Options of the entry that covers it, and of no other.
@@ -81,7 +84,8 @@ fn a_granted_disk_is_found_by_its_identity_alone() {
     };
     assert_eq!(grant.mount_options, ["discard"]);
     assert_eq!(grant.facts, facts);
-    assert!(matches!(device.attachment, Some(Attachment::Iscsi(disk)) if disk.paths.len() == 2));
+    let attachment = Attachment::of(&source).unwrap();
+    assert!(matches!(attachment, Some(Attachment::Iscsi(disk)) if disk.paths.len() == 2));
 }
 
 #[test]

@@ -1,3 +1,5 @@
+//! Tests of sessions and disks as sysfs shows them, on trees of plain files.
+
 use super::*;
 use crate::plan::attach::{Attachment, IscsiDisk};
 use std::os::unix::fs::symlink;

@@ -1,3 +1,5 @@
+//! Tests of open-iscsi's records, and of what is read from its answers.
+
 use super::*;
 
 const RECORD: &str = "# BEGIN RECORD 2.1.8\n\
@@ -16,7 +18,7 @@ fn secrets(values: &[(&str, &str)]) -> SecretOptions {
 }
 
 #[test]
-fn a_record_keeps_what_the_administrator_chose_besides_the_hosts_own() {
+fn a_record_keeps_other_settings_of_the_administrator() {
     let none = Credentials::parse(&secrets(&[])).unwrap();
     let record = with_settings(RECORD, &none);
     let has = |line: &str| record.lines().filter(|it| *it == line).count() == 1;
