@@ -1,8 +1,8 @@
 //! What the kernel is told to connect to a controller: options in one write to `/dev/nvme-fabrics` (`nvmf_parse_options` of
 //! drivers/nvme/host/fabrics.c).
 
-use super::host::HostIdentity;
 use std::net::SocketAddr;
+use uuid::Uuid;
 use zeroize::Zeroizing;
 
 /// Longest NQN, in bytes (NVM Express Base Specification 2.0, 4.5).
@@ -24,6 +24,13 @@ pub(super) struct Connect<'a> {
     /// The NQN of the subsystem.
     pub(super) subsystem: &'a str,
     pub(super) host: &'a HostIdentity,
+}
+
+/// Who this node is for subsystems.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct HostIdentity {
+    pub(super) nqn: String,
+    pub(super) id: Uuid,
 }
 
 /// Keys of DH-HMAC-CHAP, as nvme-cli writes them: `DHHC-1:00:..:`.

@@ -1,7 +1,7 @@
 //! Who this node is for subsystems: its NQN and its id, in the files that nvme-cli uses, so that all programs of the node have one identity. The kernel
 //! refuses a second id for one NQN, and arrays give namespaces to NQNs.
 
-use crate::attach::nvme::connect::check_nqn;
+use super::connect::{HostIdentity, check_nqn};
 use crate::failure::io;
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -16,13 +16,6 @@ const FILE_BYTES: u64 = 4096;
 const UUID_NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:";
 /// The machine's id is confidential, so what is derived of it is hashed with this (machine-id(5)).
 const PURPOSE: &str = "nqn of wasmount.io";
-
-/// The identity of this node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct HostIdentity {
-    pub(super) nqn: String,
-    pub(super) id: Uuid,
-}
 
 /// Reads both files below `/etc`. What is missing is made from the machine's id, which differs between clones of one image: always the same. The NQN is
 /// kept, so that others can read it.
