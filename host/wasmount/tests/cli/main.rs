@@ -113,7 +113,7 @@ fn wrong_flags_end_with_64_and_name_the_flag() {
         (&[][..], "Usage: wasmount"),
         (
             &["manifets"],
-            "tip: a similar subcommand exists: 'manifests'",
+            "tip: some similar subcommands exist: 'man', 'manifests'",
         ),
         (&["serve"], "--backend <FILE>"),
         (

@@ -89,6 +89,7 @@ fn calls_follow_one_another_by_their_records() {
                 "needs": { "grants": {
                     "pools": { "volumes": { "mountOptions": [] } },
                     "filesystems": [],
+                    "attach": [],
                     "devices": [],
                 } },
             },

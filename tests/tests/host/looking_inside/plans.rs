@@ -84,7 +84,7 @@ fn what_a_document_grants_is_granted() {
 #[test]
 fn without_a_document_the_needed_grants_are_shown() {
     let bench = Bench::new();
-    let nothing = json!({ "pools": {}, "filesystems": [], "devices": [] });
+    let nothing = json!({ "pools": {}, "filesystems": [], "devices": [], "attach": [] });
     let with = |part: &str, grant: Value| {
         let mut grants = nothing.clone();
         grants[part] = grant;
