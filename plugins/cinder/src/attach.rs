@@ -70,7 +70,7 @@ impl ControllerPublish for Cinder {
                     if let Err(error) = request.send()?.must_succeed_as(&NOVA_CODES)
                         && error.code != Code::NotFound
                     {
-                        return Err(error);
+                        return Err(VOLUME.explain(record.as_ref(), error));
                     }
                 }
                 Attacher::Cinder => {

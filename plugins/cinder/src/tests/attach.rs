@@ -159,4 +159,12 @@ fn nova_detaches_and_the_volume_is_waited_for() {
     ]);
     assert_eq!(code(unpublish()), Some(Code::Aborted));
     script.end();
+    // The same request came twice: Nova refuses the second one while it detaches.
+    let script = nova([
+        (GET, 200, one(attached_to(NODE))),
+        (delete, 400, fault(400, "Invalid volume")),
+        (GET, 200, one(volume("detaching"))),
+    ]);
+    assert_eq!(code(unpublish()), Some(Code::Aborted));
+    script.end();
 }
