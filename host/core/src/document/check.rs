@@ -204,6 +204,28 @@ fn non_empty(key: &KeyPath, text: &str) -> Checked<()> {
     key.ensure(!text.contains('\0'), "contains a NUL byte")
 }
 
+/// Text that may end in `*`; returns the part before it.
+fn pattern<'p>(key: &KeyPath, pattern: &'p str) -> Checked<Option<&'p str>> {
+    let start = pattern.strip_suffix('*');
+    key.ensure(
+        !start.unwrap_or(pattern).contains('*'),
+        "may have a `*` at its end only",
+    )?;
+    Ok(start)
+}
+
+/// Mount options, one in each string: a comma would add a second one.
+fn options(key: &KeyPath, options: Vec<String>) -> Checked<Vec<String>> {
+    key.each(options, |key, option| {
+        non_empty(key, &option)?;
+        key.ensure(
+            !option.contains([',', ' ']),
+            "must be one option, without comma or space",
+        )?;
+        Ok(option)
+    })
+}
+
 fn secret_sources(
     key: &KeyPath,
     secrets: BTreeMap<String, raw::Secret>,

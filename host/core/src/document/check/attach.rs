@@ -1,7 +1,6 @@
 //! The disks that a document lets the mounter attach.
 
-use super::grants::{options, pattern};
-use super::{Checked, few, non_empty};
+use super::{Checked, few, non_empty, options, pattern};
 use crate::document::{AttachGrant, AttachProtocol, KeyPath, Portals, raw};
 
 /// An entry of `attach`. The keys of addresses and names follow from the protocol.

@@ -1,6 +1,8 @@
 //! The grants of a document: pools, file systems, devices and systems on the network that a plugin may use.
 
-use super::{Checked, attach, bytes, few, file_path, network, node_facts, non_empty};
+use super::{
+    Checked, attach, bytes, few, file_path, network, node_facts, non_empty, options, pattern,
+};
 use crate::device_fact::DeviceFact;
 use crate::document::{
     DeviceGrant, FilesystemGrant, Grants, KeyPath, PoolGrant, PoolMount, PoolStorage, raw,
@@ -158,16 +160,6 @@ fn filesystem_grant(key: &KeyPath, filesystem: raw::Filesystem) -> Checked<Files
     })
 }
 
-/// Text that may end in `*`; returns the part before it.
-pub(super) fn pattern<'p>(key: &KeyPath, pattern: &'p str) -> Checked<Option<&'p str>> {
-    let start = pattern.strip_suffix('*');
-    key.ensure(
-        !start.unwrap_or(pattern).contains('*'),
-        "may have a `*` at its end only",
-    )?;
-    Ok(start)
-}
-
 /// At least one fact must distinguish devices: otherwise the grant would cover every disk of the node, including the system disk.
 fn device_grant(key: &KeyPath, device: raw::Device) -> Checked<DeviceGrant> {
     let raw::Device {
@@ -197,18 +189,6 @@ fn device_grant(key: &KeyPath, device: raw::Device) -> Checked<DeviceGrant> {
         facts,
         rescan,
         mount_options: options(&key.key("mountOptions"), mount_options)?,
-    })
-}
-
-/// Mount options, one in each string: a comma would add a second one.
-pub(super) fn options(key: &KeyPath, options: Vec<String>) -> Checked<Vec<String>> {
-    key.each(options, |key, option| {
-        non_empty(key, &option)?;
-        key.ensure(
-            !option.contains([',', ' ']),
-            "must be one option, without comma or space",
-        )?;
-        Ok(option)
     })
 }
 
