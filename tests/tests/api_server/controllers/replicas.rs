@@ -111,6 +111,15 @@ impl Replicas {
         }
     }
 
+    /// Returns when that controller has met the lease of the other one.
+    pub(crate) async fn stands_by(&self, controller: usize) {
+        let start = Instant::now();
+        while !self.controllers[controller].log().contains("standing by") {
+            assert!(start.elapsed() < ELECTED, "it leads: {}", self.logs());
+            sleep(ASK_AGAIN).await;
+        }
+    }
+
     /// Touches the document of both, as an administrator does who wants a driver back.
     pub(crate) fn touch_document(&self) {
         for document in &self.documents {
