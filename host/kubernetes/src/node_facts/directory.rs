@@ -1,6 +1,6 @@
 //! Reads the facts of nodes, for a controller.
 
-use super::csi_nodes::CsiNodes;
+use super::csi_nodes::{CsiNodes, Registered};
 use super::{FactsObject, name, resource};
 use crate::error::KubernetesError;
 use crate::request::answered;
@@ -48,13 +48,12 @@ impl Nodes for KubernetesNodes {
     async fn facts(&self, driver: &DriverName, node: &NodeId) -> Result<Facts, NodesError> {
         let start = || CsiNodes::start(self.client.clone());
         let csi_nodes = self.csi_nodes.get_or_init(start);
-        csi_nodes.listed().await;
-        let found = csi_nodes.index().with_id(driver.as_str(), node.as_str());
+        let found = csi_nodes.with_id(driver.as_str(), node.as_str()).await;
         let unavailable = |reason: String| NodesError::Unavailable {
             node: node.clone(),
             reason,
         };
-        let (name, registered) = match <[_; 1]>::try_from(found) {
+        let Registered { node: name, uid } = match <[_; 1]>::try_from(found) {
             Ok([one]) => one,
             Err(none) if none.is_empty() => {
                 return Err(NodesError::NotFound {
@@ -63,7 +62,7 @@ impl Nodes for KubernetesNodes {
                 });
             }
             Err(several) => {
-                let names: Vec<_> = several.into_iter().map(|(name, _)| name).collect();
+                let names: Vec<_> = several.into_iter().map(|it| it.node).collect();
                 return Err(unavailable(format!(
                     "the CSINodes {} all have this id; find out which of them is wrong, since one may claim to be another",
                     names.join(", ")
@@ -74,11 +73,9 @@ impl Nodes for KubernetesNodes {
         let told = told.map_err(|error| unavailable(error.describe()))?;
         match told {
             // A Node of the same name that was there before told them.
-            Some((uid, _)) if registered.node_uid.is_some() && uid != registered.node_uid => {
-                Err(unavailable(format!(
-                    "the host of the new Node {name} has not told them yet"
-                )))
-            }
+            Some((owner, _)) if uid.is_some() && owner != uid => Err(unavailable(format!(
+                "the host of the new Node {name} has not told them yet"
+            ))),
             Some((_, facts)) => Ok(facts),
             None => Err(unavailable(format!(
                 "the host of Node {name} has not told them; see that it runs there with the same `grants.nodes`"
