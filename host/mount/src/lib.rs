@@ -40,6 +40,7 @@ mod group;
 mod health;
 mod hexadecimal;
 mod in_use;
+mod initiator;
 mod journal;
 #[cfg(test)]
 #[path = "tests/kernel.rs"]

@@ -6,7 +6,6 @@
 
 mod connect;
 mod failure;
-mod host;
 mod identification;
 mod subsystem;
 
@@ -16,6 +15,7 @@ use crate::block::{DeviceNumber, SECTOR_BYTES, node_device};
 use crate::connections::{Connections, Whose};
 use crate::exclusive::Claim;
 use crate::failure::{io, kernel};
+use crate::initiator::InitiatorFiles;
 use crate::plan::attach::NvmeNamespace;
 use crate::plan::matches;
 use connect::{Connect, Keys};
@@ -38,8 +38,6 @@ use wasmount_sys::nvme::{IDENTIFY_BYTES, Identify, identify};
 const FABRICS: &str = "/dev/nvme-fabrics";
 const SYS: &str = "/sys";
 const CLASS: &str = "class/nvme";
-/// Where the identity of the node is, below its root.
-const ETC: &str = "etc";
 /// The answer of the kernel to a connect: `instance=0,cntlid=1`.
 const ANSWER_BYTES: usize = 64;
 /// After this time no further address is tried. 40 s: the kernel gives up an address that does not answer after 3 s, and a call's default budget is
@@ -194,11 +192,7 @@ fn connect_all(
         controller: secrets.get(option::CONTROLLER_KEY),
     };
     let end = Instant::now() + CONNECT_TIME;
-    let etc = owner
-        .node_root
-        .as_deref()
-        .unwrap_or(Path::new("/"))
-        .join(ETC);
+    let initiator = InitiatorFiles::of(owner.node_root.as_deref());
     let mut host = None;
     let mut failures = Vec::new();
     for &address in &namespace.addresses {
@@ -212,11 +206,11 @@ fn connect_all(
         }
         let host = match &mut host {
             Some(host) => host,
-            None => host.insert(host::identity(&etc)?),
+            None => host.insert(initiator.nvme_host()?),
         };
         let connect = Connect {
             address,
-            subsystem: nqn,
+            subsystem: &namespace.subsystem,
             host,
         };
         let options = connect

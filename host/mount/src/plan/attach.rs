@@ -286,7 +286,7 @@ impl NvmeNamespace {
 
 impl TargetName {
     /// The characters of an iSCSI name (RFC 7143, 4.2.7.2), and of the NQNs that vendors use: those of UUIDs and of serial numbers.
-    fn parse(step: &str, name: &str, starts: &[&str]) -> Result<Self, MountError> {
+    pub(crate) fn parse(step: &str, name: &str, starts: &[&str]) -> Result<Self, MountError> {
         let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | ':' | '_');
         let is_valid = name.len() <= NAME_BYTES
             && name.chars().all(is_of_name)

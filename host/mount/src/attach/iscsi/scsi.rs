@@ -3,13 +3,14 @@
 //! It only reads small files and writes to attributes, so it can be tested on trees of plain files.
 
 use crate::block::DeviceNumber;
+use crate::block::node_device::tree::{attribute, entries};
 use crate::failure::io;
 use crate::hexadecimal::hex;
 use crate::plan::attach::{IscsiPath, Lun};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use wasmount_core::mounter::MountError;
@@ -17,8 +18,6 @@ use wasmount_core::names::DriverName;
 
 /// The only channel of an iSCSI session.
 const CHANNEL: u32 = 0;
-/// Most bytes read of an attribute: sysfs returns one page.
-const ATTRIBUTE_BYTES: u64 = 4096;
 /// What the kernel shows of a session with a connection (`iscsi_session_state_names`, drivers/scsi/scsi_transport_iscsi.c).
 const CONNECTED: &str = "LOGGED_IN";
 /// Characters of a digest in an interface's name: open-iscsi's names have 64 bytes.
@@ -95,11 +94,11 @@ impl Scsi {
     /// The session of an interface by a path.
     pub(super) fn session(&self, interface: &Interface, path: &IscsiPath) -> Option<Session> {
         let class = self.sys.join("class/iscsi_session");
-        let mut names = entries(&class).into_iter();
+        let mut names = entries(&class);
         names.find_map(|name| {
             let folder = class.join(&name);
-            let is_its = text(&folder.join("ifacename"))? == interface.name()
-                && text(&folder.join("targetname"))? == path.target.as_str()
+            let is_its = attribute(&folder.join("ifacename"))? == interface.name()
+                && attribute(&folder.join("targetname"))? == path.target.as_str()
                 && self.has_portal(&name, path);
             is_its.then(|| session(&name, &folder)).flatten()
         })
@@ -112,7 +111,7 @@ impl Scsi {
         };
         // Linux has one connection for each session.
         let connection = format!("class/iscsi_connection/connection{number}:0");
-        let value = |name: &str| text(&self.sys.join(&connection).join(name));
+        let value = |name: &str| attribute(&self.sys.join(&connection).join(name));
         let address = value("persistent_address").and_then(|it| it.parse::<IpAddr>().ok());
         let port = value("persistent_port").and_then(|it| it.parse::<u16>().ok());
         address == Some(path.portal.ip()) && port == Some(path.portal.port())
@@ -120,7 +119,7 @@ impl Scsi {
 
     /// All disks of a session, and whatever else its target has.
     pub(super) fn disks(&self, session: &Session) -> Vec<Disk> {
-        let names = entries(&self.sys.join("class/scsi_device")).into_iter();
+        let names = entries(&self.sys.join("class/scsi_device"));
         let disks = names.filter_map(|name| Disk::parse(&name));
         disks.filter(|disk| disk.host == session.host).collect()
     }
@@ -131,14 +130,14 @@ impl Scsi {
 
     /// The identity that the kernel read last: of VPD page 83.
     pub(super) fn wwid(&self, disk: &Disk) -> Option<String> {
-        text(&self.folder(disk).join("wwid"))
+        attribute(&self.folder(disk).join("wwid"))
     }
 
     /// The number of its block device, once it has one.
     pub(super) fn number(&self, disk: &Disk) -> Option<DeviceNumber> {
         let block = self.folder(disk).join("block");
-        let name = entries(&block).into_iter().next()?;
-        DeviceNumber::parse(&text(&block.join(name).join("dev"))?)
+        let name = entries(&block).next()?;
+        DeviceNumber::parse(&attribute(&block.join(name).join("dev"))?)
     }
 
     /// Has the kernel look for this disk alone.
@@ -174,7 +173,7 @@ impl Scsi {
         let session = names.find(|part| number_after("session", part).is_some());
         session.is_some_and(|session| {
             let class = self.sys.join("class/iscsi_session").join(session);
-            text(&class.join("ifacename")).as_deref() == Some(interface.name())
+            attribute(&class.join("ifacename")).as_deref() == Some(interface.name())
         })
     }
 
@@ -213,8 +212,8 @@ fn session(name: &str, folder: &Path) -> Option<Session> {
     Some(Session {
         id: number_after("session", name)?,
         host: parts.find_map(|part| number_after("host", part))?,
-        target: text(&folder.join("target_id"))?.parse().ok()?,
-        state: text(&folder.join("state"))?,
+        target: attribute(&folder.join("target_id"))?.parse().ok()?,
+        state: attribute(&folder.join("state"))?,
     })
 }
 
@@ -222,28 +221,10 @@ fn number_after(start: &str, name: &str) -> Option<u32> {
     name.strip_prefix(start)?.parse().ok()
 }
 
-/// An attribute without its line break. `None`: it is missing, or empty.
-fn text(path: &Path) -> Option<String> {
-    let mut bytes = Vec::new();
-    let file = fs::File::open(path).ok()?;
-    file.take(ATTRIBUTE_BYTES).read_to_end(&mut bytes).ok()?;
-    let text = String::from_utf8(bytes).ok()?;
-    let text = text.trim_end_matches(['\n', ' ', '\0']);
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
 fn write(path: &Path, value: &str) -> Result<(), MountError> {
     let written = fs::OpenOptions::new().write(true).open(path);
     let written = written.and_then(|mut file| file.write_all(value.as_bytes()));
     written.map_err(|error| io("write to", path.display(), &error))
-}
-
-/// Names in a directory. A missing one counts as empty, because sessions come and go while they are listed.
-fn entries(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten();
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .collect()
 }
 
 #[cfg(test)]
