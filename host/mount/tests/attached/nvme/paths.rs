@@ -1,7 +1,7 @@
 //! Two paths to one namespace, of which one is lost or both are.
 
-use crate::host::{Host, Volume, uuid};
-use crate::target::{Target, assert_nothing_left, controllers, eventually, states};
+use super::target::{Target, assert_nothing_left, controllers, eventually, states};
+use super::volume::{Volume, host, uuid};
 use std::fs;
 use std::io::Write;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn set_all(attribute: &str, value: &str) {
 async fn on_other_kernel_a_writer_does_not_notice_a_lost_path() {
     let mut target = Target::start(2);
     target.add(1, &uuid(1), BYTES);
-    let host = Host::new();
+    let host = host();
     let volume = two_paths();
     host.stage(&volume).await.unwrap();
     assert_eq!(states(), ["live", "live"]);
@@ -70,7 +70,7 @@ async fn on_other_kernel_too_few_paths_are_told_by_state() {
     let mut target = Target::start(2);
     target.add(1, &uuid(1), BYTES);
     target.pause(1);
-    let host = Host::new();
+    let host = host();
     let mut volume = two_paths();
     let refused = host.stage(&volume).await.unwrap_err();
     let text = refused.to_string();
@@ -90,7 +90,7 @@ async fn on_other_kernel_too_few_paths_are_told_by_state() {
 async fn on_other_kernel_a_lost_array_gives_errors_in_time() {
     let mut target = Target::start(1);
     target.add(1, &uuid(1), BYTES);
-    let host = Host::new();
+    let host = host();
     let volume = Volume::of(1);
     host.stage(&volume).await.unwrap();
     // As the host sets it, with a time that a test can wait for.

@@ -1,7 +1,7 @@
 //! What a killed host leaves. The test edits the journal to the state of that moment; the state of kernel and target is real.
 
-use crate::host::{Host, Volume};
-use crate::target::{Lio, assert_nothing_left, disks, sessions};
+use super::target::{Lio, assert_nothing_left, disks, sessions};
+use super::volume::{Volume, host};
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
 
@@ -9,7 +9,7 @@ use std::fs;
 async fn on_other_kernel_a_staged_disk_outlives_its_host() {
     let lio = Lio::start();
     lio.offer(1, 1);
-    let host = Host::new();
+    let host = host();
     let volume = Volume::of(1, 1);
     host.stage(&volume).await.unwrap();
     let host = host.restarted();
@@ -28,7 +28,7 @@ async fn on_other_kernel_what_a_killed_host_began_is_undone() {
     // Being staged or unstaged, before and after the mount.
     for progress in ["Coming", "Going"] {
         for is_mounted in [true, false] {
-            let host = Host::new();
+            let host = host();
             let volume = Volume::of(1, 1);
             host.stage(&volume).await.unwrap();
             let [file] = host.journal().try_into().unwrap();
@@ -52,7 +52,7 @@ async fn on_other_kernel_what_a_killed_host_began_is_undone() {
 async fn on_other_kernel_a_record_without_a_session_is_dropped() {
     let lio = Lio::start();
     lio.offer(1, 1);
-    let host = Host::new();
+    let host = host();
     let volume = Volume::of(1, 1);
     host.stage(&volume).await.unwrap();
     // As a reboot takes mount, disk and session.

@@ -1,7 +1,7 @@
 //! DH-HMAC-CHAP: the host proves who it is to the controller, and the controller to the host.
 
-use crate::host::{HOST_NQN, Host, Volume, uuid};
-use crate::target::{Target, assert_nothing_left, states};
+use super::target::{Target, assert_nothing_left, states};
+use super::volume::{HOST_NQN, Volume, host, uuid};
 
 /// Keys as `nvme gen-dhchap-key` makes them: bytes and their CRC-32.
 const HOST_KEY: &str = "DHHC-1:00:R0CuY0ewFywBJU/1W65a/1GZ9ERuf21kPUAYWz9HUUW5xdBr:";
@@ -19,7 +19,7 @@ async fn on_other_kernel_keys_open_a_subsystem_and_are_not_kept() {
     let mut target = Target::start(1);
     target.add(1, &uuid(1), 32 << 20);
     target.allow(HOST_NQN, HOST_KEY, CONTROLLER_KEY);
-    let host = Host::new();
+    let host = host();
     for controller in [None, Some(CONTROLLER_KEY)] {
         let volume = volume(Some(HOST_KEY), controller);
         host.stage(&volume).await.unwrap();
@@ -39,7 +39,7 @@ async fn on_other_kernel_a_wrong_key_opens_nothing_and_is_not_shown() {
     let mut target = Target::start(1);
     target.add(1, &uuid(1), 32 << 20);
     target.allow(HOST_NQN, HOST_KEY, CONTROLLER_KEY);
-    let host = Host::new();
+    let host = host();
     for (host_key, controller_key) in [
         (None, None),
         (Some(OTHER_KEY), None),

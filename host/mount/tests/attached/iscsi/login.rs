@@ -1,7 +1,7 @@
 //! Logins: with CHAP, without the right secret, at portals that do not answer.
 
-use crate::host::{Host, Volume};
-use crate::target::{CHAP, Lio, MUTUAL, PORTAL, SILENT, assert_nothing_left, path, run, sessions};
+use super::target::{CHAP, Lio, MUTUAL, PORTAL, SILENT, assert_nothing_left, path, run, sessions};
+use super::volume::{Volume, host};
 use std::time::{Duration, Instant};
 use wasmount_core::mounter::MountError;
 
@@ -14,7 +14,7 @@ async fn on_other_kernel_chap_lets_the_right_secret_in() {
         let lio = Lio::start();
         lio.offer(1, 1);
         lio.require_chap(mutual.is_some());
-        let host = Host::new();
+        let host = host();
         let mut volume = Volume::of(1, 1);
         volume.chap = Some(CHAP);
         volume.mutual_chap = mutual;
@@ -32,7 +32,7 @@ async fn on_other_kernel_chap_refuses_a_wrong_or_missing_secret() {
     let lio = Lio::start();
     lio.offer(1, 1);
     lio.require_chap(true);
-    let host = Host::new();
+    let host = host();
     let wrong = Some(["node", "wronghunter22222"]);
     for (chap, mutual) in [(None, None), (wrong, None), (Some(CHAP), wrong)] {
         let mut volume = Volume::of(1, 1);
@@ -53,7 +53,7 @@ async fn on_other_kernel_a_silent_portal_ends_in_time() {
     let lio = Lio::start();
     lio.offer(1, 1);
     silence();
-    let host = Host::new();
+    let host = host();
     let mut volume = Volume::of(1, 1);
     volume.paths = vec![path(SILENT, 1)];
     let begin = Instant::now();
@@ -74,11 +74,11 @@ async fn on_other_kernel_a_silent_portal_ends_in_time() {
 async fn on_other_kernel_a_lost_path_is_detached_in_time() {
     let lio = Lio::start();
     lio.offer(1, 1);
-    let host = Host::new();
+    let host = host();
     let volume = Volume::of(1, 1);
     host.stage(&volume).await.unwrap();
     lio.answer(false);
-    crate::target::until("the path is lost", || {
+    super::target::until("the path is lost", || {
         let states = std::fs::read_dir("/sys/class/iscsi_session").unwrap();
         let mut states = states.map(|it| std::fs::read_to_string(it.unwrap().path().join("state")));
         states.any(|state| state.is_ok_and(|state| state.trim() != "LOGGED_IN"))

@@ -1,14 +1,14 @@
 //! Disks and sessions of others: what has another identity is never written to, and what others made stays.
 
-use crate::host::{Host, Volume};
-use crate::target::{Lio, PORTAL, TARGET, assert_nothing_left, disks, run, sessions, until, wwid};
+use super::target::{Lio, PORTAL, TARGET, assert_nothing_left, disks, run, sessions, until, wwid};
+use super::volume::{Volume, host, host_of};
 use wasmount_core::mounter::MountError;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_other_kernel_another_disk_at_the_number_is_not_touched() {
     let lio = Lio::start();
     lio.offer(1, 1);
-    let host = Host::new();
+    let host = host();
     let mut volume = Volume::of(1, 1);
     volume.wwid = wwid(2);
     let refused = host.stage(&volume).await.unwrap_err();
@@ -24,7 +24,7 @@ async fn on_other_kernel_a_reused_number_is_never_the_disk_before() {
     let lio = Lio::start();
     lio.offer(1, 1);
     lio.offer(2, 2);
-    let host = Host::new();
+    let host = host();
     let neighbour = Volume::of(2, 2);
     host.stage(&neighbour).await.unwrap();
     // What a host of long ago left behind on the session: a disk whose number then became another one's.
@@ -63,7 +63,7 @@ async fn on_other_kernel_a_reused_number_is_never_the_disk_before() {
 async fn on_other_kernel_a_disk_of_one_volume_is_not_anothers() {
     let lio = Lio::start();
     lio.offer(1, 1);
-    let host = Host::new();
+    let host = host();
     let mut volume = Volume::of(1, 1);
     // It makes no exclusive claim.
     volume.is_raw = true;
@@ -92,7 +92,7 @@ async fn on_other_kernel_sessions_of_others_stay() {
     let manual = ["-o", "update", "-n", "node.session.scan", "-v", "manual"];
     run("iscsiadm", &[&node[..], &manual].concat());
     run("iscsiadm", &[&node[..], &["--login"]].concat());
-    let [one, other] = [Host::of("one.test"), Host::of("other.test")];
+    let [one, other] = [host_of("one.test"), host_of("other.test")];
     let [first, second] = [Volume::of(1, 1), Volume::of(2, 2)];
     one.stage(&first).await.unwrap();
     other.stage(&second).await.unwrap();

@@ -1,4 +1,4 @@
-//! iSCSI against the kernel's own target (LIO) and the node's open-iscsi: sessions, disks and what is left of them.
+//! Disks of storage systems that the mounter attaches, against the kernel's own targets.
 //!
 //! The tests need root and a kernel with both: they run in the VM, one after another, and fail with one line elsewhere.
 
@@ -11,8 +11,5 @@
 )]
 
 mod host;
-mod lives;
-mod login;
-mod others;
-mod recovery;
-mod target;
+mod iscsi;
+mod nvme;

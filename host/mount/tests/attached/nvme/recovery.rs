@@ -1,7 +1,7 @@
 //! What a killed host leaves. The test edits its records to the state of that moment; the state of kernel and target is real.
 
-use crate::host::{HOST_NQN, Host, Volume, uuid};
-use crate::target::{Target, assert_nothing_left, connect, controllers};
+use super::target::{Target, assert_nothing_left, connect, controllers};
+use super::volume::{HOST_NQN, Volume, host, uuid};
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
 
@@ -11,7 +11,7 @@ const BYTES: u64 = 32 << 20;
 async fn on_other_kernel_a_connection_outlives_its_host() {
     let mut target = Target::start(1);
     target.add(1, &uuid(1), BYTES);
-    let host = Host::new();
+    let host = host();
     let volume = Volume::of(1);
     host.stage(&volume).await.unwrap();
     let host = host.restarted();
@@ -30,7 +30,7 @@ async fn on_other_kernel_what_a_killed_host_began_is_undone() {
     // Being staged or unstaged, before and after the mount.
     for progress in ["Coming", "Going"] {
         for is_mounted in [true, false] {
-            let host = Host::new();
+            let host = host();
             let volume = Volume::of(1);
             host.stage(&volume).await.unwrap();
             let [file] = host.journal().try_into().unwrap();
@@ -53,7 +53,7 @@ async fn on_other_kernel_what_a_killed_host_began_is_undone() {
 async fn on_other_kernel_a_connect_of_a_killed_host_is_its_own() {
     let mut target = Target::start(1);
     target.add(1, &uuid(1), BYTES);
-    let host = Host::new();
+    let host = host();
     let volume = Volume::of(1);
     host.stage(&volume).await.unwrap();
     // The host was killed between the connect and the record of it.

@@ -1,7 +1,7 @@
 //! What the VM's kernel does by itself: it connects to its own target, loses one of two paths, and connects again.
 
-use crate::host::uuid;
-use crate::target::{Target, connect, controllers, eventually, states};
+use super::target::{Target, connect, controllers, eventually, states};
+use super::volume::uuid;
 use std::fs;
 use std::io::{Read, Write};
 

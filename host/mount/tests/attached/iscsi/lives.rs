@@ -1,7 +1,8 @@
 //! Lives of volumes: one with a file system, a raw one, twenty at a time, one that grows.
 
-use crate::host::{Host, Volume};
-use crate::target::{DISK_BYTES, Lio, assert_nothing_left, disks, sessions, wwid};
+use super::target::{DISK_BYTES, Lio, assert_nothing_left, disks, sessions, wwid};
+use super::volume::{Volume, host};
+use crate::host::Host;
 use std::fs;
 use std::io::{Read, Write};
 
@@ -10,7 +11,7 @@ async fn on_other_kernel_a_disk_is_used_and_nothing_is_left() {
     let lio = Lio::start();
     lio.offer(0, 1);
     lio.offer(255, 2);
-    let host = Host::new();
+    let host = host();
     for (lun, number) in [(0, 1), (255, 2)] {
         let volume = Volume::of(lun, number);
         host.stage(&volume).await.unwrap();
@@ -36,7 +37,7 @@ async fn on_other_kernel_a_disk_is_used_and_nothing_is_left() {
 async fn on_other_kernel_a_raw_disk_is_used_and_nothing_is_left() {
     let lio = Lio::start();
     lio.offer(1, 1);
-    let host = Host::new();
+    let host = host();
     let mut volume = Volume::of(1, 1);
     volume.is_raw = true;
     host.stage(&volume).await.unwrap();
@@ -76,7 +77,7 @@ async fn on_other_kernel_twenty_volumes_share_one_session() {
             Volume::of(lun, number)
         })
         .collect();
-    let host = std::sync::Arc::new(Host::new());
+    let host = std::sync::Arc::new(host());
     let all = |is_staged: bool| {
         let each = volumes.iter().map(|volume| {
             let (host, volume) = (host.clone(), volume.clone());
@@ -116,7 +117,7 @@ async fn on_other_kernel_twenty_volumes_share_one_session() {
 async fn on_other_kernel_a_disk_in_use_grows() {
     let lio = Lio::start();
     lio.offer(1, 1);
-    let host = Host::new();
+    let host = host();
     let volume = Volume::of(1, 1);
     host.stage(&volume).await.unwrap();
     let before = capacity(&host, &volume);

@@ -1,7 +1,7 @@
 //! Namespaces and connections of others: what has another identity is never written to, and what others connected stays.
 
-use crate::host::{HOST_NQN, Host, Volume, uuid};
-use crate::target::{Target, assert_nothing_left, connect, controllers};
+use super::target::{Target, assert_nothing_left, connect, controllers};
+use super::volume::{HOST_NQN, Volume, host, uuid};
 use std::fs;
 use wasmount_core::mounter::MountError;
 
@@ -16,7 +16,7 @@ fn assert_untouched(target: &Target, id: u32) {
 async fn on_other_kernel_another_namespace_is_not_touched() {
     let mut target = Target::start(1);
     target.add(1, &uuid(1), BYTES);
-    let host = Host::new();
+    let host = host();
     let refused = host.stage(&Volume::of(2)).await.unwrap_err();
     assert!(matches!(refused, MountError::NotFound(_)), "{refused}");
     let text = refused.to_string();
@@ -33,7 +33,7 @@ async fn on_other_kernel_a_reused_number_is_never_the_one_before() {
     let mut target = Target::start(1);
     target.add(1, &uuid(1), BYTES);
     target.add(2, &uuid(2), BYTES);
-    let host = Host::new();
+    let host = host();
     // Keeps the connection, by which the kernel knows the first namespace.
     let neighbour = Volume::of(2);
     host.stage(&neighbour).await.unwrap();
@@ -54,7 +54,7 @@ async fn on_other_kernel_a_connection_of_others_is_used_and_stays() {
     let mut target = Target::start(1);
     target.add(1, &uuid(1), BYTES);
     connect(0, &format!(",hostnqn={HOST_NQN}"));
-    let host = Host::new();
+    let host = host();
     let volume = Volume::of(1);
     host.stage(&volume).await.unwrap();
     assert_eq!((controllers().len(), host.connections().len()), (1, 0));
@@ -73,17 +73,17 @@ async fn on_other_kernel_a_namespace_in_use_keeps_the_connection() {
     let mut target = Target::start(1);
     target.add(1, &uuid(1), BYTES);
     target.add(2, &uuid(2), BYTES);
-    let host = Host::new();
+    let host = host();
     host.stage(&Volume::of(1)).await.unwrap();
     // The administrator mounts another namespace over the connection of the host.
     let device = target.device(2);
-    crate::target::run("mkfs.ext4", &["-q", &device]);
+    super::target::run("mkfs.ext4", &["-q", &device]);
     let mount = tempfile::tempdir().unwrap();
     let at = mount.path().to_str().unwrap();
-    crate::target::run("mount", &[&device, at]);
+    super::target::run("mount", &[&device, at]);
     host.unstage(&Volume::of(1)).await.unwrap();
     fs::write(mount.path().join("file"), "kept").unwrap();
-    crate::target::run("umount", &[at]);
+    super::target::run("umount", &[at]);
     assert_eq!(controllers().len(), 1);
     // With the next volume, the connection ends.
     host.stage(&Volume::of(1)).await.unwrap();

@@ -1,7 +1,7 @@
 //! Whole lives of volumes, alone and in company.
 
-use crate::host::{Host, Volume, uuid};
-use crate::target::{Target, assert_nothing_left, controllers};
+use super::target::{Target, assert_nothing_left, controllers};
+use super::volume::{Volume, host, uuid};
 use std::fs;
 use std::io::{Read, Write};
 
@@ -11,7 +11,7 @@ const MIB: u64 = 1 << 20;
 async fn on_other_kernel_a_namespace_lives_as_a_file_system() {
     let mut target = Target::start(1);
     target.add(1, &uuid(1), 64 * MIB);
-    let host = Host::new();
+    let host = host();
     let mut volume = Volume::of(1);
     for round in 0..2 {
         host.stage(&volume).await.unwrap();
@@ -39,7 +39,7 @@ async fn on_other_kernel_a_namespace_lives_as_a_file_system() {
 async fn on_other_kernel_a_namespace_lives_as_a_raw_device() {
     let mut target = Target::start(1);
     target.add(1, &uuid(1), 64 * MIB);
-    let host = Host::new();
+    let host = host();
     let mut volume = Volume::of(1);
     volume.is_raw = true;
     host.stage(&volume).await.unwrap();
@@ -69,7 +69,7 @@ async fn on_other_kernel_volumes_share_a_connection_to_the_last() {
     for number in 1..=VOLUMES {
         target.add(number, &uuid(number), 32 * MIB);
     }
-    let host = Host::new();
+    let host = host();
     let volumes: Vec<_> = (1..=VOLUMES).map(Volume::of).collect();
     for volume in &volumes {
         host.stage(volume).await.unwrap();
@@ -94,7 +94,7 @@ async fn on_other_kernel_volumes_share_a_connection_to_the_last() {
 async fn on_other_kernel_a_mounted_namespace_grows() {
     let mut target = Target::start(1);
     target.add(1, &uuid(1), 32 * MIB);
-    let host = Host::new();
+    let host = host();
     let volume = Volume::of(1);
     host.stage(&volume).await.unwrap();
     let file_system = || rustix::fs::statvfs(host.staging(&volume)).unwrap();

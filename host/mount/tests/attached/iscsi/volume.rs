@@ -1,0 +1,101 @@
+//! Hosts that are granted the target, and their volumes.
+
+use super::target::{PORTAL, TARGET, path, wwid};
+use crate::host::{self, Host};
+use wasmount_core::document::{AttachGrant, AttachProtocol, Portals};
+use wasmount_core::plan::attached::{Chap, IscsiPath, SecretScope, option};
+use wasmount_core::plan::{Iscsi, Source};
+use wasmount_core::secrets::SecretOptions;
+
+/// How long a volume waits for its disk.
+const WAIT_MS: u32 = 5000;
+
+/// What a volume is.
+#[derive(Clone)]
+pub(crate) struct Volume {
+    pub(crate) name: String,
+    pub(crate) paths: Vec<IscsiPath>,
+    pub(crate) wwid: String,
+    pub(crate) is_raw: bool,
+    pub(crate) is_read_only: bool,
+    /// User and password.
+    pub(crate) chap: Option<[&'static str; 2]>,
+    pub(crate) mutual_chap: Option<[&'static str; 2]>,
+}
+
+impl Volume {
+    /// A file system on the disk with this number, at this logical unit.
+    pub(crate) fn of(lun: u16, number: u32) -> Self {
+        Self {
+            name: format!("v{number}"),
+            paths: vec![path(PORTAL, lun)],
+            wwid: wwid(number),
+            is_raw: false,
+            is_read_only: false,
+            chap: None,
+            mutual_chap: None,
+        }
+    }
+}
+
+impl host::Volume for Volume {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn source(&self) -> Source {
+        let chap = |user: &str, password: &str| Chap {
+            scope: SecretScope::Request,
+            user: user.to_owned(),
+            password: password.to_owned(),
+        };
+        Source::Iscsi(Iscsi {
+            paths: self.paths.clone(),
+            wwid: self.wwid.clone(),
+            minimum_paths: 1,
+            wait_ms: WAIT_MS,
+            chap: self.chap.map(|_| chap("user", "password")),
+            mutual_chap: self.mutual_chap.map(|_| chap("user-in", "password-in")),
+        })
+    }
+
+    fn secrets(&self) -> SecretOptions {
+        let pairs = |names: [&'static str; 2], values: Option<[&'static str; 2]>| {
+            let values = values.into_iter().flatten();
+            names.into_iter().zip(values)
+        };
+        let chap = pairs([option::CHAP_USER, option::CHAP_PASSWORD], self.chap);
+        let mutual = pairs(
+            [option::MUTUAL_CHAP_USER, option::MUTUAL_CHAP_PASSWORD],
+            self.mutual_chap,
+        );
+        let all = chap.chain(mutual);
+        all.map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    }
+
+    fn is_raw(&self) -> bool {
+        self.is_raw
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+}
+
+pub(crate) fn host() -> Host {
+    host_of("iscsi.test")
+}
+
+/// The host of a driver.
+pub(crate) fn host_of(driver: &str) -> Host {
+    let grant = AttachGrant {
+        protocol: AttachProtocol::Iscsi,
+        portals: ["127.0.0.1:3260", "192.0.2.0/24:3260"]
+            .map(|portals| Portals::parse(portals).unwrap())
+            .into(),
+        targets: vec![TARGET.to_owned()],
+        mount_options: Vec::new(),
+    };
+    Host::of(driver, grant, &[])
+}
