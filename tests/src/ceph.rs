@@ -91,11 +91,6 @@ impl Ceph {
         key.map_err(Failure::cannot(format!("read {}", path.display())))
     }
 
-    /// Certificates of authorities, which the VM's own system lacks.
-    pub fn certificates(&self) -> PathBuf {
-        self.root().join("etc/ssl/certs/ca-certificates.crt")
-    }
-
     /// Names of all subvolumes of the group, with those of which only snapshots are left.
     pub fn subvolumes(&self) -> Result<String, Failure> {
         let mut command = Command::new("chroot");

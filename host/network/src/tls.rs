@@ -43,9 +43,18 @@ pub(crate) fn client(
     Ok(config)
 }
 
+/// The configuration of a client that uses no TLS.
+pub(crate) fn trusting_nobody() -> Result<ClientConfig, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.map_err(|error| failed(&error))?;
+    let config = config.with_root_certificates(RootCertStore::empty());
+    Ok(config.with_no_client_auth())
+}
+
 fn verified(tls: &Tls, secrets: &Secrets) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let failed = |error: &dyn std::fmt::Display| format!("TLS cannot be set up: {error}");
     let trusted = match tls.skip_verify {
         true => None,
         false => {
@@ -99,6 +108,10 @@ fn certificates(name: &str, secrets: &Secrets) -> Result<Vec<CertificateDer<'sta
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
         _ => Err(invalid(name, "is not a list of certificates in PEM")),
     }
+}
+
+fn failed(error: &dyn std::fmt::Display) -> String {
+    format!("TLS cannot be set up: {error}")
 }
 
 fn invalid(secret: &str, reason: &str) -> String {

@@ -61,13 +61,8 @@ impl Scene {
         let folder = tempfile::tempdir().unwrap();
         let ceph = Ceph::shared().unwrap();
         let document = documents::cephfs(folder.path(), ceph).unwrap();
-        let certificates = ceph.certificates();
         let host = Host::start(HostOptions {
             backends: vec![document],
-            wrapper: vec![
-                "env".into(),
-                format!("SSL_CERT_FILE={}", certificates.display()).into(),
-            ],
             any_paths: true,
             ..HostOptions::default()
         });
