@@ -32,29 +32,13 @@ impl node_iscsi::Host for Invocation {
     }
 
     fn chap(&mut self, scope: Scope, user: String, password: String) -> Answer<()> {
-        const STEP: &str = "chap";
-        let chap = self.chap_of(STEP, scope, user, password)?;
-        self.recorder
-            .add_to_source(STEP, "iscsi", |source| match source {
-                Source::Iscsi(iscsi) => {
-                    iscsi.chap = Some(chap);
-                    Some(())
-                }
-                _ => None,
-            })
+        let add = |iscsi: &mut Iscsi, chap| iscsi.chap = Some(chap);
+        self.add_chap("chap", scope, user, password, add)
     }
 
     fn mutual_chap(&mut self, scope: Scope, user: String, password: String) -> Answer<()> {
-        const STEP: &str = "mutual-chap";
-        let chap = self.chap_of(STEP, scope, user, password)?;
-        self.recorder
-            .add_to_source(STEP, "iscsi", |source| match source {
-                Source::Iscsi(iscsi) => {
-                    iscsi.mutual_chap = Some(chap);
-                    Some(())
-                }
-                _ => None,
-            })
+        let add = |iscsi: &mut Iscsi, chap| iscsi.mutual_chap = Some(chap);
+        self.add_chap("mutual-chap", scope, user, password, add)
     }
 }
 
@@ -103,19 +87,28 @@ impl node_nvme::Host for Invocation {
 }
 
 impl Invocation {
-    fn chap_of(
+    fn add_chap(
         &mut self,
         step: &'static str,
         scope: Scope,
         user: String,
         password: String,
-    ) -> Answer<Chap> {
+        add: impl FnOnce(&mut Iscsi, Chap),
+    ) -> Answer<()> {
         let scope = self.checked_scope(step, scope, &[&user, &password])?;
-        Ok(Chap {
+        let chap = Chap {
             scope,
             user,
             password,
-        })
+        };
+        self.recorder
+            .add_to_source(step, "iscsi", |source| match source {
+                Source::Iscsi(iscsi) => {
+                    add(iscsi, chap);
+                    Some(())
+                }
+                _ => None,
+            })
     }
 
     /// Refuses a step with a name that no secret of the scope has.
