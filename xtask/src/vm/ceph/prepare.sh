@@ -90,6 +90,7 @@ ceph auth get-or-create-key client.kubernetes mon 'allow r fsname=cephfs' mds 'a
   osd 'allow rw tag cephfs data=cephfs' >/etc/ceph/kubernetes.key
 for process in "$mds" "$mgr" "$osd" "$mon"; do
   kill "$process"
+  # A daemon that a signal ends has no status of success.
   wait "$process" || true
 done
 rm "$keys" "$map" "$password"
