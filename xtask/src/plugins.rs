@@ -23,6 +23,9 @@ pub enum Languages {
     C,
     /// plugins/directory-go
     Go,
+    /// plugins/directory-js
+    #[value(name = "javascript")]
+    JavaScript,
     /// plugins/directory-python
     Python,
     /// All of these
@@ -35,8 +38,9 @@ pub fn build_languages(workspace: &Workspace, languages: Languages) -> Result<()
         Languages::Rust => (true, &[]),
         Languages::C => (false, &["c"]),
         Languages::Go => (false, &["go"]),
+        Languages::JavaScript => (false, &["javascript"]),
         Languages::Python => (false, &["python"]),
-        Languages::All => (true, &["c", "go", "python"]),
+        Languages::All => (true, &["c", "go", "javascript", "python"]),
     };
     if rust {
         build(workspace)?;

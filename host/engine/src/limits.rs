@@ -19,7 +19,7 @@ const STORE_INSTANCES: usize = 64;
 /// Tables of a store, as many as the pool has for a component.
 const STORE_TABLES: usize = 8;
 /// Memories of a store, as many as the pool has for a component.
-const STORE_MEMORIES: usize = 1;
+const STORE_MEMORIES: usize = 2;
 /// An exceeded limit, by its key in the backend document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("over {0}")]

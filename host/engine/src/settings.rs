@@ -18,8 +18,9 @@ const CORE_INSTANCES: u32 = 16;
 const TABLES: u32 = 8;
 /// Tables in the pool for each instance: Rust, C, Go and Python have at most two, the rest is for components with adapters.
 const POOLED_TABLES: u32 = 4;
-/// Linear memories of one component: every measured guest has one.
-const MEMORIES: u32 = 1;
+/// Linear memories of one component. Rust, C, Go and Python have one; JavaScript by componentize-qjs has another one of one page, in a component that
+/// loads modules. Unused ones cost address space only.
+const MEMORIES: u32 = 2;
 /// Metadata of one instance, in bytes: ten times wasmtime's default, which large JavaScript guests exceed; untouched bytes cost nothing.
 const INSTANCE_BYTES: usize = 10 << 20;
 /// Memory that a pool slot keeps between calls, in bytes. With `pagemap_scan` a larger value helps Go only, without it a larger value is slower.

@@ -22,10 +22,11 @@ pub const MANIFEST: &str = "manifest.json";
 /// The contract's text when the line was recorded.
 pub const CONTRACT: &str = "contract.wit";
 /// The guests of a line, by the language that each is written in (none: Rust).
-const GUESTS: [(&str, Option<Language>); 3] = [
+const GUESTS: [(&str, Option<Language>); 4] = [
     ("rust-directory.wasm", None),
     ("c-directory.wasm", Some(Language::C)),
     ("go-directory.wasm", Some(Language::Go)),
+    ("javascript-directory.wasm", Some(Language::JavaScript)),
 ];
 /// The guest that is too large for this repository: 18 MB. Kept are its sources, which pin its compiler; tests build it under the line's contract.
 const SOURCES: (&str, Language) = ("python-directory", Language::Python);

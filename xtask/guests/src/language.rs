@@ -3,7 +3,7 @@
 
 use crate::files::{self, Files};
 use crate::world::{self, World};
-use crate::{c, go, python};
+use crate::{c, go, javascript, python};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use xtask::failure::Failure;
@@ -16,6 +16,9 @@ pub enum Language {
     C,
     /// Stock Go.
     Go,
+    /// JavaScript, by componentize-qjs.
+    #[value(name = "javascript")]
+    JavaScript,
     /// Python, by componentize-py.
     Python,
 }
@@ -38,6 +41,7 @@ impl Language {
         match self {
             Language::C => "directory-c",
             Language::Go => "directory-go",
+            Language::JavaScript => "directory-js",
             Language::Python => "directory-python",
         }
     }
@@ -47,6 +51,7 @@ impl Language {
         match self {
             Language::C => c::toolchain(),
             Language::Go => go::toolchain(),
+            Language::JavaScript => javascript::toolchain(plugin),
             Language::Python => python::toolchain(plugin),
         }
     }
@@ -56,6 +61,7 @@ impl Language {
         match self {
             Language::C => "c",
             Language::Go => "go",
+            Language::JavaScript => "javascript",
             Language::Python => "python",
         }
     }
@@ -87,7 +93,7 @@ pub(crate) fn build_under(
     let mut tree = match language {
         Language::C => world.c_bindings()?,
         Language::Go => world.go_bindings()?,
-        Language::Python => world::files(plugin, contract)?,
+        Language::JavaScript | Language::Python => world::files(plugin, contract)?,
     };
     tree.extend(files::read(plugin)?);
     let key = format!("{} {toolchain}\n", files::digest_of_all(&tree));
@@ -122,6 +128,7 @@ fn compile(
             world.embed(&mut core)?;
             world::component(&core)
         }
+        Language::JavaScript => javascript::compile(workspace, folder),
         Language::Python => python::compile(workspace, folder),
     }
 }

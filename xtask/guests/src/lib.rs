@@ -11,6 +11,7 @@ mod files;
 mod go;
 pub mod golden;
 pub mod items;
+mod javascript;
 pub mod language;
 mod python;
 mod world;
