@@ -43,6 +43,8 @@ pub enum BlockType {
     FixedLength,
     /// Extents have individual sizes.
     VariableLength,
+    /// A type of a later CSI: its number.
+    Other(u32),
 }
 
 /// A range of a volume or an image, in bytes; never empty.

@@ -274,7 +274,7 @@ pub(crate) fn group_snapshot(group: GroupSnapshot) -> wire::VolumeGroupSnapshot 
 pub(crate) fn allocated(page: MetadataPage) -> wire::GetMetadataAllocatedResponse {
     let (block_type, volume_capacity_bytes, block_metadata) = portion(page);
     wire::GetMetadataAllocatedResponse {
-        block_metadata_type: block_type.into(),
+        block_metadata_type: block_type,
         volume_capacity_bytes,
         block_metadata,
     }
@@ -283,14 +283,14 @@ pub(crate) fn allocated(page: MetadataPage) -> wire::GetMetadataAllocatedRespons
 pub(crate) fn delta(page: MetadataPage) -> wire::GetMetadataDeltaResponse {
     let (block_type, volume_capacity_bytes, block_metadata) = portion(page);
     wire::GetMetadataDeltaResponse {
-        block_metadata_type: block_type.into(),
+        block_metadata_type: block_type,
         volume_capacity_bytes,
         block_metadata,
     }
 }
 
 /// The fields that both streams share.
-fn portion(page: MetadataPage) -> (wire::BlockMetadataType, i64, Vec<wire::BlockMetadata>) {
+fn portion(page: MetadataPage) -> (i32, i64, Vec<wire::BlockMetadata>) {
     let MetadataPage {
         block_type,
         volume_capacity_bytes,
@@ -299,8 +299,9 @@ fn portion(page: MetadataPage) -> (wire::BlockMetadataType, i64, Vec<wire::Block
         next_offset: _,
     } = page;
     let block_type = match block_type {
-        BlockType::FixedLength => wire::BlockMetadataType::FixedLength,
-        BlockType::VariableLength => wire::BlockMetadataType::VariableLength,
+        BlockType::FixedLength => wire::BlockMetadataType::FixedLength.into(),
+        BlockType::VariableLength => wire::BlockMetadataType::VariableLength.into(),
+        BlockType::Other(number) => number.cast_signed(),
     };
     let extent = |Extent {
                       offset_bytes,

@@ -183,7 +183,7 @@ impl Backend for WasmBackend {
     ) -> Result<()> {
         let members: Vec<String> = snapshots.convert();
         call_guest!(self, call, DELETE_GROUP =>
-            group_snapshots.call_delete_group_snapshot(id.as_str(), &members))?
+            group_snapshots.call_delete_group_snapshot(&id.to_string(), &members))?
         .check(|_, ()| Ok(()))
     }
 
@@ -195,7 +195,7 @@ impl Backend for WasmBackend {
     ) -> Result<GroupSnapshot> {
         let members: Vec<String> = snapshots.convert();
         call_guest!(self, call, GET_GROUP =>
-            group_snapshots.call_get_group_snapshot(id.as_str(), &members))?
+            group_snapshots.call_get_group_snapshot(&id.to_string(), &members))?
         .check(|checker, group| checker.group_with(group, &id))
     }
 

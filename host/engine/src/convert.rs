@@ -172,7 +172,7 @@ enumerations! {
     state::Expect => Expect { Any, Absent, Revision(revision) }
     Outcome => state::Outcome { Done(revision), Conflict(entry) }
     state_migration::Migration => Migration { Unneeded, Additive, Rewriting }
-    snapshot_metadata::BlockType => BlockType { FixedLength, VariableLength }
+    snapshot_metadata::BlockType => BlockType { FixedLength, VariableLength, Other(number) }
     volume_health::HealthStatus => HealthStatus { Degraded, Inaccessible, DataLoss, Other(number) }
     Code => types::Code {
         Cancelled, Unknown, InvalidArgument, DeadlineExceeded, NotFound, AlreadyExists, PermissionDenied, ResourceExhausted,
