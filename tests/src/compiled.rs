@@ -3,9 +3,9 @@
 
 use sha2::{Digest, Sha256};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use xtask::workspace::Workspace;
@@ -29,7 +29,9 @@ pub struct CommandCache {
 impl CommandCache {
     /// With the code that was compiled before for these components, or for those that these documents name.
     pub fn of(files: &[&Path]) -> io::Result<Self> {
-        let directory = tempfile::tempdir()?;
+        let directory = tempfile::Builder::new()
+            .permissions(Permissions::from_mode(CACHE_MODE))
+            .tempdir()?;
         let components = Components::of(files);
         components.copy(&shared(), directory.path())?;
         Ok(Self {
@@ -147,5 +149,12 @@ mod tests {
         assert_eq!(named(&document), expected);
         let itself = folder.path().join("f.wasm");
         assert_eq!(named(&itself), [itself]);
+    }
+
+    #[test]
+    fn the_cache_of_a_command_is_its_users_alone() {
+        let cache = CommandCache::of(&[]).unwrap();
+        let mode = fs::metadata(cache.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, CACHE_MODE);
     }
 }
