@@ -141,7 +141,9 @@ pub use volume::{
 /// The functions of the host: in a component its imports, elsewhere the fakes of [`testing`].
 mod imports {
     #[cfg(target_arch = "wasm32")]
-    pub(crate) use crate::bindings::attached::wasmount::csi::{node_iscsi, node_nvme};
+    pub(crate) use crate::bindings::attached::wasmount::csi::{
+        node_encryption, node_iscsi, node_nvme,
+    };
     #[cfg(target_arch = "wasm32")]
     pub(crate) use crate::bindings::imports::wasmount::csi::{
         call, node_plan, pool, secrets, state,
@@ -156,8 +158,8 @@ mod imports {
     pub(crate) use crate::http::wire as http;
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) use crate::testing::{
-        call, http, node_facts, node_iscsi, node_nvme, node_plan, nodes, pool, secrets, session,
-        state,
+        call, http, node_encryption, node_facts, node_iscsi, node_nvme, node_plan, nodes, pool,
+        secrets, session, state,
     };
 
     /// The clocks of WASI, which Rust's own library uses, or the clock of the test.

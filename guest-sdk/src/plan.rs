@@ -113,6 +113,12 @@ impl Plan {
         imports::node_nvme::dhchap(scope, host_key, controller_key)
     }
 
+    /// Encrypts the block device that the source is, after it, by LUKS2: the passphrase is the value of the secret of this name. See `node-encryption` of
+    /// the contract.
+    pub fn luks(&self, scope: Scope, key: &str) -> Result<(), Error> {
+        imports::node_encryption::luks(scope, key)
+    }
+
     /// Source: a file system that the kernel mounts by name, such as `nfs4`. `secret_options`: option name to the name of a request secret.
     pub fn filesystem(
         &self,

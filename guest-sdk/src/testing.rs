@@ -16,6 +16,7 @@
 
 pub(crate) mod call;
 pub(crate) mod http;
+pub(crate) mod node_encryption;
 pub(crate) mod node_facts;
 pub(crate) mod node_iscsi;
 pub(crate) mod node_nvme;
@@ -27,6 +28,7 @@ pub(crate) mod state;
 
 pub use call::LogLine;
 pub use http::{http, lose_answer_after, requests};
+pub use node_encryption::Luks;
 pub use node_facts::set_node_fact;
 pub use node_iscsi::{Chap, Iscsi};
 pub use node_nvme::{Dhchap, Nvme};

@@ -1,5 +1,6 @@
 //! The interface `node-plan` in memory: records the steps of a node call for the test.
 
+use super::node_encryption::Luks;
 use super::node_iscsi::Iscsi;
 use super::node_nvme::Nvme;
 use super::{attempt, with};
@@ -19,6 +20,8 @@ pub struct RecordedPlan {
     pub mount_options: Vec<String>,
     /// Stored with the volume.
     pub notes: BTreeMap<String, String>,
+    /// The block device of the source is encrypted.
+    pub luks: Option<Luks>,
 }
 
 /// The source of a volume.
@@ -81,6 +84,20 @@ pub enum Source {
 }
 
 impl Source {
+    pub(super) fn is_block_device(&self) -> bool {
+        match self {
+            Source::Image { .. }
+            | Source::Device { .. }
+            | Source::AnyDevice { .. }
+            | Source::Iscsi(_)
+            | Source::Nvme(_) => true,
+            Source::Directory { .. }
+            | Source::Filesystem { .. }
+            | Source::Tmpfs { .. }
+            | Source::Files(_) => false,
+        }
+    }
+
     /// The step's name in the contract.
     pub fn step(&self) -> &'static str {
         match self {
@@ -100,7 +117,8 @@ impl Source {
 /// A plan that is being recorded.
 #[derive(Default)]
 pub(super) struct Recording {
-    source: Option<Source>,
+    pub(super) source: Option<Source>,
+    pub(super) luks: Option<Luks>,
     default_fs_type: Option<String>,
     mount_options: Vec<String>,
     notes: BTreeMap<String, String>,
@@ -120,6 +138,7 @@ impl Recording {
             default_fs_type: self.default_fs_type,
             mount_options: self.mount_options,
             notes: self.notes,
+            luks: self.luks,
         })
     }
 }
@@ -195,6 +214,20 @@ pub(super) fn add_to_source(
     names: &[&str],
     add: impl FnOnce(&mut Source) -> Option<()>,
 ) -> Result<(), Error> {
+    let first = format!("the step `{first}`");
+    add_with_secrets(step, &first, scope, names, |plan| {
+        plan.source.as_mut().and_then(add)
+    })
+}
+
+/// The same for a step that is not part of the source.
+pub(super) fn add_with_secrets(
+    step: &str,
+    first: &str,
+    scope: Scope,
+    names: &[&str],
+    add: impl FnOnce(&mut Recording) -> Option<()>,
+) -> Result<(), Error> {
     let known = with(|host| {
         let is_known = |name: &&str| host.secrets.contains_key(&(scope, (*name).to_owned()));
         names.iter().all(is_known)
@@ -207,10 +240,10 @@ pub(super) fn add_to_source(
             (false, Scope::Request) => Error::invalid_argument(format!(
                 "step `{step}` is refused: it names a secret that this request does not bring"
             )),
-            (true, _) => match plan.source.as_mut().and_then(add) {
+            (true, _) => match add(plan) {
                 Some(()) => return Ok(()),
                 None => Error::invalid_argument(format!(
-                    "step `{step}` is refused: it belongs to the step `{first}`, which comes first"
+                    "step `{step}` is refused: it belongs to {first}, which comes first"
                 )),
             },
         };
@@ -301,6 +334,7 @@ mod tests {
                 default_fs_type: Some("xfs".to_owned()),
                 mount_options: vec!["noatime".to_owned()],
                 notes: BTreeMap::from([("made-by".to_owned(), "test".to_owned())]),
+                luks: None,
             })
         );
     }

@@ -4,9 +4,11 @@
 
 mod alternatives;
 pub mod attached;
+pub mod encryption;
 
 pub use alternatives::{ALTERNATIVES, Alternatives};
 pub use attached::{Iscsi, Nvme};
+pub use encryption::Luks;
 
 use crate::attributes::MAP_BYTES;
 use crate::names::{InvalidField, check_length, check_no_nul};
@@ -34,6 +36,8 @@ pub struct Plan {
     pub mount_options: Vec<String>,
     /// Kept in the journal, passed to `node-hooks`.
     pub notes: BTreeMap<String, String>,
+    /// The block device of the source is encrypted.
+    pub luks: Option<Luks>,
 }
 
 /// The source of a volume.
@@ -106,6 +110,8 @@ struct UncheckedPlan {
     default_fs_type: Option<String>,
     mount_options: Vec<String>,
     notes: BTreeMap<String, String>,
+    #[serde(default)]
+    luks: Option<Luks>,
 }
 
 impl TryFrom<UncheckedPlan> for Plan {
@@ -118,10 +124,12 @@ impl TryFrom<UncheckedPlan> for Plan {
             default_fs_type,
             mount_options,
             notes,
+            luks,
         } = plan;
         let notes_strings = notes.iter().flat_map(|(key, value)| [key, value]);
         let mut strings = source.strings();
         strings.extend(default_fs_type.as_deref());
+        strings.extend(luks.as_ref().map(|luks| luks.key.as_str()));
         strings.extend(
             mount_options
                 .iter()
@@ -143,6 +151,7 @@ impl TryFrom<UncheckedPlan> for Plan {
             default_fs_type,
             mount_options,
             notes,
+            luks,
         })
     }
 }
@@ -150,6 +159,14 @@ impl TryFrom<UncheckedPlan> for Plan {
 impl Plan {
     /// The values of its secret options. A name without a secret is left out: the recording of such a plan was rejected.
     pub fn secret_options(&self, of_request: &Secrets, of_backend: &Secrets) -> SecretOptions {
+        let of_source = self.source_options(of_request, of_backend);
+        match &self.luks {
+            Some(luks) => of_source.with(luks.secret_options(of_request, of_backend)),
+            None => of_source,
+        }
+    }
+
+    fn source_options(&self, of_request: &Secrets, of_backend: &Secrets) -> SecretOptions {
         let (secret_options, backend_secret_options) = match &self.source {
             Source::Filesystem {
                 secret_options,
@@ -173,6 +190,21 @@ impl Plan {
 }
 
 impl Source {
+    /// Whether the volume is a block device, which can be encrypted.
+    pub fn is_block_device(&self) -> bool {
+        match self {
+            Source::Image { .. }
+            | Source::Device { .. }
+            | Source::AnyDevice { .. }
+            | Source::Iscsi(_)
+            | Source::Nvme(_) => true,
+            Source::Directory { .. }
+            | Source::Filesystem { .. }
+            | Source::Tmpfs { .. }
+            | Source::Files { .. } => false,
+        }
+    }
+
     /// The step's name in the contract.
     pub fn step(&self) -> &'static str {
         match self {
@@ -256,6 +288,7 @@ impl fmt::Debug for PlanFile {
 
 #[cfg(test)]
 mod tests {
+    use super::attached::SecretScope;
     use super::*;
 
     fn plan(source: Source) -> Plan {
@@ -264,6 +297,7 @@ mod tests {
             default_fs_type: Some("ext4".to_owned()),
             mount_options: vec!["noatime".to_owned()],
             notes: BTreeMap::from([("portal".to_owned(), "a".to_owned())]),
+            luks: None,
         }
     }
 
@@ -339,6 +373,7 @@ mod tests {
             plan(files(FILE_BYTES + 1)),
             with(|plan| plan.mount_options = vec![String::new(); PLAN_STRINGS]),
             with(|plan| plan.default_fs_type = Some("ext4\0".to_owned())),
+            with(|plan| plan.luks = Some(Luks::of(SecretScope::Request, "key\0"))),
             with(|plan| drop(plan.notes.insert("n".to_owned(), "n".repeat(MAP_BYTES)))),
         ] {
             assert!(!is_read(&refused), "{refused:?}");

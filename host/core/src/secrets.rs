@@ -33,6 +33,12 @@ impl SecretOptions {
             .map(|(option, value)| (option.as_str(), value.as_str()))
     }
 
+    /// These and others, whose names are not among these.
+    pub(crate) fn with(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
+        self
+    }
+
     /// The value of one option.
     pub fn get(&self, option: &str) -> Option<&str> {
         self.0.get(option).map(|value| value.as_str())

@@ -5,12 +5,13 @@
 use crate::host_error::HostError;
 
 wasmtime::component::bindgen!({
-    inline: "package wasmount:host; world host { include wasmount:csi/full-plugin@0.1.0; import wasmount:csi/node-facts@0.1.0; import wasmount:csi/node-iscsi@0.1.0; import wasmount:csi/node-nvme@0.1.0; import wasmount:csi/nodes@0.1.0; import wasmount:csi/session@0.1.0; }",
+    inline: "package wasmount:host; world host { include wasmount:csi/full-plugin@0.1.0; import wasmount:csi/node-encryption@0.1.0; import wasmount:csi/node-facts@0.1.0; import wasmount:csi/node-iscsi@0.1.0; import wasmount:csi/node-nvme@0.1.0; import wasmount:csi/nodes@0.1.0; import wasmount:csi/session@0.1.0; }",
     path: "../../guest-sdk/wit",
     world: "wasmount:host/host",
     imports: {
         "wasmount:csi/call": trappable,
         "wasmount:csi/secrets": trappable,
+        "wasmount:csi/node-encryption": trappable,
         "wasmount:csi/node-iscsi": trappable,
         "wasmount:csi/node-nvme": trappable,
         "wasmount:csi/node-plan": trappable,

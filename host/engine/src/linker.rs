@@ -14,6 +14,7 @@ use wasmtime_wasi::random::{WasiRandom, WasiRandomView};
 /// Interfaces that are linked, without `wasmount:csi/` or `wasi:`.
 const CONTRACT: &[&str] = &[
     "call",
+    "node-encryption",
     "node-facts",
     "node-iscsi",
     "node-nvme",
@@ -147,6 +148,10 @@ fn add_contract(linker: &mut Linker<Invocation>) -> wasmtime::Result<()> {
     imported::secrets::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::state::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::session::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
+    imported::node_encryption::add_to_linker::<_, HasSelf<Invocation>>(
+        linker,
+        Invocation::counted,
+    )?;
     imported::node_facts::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::node_iscsi::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::node_nvme::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
@@ -165,6 +170,7 @@ mod tests {
             "wasmount:csi/state@0.1.0",
             "wasmount:csi/node-plan@0.1.7",
             "wasmount:csi/session@0.1.0",
+            "wasmount:csi/node-encryption@0.1.0",
             "wasmount:csi/node-facts@0.1.0",
             "wasmount:csi/node-iscsi@0.1.0",
             "wasmount:csi/node-nvme@0.1.0",

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use wasmount_core::attributes::MAP_BYTES;
 use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::code::Code;
-use wasmount_core::plan::{FILE_BYTES, PLAN_BYTES, PLAN_STRINGS, Plan, Source};
+use wasmount_core::plan::{FILE_BYTES, Luks, PLAN_BYTES, PLAN_STRINGS, Plan, Source};
 
 /// The plan of one call so far.
 #[derive(Debug)]
@@ -19,6 +19,7 @@ pub(crate) struct Recorder {
     default_fs_type: Option<String>,
     mount_options: Vec<String>,
     notes: BTreeMap<String, String>,
+    luks: Option<Luks>,
     bytes: usize,
     strings: usize,
     refused: Option<StepRefusal>,
@@ -43,6 +44,7 @@ impl Recorder {
             default_fs_type: None,
             mount_options: Vec::new(),
             notes: BTreeMap::new(),
+            luks: None,
             bytes: 0,
             strings: 0,
             refused: None,
@@ -79,6 +81,16 @@ impl Recorder {
                 Err(self.refuse(step, &reason, Blame::Of(Owner::Plugin)))
             }
         }
+    }
+
+    /// Records that the block device of the source is encrypted.
+    pub(crate) fn luks(&mut self, luks: Luks) -> Result<(), HostError> {
+        if self.source.as_ref().is_some_and(Source::is_block_device) {
+            self.luks = Some(luks);
+            return Ok(());
+        }
+        let reason = "it belongs to a step that is a block device (`image`, `device`, `any-device`, `iscsi`, `nvme`), which comes first";
+        Err(self.refuse("luks", reason, Blame::Of(Owner::Plugin)))
     }
 
     /// Records secret options of the step `filesystem` whose values are secrets of the backend's document.
@@ -164,6 +176,7 @@ impl Recorder {
             default_fs_type: self.default_fs_type,
             mount_options: self.mount_options,
             notes: self.notes,
+            luks: self.luks,
         })
     }
 

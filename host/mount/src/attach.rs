@@ -103,9 +103,14 @@ fn turn(key: String, target: &str) -> Result<Claim<'static, String>, MountError>
 impl Node {
     /// The owner of what is attached for a volume.
     pub(crate) fn owner<'k>(&'k self, key: &'k VolumeKey) -> Owner<'k> {
+        self.owner_of(&key.driver)
+    }
+
+    /// The owner of what is attached for the volumes of a driver.
+    pub(crate) fn owner_of<'k>(&'k self, driver: &'k DriverName) -> Owner<'k> {
         let roots = self.roots.directories();
         Owner {
-            driver: &key.driver,
+            driver,
             connections: &self.connections,
             roots: roots.map(ToOwned::to_owned).collect(),
             node_root: self.node_root.clone(),

@@ -41,6 +41,8 @@ pub(crate) struct BlockDevice {
     /// Path in `/dev`, for the kernel and for tools. The caller verifies afterwards that the path led to `number`.
     pub(crate) path: PathBuf,
     pub(crate) backing: Option<Identity>,
+    /// The device that is encrypted, if this is its map.
+    pub(crate) storage: Option<BlockRecord>,
     /// The device itself refuses writes.
     pub(crate) is_read_only: bool,
 }
@@ -88,12 +90,17 @@ impl fmt::Display for DeviceNumber {
 }
 
 impl BlockDevice {
-    /// The record of the device for the journal.
+    /// The record of the device for the journal; of a map it is that of the device below.
     pub(crate) fn record(&self) -> BlockRecord {
-        BlockRecord {
+        self.storage.unwrap_or(BlockRecord {
             number: self.number,
             backing: self.backing,
-        }
+        })
+    }
+
+    /// Whether it is a loop device of this host.
+    pub(crate) fn is_loop(&self) -> bool {
+        self.backing.is_some() && self.storage.is_none()
     }
 
     /// The device of a record. `None`: the device is gone, or its number now belongs to another device.

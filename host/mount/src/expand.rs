@@ -1,16 +1,18 @@
 //! NodeExpandVolume: expands the devices and the file system of a volume, from the plan in the journal. The plugin is not called.
 //!
-//! The order is: the image (only for a driver with `node-only-expansion`; otherwise the controller decides the size of a volume), its loop devices,
-//! the file system. Each step is already done or can be repeated. The caller expands the image between [`Node::image_growth`] and [`Node::expand`].
+//! The order is: the image (only for a driver with `node-only-expansion`; otherwise the controller decides the size of a volume), its loop devices, the
+//! map of an encrypted volume, the file system. Each step is already done or can be repeated. The caller expands the image between
+//! [`Node::image_growth`] and [`Node::expand`].
 
 use crate::block::{BlockDevice, loop_device};
+use crate::encryption;
 use crate::format;
 use crate::fs_type::FsType;
 use crate::journal::{Entry, Shows};
 use crate::node::{Node, describe_volume};
 use crate::observe::SeenMount;
 use crate::plan::attach::Attachment;
-use crate::plan::{self, CheckedSource, Form};
+use crate::plan::{self, CheckedPlan, CheckedSource, Form};
 use crate::source::image;
 use crate::stats::not_mounted;
 use wasmount_core::mounter::{ExpandVolume, MountError, VolumeKey};
@@ -34,8 +36,9 @@ impl Node {
         let path = self.recorded_path(&request.key, request.volume_path.as_str());
         self.recorded(&request.key, &path)?;
         let entry = self.journal.entry(&request.key);
-        let (plan, source) = self.plan_in_force(&request.key, &entry)?;
-        let (CheckedSource::Image(place, _), Source::Image { pool, path }) = (source, &plan.source)
+        let (plan, checked) = self.plan_in_force(&request.key, &entry)?;
+        let (CheckedSource::Image(place, _), Source::Image { pool, path }) =
+            (checked.source, &plan.source)
         else {
             return Ok(None);
         };
@@ -58,8 +61,8 @@ impl Node {
         let key = &request.key;
         let mount = self.mount_to_grow(request)?;
         let entry = self.journal.entry(key);
-        let (plan, source) = self.plan_in_force(key, &entry)?;
-        let form = match &source {
+        let (plan, checked) = self.plan_in_force(key, &entry)?;
+        let form = match &checked.source {
             CheckedSource::Image(_, form) | CheckedSource::Device(_, form) => form,
             CheckedSource::Directory(_)
             | CheckedSource::Filesystem(_)
@@ -70,19 +73,29 @@ impl Node {
             self.owner(key).rescan(&attachment)?;
         }
         let mut size_bytes = UNKNOWN_BYTES;
-        for block in entry.blocks() {
-            let Some(device) = BlockDevice::recorded(&block, &source)? else {
+        let is_above_map = |block: &_| checked.is_encrypted && !encryption::is_open(key, block);
+        let mut blocks: Vec<_> = entry.blocks().collect();
+        blocks.sort_by_key(is_above_map);
+        for block in blocks {
+            let Some(storage) = BlockDevice::recorded(&block, &checked.source)? else {
                 return Err(not_mounted(key, request.volume_path.as_str()));
             };
             if block.backing.is_some() {
-                loop_device::take_size(&device)?;
+                loop_device::take_size(&storage)?;
             }
-            size_bytes = block.number.size_bytes()?;
+            // A read-only target of an encrypted volume has a loop device on its map, which is smaller by the header.
+            size_bytes = size_bytes.max(block.number.size_bytes()?);
+            if checked.is_encrypted && !is_above_map(&block) {
+                encryption::grow(key, &storage)?;
+            }
             // A read-only file system is not changed. It is expanded when it is next staged for writing.
             if let (Form::Filesystem(_), Some(mount)) = (form, &mount)
                 && !mount.is_read_only()?
                 && let Some(fs_type) = FsType::of_mounted(&mount.root)?
             {
+                let device = encryption::volume_device(key, &block, &checked)?;
+                let device =
+                    device.ok_or_else(|| not_mounted(key, request.volume_path.as_str()))?;
                 format::grow(&device, &mount.root, fs_type)?;
             }
         }
@@ -120,13 +133,13 @@ impl Node {
         &self,
         key: &VolumeKey,
         entry: &Entry,
-    ) -> Result<(Plan, CheckedSource), MountError> {
+    ) -> Result<(Plan, CheckedPlan), MountError> {
         // The mount of the stage, if there is one.
         let at = entry.paths().next();
         let at = at.ok_or_else(|| MountError::not_found(describe_volume(key)))?;
         let grants = self.grants_of(&key.driver);
         let checked = plan::check(at.plan, &at.capability.shape, false, &grants)?;
-        Ok((at.plan.clone(), checked.source))
+        Ok((at.plan.clone(), checked))
     }
 }
 

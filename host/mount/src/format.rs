@@ -15,9 +15,9 @@ use crate::failure::kernel;
 use crate::fs_type::{BlockFilesystem, FsType, StorageAccess};
 use crate::plan::options::MountFlags;
 use crate::tools::ToolCall;
-use content::Content;
-pub(crate) use content::{Label, label};
+pub(crate) use content::{Content, Label, blank_places, is_blank_from, label, probe};
 use decision::{Verdict, decide};
+pub(crate) use mount::{require_free, require_path};
 use rustix::fs::{fsync, statvfs};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -60,7 +60,7 @@ impl Formatting<'_> {
                 "it is read-only and a writable mount is requested; request a read-only volume, or make the storage writable",
             ));
         }
-        let content = content::probe(device)?;
+        let content = probe(device)?;
         let is_unfinished = self.is_unfinished(device, requested.fs_type, &content)?;
         let verdict = decide(device, &content, is_unfinished, requested, access)?;
         let (Verdict::Make(fs_type) | Verdict::Use(fs_type)) = verdict;
@@ -200,8 +200,8 @@ pub(crate) fn grow(
 }
 
 /// A loop device reports "input/output error" when the disk of its image is full, so the disk itself is queried. `None`: the disk is not full.
-fn disk_full(device: &BlockDevice) -> Option<MountError> {
-    let image = loop_device::backing_path(device.number)?;
+pub(crate) fn disk_full(device: &BlockDevice) -> Option<MountError> {
+    let image = loop_device::backing_path(device.record().number)?;
     let disk = statvfs(&image).ok()?;
     (disk.f_bavail == 0).then(|| {
         MountError::no_space(

@@ -6,6 +6,7 @@
 //! gone.
 
 use crate::block::{BlockDevice, DeviceNumber, loop_device};
+use crate::encryption;
 use crate::journal::{Entry, Progress, Shows};
 use crate::node::{Node, describe_volume};
 use crate::pool::InUse;
@@ -95,6 +96,9 @@ impl Node {
         let number = device.number;
         if loop_device::status(number)?.is_some_and(|attached| attached.tag.is_some()) {
             return in_use("a volume whose image it shows".to_owned());
+        }
+        if encryption::is_map(number) {
+            return in_use("an encrypted volume whose content it shows".to_owned());
         }
         let entries = self.journal.entries(|entry| {
             let mut blocks = entry.blocks();

@@ -10,6 +10,7 @@
 //!             ├──▶ source    makes a detached mount, or a raw device, of the plan's source; no process sees it yet
 //!             │      ├──▶ attach  disks of storage systems: makes their devices appear, and removes them
 //!             │      ├──▶ block   loop devices and devices of the node
+//!             │      ├──▶ encryption  LUKS headers on them, and the maps that volumes show in their place
 //!             │      └──▶ format  file systems on them: probe, mkfs, fsck, expand; with tools, under intents in durable
 //!             ├──▶ executor  attaches and verifies it
 //!             ├──▶ journal   intended and completed work, one file for each volume; stored by records, as durable is
@@ -28,6 +29,7 @@ mod config_drive;
 mod confine;
 mod connections;
 mod durable;
+mod encryption;
 mod exclusive;
 mod executor;
 mod expand;

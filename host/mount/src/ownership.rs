@@ -6,6 +6,7 @@
 
 use crate::block::loop_device::{self, Attached};
 use crate::block::{BlockRecord, DeviceNumber, node_device};
+use crate::encryption;
 use crate::failure::kernel;
 use crate::journal::Entry;
 use crate::kubelet_record;
@@ -79,15 +80,16 @@ impl Node {
         let grants = self.grants_of(&key.driver);
         let mut own = OwnSources::of(&grants, &table);
         for device in there.iter().filter_map(|line| line.shown_device()) {
-            let is_own = match loop_device::status(device)? {
+            let storage = encryption::storage_of(device);
+            let is_own = match loop_device::status(storage)? {
                 None => {
-                    node_device::is_granted(&grants, device)
-                        || self.owner(key).has_attached(&grants, device)
+                    node_device::is_granted(&grants, storage)
+                        || self.owner(key).has_attached(&grants, storage)
                 }
                 Some(attached) => match &attached.tag {
                     Some(tag) => tag.is_of(key),
                     // It may belong to an earlier driver.
-                    None => loop_device::backing_path(device).is_some_and(|it| own.hold_file(&it)),
+                    None => loop_device::backing_path(storage).is_some_and(|it| own.hold_file(&it)),
                 },
             };
             if is_own {
@@ -131,6 +133,22 @@ impl Node {
             })
         });
         Ok(granted.collect())
+    }
+
+    /// Whether a device can hold a volume of a driver: it was granted or attached, or it is the loop device of a file in one of its pools.
+    pub(crate) fn may_hold_volume(
+        &self,
+        driver: &DriverName,
+        device: DeviceNumber,
+    ) -> Result<bool, MountError> {
+        let grants = self.grants_of(driver);
+        Ok(match loop_device::backing_path(device) {
+            Some(file) => OwnSources::of(&grants, &mountinfo::read()?).hold_file(&file),
+            None => {
+                node_device::is_granted(&grants, device)
+                    || self.owner_of(driver).has_attached(&grants, device)
+            }
+        })
     }
 
     /// Loop devices that an earlier driver of the same name left below a target: attached by `losetup` without our tag, on an image of a pool. Their
@@ -195,9 +213,10 @@ impl Node {
         let shows_same = |line: &MountLine| {
             let mut same = staged.iter().map(|it| (&it.device, &it.root));
             same.any(|same| same == (&line.device, &line.root))
-                || line
-                    .shown_device()
-                    .is_some_and(|device| kept.iter().any(|it| it.attached.number == device))
+                || line.shown_device().is_some_and(|device| {
+                    kept.iter().any(|it| it.attached.number == device)
+                        || encryption::is_map_of(key, device)
+                })
         };
         let elsewhere = table.iter().filter(|line| {
             !is_staged(line) && shows_same(line) && self.roots.hold(&line.mount_point)

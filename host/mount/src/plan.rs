@@ -4,6 +4,7 @@
 
 pub(crate) mod attach;
 pub(crate) mod device;
+mod encryption;
 pub(crate) mod files;
 pub(crate) mod filesystem;
 pub(crate) mod label;
@@ -25,7 +26,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::slice;
-use wasmount_core::document::{FilesystemGrant, Grants};
+use wasmount_core::document::Grants;
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
 use wasmount_core::plan::{Plan, Source};
@@ -45,6 +46,8 @@ pub(crate) struct CheckedPlan {
     pub(crate) access: StorageAccess,
     /// Group that must be able to use the volume (CSI VOLUME_MOUNT_GROUP).
     pub(crate) group: Option<u32>,
+    /// What the volume shows is the map of its device.
+    pub(crate) is_encrypted: bool,
 }
 
 /// What the volume is.
@@ -98,6 +101,7 @@ pub(crate) fn check(
     grants: &Grants,
 ) -> Result<CheckedPlan, MountError> {
     let step = plan.source.step();
+    let is_encrypted = encryption::check(plan)?;
     let mount = mount_access(capability)?;
     let group = mount.and_then(|access| access.volume_mount_group.as_deref());
     let file_system = || {
@@ -193,6 +197,7 @@ pub(crate) fn check(
         flags: flags.read_only(access != StorageAccess::ReadWrite),
         access,
         group: group.map(group_number).transpose()?,
+        is_encrypted,
     })
 }
 
@@ -344,22 +349,6 @@ fn block_fs_type(name: &str) -> Result<FsType, MountError> {
         let reason = format!("`{name}` is not made by this host; it makes {names}");
         MountError::invalid("fs_type", reason, Blame::argument(name))
     })
-}
-
-fn granted_type<'g>(
-    step: &str,
-    grants: &'g Grants,
-    fs_type: &str,
-    blame: Blame,
-) -> Result<&'g FilesystemGrant, MountError> {
-    let mut grants = grants.filesystems.iter();
-    grants
-        .find(|grant| grant.fs_type == fs_type)
-        .ok_or_else(|| {
-            let reason =
-                format!("type `{fs_type}` is not in `grants.filesystems` of the backend document");
-            MountError::not_granted(step, reason, blame)
-        })
 }
 
 /// A place in a granted pool, and the mount options that are granted there.

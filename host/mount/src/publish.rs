@@ -4,8 +4,9 @@
 
 mod unrecorded;
 
+use crate::block::BlockRecord;
 use crate::block::loop_device::{self, Tag};
-use crate::block::{BlockDevice, BlockRecord};
+use crate::encryption::volume_device;
 use crate::executor::{PreparedMount, attach, clone_mount, dress};
 use crate::group;
 use crate::journal::{
@@ -135,7 +136,7 @@ impl Node {
         let state = MountState::of(&prepared);
         self.record_target(publish, state, Progress::Coming)?;
         if let (true, Some(device)) = (publish.is_raw(), &prepared.device)
-            && device.backing.is_some()
+            && device.is_loop()
         {
             // From here on the device must outlive this host: a pod uses only its node.
             loop_device::keep(device)?;
@@ -167,7 +168,7 @@ impl Node {
                 }
             }
             Origin::Device(block) => {
-                let device = BlockDevice::recorded(block, source)?;
+                let device = volume_device(key, block, &publish.plan)?;
                 let device = device.ok_or_else(|| {
                     MountError::not_staged("its staging path: the device is gone")
                 })?;

@@ -15,8 +15,9 @@ use wasmount_core::mounter::{MountError, VolumeInUse, VolumeKey};
 use wasmount_core::names::{DriverName, VolumeId};
 
 impl Node {
-    /// Volumes with unfinished work, or with records of mounts that are gone.
+    /// Volumes with unfinished work, or with records of mounts that are gone. What has no record at all is removed here.
     pub(crate) fn unsettled(&self, driver: &DriverName) -> Result<Vec<VolumeId>, MountError> {
+        self.close_stale_maps(driver);
         let table = mount_points()?;
         let mut entries = self.journal.of_driver(driver);
         entries.retain(|entry| self.is_unsettled(entry, &table));
@@ -42,6 +43,7 @@ impl Node {
         // Targets are dropped first.
         for gone in entry.paths().rev().filter(is_gone) {
             if gone.is_stage {
+                self.close_map(key, gone.path)?;
                 self.detach(key, gone.plan, gone.path)?;
                 self.journal.update(key, |entry| {
                     entry.stage = None;

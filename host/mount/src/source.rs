@@ -8,6 +8,7 @@ pub(crate) mod image;
 use crate::block::loop_device::{self, Tag};
 use crate::block::{BlockDevice, BlockRecord, DeviceNumber, node_device};
 use crate::confine::open_confined;
+use crate::encryption::{self, Encryption};
 use crate::executor::{PreparedMount, clone_mount, dress};
 use crate::failure::kernel;
 use crate::format::Formatting;
@@ -56,12 +57,12 @@ impl Preparation<'_> {
         let flags = plan.flags;
         let prepared = match &plan.source {
             CheckedSource::Image(image, Form::Raw) => {
-                let device = self.raw_image(image, flags.is_read_only())?;
-                return Ok(Prepared::Device(device));
+                let device = self.raw_image(plan, image)?;
+                return self.raw(plan, device);
             }
             CheckedSource::Device(device, Form::Raw) => {
                 let device = self.node_device(device, flags.is_read_only())?;
-                return Ok(Prepared::Device(device));
+                return self.raw(plan, device);
             }
             CheckedSource::Directory(tree) => {
                 let mount = directory(tree, flags)?;
@@ -92,6 +93,37 @@ impl Preparation<'_> {
             }
         };
         Ok(Prepared::Mount(prepared))
+    }
+
+    /// A raw block volume of a device.
+    pub(crate) fn raw(
+        &self,
+        plan: &CheckedPlan,
+        device: BlockDevice,
+    ) -> Result<Prepared, MountError> {
+        let device = self.decrypted(plan, device, plan.flags.is_read_only())?;
+        Ok(Prepared::Device(device))
+    }
+
+    /// What the volume shows of its device.
+    fn decrypted(
+        &self,
+        plan: &CheckedPlan,
+        device: BlockDevice,
+        read_only: bool,
+    ) -> Result<BlockDevice, MountError> {
+        if !plan.is_encrypted {
+            return Ok(device);
+        }
+        let encryption = Encryption {
+            node: self.node,
+            key: self.key,
+            source: self.source,
+            secrets: self.secret_options,
+            access: plan.access,
+            read_only,
+        };
+        encryption.open(&device)
     }
 
     /// Clones the mount at another path of the volume if there is one; otherwise makes a new mount. One volume is one file system, however often it
@@ -127,6 +159,8 @@ impl Preparation<'_> {
         device: BlockDevice,
         filesystem: &BlockFilesystem,
     ) -> Result<PreparedMount, MountError> {
+        // For a file system that users only read, the kernel may have to replay the journal.
+        let device = self.decrypted(plan, device, plan.access == StorageAccess::Untouched)?;
         let formatting = Formatting {
             durable: &self.node.durable,
             key: self.key,
@@ -149,16 +183,21 @@ impl Preparation<'_> {
     }
 
     /// The device that another target of the volume shows, if it matches. For read-only access, a second device that refuses writes.
-    fn raw_image(&self, image: &PoolPlace, is_read_only: bool) -> Result<BlockDevice, MountError> {
+    fn raw_image(&self, plan: &CheckedPlan, image: &PoolPlace) -> Result<BlockDevice, MountError> {
+        let is_read_only = plan.flags.is_read_only();
         let entry = self.node.journal.entry(self.key);
         let mut live = None;
         for target in entry.targets.values() {
             let is_same =
                 target.progress == Progress::Settled && target.plan.source == *self.source;
-            if let Some(block) = target.raw().filter(|_| is_same)
+            // A read-only target of an encrypted volume may have a loop device on the map.
+            let is_storage =
+                |block: &BlockRecord| !plan.is_encrypted || encryption::is_open(self.key, block);
+            if let Some(block) = target.raw().filter(|block| is_same && is_storage(block))
                 && let Some(device) = loop_device::open(&block)?
             {
-                if device.is_read_only == is_read_only {
+                // A map is made of one device only.
+                if device.is_read_only == is_read_only || plan.is_encrypted {
                     return Ok(device);
                 }
                 live = Some(device);
@@ -196,7 +235,7 @@ impl PreparedMount {
     ) -> Result<Self, MountError> {
         let shown = if !flags.is_read_only() || device.is_read_only {
             device
-        } else if let CheckedSource::Image(image, _) = source {
+        } else if let (CheckedSource::Image(image, _), true) = (source, device.is_loop()) {
             image::attach_read_only(image, tag)?
         } else {
             loop_device::attach(&device.file, true, tag)?
@@ -283,9 +322,11 @@ pub(crate) fn block_below(mount: &SeenMount) -> Result<Option<BlockRecord>, Moun
     Ok(Some(BlockRecord { number, backing }))
 }
 
-/// The number of the block device below a mount, from the mount table: a btrfs has a device number of its own.
+/// The number of the block device below a mount, from the mount table: a btrfs has a device number of its own. Below a map it is the device that is
+/// encrypted.
 fn device_below(mount: &SeenMount) -> Result<Option<DeviceNumber>, MountError> {
-    Ok(line(mount)?.and_then(|line| line.block_device()))
+    let device = line(mount)?.and_then(|line| line.block_device());
+    Ok(device.map(encryption::storage_of))
 }
 
 fn line(mount: &SeenMount) -> Result<Option<MountLine>, MountError> {

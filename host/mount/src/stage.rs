@@ -6,6 +6,7 @@
 
 use crate::block::loop_device::{self, Tag};
 use crate::block::{BlockDevice, BlockRecord, node_device};
+use crate::encryption;
 use crate::executor::{PreparedMount, attach};
 use crate::journal::{Progress, RecordedCapability, StageRecord, VolumePath, recorded_plan};
 use crate::kubelet_path::Purpose;
@@ -52,6 +53,13 @@ impl Node {
         let checked = plan::check(&request.plan, &request.capability, false, &grants)?;
         if let Some(found) = self.stage_in_force(&request.key, &path)? {
             ensure_same_capability(&request.key, &found, &request.capability)?;
+            if found.plan.luks.is_some() != checked.is_encrypted {
+                return Err(staged_differently(
+                    &request.key,
+                    &found,
+                    "with other encryption",
+                ));
+            }
             if found.plan.source != recorded_plan(&request.plan).source {
                 return Err(staged_differently(
                     &request.key,
@@ -143,7 +151,7 @@ impl Node {
             tag: &Tag::staged(key),
         };
         let prepared = match self.staged_device(stage)? {
-            Some(device) => Prepared::Device(device),
+            Some(device) => preparation.raw(stage.checked, device)?,
             None => preparation.prepare(stage.checked)?,
         };
         let state = match &prepared {
@@ -156,7 +164,9 @@ impl Node {
         self.record_stage(stage, state, Progress::Coming)?;
         match &prepared {
             Prepared::Mount(mount) => attach(mount, directory, stage.path, stage.checked.flags)?,
-            Prepared::Device(device) if device.backing.is_some() => loop_device::keep(device)?,
+            Prepared::Device(device) if device.is_loop() => loop_device::keep(device)?,
+            // A map outlives this host, and nothing else can use the device below it.
+            Prepared::Device(device) if device.storage.is_some() => {}
             // Checked once more, now that a concurrent stage of another volume has its record.
             Prepared::Device(device) => self.ensure_device_unclaimed(key, device)?,
         }
@@ -228,6 +238,10 @@ impl Node {
         let Some(block) = at.block else {
             return Ok(true);
         };
+        // A mount holds its map; nothing holds that of a raw block volume.
+        if at.plan.luks.is_some() && at.is_stage && at.identity.is_none() {
+            return Ok(encryption::is_open(key, &block));
+        }
         if block.backing.is_some() {
             return loop_device::is_bound(&block);
         }

@@ -4,6 +4,7 @@
 //! answer.
 
 use crate::block::DeviceNumber;
+use crate::encryption;
 use crate::failure::{kernel, shown};
 use crate::journal::{Entry, Shows};
 use crate::node::{Node, describe_volume};
@@ -96,7 +97,7 @@ impl Node {
                 let status = fstat(&node).map_err(|errno| failed("stat", errno))?;
                 DeviceNumber::of_raw(status.st_rdev).size_bytes().map(whole)
             }
-            Shows::Device(block) => block.number.size_bytes().map(whole),
+            Shows::Device(block) => encryption::shown(block.number).size_bytes().map(whole),
         }
     }
 }
@@ -155,7 +156,11 @@ fn may_be_bound(entry: &Entry, path: &str) -> bool {
 
 fn target_of(entry: &Entry, device: DeviceNumber) -> Option<&str> {
     let staged = entry.stage.as_ref().and_then(|stage| stage.block);
-    let shows = |block: Option<_>| block.or(staged).is_some_and(|it| it.number == device);
+    let shows = |block: Option<_>| {
+        block
+            .or(staged)
+            .is_some_and(|it| encryption::shown(it.number) == device)
+    };
     let mut targets = entry.targets.iter();
     let target = targets.find(|(_, target)| target.capability.is_raw() && shows(target.block));
     target.map(|(path, _)| path.as_str())

@@ -137,11 +137,15 @@ impl Node {
         // If the volume is staged elsewhere, nothing is released here.
         match &entry.stage {
             Some(stage) if stage.path == path.text() => {
+                self.close_map(key, path.text())?;
                 self.release(key, stage.block, stage.capability.is_raw())?;
                 self.detach(key, &stage.plan, path.text())?;
             }
             Some(_) => {}
-            None => self.release_tagged(key, |tag, _| *tag == Tag::staged(key))?,
+            None => {
+                self.close_map(key, path.text())?;
+                self.release_tagged(key, |tag, _| *tag == Tag::staged(key))?;
+            }
         }
         self.stats_cache.forget(path.text());
         self.record_teardown(key, |entry| {
@@ -175,13 +179,17 @@ impl Node {
             Some(target) => {
                 let is_shared = entry.blocks().any(|block| Some(block) == target.block);
                 let is_raw = target.capability.is_raw();
+                self.close_map(key, path)?;
                 self.release(key, target.block.filter(|_| !is_shared), is_raw)?;
                 self.detach(key, &target.plan, path)?;
             }
             // The device of an image may serve several targets, and has the tag of the first.
-            None => self.release_tagged(key, |tag, lies_in_pool| {
-                *tag == Tag::target(key, path) || lies_in_pool && *tag != Tag::staged(key)
-            })?,
+            None => {
+                self.release_tagged(key, |tag, lies_in_pool| {
+                    *tag == Tag::target(key, path) || lies_in_pool && *tag != Tag::staged(key)
+                })?;
+                self.close_unshown_map(key, path)?;
+            }
         }
         self.stats_cache.forget(path);
         self.record_teardown(key, |entry| {

@@ -1,13 +1,13 @@
 //! Runs external programs, such as `mkfs`: by argument list, without a shell, with a deadline, and never longer than the host itself.
 //!
-//! Arguments must not contain a secret, because every process on the node can read them.
+//! Arguments must not contain a secret, because every process on the node can read them. A secret is passed by standard input.
 
 use crate::failure::{self, kernel};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
@@ -23,7 +23,7 @@ const KEPT_BYTES: u64 = 64 << 10;
 /// How much of an output an error repeats, in characters: the last lines of a terminal.
 const REPEATED_CHARACTERS: usize = 400;
 /// The Debian package that contains a program. Other distributions use similar names.
-const PACKAGES: [(&str, &str); 9] = [
+const PACKAGES: [(&str, &str); 11] = [
     ("blkid", "util-linux"),
     ("mkfs.ext4", "e2fsprogs"),
     ("e2fsck", "e2fsprogs"),
@@ -33,6 +33,8 @@ const PACKAGES: [(&str, &str); 9] = [
     ("mkfs.btrfs", "btrfs-progs"),
     ("btrfs", "btrfs-progs"),
     ("iscsiadm", "open-iscsi"),
+    ("cryptsetup", "cryptsetup-bin"),
+    ("dmsetup", "dmsetup"),
 ];
 
 /// One run of a program.
@@ -57,7 +59,20 @@ pub(crate) struct ToolOutput {
 impl ToolCall {
     /// Runs the program to its end. Returns only after it is gone: until then it may use its device.
     pub(crate) fn run(&self) -> Result<ToolOutput, MountError> {
-        let mut child = self.start()?;
+        self.run_to_end(None)
+    }
+
+    /// The same for a program that reads this from its standard input. It fits the buffer of a pipe, 64 KiB, so the write does not wait for the program.
+    pub(crate) fn run_with_input(&self, input: &[u8]) -> Result<ToolOutput, MountError> {
+        self.run_to_end(Some(input))
+    }
+
+    fn run_to_end(&self, input: Option<&[u8]>) -> Result<ToolOutput, MountError> {
+        let mut child = self.start(input.is_some())?;
+        if let (Some(input), Some(mut pipe)) = (input, child.stdin.take()) {
+            // A program that ended before it read its input says why by its exit status.
+            let _ = pipe.write_all(input);
+        }
         let outputs = [
             child.stdout.take().and_then(keep),
             child.stderr.take().and_then(keep),
@@ -94,14 +109,19 @@ impl ToolCall {
     }
 
     /// The kernel kills a child when the thread that started it ends; this thread waits in `run` until the child is gone.
-    fn start(&self) -> Result<Child, MountError> {
+    fn start(&self, has_input: bool) -> Result<Child, MountError> {
         let mut command = Command::new(self.program);
         command
             .args(&self.arguments)
             .env_clear()
             .env("PATH", SEARCH_PATH)
             .env("LC_ALL", "C")
-            .stdin(Stdio::null())
+            // device-mapper's library makes its nodes itself: in a container it would wait for a udev that does not know of it.
+            .env("DM_DISABLE_UDEV", "1")
+            .stdin(match has_input {
+                true => Stdio::piped(),
+                false => Stdio::null(),
+            })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);

@@ -13,6 +13,8 @@ const FS_TYPE: &str = "ext4"; // where the claim's class names none
 const BLOCK_BYTES: u64 = 4 << 10; // file systems and devices are made of whole pages
 const MINIMUM_BYTES: u64 = 1 << 20; // a file system takes some for itself
 const DEFAULT_BYTES: u64 = 1 << 30; // for a claim that names no size
+const LUKS_HEADER_BYTES: u64 = 16 << 20; // what encryption takes for itself
+const LUKS_KEY: &str = "luksKey"; // the passphrase, in the node-stage Secret of the StorageClass
 
 struct LocalImages;
 export! { identity: LocalImages, controller: LocalImages, capacity: LocalImages, node_info: LocalImages, node_stage: LocalImages }
@@ -22,6 +24,13 @@ export! { identity: LocalImages, controller: LocalImages, capacity: LocalImages,
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Settings {
     max_volumes_per_node: Option<NonZeroU64>,
+}
+
+/// The parameters of a StorageClass, and the volume context.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Class {
+    encrypted: bool,
 }
 
 impl Identity for LocalImages {
@@ -50,6 +59,7 @@ impl Controller for LocalImages {
         let size = range.agree(known, minimum, DEFAULT_BYTES)?;
         IMAGES.create_image(&id, size)?;
         let mut volume = Volume::new(id, size);
+        volume.context = args.parameters;
         volume.accessible_topology = here();
         Ok(volume)
     }
@@ -102,6 +112,9 @@ impl NodeStage for LocalImages {
     fn node_stage(args: NodeStageArgs, plan: &Plan) -> Result<(), Error> {
         id::must_be_from_name(PREFIX, &args.id)?;
         plan.image(&IMAGES, &args.id)?;
+        if args.volume_context.read::<Class>()?.encrypted {
+            plan.luks(secrets::Scope::Request, LUKS_KEY)?;
+        }
         plan.default_fs_type(FS_TYPE)
     }
 }
@@ -118,13 +131,16 @@ fn most_volumes() -> Result<Option<u64>, Error> {
 
 /// Rejects capabilities that an image of one node cannot have, and returns the smallest size in bytes.
 fn check(capabilities: &[VolumeCapability], parameters: &Attributes) -> Result<u64, Error> {
-    parameters.only(&[])?;
+    let class: Class = parameters.read()?;
     let mut minimum = MINIMUM_BYTES;
     for one in capabilities {
         one.must_be_on_one_node()?;
         minimum = minimum.max(one.smallest_image(FS_TYPE)?);
     }
-    Ok(minimum)
+    Ok(match class.encrypted {
+        true => minimum + LUKS_HEADER_BYTES,
+        false => minimum,
+    })
 }
 
 #[cfg(test)]

@@ -83,11 +83,15 @@ fn available(capability: VolumeCapability, node: Option<&str>) -> Available {
 }
 
 fn stage(id: &str) -> Result<testing::RecordedPlan, Error> {
+    stage_with(id, Vec::new())
+}
+
+fn stage_with(id: &str, volume_context: Attributes) -> Result<testing::RecordedPlan, Error> {
     let args = NodeStageArgs {
         id: id.to_owned(),
         capability: mounted(None),
         publish_context: Vec::new(),
-        volume_context: Vec::new(),
+        volume_context,
     };
     testing::record(|plan| LocalImages::node_stage(args, plan))
 }
@@ -117,6 +121,37 @@ fn a_volume_lives_from_creation_to_deletion_on_its_node() {
     }
     assert_eq!(testing::pool_paths("images"), [""; 0]);
     assert_eq!(testing::state_keys(), [""; 0]);
+}
+
+#[test]
+fn an_encrypted_volume_names_the_key_of_its_class() {
+    fresh();
+    let mut args = request(range(Some(XFS_BYTES), None), mounted(Some("xfs")));
+    args.parameters = vec![("encrypted".to_owned(), "true".to_owned())];
+    let volume = LocalImages::create_volume(args).unwrap();
+    assert_eq!(volume.capacity_bytes, XFS_BYTES + (16 << 20));
+    let missing = stage_with(&volume.id, volume.context.clone());
+    assert_eq!(code(missing), Some(Code::InvalidArgument));
+    testing::set_secret(secrets::Scope::Request, "luksKey", "correct horse");
+    let plan = stage_with(&volume.id, volume.context).unwrap();
+    let expected = testing::Luks {
+        scope: secrets::Scope::Request,
+        key: "luksKey".to_owned(),
+    };
+    assert_eq!(plan.luks, Some(expected));
+    assert_eq!(stage(&volume.id).unwrap().luks, None);
+}
+
+#[test]
+fn a_parameter_that_does_not_exist_or_says_nothing_is_refused() {
+    for (key, value) in [("encrypted", "maybe"), ("encryption", "true")] {
+        fresh();
+        let mut args = request(range(Some(GIB), None), mounted(None));
+        args.parameters = vec![(key.to_owned(), value.to_owned())];
+        let refused = LocalImages::create_volume(args);
+        assert_eq!(code(refused), Some(Code::InvalidArgument), "{key} {value}");
+        assert_eq!(testing::pool_paths("images"), [""; 0]);
+    }
 }
 
 #[test]

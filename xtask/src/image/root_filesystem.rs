@@ -10,8 +10,10 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 /// Packages of the programs that the host and its mounter run (host/mount/src/tools.rs says which program is in which), and of the linked libraries.
-pub const PACKAGES: [&str; 6] = [
+pub const PACKAGES: [&str; 8] = [
     "btrfs-progs",
+    "cryptsetup-bin",
+    "dmsetup",
     "e2fsprogs",
     "libgcc-s1",
     "mount",

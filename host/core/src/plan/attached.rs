@@ -99,7 +99,7 @@ pub mod option {
 }
 
 /// A secret that a source names: the option that it is, whose it is, and its name.
-type Named<'s> = (&'static str, SecretScope, &'s str);
+pub(super) type Named<'s> = (&'static str, SecretScope, &'s str);
 
 impl Iscsi {
     pub(super) fn strings(&self) -> Vec<&str> {
@@ -161,7 +161,7 @@ impl Nvme {
 }
 
 /// A name without a secret is left out: the recording of such a plan was rejected.
-fn values<'s>(
+pub(super) fn values<'s>(
     named: impl Iterator<Item = Named<'s>>,
     request: &Secrets,
     backend: &Secrets,

@@ -122,6 +122,7 @@ pub(crate) fn plan() -> Plan {
         default_fs_type: None,
         mount_options: Vec::new(),
         notes: BTreeMap::new(),
+        luks: None,
     }
 }
 

@@ -1,12 +1,13 @@
-//! Imports `node-iscsi` and `node-nvme`: sources of a plan that the mounter attaches, and their secrets by name. They are only recorded.
+//! Imports `node-iscsi`, `node-nvme` and `node-encryption`: sources of a plan that the mounter attaches, encryption, and their secrets by name. They are
+//! only recorded.
 
 use super::Answer;
 use crate::bindings::imported::secrets::Scope;
-use crate::bindings::imported::{node_iscsi, node_nvme};
+use crate::bindings::imported::{node_encryption, node_iscsi, node_nvme};
 use crate::invocation::Invocation;
 use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::plan::attached::{Chap, Dhchap, IscsiPath, SecretScope};
-use wasmount_core::plan::{Iscsi, Nvme, Source};
+use wasmount_core::plan::{Iscsi, Luks, Nvme, Source};
 
 impl node_iscsi::Host for Invocation {
     fn iscsi(
@@ -83,6 +84,13 @@ impl node_nvme::Host for Invocation {
                 }
                 _ => None,
             })
+    }
+}
+
+impl node_encryption::Host for Invocation {
+    fn luks(&mut self, scope: Scope, key: String) -> Answer<()> {
+        let scope = self.checked_scope("luks", scope, &[&key])?;
+        self.recorder.luks(Luks { scope, key })
     }
 }
 

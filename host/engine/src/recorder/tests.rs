@@ -3,6 +3,7 @@
 use super::*;
 use std::sync::Arc;
 use wasmount_core::plan::PlanFile;
+use wasmount_core::plan::attached::SecretScope;
 use wasmount_core::secrets::Secrets;
 
 fn recorder(open: bool) -> Recorder {
@@ -42,6 +43,7 @@ fn one_source_with_options_and_notes_is_a_plan() {
             default_fs_type: Some("ext4".to_owned()),
             mount_options: vec!["noatime".to_owned()],
             notes: BTreeMap::from([("key".to_owned(), "value".to_owned())]),
+            luks: None,
         }
     );
 }
@@ -99,6 +101,31 @@ fn a_refused_step_is_remembered() {
         let remembered = recorder.refusal().unwrap();
         assert_eq!(remembered.text, refusal);
         assert_eq!(remembered.code, None);
+    }
+}
+
+#[test]
+fn a_block_device_is_encrypted_and_a_tree_is_not() {
+    let luks = || Luks::of(SecretScope::Request, "key");
+    let image = Source::Image {
+        pool: "volumes".to_owned(),
+        path: "a".to_owned(),
+    };
+    let mut taken = recorder(true);
+    taken.source(image).unwrap();
+    taken.luks(luks()).unwrap();
+    assert_eq!(taken.into_plan().unwrap().luks, Some(luks()));
+    for source in [None, Some(tree())] {
+        let mut refused = recorder(true);
+        if let Some(source) = source {
+            refused.source(source).unwrap();
+        }
+        assert!(refused.luks(luks()).is_err());
+        let text = &refused.refusal().unwrap().text;
+        assert!(
+            text.contains("belongs to a step that is a block device"),
+            "{text}"
+        );
     }
 }
 

@@ -30,6 +30,7 @@ async fn a_plan_is_what_was_recorded() {
             default_fs_type: Some("ext4".to_owned()),
             mount_options: vec!["noatime".to_owned()],
             notes: BTreeMap::from([("made-by".to_owned(), "misbehave".to_owned())]),
+            luks: None,
         }
     );
 }

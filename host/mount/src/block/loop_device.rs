@@ -8,7 +8,7 @@ mod sysfs;
 mod tag;
 
 pub(crate) use holders::{attached_below, holders_of, lying_on};
-pub(crate) use tag::Tag;
+pub(crate) use tag::{Tag, digits};
 
 use crate::block::{BlockDevice, BlockRecord, DeviceNumber, reopen};
 use crate::failure::kernel;
@@ -114,6 +114,7 @@ pub(crate) fn open(record: &BlockRecord) -> Result<Option<BlockDevice>, MountErr
         number: attached.number,
         path,
         backing: Some(attached.backing),
+        storage: None,
         is_read_only: attached.read_only,
     }))
 }
@@ -172,6 +173,7 @@ fn bind(
         number,
         path,
         backing: Some(identity(&status)),
+        storage: None,
         is_read_only: status.is_read_only,
     }))
 }

@@ -354,6 +354,7 @@ impl DeviceNode {
             number: self.number,
             path: tree.node(name),
             backing: None,
+            storage: None,
             is_read_only,
         })
     }

@@ -20,7 +20,7 @@ const END_BYTES: u64 = 1 << 20;
 /// Offset of the second superblock of btrfs, in bytes: its first MiB may be zero except for the first superblock.
 const BTRFS_MIRROR: u64 = 64 << 20;
 /// The size of a btrfs superblock.
-const BTRFS_MIRROR_BYTES: usize = 4096;
+const BTRFS_MIRROR_BYTES: u64 = 4096;
 /// Exit status: `blkid -p` found nothing, or could not read the device (blkid(8)).
 const NOTHING: i32 = 2;
 /// Exit status: `blkid -p` found signatures that exclude each other.
@@ -28,7 +28,7 @@ const AMBIVALENT: i32 = 8;
 
 /// The content of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Content {
+pub(crate) enum Content {
     /// No signature, and only zeros where a signature could be.
     Blank,
     /// No known signature, but non-zero bytes, the first at this offset.
@@ -52,7 +52,7 @@ pub(crate) struct Label {
 }
 
 /// Probes the device.
-pub(super) fn probe(device: &BlockDevice) -> Result<Content, MountError> {
+pub(crate) fn probe(device: &BlockDevice) -> Result<Content, MountError> {
     let tool = blkid(device);
     let output = tool.run()?;
     match parse(&output) {
@@ -138,18 +138,42 @@ fn unsigned(device: &BlockDevice) -> Result<Content, MountError> {
     if let Some(fs_type) = FsType::ALL.into_iter().find(has_magic) {
         return Ok(Content::Broken(fs_type));
     }
-    let last = size - end as u64;
-    let mirror = device.read_at(BTRFS_MIRROR, BTRFS_MIRROR_BYTES)?;
-    let places = [
-        (0, first),
-        (BTRFS_MIRROR, mirror),
-        (last, device.read_at(last, end)?),
-    ];
-    let found = places.iter().find_map(|(offset, bytes)| {
-        let at = bytes.iter().position(|byte| *byte != 0)?;
-        Some(offset + at as u64)
-    });
-    Ok(found.map_or(Content::Blank, |at| Content::Unsigned { at }))
+    Ok(match first_used(device, 0)? {
+        Some(at) => Content::Unsigned { at },
+        None => Content::Blank,
+    })
+}
+
+/// Where file systems, partition tables and volume managers keep what identifies them, in a device of this size: offsets and lengths in bytes.
+pub(crate) fn blank_places(size_bytes: u64) -> [(u64, usize); 3] {
+    let within = |offset: u64, length: u64| {
+        let length = length.min(size_bytes.saturating_sub(offset));
+        (offset, usize::try_from(length).unwrap_or_default())
+    };
+    [
+        within(0, END_BYTES),
+        within(BTRFS_MIRROR, BTRFS_MIRROR_BYTES),
+        within(size_bytes.saturating_sub(END_BYTES), END_BYTES),
+    ]
+}
+
+/// Whether there are only zeros in those of these places that begin behind an offset.
+pub(crate) fn is_blank_from(device: &BlockDevice, offset: u64) -> Result<bool, MountError> {
+    Ok(first_used(device, offset)?.is_none())
+}
+
+/// The first byte in these places that is not zero.
+fn first_used(device: &BlockDevice, from: u64) -> Result<Option<u64>, MountError> {
+    for (offset, length) in blank_places(device.size_bytes()?) {
+        if offset < from {
+            continue;
+        }
+        let bytes = device.read_at(offset, length)?;
+        if let Some(at) = bytes.iter().position(|byte| *byte != 0) {
+            return Ok(Some(offset + at as u64));
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]

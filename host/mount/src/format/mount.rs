@@ -66,7 +66,7 @@ pub(super) fn mount(
 }
 
 /// Verifies that the device's path still leads to it.
-pub(super) fn require_path(device: &BlockDevice) -> Result<(), MountError> {
+pub(crate) fn require_path(device: &BlockDevice) -> Result<(), MountError> {
     let found = stat(&device.path).map_err(|errno| kernel("stat", describe(device), errno))?;
     if DeviceNumber::of_node(&found) == Some(device.number) {
         return Ok(());
@@ -78,7 +78,7 @@ pub(super) fn require_path(device: &BlockDevice) -> Result<(), MountError> {
 
 /// Refuses a device that is mounted, or that a volume manager or another host holds. A mount of this host that was just dropped may live on for a
 /// moment.
-pub(super) fn require_free(device: &BlockDevice) -> Result<(), MountError> {
+pub(crate) fn require_free(device: &BlockDevice) -> Result<(), MountError> {
     let is_free = || Ok((!is_held(device)?).then_some(()));
     retry(is_free)?.ok_or_else(|| in_use(device))
 }

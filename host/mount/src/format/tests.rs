@@ -116,6 +116,7 @@ impl Disk {
                 file: File::open(&path).unwrap().into(),
                 number: DeviceNumber::of_raw(number),
                 backing: Some(observe(File::open(image).unwrap()).unwrap().identity),
+                storage: None,
                 is_read_only: options.contains(&"--read-only"),
                 path,
             },

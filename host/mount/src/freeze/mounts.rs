@@ -6,6 +6,7 @@
 use super::{Image, failed};
 use crate::block::loop_device::{self, Attached};
 use crate::block::{BlockRecord, DeviceNumber};
+use crate::encryption;
 use crate::executor::clone_mount;
 use crate::mountinfo::{self, MountLine};
 use crate::observe::{mount_id, observe};
@@ -26,7 +27,7 @@ pub(super) fn of(record: &BlockRecord) -> Result<Option<OwnedFd>, MountError> {
     if !loop_device::is_bound(record)? {
         return Ok(None);
     }
-    match open(&mountinfo::read()?, record.number) {
+    match open(&mountinfo::read()?, encryption::shown(record.number)) {
         Some(mount) => Ok(Some(mount)),
         None => Err(MountError::not_found(format!(
             "a mount of the loop device {}",
@@ -48,13 +49,14 @@ pub(super) fn mounted(
     let devices: BTreeSet<_> = table.iter().filter_map(MountLine::block_device).collect();
     let (mut records, mut mounts) = (Vec::new(), Vec::new());
     for device in devices {
-        let path = loop_device::backing_path(device);
+        let storage = encryption::storage_of(device);
+        let path = loop_device::backing_path(storage);
         if !path.is_some_and(|path| path.file_name().is_some_and(|name| names.contains(name))) {
             continue;
         }
         let is_writable_image =
             |attached: &Attached| backing_files.contains(&attached.backing) && !attached.read_only;
-        if let Some(attached) = loop_device::status(device)?.filter(is_writable_image)
+        if let Some(attached) = loop_device::status(storage)?.filter(is_writable_image)
             && let Some(mount) = open(&table, device)
         {
             records.push(attached.record());

@@ -5,6 +5,7 @@ use super::Place;
 use super::findings::{Finding, SuperBlock, is_failure};
 use crate::block::{BlockRecord, DeviceNumber, loop_device, node_device};
 use crate::confine::open_confined;
+use crate::encryption;
 use crate::failure::{exhausted, kernel};
 use crate::fs_type::FsType;
 use crate::journal::Shows;
@@ -118,7 +119,7 @@ fn device(block: &BlockRecord, place: &Place) -> Result<Vec<Finding>, MountError
         _ => None,
     };
     let errors = match place.shows {
-        Shows::Mount(_) => counted_errors(block.number).unwrap_or(0),
+        Shows::Mount(_) => counted_errors(encryption::shown(block.number)).unwrap_or(0),
         // The host does not interpret the content of a raw block volume.
         Shows::Node(_) | Shows::Device(_) => 0,
     };

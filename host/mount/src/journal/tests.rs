@@ -46,6 +46,7 @@ fn files_plan() -> Plan {
         default_fs_type: None,
         mount_options: Vec::new(),
         notes: BTreeMap::new(),
+        luks: None,
     }
 }
 

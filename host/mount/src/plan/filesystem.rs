@@ -6,7 +6,7 @@ pub(crate) mod server;
 
 use super::options::{Allowed, MountFlags, RequestedOptions};
 use super::own_options::{is_harmless_secret, is_reserved};
-use super::{check_fs_type, granted_type, matches};
+use super::{check_fs_type, matches};
 use crate::failure::shown;
 use crate::group::group_number;
 use server::Server;
@@ -319,6 +319,23 @@ fn group_options(
 
 fn invalid(what: &str, rule: &str, blame: Blame) -> MountError {
     MountError::invalid(format!("step `{STEP}`"), format!("{what} {rule}"), blame)
+}
+
+/// The grant of a type of file system.
+pub(super) fn granted_type<'g>(
+    step: &str,
+    grants: &'g Grants,
+    fs_type: &str,
+    blame: Blame,
+) -> Result<&'g FilesystemGrant, MountError> {
+    let mut grants = grants.filesystems.iter();
+    grants
+        .find(|grant| grant.fs_type == fs_type)
+        .ok_or_else(|| {
+            let reason =
+                format!("type `{fs_type}` is not in `grants.filesystems` of the backend document");
+            MountError::not_granted(step, reason, blame)
+        })
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Plans against grants.
 
+mod encryption;
 mod labels;
 
 use super::*;
+use encryption::tmpfs;
 use proptest::prelude::*;
 use rustix::mount::MountAttrFlags;
 use std::collections::BTreeMap;
@@ -34,6 +36,7 @@ fn plan(source: Source) -> Plan {
         default_fs_type: None,
         mount_options: Vec::new(),
         notes: BTreeMap::new(),
+        luks: None,
     }
 }
 
@@ -42,10 +45,6 @@ fn tree(pool: &str, path: &str) -> Plan {
         pool: pool.to_owned(),
         path: path.to_owned(),
     })
-}
-
-fn tmpfs(size_bytes: Option<u64>) -> Plan {
-    plan(Source::Tmpfs { size_bytes })
 }
 
 fn mounted(access: MountAccess) -> VolumeCapability {

@@ -1,7 +1,7 @@
 //! The step `tmpfs`: checks the request of a plan for an empty file system in memory against the grant of type `tmpfs`. It is never larger than
 //! granted.
 
-use super::granted_type;
+use super::filesystem::granted_type;
 use super::options::{Allowed, CheckedOptions, MountFlags, RequestedOptions};
 use crate::group::group_number;
 use wasmount_core::document::{FilesystemGrant, Grants};

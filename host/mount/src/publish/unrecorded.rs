@@ -1,7 +1,8 @@
 //! Mounts at a target, or of the volume elsewhere, that the journal does not record: it may have been lost.
 
 use super::{Origin, Publish, SINGLE};
-use crate::block::{BlockDevice, BlockRecord, loop_device, loop_device::Tag};
+use crate::block::{BlockRecord, loop_device, loop_device::Tag};
+use crate::encryption::volume_device;
 use crate::node::Node;
 use crate::observe::SeenMount;
 use crate::source;
@@ -87,7 +88,7 @@ impl Publish<'_> {
         block: &BlockRecord,
         mount: &SeenMount,
     ) -> Result<bool, MountError> {
-        match BlockDevice::recorded(block, &self.plan.source)? {
+        match volume_device(&self.request.key, block, &self.plan)? {
             Some(device) => Ok(device.node()? == mount.identity),
             None => Ok(false),
         }

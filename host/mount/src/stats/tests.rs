@@ -50,6 +50,7 @@ fn node(run: &std::path::Path, asked: Duration) -> Arc<Node> {
             default_fs_type: None,
             mount_options: Vec::new(),
             notes: BTreeMap::new(),
+            luks: None,
         },
         identity: Some(Identity {
             device_major: 0,

@@ -33,8 +33,18 @@ fn a_program_gets_no_input_and_nothing_of_our_environment() {
         .lines()
         .collect();
     lines.sort_unstable();
-    assert_eq!(lines, ["LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"]);
+    let path = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
+    assert_eq!(lines, ["DM_DISABLE_UDEV=1", "LC_ALL=C", path]);
     assert_eq!(call("cat", &[]).run().unwrap().stdout, b"");
+}
+
+#[test]
+fn a_program_reads_its_input_to_the_end_or_not_at_all() {
+    let input = b"correct horse\n";
+    let read = call("cat", &[]).run_with_input(input).unwrap();
+    assert_eq!(read.stdout, input);
+    let ignored = call("false", &[]).run_with_input(input).unwrap();
+    assert_eq!(ignored.status, 1);
 }
 
 #[test]

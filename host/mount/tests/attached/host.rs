@@ -50,6 +50,7 @@ pub(crate) trait Volume {
             default_fs_type: None,
             mount_options: Vec::new(),
             notes: BTreeMap::new(),
+            luks: None,
         }
     }
 }

@@ -74,6 +74,7 @@ pub(crate) fn plan(source: Source) -> Plan {
         default_fs_type: None,
         mount_options: Vec::new(),
         notes: BTreeMap::from([("portal".to_owned(), "a".to_owned())]),
+        luks: None,
     }
 }
 

@@ -15,6 +15,7 @@ mod bench;
 mod config_drive;
 mod dead_pool;
 mod dead_storage;
+mod encryption;
 mod files;
 mod growth;
 mod health;

@@ -4,7 +4,9 @@ use crate::bench::*;
 use wasmount_core::mounter::{
     ExpandVolume, MountError, PublishVolume, StageVolume, StatVolume, VolumeStats,
 };
-use wasmount_core::plan::Plan;
+use wasmount_core::plan::attached::SecretScope;
+use wasmount_core::plan::encryption::LUKS_KEY;
+use wasmount_core::plan::{Luks, Plan};
 use wasmount_core::secrets::SecretOptions;
 use wasmount_core::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
 
@@ -14,6 +16,7 @@ pub(crate) struct Volume<'b> {
     pub(crate) name: &'static str,
     pub(crate) plan: Plan,
     pub(crate) access_type: AccessType,
+    pub(crate) secrets: SecretOptions,
 }
 
 pub(crate) fn mounted_as(fs_type: &str) -> AccessType {
@@ -37,7 +40,15 @@ impl<'b> Volume<'b> {
             name,
             plan,
             access_type,
+            secrets: SecretOptions::default(),
         }
+    }
+
+    /// The same, encrypted.
+    pub(crate) fn encrypted_by(mut self, passphrase: &str) -> Self {
+        self.plan.luks = Some(Luks::of(SecretScope::Request, "luksKey"));
+        self.secrets = SecretOptions::from_iter([(LUKS_KEY.to_owned(), passphrase.to_owned())]);
+        self
     }
 
     /// With its own image; `raw` or the name of a file system.
@@ -75,7 +86,7 @@ impl<'b> Volume<'b> {
             staging_path: node_path(&self.bench.staging(self.name)),
             capability: self.capability(mode),
             plan: self.plan.clone(),
-            secret_options: SecretOptions::default(),
+            secret_options: self.secrets.clone(),
         };
         self.bench.mounter.stage(request).await
     }
@@ -125,7 +136,7 @@ impl<'b> Volume<'b> {
             capability: self.capability(mode),
             readonly,
             plan: Some(self.plan.clone()),
-            secret_options: SecretOptions::default(),
+            secret_options: self.secrets.clone(),
         };
         self.bench.mounter.publish(request).await
     }

@@ -138,6 +138,7 @@ impl Host {
                 default_fs_type: None,
                 mount_options: Vec::new(),
                 notes: BTreeMap::new(),
+                luks: None,
             },
             secret_options: SecretOptions::default(),
         };

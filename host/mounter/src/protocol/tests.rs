@@ -7,7 +7,8 @@ use wasmount_core::health::{Health, HealthStatus};
 use wasmount_core::mounter::{HealthQuery, MounterRequest, PublishVolume, Staged, VolumeKey};
 use wasmount_core::names::{DriverName, NodePath, VolumeId};
 use wasmount_core::node_fact::{FactValues, Instance, NodeFact};
-use wasmount_core::plan::{Plan, PlanFile, Source};
+use wasmount_core::plan::attached::SecretScope;
+use wasmount_core::plan::{Luks, Plan, PlanFile, Source};
 use wasmount_core::pool::{Extents, PoolCall, PoolReply};
 use wasmount_core::secrets::SecretOptions;
 use wasmount_core::snapshot::Extent;
@@ -47,6 +48,7 @@ fn plan(content: usize) -> Plan {
         default_fs_type: None,
         mount_options: Vec::new(),
         notes: BTreeMap::from([("portal".to_owned(), "a".to_owned())]),
+        luks: Some(Luks::of(SecretScope::Backend, "k")),
     }
 }
 
@@ -132,9 +134,9 @@ fn what_crosses_is_the_same_as_ever_in_this_version() {
     assert_eq!(
         (VERSION, request.as_str(), reply.as_str()),
         (
-            9,
+            10,
             "040e6469726563746f72792e746573740176000d2f706f64732f722f6d6f756e740101046578743401076e6f6174696d6501\
-             013707630101080105746f6b656e800202070700000106706f7274616c0161010870617373776f72640868756e7465723232",
+             013707630101080105746f6b656e800202070700000106706f7274616c01610101016b010870617373776f72640868756e7465723232",
             "01120a156d6f756e74206f6e202f61206661696c65643a2065"
         )
     );

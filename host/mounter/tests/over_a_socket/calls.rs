@@ -40,6 +40,7 @@ fn stage(content: usize) -> StageVolume {
             default_fs_type: None,
             mount_options: Vec::new(),
             notes: BTreeMap::new(),
+            luks: None,
         },
         secret_options: SecretOptions::from_iter([("password".to_owned(), "hunter22".to_owned())]),
     }

@@ -69,6 +69,14 @@ pub const PLANS: Table<Steps> = &[
         plan.iscsi(&[disk()], "naa.6001405", 1, 0)?;
         plan.chap(Scope::Request, "no-such-user", "no-such-password")
     }),
+    ("luks-of-no-secret", |plan, id| {
+        plan.image(&POOL, id)?;
+        plan.luks(Scope::Request, "no-such-key")
+    }),
+    ("luks-of-a-directory", |plan, id| {
+        plan.directory(&POOL, id)?;
+        plan.luks(Scope::Request, "password")
+    }),
     ("chap-before-its-disk", |plan, _| {
         plan.chap(Scope::Request, "password", "password")
     }),

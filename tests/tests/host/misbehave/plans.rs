@@ -74,6 +74,16 @@ pub(crate) const STAGED: &[(&str, Code, Told)] = &[
         Fault("it names a secret that this request does not bring"),
     ),
     (
+        "luks-of-no-secret",
+        Code::InvalidArgument,
+        Fault("it names a secret that this request does not bring"),
+    ),
+    (
+        "luks-of-a-directory",
+        Code::Internal,
+        Fault("it belongs to a step that is a block device"),
+    ),
+    (
         "chap-before-its-disk",
         Code::Internal,
         Fault("it belongs to the step `iscsi`, which comes first"),

@@ -78,6 +78,7 @@ fn no_files() -> Plan {
         default_fs_type: None,
         mount_options: Vec::new(),
         notes: BTreeMap::new(),
+        luks: None,
     }
 }
 

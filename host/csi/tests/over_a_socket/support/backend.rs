@@ -155,5 +155,6 @@ fn tmpfs() -> Plan {
         default_fs_type: None,
         mount_options: vec![],
         notes: BTreeMap::new(),
+        luks: None,
     }
 }

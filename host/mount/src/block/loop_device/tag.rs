@@ -68,7 +68,7 @@ impl fmt::Display for Tag {
 }
 
 /// The beginning of a SHA-256, in lower case hexadecimal digits.
-fn digits(parts: &[&str]) -> String {
+pub(crate) fn digits(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     parts.iter().for_each(|part| hash.update(part));
     let mut digits = hex(&hash.finalize());

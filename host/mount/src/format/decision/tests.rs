@@ -26,6 +26,7 @@ fn decide(
         number: crate::block::DeviceNumber { major: 7, minor: 0 },
         path: "/dev/loop0".into(),
         backing: None,
+        storage: None,
         is_read_only: false,
     };
     super::decide(&device, content, is_unfinished, requested, access)

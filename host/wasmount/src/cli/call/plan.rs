@@ -16,6 +16,7 @@ pub(super) fn plan_json(plan: &Plan) -> Value {
         "defaultFsType": plan.default_fs_type,
         "mountOptions": plan.mount_options,
         "notes": plan.notes,
+        "luks": plan.luks.as_ref().map(|it| json!({ "scope": scope(it.scope), "key": it.key })),
     })
 }
 
@@ -191,7 +192,7 @@ fn grants_json(grants: &Grants) -> Value {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
-    use wasmount_core::plan::PlanFile;
+    use wasmount_core::plan::{Luks, PlanFile};
 
     fn plan(source: Source) -> Plan {
         Plan {
@@ -199,6 +200,7 @@ mod tests {
             default_fs_type: None,
             mount_options: Vec::new(),
             notes: BTreeMap::new(),
+            luks: None,
         }
     }
 
@@ -246,5 +248,11 @@ mod tests {
         ] {
             assert_eq!(plan_json(&plan(source)).get("source"), Some(&shown));
         }
+        let encrypted = Plan {
+            luks: Some(Luks::of(SecretScope::Request, "luksKey")),
+            ..plan(Source::Tmpfs { size_bytes: None })
+        };
+        let shown = json!({ "scope": "request", "key": "luksKey" });
+        assert_eq!(plan_json(&encrypted).get("luks"), Some(&shown));
     }
 }

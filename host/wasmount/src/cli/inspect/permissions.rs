@@ -16,7 +16,7 @@ pub(super) struct Permission {
 }
 
 /// Prefixes of imports without their versions, and their permissions. The first match counts.
-const MEANINGS: [(&str, &str, &str); 19] = [
+const MEANINGS: [(&str, &str, &str); 20] = [
     (
         "wasmount:csi/pool",
         "pools",
@@ -61,6 +61,11 @@ const MEANINGS: [(&str, &str, &str); 19] = [
         "wasmount:csi/node-nvme",
         "nvme",
         "says which namespace of an NVMe subsystem a volume is; the host attaches it, if `grants.attach` allows it",
+    ),
+    (
+        "wasmount:csi/node-encryption",
+        "encryption",
+        "says which secret is the passphrase of a block volume; the host encrypts it, and the plugin needs no access to the value",
     ),
     (
         "wasmount:csi/nodes",
@@ -234,6 +239,7 @@ mod tests {
         assert_eq!(needs("wasmount:csi/node-iscsi@0.1.0"), 1);
         assert_eq!(needs("wasmount:csi/node-nvme@0.1.0"), 1);
         assert_eq!(needs("wasmount:csi/nodes@0.1.0"), 1);
+        assert_eq!(needs("wasmount:csi/node-encryption@0.1.0"), 0);
         assert_eq!(needs("wasmount:csi/node-plan@0.1.0"), 0);
     }
 

@@ -170,6 +170,7 @@ mod tests {
             default_fs_type: None,
             mount_options: options.iter().map(|it| (*it).to_owned()).collect(),
             notes: BTreeMap::new(),
+            luks: None,
         }
     }
 
