@@ -69,6 +69,18 @@ pub mod nodes {
     });
 }
 
+/// The interface `sealed-secrets`, by itself: it is not part of the world `imports`.
+pub mod sealed_secrets {
+    wit_bindgen::generate!({
+        inline: "package wasmount:sdk-sealed-secrets; world sealed-secrets { import wasmount:csi/sealed-secrets@0.1.0; }",
+        path: "wit",
+        world: "wasmount:sdk-sealed-secrets/sealed-secrets",
+        with: { "wasmount:csi/types@0.1.0": crate::bindings::imports::wasmount::csi::types },
+        generate_all,
+        runtime_path: "::wit_bindgen::rt",
+    });
+}
+
 macro_rules! services {
     ($($module:ident: $world:literal),+ $(,)?) => {
         $(pub mod $module {

@@ -100,6 +100,7 @@ mod plan;
 pub mod poll;
 pub mod pool;
 mod quantity;
+pub mod sealed_secrets;
 pub mod secrets;
 pub mod session;
 mod snapshots;
@@ -153,12 +154,15 @@ mod imports {
     #[cfg(target_arch = "wasm32")]
     pub(crate) use crate::bindings::nodes::wasmount::csi::nodes;
     #[cfg(target_arch = "wasm32")]
+    pub(crate) use crate::bindings::sealed_secrets::wasmount::csi::sealed_secrets;
+    #[cfg(target_arch = "wasm32")]
     pub(crate) use crate::bindings::session::wasmount::csi::session;
     #[cfg(target_arch = "wasm32")]
     pub(crate) use crate::http::wire as http;
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) use crate::testing::{
         call, http, node_encryption, node_facts, node_iscsi, node_nvme, node_plan, nodes, pool,
+        sealed_secrets,
         secrets, session, state,
     };
 

@@ -141,6 +141,12 @@ impl Plan {
         imports::node_plan::backend_secret_options(&attributes::owned(options))
     }
 
+    /// More secret options of the step [`Plan::filesystem`], after it: option name to a text of [`crate::sealed_secrets::seal`] from the volume's context.
+    /// The component never sees the value.
+    pub fn sealed_secret_options(&self, options: &[(&str, &str)]) -> Result<(), Error> {
+        imports::sealed_secrets::secret_options(&attributes::owned(options))
+    }
+
     /// Source: an empty file system in memory.
     pub fn tmpfs(&self, size_bytes: Option<u64>) -> Result<(), Error> {
         imports::node_plan::tmpfs(size_bytes)

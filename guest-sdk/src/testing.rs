@@ -3,7 +3,7 @@
 //!
 //! Each thread has its own host, so tests do not affect one another; begin a test with [`reset`], since a test runner may use a thread twice.
 //! Failures are as on the real host, with the same codes. State is kept in memory, and the only grants are those of
-//! [`add_pool`], [`http()`], [`set_node_fact`] and [`set_fact_of_node`].
+//! [`add_pool`], [`http()`], [`set_node_fact`], [`set_fact_of_node`] and [`grant_sealing`].
 //!
 //! ```
 //! use wasmount_guest::{Pool, testing};
@@ -23,6 +23,7 @@ pub(crate) mod node_nvme;
 pub(crate) mod node_plan;
 pub(crate) mod nodes;
 pub(crate) mod pool;
+pub(crate) mod sealed_secrets;
 pub(crate) mod session;
 pub(crate) mod state;
 
@@ -34,6 +35,7 @@ pub use node_iscsi::{Chap, Iscsi};
 pub use node_nvme::{Dhchap, Nvme};
 pub use node_plan::{RecordedPlan, Source};
 pub use nodes::set_fact_of_node;
+pub use sealed_secrets::{grant_sealing, unsealed};
 
 use crate::error::Error;
 use crate::log::Level;
@@ -58,6 +60,7 @@ struct Host {
     /// By fact and node.
     facts_of_nodes: BTreeMap<String, BTreeMap<String, Vec<String>>>,
     pools: BTreeMap<String, pool::Tree>,
+    sealing: Option<sealed_secrets::Sealed>,
     /// The plan of the current node call; `None` while none runs.
     recording: Option<node_plan::Recording>,
     /// The calls that still succeed, and the error of all after them.

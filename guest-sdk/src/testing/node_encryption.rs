@@ -15,7 +15,7 @@ pub struct Luks {
 
 pub(crate) fn luks(scope: Scope, key: &str) -> Result<(), Error> {
     let first = "a step that is a block device";
-    add_with_secrets("luks", first, scope, &[key], |plan| {
+    add_with_secrets(["luks", first], scope, &[key], |plan| {
         if !plan.source.as_ref()?.is_block_device() {
             return None;
         }

@@ -73,6 +73,8 @@ pub enum Source {
         secret_options: Vec<(String, String)>,
         /// Option name to the name of a secret of the backend's document.
         backend_secret_options: Vec<(String, String)>,
+        /// Option name to a sealed text.
+        sealed_options: Vec<(String, String)>,
     },
     /// An empty file system in memory.
     Tmpfs {
@@ -188,6 +190,7 @@ pub(crate) fn filesystem(
         options: options.to_vec(),
         secret_options: secret_options.to_vec(),
         backend_secret_options: Vec::new(),
+        sealed_options: Vec::new(),
     })
 }
 
@@ -215,15 +218,14 @@ pub(super) fn add_to_source(
     add: impl FnOnce(&mut Source) -> Option<()>,
 ) -> Result<(), Error> {
     let first = format!("the step `{first}`");
-    add_with_secrets(step, &first, scope, names, |plan| {
+    add_with_secrets([step, &first], scope, names, |plan| {
         plan.source.as_mut().and_then(add)
     })
 }
 
 /// The same for a step that is not part of the source.
 pub(super) fn add_with_secrets(
-    step: &str,
-    first: &str,
+    steps: [&str; 2],
     scope: Scope,
     names: &[&str],
     add: impl FnOnce(&mut Recording) -> Option<()>,
@@ -232,21 +234,31 @@ pub(super) fn add_with_secrets(
         let is_known = |name: &&str| host.secrets.contains_key(&(scope, (*name).to_owned()));
         names.iter().all(is_known)
     });
+    let refused = match (known, scope) {
+        (true, _) => None,
+        (false, Scope::Backend) => Some(Error::failed_precondition(
+            "it names a secret that the document does not have",
+        )),
+        (false, Scope::Request) => Some(Error::invalid_argument(
+            "it names a secret that this request does not bring",
+        )),
+    };
+    add_checked(steps, refused, add)
+}
+
+/// The same for a step that was checked: it is refused for a reason, or added.
+pub(super) fn add_checked(
+    [step, first]: [&str; 2],
+    refused: Option<Error>,
+    add: impl FnOnce(&mut Recording) -> Option<()>,
+) -> Result<(), Error> {
     record(|plan| {
-        let refused = match (known, scope) {
-            (false, Scope::Backend) => Error::failed_precondition(format!(
-                "step `{step}` is refused: it names a secret that the document does not have"
-            )),
-            (false, Scope::Request) => Error::invalid_argument(format!(
-                "step `{step}` is refused: it names a secret that this request does not bring"
-            )),
-            (true, _) => match add(plan) {
-                Some(()) => return Ok(()),
-                None => Error::invalid_argument(format!(
-                    "step `{step}` is refused: it belongs to {first}, which comes first"
-                )),
-            },
+        let mut refused = match refused {
+            Some(refused) => refused,
+            None if add(plan).is_some() => return Ok(()),
+            None => Error::invalid_argument(format!("it belongs to {first}, which comes first")),
         };
+        refused.message = format!("step `{step}` is refused: {}", refused.message);
         plan.refused = Some(refused.clone());
         Err(refused)
     })

@@ -12,7 +12,7 @@ use crate::code::Code;
 use crate::health::Health;
 use crate::names::{GroupSnapshotId, NodeId, RequestedName, SnapshotId, VolumeId};
 use crate::plan::Plan;
-use crate::secrets::Secrets;
+use crate::secrets::SecretOptions;
 use crate::services::ServiceSet;
 use crate::snapshot::{GroupSnapshot, MetadataPage, Snapshot};
 use crate::topology::{Topology, TopologyRequirement};
@@ -295,8 +295,8 @@ pub trait Backend: Send + Sync + 'static {
     fn label(&self) -> &PluginLabel;
     /// The services and features that it offers.
     fn offer(&self) -> &ServiceSet;
-    /// Secrets of its document, for the secret options of a plan.
-    fn secrets(&self) -> &Secrets;
+    /// The values of the secret options of a plan that it recorded for a volume: of the call's secrets, of those of its document, and of sealed texts.
+    fn secret_options(&self, call: &Call, id: &VolumeId, plan: &Plan) -> Answer<SecretOptions>;
     /// `plugin-info.manifest`.
     fn manifest(&self) -> &Attributes;
 

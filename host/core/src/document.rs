@@ -107,6 +107,9 @@ pub struct Grants {
     /// Facts of every node that the controller service may read. Absent in grants that earlier hosts stored.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub nodes: BTreeSet<NodeFact>,
+    /// The secrets for sealing. Absent in grants that earlier hosts stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealing: Option<SealingGrant>,
     /// Requests may set the SELinux label of a whole mount (`csiDriver.seLinuxMount`).
     pub selinux_mount: bool,
 }
@@ -170,6 +173,15 @@ pub struct DeviceGrant {
     pub mount_options: Vec<String>,
 }
 
+/// The secrets from which the keys of sealed texts are derived, by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SealingGrant {
+    /// For sealing and for opening.
+    pub secret: String,
+    /// For opening alone.
+    pub previous_secrets: Vec<String>,
+}
+
 /// The limits of a plugin. The defaults are above what a small backend needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
@@ -212,10 +224,11 @@ impl Default for Limits {
 }
 
 impl Grants {
-    /// The grants that a mounter applies. Those of the network belong to each version by itself.
-    pub fn without_network(&self) -> Self {
+    /// The grants that a mounter applies. Those of the network and of sealing belong to each version by itself.
+    pub fn of_mounter(&self) -> Self {
         Self {
             network: BTreeMap::new(),
+            sealing: None,
             ..self.clone()
         }
     }
@@ -228,8 +241,9 @@ impl Grants {
     /// The names of the secrets that the host uses for the plugin, and hides from it.
     pub fn held_secrets(&self) -> BTreeSet<String> {
         let grants = self.network.values();
-        let names = grants.flat_map(|grant| grant.secret_names());
-        names.map(str::to_owned).collect()
+        let of_network = grants.flat_map(|grant| grant.secret_names());
+        let of_sealing = self.sealing.iter().flat_map(SealingGrant::secret_names);
+        of_network.chain(of_sealing).map(str::to_owned).collect()
     }
 
     /// Those of them that only identify the host, by every field that names them.
@@ -254,6 +268,17 @@ impl Grants {
             }
         }
         self
+    }
+}
+
+impl SealingGrant {
+    /// Most secrets for opening alone. 8: a rotation each year outlasts most volumes, and each is tried on a text that was changed.
+    pub const PREVIOUS_SECRETS: usize = 8;
+
+    /// All of them, that for sealing first.
+    pub fn secret_names(&self) -> impl Iterator<Item = &str> {
+        let previous = self.previous_secrets.iter().map(String::as_str);
+        [self.secret.as_str()].into_iter().chain(previous)
     }
 }
 

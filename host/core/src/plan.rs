@@ -90,6 +90,9 @@ pub enum Source {
         /// Option name to the name of a secret of the backend's document.
         #[serde(default)]
         backend_secret_options: Vec<(String, String)>,
+        /// Option name to a sealed text, which the host opens.
+        #[serde(default)]
+        sealed_options: Vec<(String, String)>,
     },
     /// An empty file system in memory.
     Tmpfs {
@@ -157,7 +160,7 @@ impl TryFrom<UncheckedPlan> for Plan {
 }
 
 impl Plan {
-    /// The values of its secret options. A name without a secret is left out: the recording of such a plan was rejected.
+    /// The values of its secret options that have names. A name without a secret is left out: the recording of such a plan was rejected.
     pub fn secret_options(&self, of_request: &Secrets, of_backend: &Secrets) -> SecretOptions {
         let of_source = self.source_options(of_request, of_backend);
         match &self.luks {
@@ -205,6 +208,14 @@ impl Source {
         }
     }
 
+    /// Option names and their sealed texts.
+    pub fn sealed_options(&self) -> &[(String, String)] {
+        match self {
+            Source::Filesystem { sealed_options, .. } => sealed_options,
+            _ => &[],
+        }
+    }
+
     /// The step's name in the contract.
     pub fn step(&self) -> &'static str {
         match self {
@@ -242,12 +253,14 @@ impl Source {
                 options,
                 secret_options,
                 backend_secret_options,
+                sealed_options,
             } => [fs_type, source]
                 .into_iter()
                 .chain(options)
                 .map(String::as_str)
                 .chain(pairs(secret_options))
                 .chain(pairs(backend_secret_options))
+                .chain(pairs(sealed_options))
                 .collect(),
             Source::Tmpfs { size_bytes: _ } => Vec::new(),
             Source::Files { files } => files.iter().map(|file| file.path.as_str()).collect(),
@@ -341,6 +354,7 @@ mod tests {
             options: Vec::new(),
             secret_options: vec![pair("username", "key"), pair("domain", "none")],
             backend_secret_options: vec![pair("password", "key")],
+            sealed_options: Vec::new(),
         });
         let options = plan.secret_options(&secrets("of-request"), &secrets("of-backend"));
         assert_eq!(options.get("username"), Some("of-request"));
@@ -356,7 +370,8 @@ mod tests {
         let read: Plan = serde_json::from_str(text).unwrap();
         assert!(matches!(
             read.source,
-            Source::Filesystem { backend_secret_options, .. } if backend_secret_options.is_empty()
+            Source::Filesystem { backend_secret_options, sealed_options, .. }
+                if backend_secret_options.is_empty() && sealed_options.is_empty()
         ));
     }
 

@@ -43,6 +43,11 @@ impl SecretOptions {
     pub fn get(&self, option: &str) -> Option<&str> {
         self.0.get(option).map(|value| value.as_str())
     }
+
+    /// Adds the value of an option.
+    pub fn insert(&mut self, option: String, value: Zeroizing<String>) {
+        self.0.insert(option, value);
+    }
 }
 
 impl FromIterator<(String, String)> for SecretOptions {

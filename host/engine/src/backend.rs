@@ -2,6 +2,7 @@
 
 use crate::bindings::types;
 use crate::convert::Convert;
+use crate::fault::Callee;
 use crate::function::*;
 use crate::program::Program;
 use crate::session::call_guest;
@@ -12,12 +13,15 @@ use wasmount_core::backend::{
     CreateSnapshot, CreateVolume, Expanded, GetCapacity, ListSnapshots, NodeDescription,
     NodePublish, NodeStage, PluginLabel, ValidateVolume, Validation,
 };
+use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::call::Call;
+use wasmount_core::code::Code;
 use wasmount_core::health::Health;
 use wasmount_core::migration::{Migration, StateChange};
 use wasmount_core::names::{GroupSnapshotId, NodeId, SnapshotId, VolumeId};
 use wasmount_core::plan::Plan;
-use wasmount_core::secrets::Secrets;
+use wasmount_core::rpc::Rpc;
+use wasmount_core::secrets::SecretOptions;
 use wasmount_core::services::ServiceSet;
 use wasmount_core::snapshot::{GroupSnapshot, MetadataPage, Snapshot};
 use wasmount_core::state::StateEntry;
@@ -60,6 +64,22 @@ impl WasmBackend {
         call_guest!(self, call, MIGRATE => state_migration.call_migrate_records(from, &page))?
             .check(|checker, changes| checker.state_changes(changes))
     }
+
+    /// A sealed text came in a context, which is no fault of the plugin.
+    fn not_opened(&self, rpc: Rpc) -> BackendError {
+        let function = match rpc {
+            Rpc::NodePublishVolume => NODE_PUBLISH,
+            _ => NODE_STAGE,
+        };
+        let callee = Callee {
+            program: &self.program,
+            function,
+        };
+        let reason = "a sealed text of the volume's context cannot be opened: it is of another volume or driver, it was changed, or it was sealed with a \
+                      secret that `grants.sealing` of this node's document does not name; restore that secret in `previousSecrets`, or the context";
+        let blame = Blame::Of(Owner::Request);
+        callee.refused(Code::FailedPrecondition, reason.to_owned(), blame)
+    }
 }
 
 #[async_trait]
@@ -72,8 +92,15 @@ impl Backend for WasmBackend {
         &self.offer
     }
 
-    fn secrets(&self) -> &Secrets {
-        &self.program.parts.secrets
+    fn secret_options(&self, call: &Call, id: &VolumeId, plan: &Plan) -> Result<SecretOptions> {
+        let parts = &self.program.parts;
+        let mut options = plan.secret_options(&call.secrets, &parts.secrets);
+        for (option, text) in plan.source.sealed_options() {
+            let opened = parts.sealing.as_ref().and_then(|it| it.open(id, text));
+            let value = opened.ok_or_else(|| self.not_opened(call.rpc))?;
+            options.insert(option.clone(), value);
+        }
+        Ok(options)
     }
 
     fn manifest(&self) -> &Attributes {

@@ -6,6 +6,7 @@ mod attached;
 mod node_facts;
 mod node_plan;
 mod pool;
+mod sealed_secrets;
 pub(crate) mod session;
 mod state;
 

@@ -11,6 +11,7 @@ use crate::node_facts::NodeFacts;
 use crate::recorder::Recorder;
 use crate::redact::Redactor;
 use crate::requests::Requests;
+use crate::sealing::Sealing;
 use crate::slices::Turn;
 use crate::usage::CpuTime;
 use std::collections::BTreeSet;
@@ -48,6 +49,8 @@ pub struct BackendParts {
     pub secrets: Arc<Secrets>,
     /// Names of those secrets that it does not see: the host uses them for it.
     pub held_secrets: BTreeSet<String>,
+    /// What seals its secrets and opens them; absent without a grant.
+    pub sealing: Option<Sealing>,
     /// The storage systems that it may send requests to.
     pub network: Endpoints,
     /// The facts of the node that its node service may read.

@@ -21,6 +21,7 @@ const CONTRACT: &[&str] = &[
     "node-plan",
     "nodes",
     "pool",
+    "sealed-secrets",
     "secrets",
     "session",
     "state",
@@ -155,6 +156,7 @@ fn add_contract(linker: &mut Linker<Invocation>) -> wasmtime::Result<()> {
     imported::node_facts::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::node_iscsi::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::node_nvme::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
+    imported::sealed_secrets::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::nodes::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::pool::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::node_plan::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)
@@ -175,6 +177,7 @@ mod tests {
             "wasmount:csi/node-iscsi@0.1.0",
             "wasmount:csi/node-nvme@0.1.0",
             "wasmount:csi/nodes@0.1.0",
+            "wasmount:csi/sealed-secrets@0.1.0",
             "wasi:http/outgoing-handler@0.2.6",
             "wasi:http/types@0.2.0",
             "wasi:io/poll@0.2.6",

@@ -4,6 +4,7 @@
 
 use crate::host_error::HostError;
 use crate::redact::Redactor;
+use crate::sealing::is_sealed;
 use std::collections::BTreeMap;
 use wasmount_core::attributes::MAP_BYTES;
 use wasmount_core::blame::{Blame, Owner};
@@ -113,6 +114,25 @@ impl Recorder {
                 ..
             } => {
                 backend_secret_options.extend(added);
+                Some(())
+            }
+            _ => None,
+        })
+    }
+
+    /// Records secret options of the step `filesystem` whose values are sealed.
+    pub(crate) fn sealed_options(&mut self, added: Vec<(String, String)>) -> Result<(), HostError> {
+        const STEP: &str = "secret-options";
+        let strings = added.iter().flat_map(|(option, text)| [option, text]);
+        let strings: Vec<&str> = strings.map(String::as_str).collect();
+        self.check(STEP, &strings)?;
+        if let Some((_, text)) = added.iter().find(|(_, text)| !is_sealed(text)) {
+            let reason = "it names what is no sealed text; pass on what `seal` returned";
+            return Err(self.refuse(STEP, reason, Blame::argument(text)));
+        }
+        self.add_to_source(STEP, "filesystem", |source| match source {
+            Source::Filesystem { sealed_options, .. } => {
+                sealed_options.extend(added);
                 Some(())
             }
             _ => None,

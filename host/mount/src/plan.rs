@@ -161,8 +161,10 @@ pub(crate) fn check(
             options,
             secret_options,
             backend_secret_options,
+            sealed_options,
         } => {
-            let secret_options = [&secret_options[..], backend_secret_options].concat();
+            let secret_options =
+                [&secret_options[..], backend_secret_options, sealed_options].concat();
             let step = FilesystemStep {
                 fs_type,
                 source,

@@ -110,6 +110,13 @@ pub(crate) fn ungranted_imports(imports: &[String], grants: &Grants) -> Vec<Stri
                 .to_owned(),
         );
     }
+    if imports_of_contract(imports, "sealed-secrets") && grants.sealing.is_none() {
+        ungranted.push(
+            "the plugin seals secrets for contexts, but the backend document does not grant it; add, with a secret of at least 32 bytes: \
+             spec: {grants: {sealing: {secret: NAME}}, secrets: {NAME: {file: FILE}}}"
+                .to_owned(),
+        );
+    }
     ungranted
 }
 
@@ -251,7 +258,9 @@ mod tests {
                         { "protocol": "nvme-tcp", "addresses": ["192.0.2.1:4420"], "subsystems": ["nqn.a"] },
                     ],
                     "nodes": ["iqn"],
+                    "sealing": { "secret": "seal" },
                 },
+                "secrets": { "seal": { "file": "seal" } },
             },
         });
         let document: raw::Document = serde_json::from_value(document).unwrap();
@@ -272,6 +281,10 @@ mod tests {
                 "attach: [{protocol: nvme-tcp, addresses:",
             ),
             ("wasmount:csi/nodes@0.1.0", "nodes: [iqn, nqn, addresses]"),
+            (
+                "wasmount:csi/sealed-secrets@0.1.0",
+                "sealing: {secret: NAME}",
+            ),
         ] {
             let warnings = ungranted_imports(&names([import]), &Grants::default());
             assert_eq!(warnings.len(), 1, "{import}");

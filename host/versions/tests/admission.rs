@@ -76,6 +76,7 @@ async fn admit(
             settings: Attributes::from_iter([behaviour]),
             secrets: Arc::default(),
             held_secrets: Default::default(),
+            sealing: None,
             network: Default::default(),
             granted_facts: Default::default(),
             granted_of_nodes: Default::default(),

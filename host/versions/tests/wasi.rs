@@ -43,6 +43,7 @@ async fn admitted(wasi: Wasi) -> Result<Arc<WasmBackend>, Refusal> {
             settings: Attributes::default(),
             secrets: Arc::default(),
             held_secrets: Default::default(),
+            sealing: None,
             network: Default::default(),
             granted_facts: Default::default(),
             granted_of_nodes: Default::default(),

@@ -5,6 +5,7 @@ mod grants;
 mod network;
 mod node_facts;
 mod plugin;
+mod sealing;
 
 use super::{
     Grants, InvalidDocument, KeyPath, Limits, SecretSource, StorageBackend, VersionPolicy, amounts,

@@ -9,7 +9,7 @@ mod plugin;
 #[cfg(feature = "schema")]
 mod rules;
 
-pub use grants::{Attach, Device, Filesystem, Grants, Pool, PoolMount};
+pub use grants::{Attach, Device, Filesystem, Grants, Pool, PoolMount, Sealing};
 pub use limits::{Amount, Limits, Rollback, Versions};
 pub use network::{
     Auth, Basic, Bearer, Endpoint, Give, Header, HostFrom, Jwt, Login, Logout, Rate, Renew,

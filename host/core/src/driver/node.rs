@@ -46,11 +46,12 @@ impl Driver {
             }
             let backend = work.backend()?;
             let plan = backend.node_stage(&work.call, volume).await?;
+            let secret_options = backend.secret_options(&work.call, &query.key.volume, &plan)?;
             let stage = StageVolume {
                 key: query.key,
                 staging_path: query.staging_path,
                 capability: query.capability,
-                secret_options: plan.secret_options(&work.call.secrets, backend.secrets()),
+                secret_options,
                 plan,
             };
             let staged = work.driver.mounter.stage(stage).await;
@@ -98,7 +99,10 @@ impl Driver {
                 None => (None, Some(work.publish_plan(&request).await?)),
             };
             let secret_options = match &plan {
-                Some(plan) => plan.secret_options(&work.call.secrets, work.backend()?.secrets()),
+                Some(plan) => {
+                    let id = &request.volume.id;
+                    work.backend()?.secret_options(&work.call, id, plan)?
+                }
                 None => SecretOptions::default(),
             };
             let is_planned = plan.is_some();

@@ -16,7 +16,7 @@ use wasmount_core::code::Code;
 use wasmount_core::health::Health;
 use wasmount_core::names::{GroupSnapshotId, NodeId, SnapshotId, VolumeId};
 use wasmount_core::plan::{Plan, Source};
-use wasmount_core::secrets::Secrets;
+use wasmount_core::secrets::{SecretOptions, Secrets};
 use wasmount_core::services::ServiceSet;
 use wasmount_core::snapshot::{BlockType, GroupSnapshot, MetadataPage, Snapshot};
 use wasmount_core::topology::TopologyRequirement;
@@ -152,8 +152,8 @@ impl Backend for FakeBackend {
     fn offer(&self) -> &ServiceSet {
         &self.offer
     }
-    fn secrets(&self) -> &Secrets {
-        &self.secrets
+    fn secret_options(&self, call: &Call, _: &VolumeId, plan: &Plan) -> Result<SecretOptions> {
+        Ok(plan.secret_options(&call.secrets, &self.secrets))
     }
     fn manifest(&self) -> &Attributes {
         &self.manifest

@@ -67,6 +67,7 @@ impl Host for Invocation {
             options,
             secret_options,
             backend_secret_options: Vec::new(),
+            sealed_options: Vec::new(),
         })
     }
 

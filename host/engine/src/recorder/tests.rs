@@ -154,6 +154,7 @@ fn share() -> Source {
         options: Vec::new(),
         secret_options: Vec::new(),
         backend_secret_options: Vec::new(),
+        sealed_options: Vec::new(),
     }
 }
 
@@ -173,6 +174,7 @@ fn a_document_secret_is_recorded_by_name() {
         options: Vec::new(),
         secret_options: Vec::new(),
         backend_secret_options: password_of("account"),
+        sealed_options: Vec::new(),
     };
     assert_eq!(recorder.into_plan().unwrap().source, expected);
 }
@@ -199,5 +201,38 @@ fn document_secrets_without_a_file_system_are_rejected() {
         let refused = recorder.backend_secret_options(password_of("account"), |_| true);
         refused.unwrap_err();
         assert_eq!(recorder.refusal().unwrap().blame, Blame::Of(Owner::Plugin));
+    }
+}
+
+#[test]
+fn a_sealed_option_is_recorded_after_its_step() {
+    let mut recorder = recorder(true);
+    recorder.source(share()).unwrap();
+    let sealed = password_of("wasmount.sealed.v1:AAAA");
+    recorder.sealed_options(sealed.clone()).unwrap();
+    let source = recorder.into_plan().unwrap().source;
+    assert_eq!(source.sealed_options(), sealed);
+}
+
+#[test]
+fn what_is_not_sealed_or_comes_too_early_is_refused() {
+    for (source, text, refusal) in [
+        (
+            Some(share()),
+            "in-clear",
+            "step `secret-options` is refused: it names what is no sealed text; pass on what `seal` returned",
+        ),
+        (
+            None,
+            "wasmount.sealed.v1:AAAA",
+            "step `secret-options` is refused: it belongs to the step `filesystem`, which comes first",
+        ),
+    ] {
+        let mut recorder = recorder(true);
+        source
+            .into_iter()
+            .for_each(|it| recorder.source(it).unwrap());
+        recorder.sealed_options(password_of(text)).unwrap_err();
+        assert_eq!(recorder.refusal().unwrap().text, refusal);
     }
 }

@@ -159,6 +159,7 @@ pub(crate) fn parts(memory: &Arc<Memory>, limits: Limits, secrets: Secrets) -> B
         settings: Attributes::default(),
         secrets: Arc::new(secrets),
         held_secrets: BTreeSet::new(),
+        sealing: None,
         network: Endpoints::default(),
         granted_facts: BTreeSet::new(),
         granted_of_nodes: BTreeSet::new(),

@@ -121,7 +121,11 @@ async fn a_document_secret_is_named_and_never_read() {
             if *backend_secret_options == [("password".to_owned(), "account".to_owned())]
     ));
     assert!(!format!("{plan:?}").contains("tr0ub4dor"));
-    assert_eq!(fixture.backend.secrets().get("account"), Some("tr0ub4dor"));
+    let call = fixture.call(Rpc::NodeStageVolume);
+    let options = fixture
+        .backend
+        .secret_options(&call, &volume_id("volume-1"), &plan);
+    assert_eq!(options.unwrap().get("password"), Some("tr0ub4dor"));
 }
 
 #[tokio::test]

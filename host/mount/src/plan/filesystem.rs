@@ -74,7 +74,7 @@ pub(crate) struct FilesystemStep<'p> {
     pub(crate) fs_type: &'p str,
     pub(crate) source: &'p str,
     pub(crate) options: &'p [String],
-    /// Maps an option name to the name of a secret.
+    /// Maps an option name to the name of a secret, or to a sealed text.
     pub(crate) secret_options: &'p [(String, String)],
 }
 

@@ -2,12 +2,12 @@
 
 mod encryption;
 mod labels;
+mod sealed;
 
 use super::*;
 use encryption::tmpfs;
 use proptest::prelude::*;
 use rustix::mount::MountAttrFlags;
-use std::collections::BTreeMap;
 use wasmount_core::document::{PoolGrant, PoolStorage};
 use wasmount_core::plan::PlanFile;
 

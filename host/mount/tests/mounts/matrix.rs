@@ -275,6 +275,7 @@ fn privileged_a_file_system_mounted_by_name_works() {
                 options,
                 secret_options: Vec::new(),
                 backend_secret_options: Vec::new(),
+                sealed_options: Vec::new(),
             })
         })
         .await;

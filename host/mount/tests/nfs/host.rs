@@ -134,6 +134,7 @@ impl Host {
                     options: Vec::new(),
                     secret_options: Vec::new(),
                     backend_secret_options: Vec::new(),
+                    sealed_options: Vec::new(),
                 },
                 default_fs_type: None,
                 mount_options: Vec::new(),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use wasmount_core::driver::{QuiesceGuard, RunningCall};
 use wasmount_core::secrets::Secrets;
-use wasmount_engine::{BackendParts, LoadedComponent};
+use wasmount_engine::{BackendParts, LoadedComponent, Sealing};
 
 /// How long calls may take to end before other grants are applied. 5 s: most calls end within it, and calls that arrive meanwhile can wait so long.
 const BEFORE_GRANTS: Duration = Duration::from_secs(5);
@@ -85,6 +85,10 @@ impl Attempt {
         let (driver, grants) = (&document.driver_name, &document.grants);
         let network = self.parts.network.open(driver, &grants.network, &secrets);
         let network = network.map_err(|error| Refusal::Grants(error.to_string()))?;
+        let sealing = grants.sealing.as_ref();
+        let sealing = sealing.map(|grant| Sealing::of(driver, grant, &secrets));
+        let sealing = sealing.transpose();
+        let sealing = sealing.map_err(|error| Refusal::Grants(error.to_string()))?;
         let proof = Proof {
             wasi: document.plugin.wasi,
             grants,
@@ -94,6 +98,7 @@ impl Attempt {
                 settings: document.settings.clone(),
                 secrets: Arc::new(secrets),
                 held_secrets: grants.held_secrets(),
+                sealing,
                 network,
                 granted_facts: grants.node_facts.clone(),
                 granted_of_nodes: grants.nodes.clone(),
@@ -192,8 +197,8 @@ impl Attempt {
     /// Waits until the running version has no calls, if its records or grants change. Calls continue in any case: a cancelled call has done a part of
     /// its work, and only its client knows whether that matters.
     async fn quiesce(&self, step: Option<&RecordsStep>) -> Result<Option<QuiesceGuard>, Refusal> {
-        let grants = self.desired.document.grants.without_network();
-        let regrants = |it: &Serving| it.grants.without_network() != grants;
+        let grants = self.desired.document.grants.of_mounter();
+        let regrants = |it: &Serving| it.grants.of_mounter() != grants;
         let regrants = self.serving.as_ref().is_some_and(regrants);
         let grace_period = match step {
             Some(_) => self.drain,

@@ -119,6 +119,7 @@ async fn speed_costs_memory_for_each_version_that_is_kept() {
                 settings: Attributes::default(),
                 secrets: Arc::default(),
                 held_secrets: Default::default(),
+                sealing: None,
                 network: Default::default(),
                 granted_facts: Default::default(),
                 granted_of_nodes: Default::default(),

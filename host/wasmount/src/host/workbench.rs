@@ -39,7 +39,8 @@ use wasmount_core::secrets::Secrets;
 use wasmount_core::services::Service;
 use wasmount_csi::by_name::{NamedAnswer, NamedCall};
 use wasmount_engine::{
-    BackendParts, Engine, EngineOptions, LoadedComponent, NodeFacts, PluginInfo, Usage,
+    BackendParts, Engine, EngineOptions, LoadedComponent, NodeFacts, PluginInfo, Sealing,
+    SealingKeyError, Usage,
 };
 use wasmount_network::{Conversation, Endpoints, Network, NetworkError, TapeError};
 use wasmount_state::RedbStore;
@@ -55,6 +56,7 @@ pub(crate) struct Workbench {
     state: Arc<RedbStore>,
     mounter: Arc<DryMounter>,
     secrets: Arc<Secrets>,
+    sealing: Option<Sealing>,
     network: Endpoints,
     node_facts: NodeFacts,
     // The last field: the files in it are closed before it is removed.
@@ -131,6 +133,8 @@ impl Workbench {
         let secrets = secrets::read(sources, None).await;
         let secrets = secrets.map_err(Fault::failed("a secret cannot be read"))?;
         let secrets = Arc::new(secrets.with_identifiers(&document.grants.identifiers()));
+        let sealing = sealing(document, &secrets, &storage);
+        let sealing = sealing.map_err(Fault::failed("the grant of sealing is not usable"))?;
         let network = network(document, &secrets, storage);
         let network = network.map_err(Fault::failed("the network grants are not usable"))?;
         // In a directory of its own: the store locks its directory, and the place is locked as well.
@@ -148,6 +152,7 @@ impl Workbench {
             state,
             mounter: Arc::new(mounter),
             secrets,
+            sealing,
             network,
             node_facts: NodeFacts::given(BTreeMap::new()),
             configured,
@@ -208,6 +213,7 @@ impl Workbench {
             settings: document.settings.clone(),
             secrets: Arc::clone(&self.secrets),
             held_secrets: document.grants.held_secrets(),
+            sealing: self.sealing.clone(),
             network: self.network.clone(),
             granted_facts: document.grants.node_facts.clone(),
             granted_of_nodes: document.grants.nodes.clone(),
@@ -264,6 +270,19 @@ impl Workbench {
 
 fn is_file(source: &SecretSource) -> bool {
     matches!(source, SecretSource::File(path) if path.is_file())
+}
+
+/// A plugin that is only asked for its name seals nothing.
+fn sealing(
+    document: &StorageBackend,
+    secrets: &Secrets,
+    storage: &Storage,
+) -> Result<Option<Sealing>, SealingKeyError> {
+    let grant = document.grants.sealing.as_ref();
+    let grant = grant.filter(|_| !matches!(storage, Storage::Unused));
+    grant
+        .map(|grant| Sealing::of(&document.driver_name, grant, secrets))
+        .transpose()
 }
 
 fn network(

@@ -107,6 +107,10 @@ pub const PLANS: Table<Steps> = &[
         plan.filesystem("cifs", "//server/share", &["vers=3.1.1"], &[])?;
         plan.backend_secret_options(&[("password", "account")])
     }),
+    ("sealed-not-granted", |plan, _| {
+        plan.filesystem("ceph", "192.0.2.1:/a", &[], &[])?;
+        plan.sealed_secret_options(&[("secret", "wasmount.sealed.v1:AAAA")])
+    }),
     ("huge-plan", |plan, _| {
         plan.directory(&POOL, "a")?;
         (0..1000).try_for_each(|number: u32| plan.note(&number.to_string(), &"n".repeat(100)))

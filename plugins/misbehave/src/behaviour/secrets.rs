@@ -4,7 +4,7 @@ use super::{Deed, Table};
 use crate::{POOL, pairs};
 use std::io::Write;
 use wasmount_guest::state::{self, Expect};
-use wasmount_guest::{ContentSource, Error, Topology, Volume, log, secrets};
+use wasmount_guest::{ContentSource, Error, Topology, Volume, log, sealed_secrets, secrets};
 
 /// The part of a message that the host keeps, in bytes: the secret lies across its end.
 const MESSAGE_BYTES: usize = 2048;
@@ -59,6 +59,8 @@ pub const DEEDS: Table<Deed> = &[
         state::put(&password(), &1_u64, Expect::Any).map(drop)
     }),
     ("secret-in-pool", || POOL.create_directory(&password())),
+    ("seal-not-granted", || seal("volume-1").map(drop)),
+    ("seal-of-node", || seal("volume-1").map(drop)),
 ];
 
 /// Leaks that only an answer can contain.
@@ -80,6 +82,14 @@ pub const VOLUMES: Table<fn(&mut Volume)> = &[
         volume.content_source = Some(ContentSource::Volume(password()));
     }),
     ("scopes", |volume| volume.context = scopes()),
+    ("seal", |volume| {
+        let sealed = seal(&volume.id).unwrap_or_else(|error| error.message);
+        volume.context = pairs(&[("sealedKey", &sealed)]);
+    }),
+    ("seal-and-tell", |volume| {
+        let _ = seal(&volume.id);
+        volume.context = pairs(&[("key", &key_of(&volume.id))]);
+    }),
 ];
 
 /// The secret of the request, or else the backend's.
@@ -88,6 +98,15 @@ pub fn password() -> String {
     secret
         .map(|secret| secret.expose().to_owned())
         .unwrap_or_default()
+}
+
+/// A key of a volume, as a storage system would make it.
+fn key_of(volume: &str) -> String {
+    format!("key-of-{volume}")
+}
+
+fn seal(volume: &str) -> Result<String, Error> {
+    sealed_secrets::seal(volume, &secrets::Secret::new(key_of(volume)))
 }
 
 fn login_failed(with: String) -> Error {

@@ -20,6 +20,7 @@ fn mounted(source: &str, options: &[&str]) -> Result<Source, Error> {
         options: options.iter().map(|&option| option.to_owned()).collect(),
         secret_options: Vec::new(),
         backend_secret_options: Vec::new(),
+        sealed_options: Vec::new(),
     })
 }
 

@@ -36,6 +36,7 @@ fn full() -> Value {
                 { "type": "tmpfs", "maxBytes": "64Mi" },
             ],
             "devices": [{ "facts": { "by-id": "scsi-0Acme_*", "partition": "1" }, "rescan": true, "mountOptions": ["discard"] }],
+            "sealing": { "secret": "token", "previousSecrets": ["key"] },
         },
         "limits": {
             "memory": "128Mi", "time": "1m30s", "cpu": "500ms", "concurrency": 8, "hostCallBytes": 1048576,
@@ -190,6 +191,12 @@ fn wrong() -> Vec<(&'static str, Value)> {
         ("grants.devices", fact("partition", "1")),
         ("grants.devices", fact("serial", "a*b")),
         ("grants.devices", fact("serial", "")),
+        ("grants.sealing", json!({})),
+        ("grants.sealing", json!({ "secret": "" })),
+        (
+            "grants.sealing",
+            json!({ "secret": "token", "previousSecrets": ["a"; 9] }),
+        ),
         ("limits", json!({ "memory": "1Ki" })),
         ("limits", json!({ "memory": "5Gi" })),
         ("limits", json!({ "memory": 1024 })),

@@ -8,9 +8,11 @@ use crate::misbehave::{
 use std::collections::BTreeSet;
 use wasmount_csi::wire::csi::v1::GetPluginInfoRequest;
 
-/// Tested in `host/engine/tests/guest`: a call that the host cancels, which takes milliseconds here, secret options of the backend, and what no client
-/// calls (`cancellation_obeyed`, `plan` and `migration`). Facts of nodes are told in `tests/tests/api_server` and in `facts` there.
-const ELSEWHERE: [&str; 12] = [
+/// Tested in `host/engine/tests/guest`: a call that the host cancels, which takes milliseconds here, secret options of the backend, sealed
+/// secrets, and what no client calls (`cancellation_obeyed`, `plan`, `sealing` and `migration`). Facts of nodes are told in `tests/tests/api_server` and in `facts` there.
+const ELSEWHERE: [&str; 14] = [
+    "seal",
+    "seal-and-tell",
     "backend-secret-by-name",
     "wait-until-cancelled",
     "nodes-told",

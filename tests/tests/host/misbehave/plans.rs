@@ -42,6 +42,11 @@ pub(crate) const STAGED: &[(&str, Code, Told)] = &[
     ),
     ("pool-not-granted", Code::PermissionDenied, Fault("others")),
     (
+        "sealed-not-granted",
+        Code::PermissionDenied,
+        Fault("name a secret of the document in grants.sealing"),
+    ),
+    (
         "filesystem-not-granted",
         Code::PermissionDenied,
         Fault("nfs4"),

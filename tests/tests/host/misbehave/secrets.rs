@@ -34,6 +34,8 @@ pub(crate) const TABLE: &[Row] = rows! {
     "secret-in-topology" in Create: Internal, Fault("topology contains the value of a secret");
     "secret-in-source" in Create: Internal, Fault("content_source contains the value of a secret");
     "scopes" in Create: Ok, Fine;
+    "seal-not-granted" in Create: PermissionDenied, Fault("name a secret of the document in grants.sealing");
+    "seal-of-node" in NodePublish: FailedPrecondition, Words("values are sealed in calls of the controller service only");
 };
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::{
     Checked, attach, bytes, few, file_path, network, node_facts, non_empty, options, pattern,
+    sealing,
 };
 use crate::device_fact::DeviceFact;
 use crate::document::{
@@ -24,6 +25,7 @@ pub(super) fn checked(
         network,
         node_facts,
         nodes,
+        sealing,
     } = grants;
     let pools_key = key.key("pools");
     few(&pools_key, pools.len())?;
@@ -53,6 +55,9 @@ pub(super) fn checked(
         network: network::checked(&key.key("network"), network, secrets)?,
         node_facts: node_facts::checked(&key.key("nodeFacts"), node_facts)?,
         nodes: node_facts::checked(&key.key("nodes"), nodes)?,
+        sealing: sealing
+            .map(|grant| sealing::checked(&key.key("sealing"), grant, secrets))
+            .transpose()?,
         ..Grants::default()
     })
 }

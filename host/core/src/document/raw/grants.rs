@@ -3,6 +3,8 @@
 #[cfg(feature = "schema")]
 use super::rules::{self, EXACT, OPTION, PORTALS, START, TEXT};
 use super::{Amount, Endpoint};
+#[cfg(feature = "schema")]
+use crate::document::SealingGrant;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -35,6 +37,8 @@ pub struct Grants {
     /// Facts of every node that the controller service of the plugin may read. Hosts of nodes tell them to the controller by the API server.
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::node_facts"))]
     pub nodes: Vec<String>,
+    /// Lets the controller service of the plugin seal secrets for the contexts of volumes, and the node service have them opened.
+    pub sealing: Option<Sealing>,
 }
 
 /// A directory or an export whose trees and images the plugin may use.
@@ -160,4 +164,18 @@ pub struct Attach {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(inner(regex(pattern = OPTION))))]
     pub mount_options: Vec<String>,
+}
+
+/// The secrets from which the host derives the keys of sealed texts: names of `spec.secrets`, each with at least 32 bytes.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Sealing {
+    /// For sealing and for opening.
+    #[cfg_attr(feature = "schema", schemars(length(max = 253), regex(pattern = TEXT)))]
+    pub secret: String,
+    /// For opening alone: those that `secret` replaced.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(length(max = SealingGrant::PREVIOUS_SECRETS), inner(length(max = 253), regex(pattern = TEXT))))]
+    pub previous_secrets: Vec<String>,
 }

@@ -50,6 +50,7 @@ fn nfs() -> Plan {
         options: Vec::new(),
         secret_options: Vec::new(),
         backend_secret_options: Vec::new(),
+        sealed_options: Vec::new(),
     })
 }
 

@@ -194,6 +194,7 @@ fn privileged_options_by_name_are_checked() {
             options: Vec::new(),
             secret_options: Vec::new(),
             backend_secret_options: Vec::new(),
+            sealed_options: Vec::new(),
         });
         for (option, expected) in SMUGGLED {
             // Options of an overlay that are granted to the bench's driver.
@@ -211,6 +212,7 @@ fn privileged_options_by_name_are_checked() {
                     options: vec![option.to_owned()],
                     secret_options: Vec::new(),
                     backend_secret_options: Vec::new(),
+                    sealed_options: Vec::new(),
                 }),
             ] {
                 let volume = Volume::new(&bench, "v", plan, mounted_as("overlay"));

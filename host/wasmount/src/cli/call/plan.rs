@@ -70,12 +70,14 @@ fn source_json(source: &Source) -> Value {
             options,
             secret_options,
             backend_secret_options,
+            sealed_options,
         } => json!({
             "fsType": fs_type,
             "source": source,
             "options": options,
             "secretOptions": pairs(secret_options),
             "backendSecretOptions": pairs(backend_secret_options),
+            "sealedOptions": pairs(sealed_options),
         }),
         Source::Tmpfs { size_bytes } => json!({ "sizeBytes": size_bytes }),
         Source::Files { files } => files
@@ -138,10 +140,11 @@ fn grants_json(grants: &Grants) -> Value {
         filesystems,
         devices,
         attach,
-        // A plan sends no requests and reads no facts.
+        // A plan sends no requests, reads no facts and seals nothing; sealed options that it has were granted.
         network: _,
         node_facts: _,
         nodes: _,
+        sealing: _,
         selinux_mount,
     } = grants;
     let pools = pools.iter().map(|(name, grant)| {
@@ -219,6 +222,7 @@ mod tests {
             options: vec!["ro".to_owned()],
             secret_options: vec![("password".to_owned(), "of-the-share".to_owned())],
             backend_secret_options: vec![("username".to_owned(), "account".to_owned())],
+            sealed_options: vec![("secret".to_owned(), "wasmount.sealed.v1:x".to_owned())],
         };
         let facts = vec![("serial".to_owned(), "x".to_owned())];
         let device = Source::AnyDevice {
@@ -243,6 +247,7 @@ mod tests {
                     "options": ["ro"],
                     "secretOptions": [["password", "of-the-share"]],
                     "backendSecretOptions": [["username", "account"]],
+                    "sealedOptions": [["secret", "wasmount.sealed.v1:x"]],
                 } }),
             ),
         ] {

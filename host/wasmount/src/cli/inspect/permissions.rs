@@ -72,6 +72,11 @@ const MEANINGS: [(&str, &str, &str); 20] = [
         "nodes",
         "reads the facts of every node that `grants.nodes` names, such as the name of its initiator",
     ),
+    (
+        "wasmount:csi/sealed-secrets",
+        "sealing",
+        "seals secrets of volumes for their contexts by the secret of `grants.sealing`; the host of the node opens them",
+    ),
     ("wasmount:csi/types", "", ""),
     (
         "wasi:http/",
@@ -135,6 +140,7 @@ pub(super) fn needs(imports: &[String]) -> Vec<&'static str> {
     let nvme = "`spec: {grants: {attach: [{protocol: nvme-tcp, addresses: [\"ADDRESS:4420\"], subsystems: [NQN]}]}}`";
     let nodes =
         "`spec: {grants: {nodes: [iqn, nqn, addresses]}}`, of which those that the plugin reads";
+    let sealing = "`spec: {grants: {sealing: {secret: NAME}}, secrets: {NAME: {file: FILE}}}`, a secret of at least 32 bytes";
     [
         (full, has(needs_full_wasi)),
         (network, has(sends_requests)),
@@ -142,6 +148,7 @@ pub(super) fn needs(imports: &[String]) -> Vec<&'static str> {
         (iscsi, has(|import| meaning(import).0 == "iscsi")),
         (nvme, has(|import| meaning(import).0 == "nvme")),
         (nodes, has(reads_nodes)),
+        (sealing, has(|import| meaning(import).0 == "sealing")),
     ]
     .into_iter()
     .filter_map(|(need, is_needed)| is_needed.then_some(need))
@@ -240,6 +247,7 @@ mod tests {
         assert_eq!(needs("wasmount:csi/node-nvme@0.1.0"), 1);
         assert_eq!(needs("wasmount:csi/nodes@0.1.0"), 1);
         assert_eq!(needs("wasmount:csi/node-encryption@0.1.0"), 0);
+        assert_eq!(needs("wasmount:csi/sealed-secrets@0.1.0"), 1);
         assert_eq!(needs("wasmount:csi/node-plan@0.1.0"), 0);
     }
 

@@ -55,11 +55,13 @@ fn options(plan: &Plan, capability: &VolumeCapability) -> Vec<String> {
         options,
         secret_options,
         backend_secret_options,
+        sealed_options,
         ..
     } = &plan.source
     {
         all.extend(options.iter().map(String::as_str));
         let secret = secret_options.iter().chain(backend_secret_options);
+        let secret = secret.chain(sealed_options);
         all.extend(secret.map(|(name, _)| name.as_str()));
     }
     let names = all

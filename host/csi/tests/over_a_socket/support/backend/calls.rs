@@ -10,7 +10,7 @@ use wasmount_core::code::Code;
 use wasmount_core::health::{Health, HealthStatus};
 use wasmount_core::names::{GroupSnapshotId, NodeId, SnapshotId, VolumeId};
 use wasmount_core::plan::Plan;
-use wasmount_core::secrets::Secrets;
+use wasmount_core::secrets::SecretOptions;
 use wasmount_core::services::ServiceSet;
 use wasmount_core::snapshot::{GroupSnapshot, MetadataPage, Snapshot};
 use wasmount_core::volume::{Page, PageRequest, Volume, VolumeEntry};
@@ -25,8 +25,13 @@ impl Backend for MemoryBackend {
         &self.offer
     }
 
-    fn secrets(&self) -> &Secrets {
-        &self.secrets
+    fn secret_options(
+        &self,
+        call: &Call,
+        _: &VolumeId,
+        plan: &Plan,
+    ) -> Result<SecretOptions, BackendError> {
+        Ok(plan.secret_options(&call.secrets, &self.secrets))
     }
 
     fn manifest(&self) -> &Attributes {
