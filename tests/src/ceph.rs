@@ -1,4 +1,4 @@
-//! A real Ceph of one node on 127.0.0.1, in a VM: the cluster that `xtask/src/vm/ceph.rs` made, in a root file system of its own. It ends with the VM,
+//! A real Ceph of one node, in a VM: the cluster that `xtask/src/vm/ceph.rs` made, in a root file system of its own. It ends with the VM,
 //! which throws away what was written to it.
 
 use std::fs;
@@ -15,8 +15,8 @@ use xtask::process::Process;
 use xtask::vm;
 use xtask::workspace::Workspace;
 
-/// The monitor, for clients on the same machine.
-pub const MONITOR: &str = "127.0.0.1:6789";
+/// Where its daemons listen unless another VM needs them, and where the cluster was made.
+pub const LOCAL: &str = "127.0.0.1";
 
 /// The REST API of ceph-mgr, without TLS.
 pub const API: &str = "127.0.0.1:8080";
@@ -39,6 +39,14 @@ const STATE: &str = "var/lib/ceph";
 /// Timeout until the API listens: some seconds on an idle machine.
 const START: Duration = Duration::from_secs(120);
 
+/// Moves the cluster to the address `$1`: only the monitor keeps its own. (Ceph's documentation, "Changing a Monitor's IP address".)
+const MOVE: &str = r#"map=$(mktemp) &&
+ceph-mon -i a --extract-monmap "$map" &&
+monmaptool --rm a "$map" &&
+monmaptool --addv a "[v2:$1:3300,v1:$1:6789]" "$map" &&
+ceph-mon -i a --inject-monmap "$map" &&
+sed -i "s/127\.0\.0\.1/$1/" /etc/ceph/ceph.conf"#;
+
 /// Between two polls.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -50,19 +58,19 @@ pub struct Ceph {
 }
 
 impl Ceph {
-    /// The one of all tests of a program, started by the first of them. Its addresses are the machine's.
-    pub fn shared() -> Result<&'static Self, Failure> {
+    /// The one of all tests of a program, started by the first of them at an address of the machine.
+    pub fn shared(address: &'static str) -> Result<&'static Self, Failure> {
         static SHARED: Mutex<Option<&'static Ceph>> = Mutex::new(None);
         let mut shared = lock(&SHARED);
         if let Some(running) = *shared {
             return Ok(running);
         }
-        let running: &'static Self = Box::leak(Box::new(start_on_lasting_thread()?));
+        let running: &'static Self = Box::leak(Box::new(start_on_lasting_thread(address)?));
         *shared = Some(running);
         Ok(running)
     }
 
-    fn start() -> Result<Self, Failure> {
+    fn start(address: &str) -> Result<Self, Failure> {
         let made = vm::build_ceph(&Workspace::locate()?)?;
         let folder = tempfile::Builder::new()
             .prefix("wasmount-ceph-")
@@ -73,6 +81,9 @@ impl Ceph {
             folder: folder.keep(),
         };
         ceph.mount(&made)?;
+        if address != LOCAL {
+            ceph.run("sh", &["-c", MOVE, "move", address])?;
+        }
         for (kind, name) in DAEMONS {
             let mut command = Process::command();
             command.arg("chroot").arg(ceph.root());
@@ -84,18 +95,42 @@ impl Ceph {
         Ok(ceph)
     }
 
-    /// The key of [`crate::documents::cephfs`].
+    /// The key of the user `kubernetes`, who may use all volumes.
     pub fn key(&self) -> Result<String, Failure> {
-        let path = self.root().join("etc/ceph/kubernetes.key");
-        let key = fs::read_to_string(&path);
-        key.map_err(Failure::cannot(format!("read {}", path.display())))
+        self.key_of("client.kubernetes")
+    }
+
+    /// The key of a user.
+    pub fn key_of(&self, user: &str) -> Result<String, Failure> {
+        let key = self.run("ceph", &["auth", "get-key", user])?;
+        Ok(key.trim().to_owned())
+    }
+
+    /// The users that exist.
+    pub fn users(&self) -> Result<Vec<String>, Failure> {
+        let listed = self.run("ceph", &["auth", "ls"])?;
+        let users = listed
+            .lines()
+            .filter(|line| !line.starts_with(char::is_whitespace));
+        Ok(users.map(str::to_owned).collect())
+    }
+
+    /// Names of the objects in a namespace of the pool `data`, as a user sees them with this key.
+    pub fn objects(&self, user: &str, key: &str, namespace: &str) -> Result<String, Failure> {
+        let user = ["--id", user, "--key", key];
+        let place = ["--pool", "data", "--namespace", namespace, "ls"];
+        self.run("rados", &[&user[..], &place].concat())
     }
 
     /// Names of all subvolumes of the group, with those of which only snapshots are left.
     pub fn subvolumes(&self) -> Result<String, Failure> {
+        self.run("ceph", &["fs", "subvolume", "ls", FILE_SYSTEM, GROUP])
+    }
+
+    /// The output of a program of the root file system.
+    fn run(&self, program: &str, arguments: &[&str]) -> Result<String, Failure> {
         let mut command = Command::new("chroot");
-        command.arg(self.root());
-        command.args(["ceph", "fs", "subvolume", "ls", FILE_SYSTEM, GROUP]);
+        command.arg(self.root()).arg(program).args(arguments);
         command::read(&mut command)
     }
 
@@ -159,10 +194,10 @@ impl Ceph {
 }
 
 /// The kernel ends the daemons with the thread that started them, and the thread of the first test ends before the other tests do.
-fn start_on_lasting_thread() -> Result<Ceph, Failure> {
+fn start_on_lasting_thread(address: &'static str) -> Result<Ceph, Failure> {
     let (sender, started) = mpsc::channel();
     thread::spawn(move || {
-        let _ = sender.send(Ceph::start());
+        let _ = sender.send(Ceph::start(address));
         loop {
             thread::park();
         }

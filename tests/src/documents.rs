@@ -1,7 +1,7 @@
 //! `StorageBackend` documents for tests that need others than those in the directories of the plugins.
 
 use crate::array;
-use crate::ceph::{self, Ceph};
+use crate::ceph;
 use crate::cinder::APPLICATION_SECRET;
 use crate::tls_front::TlsFront;
 use std::fs;
@@ -262,19 +262,23 @@ pub fn cinder_on_instances(directory: &Path) -> Result<PathBuf, Failure> {
     write(directory, "cinder", &text)
 }
 
-/// Writes a document into `directory` that serves plugins/cephfs for a Ceph.
-pub fn cephfs(directory: &Path, ceph: &Ceph) -> Result<PathBuf, Failure> {
+/// What seals in all tests of cephfs: two hosts have the same.
+pub const SEALING_SECRET: &str = "of-tests-0123456789abcdef0123456";
+
+/// Writes a document into `directory` that serves plugins/cephfs for the Ceph at an address. `key` is that of the user `kubernetes`.
+pub fn cephfs(directory: &Path, address: &str, key: &str) -> Result<PathBuf, Failure> {
     let (user, password) = ceph::USER;
     for (name, secret) in [
         ("password", password),
-        ("key", &ceph.key()?),
+        ("key", key),
         ("user", user),
+        ("seal", SEALING_SECRET),
     ] {
         let path = directory.join(name);
         fs::write(&path, secret).map_err(Failure::cannot(format!("write {}", path.display())))?;
     }
     let component = Workspace::locate()?.component("cephfs");
-    let (api, monitor, group) = (ceph::API, ceph::MONITOR, ceph::GROUP);
+    let (api, monitor, group) = (ceph::API, format!("{address}:6789"), ceph::GROUP);
     let text = format!(
         r#"apiVersion: wasmount.io/v1alpha1
 kind: StorageBackend
@@ -283,8 +287,9 @@ spec:
   driverName: cephfs.wasmount.io
   plugin: {{ path: {component:?} }}
   settings: {{ clusterID: tests, monitors: "{monitor}" }}
-  secrets: {{ user: {{ file: user }}, password: {{ file: password }}, key: {{ file: key }} }}
+  secrets: {{ user: {{ file: user }}, password: {{ file: password }}, key: {{ file: key }}, seal: {{ file: seal }} }}
   grants:
+    sealing: {{ secret: seal }}
     filesystems: [{{ type: ceph, sources: ["{monitor}:/volumes/{group}/*"], mountOptions: [mds_namespace] }}]
     network:
       ceph:

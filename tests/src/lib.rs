@@ -29,6 +29,7 @@ pub mod namespace;
 pub mod orchestrator;
 pub mod other_kernel;
 pub mod outside;
+pub mod peer;
 pub mod pod_token;
 pub mod program;
 pub mod relay;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wasmount_guest::{http::Request, *};
 
-const GRANT: &str = "ceph";
+pub(crate) const GRANT: &str = "ceph";
 const VERSION: &str = "application/vnd.ceph.api.v1.0+json";
 const FILE_SYSTEMS: &str = "/api/cephfs";
 const SUBVOLUMES: &str = "/api/cephfs/subvolume";
@@ -13,14 +13,15 @@ const SNAPSHOTS: &str = "/api/cephfs/subvolume/snapshot";
 const CLONES: &str = "/api/cephfs/subvolume/snapshot/clone";
 const MODE: &str = "777"; // as ceph-csi has it: users of pods differ
 /// ceph-mgr answers 400 to whatever Ceph refuses, and its words alone say why.
-const REFUSALS: [(&str, Code); 9] = [
+const REFUSALS: [(&str, Code); 10] = [
     ("does not exist", Code::NotFound),
     ("only snapshots retained", Code::NotFound),
     ("is not ready for operation", Code::Aborted), // being cloned
     ("pending clones", Code::Aborted),
     ("in progress", Code::Aborted), // a removal
     ("please try again", Code::Aborted),
-    ("' exists", Code::Aborted), // the next call finds it
+    ("' exists", Code::Aborted),             // the next call finds it
+    ("does not match", Code::AlreadyExists), // a client with other rights
     ("invalid pool layout", Code::InvalidArgument),
     ("FS '", Code::FailedPrecondition), // not found
 ];
@@ -40,10 +41,14 @@ pub(crate) enum State {
     Complete(Info),
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 pub(crate) struct Info {
     #[serde(default)]
     pub(crate) path: String,
+    #[serde(default)]
+    pub(crate) data_pool: String,
+    #[serde(default)]
+    pub(crate) pool_namespace: String, // empty: of all volumes that share the pool
     #[serde(default)]
     bytes_quota: Value, // a number, or the word `infinite`
     state: String,
@@ -72,7 +77,7 @@ pub(crate) fn is_name(word: &str) -> bool {
     !matches!(word, "" | "." | "..") && word.chars().all(is_plain)
 }
 
-fn send(request: Request) -> Result<http::Response, Error> {
+pub(crate) fn send(request: Request) -> Result<http::Response, Error> {
     let answer = request.header("Accept", VERSION).send()?;
     let refused = (answer.status() == 400).then(|| answer.json::<Refusal>());
     if let Some(Ok(Refusal { detail })) = refused {
@@ -83,6 +88,11 @@ fn send(request: Request) -> Result<http::Response, Error> {
     // 404 and 415: a Ceph without this API.
     let codes = [404, 415].map(|status| (status, Code::FailedPrecondition));
     answer.must_succeed_as(&codes)
+}
+
+/// A change that may be repeated.
+pub(crate) fn change(request: Request) -> Result<(), Error> {
+    send(request.idempotent()).map(drop)
 }
 
 /// `None` if what was asked for is not there.
@@ -146,20 +156,22 @@ impl Subvolume {
         }
     }
 
-    /// Ceph takes an existing one as just created.
-    pub(crate) fn create(&self, bytes: u64, pool: Option<&str>) -> Result<(), Error> {
-        let mut body = json!({
+    /// Ceph takes an existing one as just created. `is_isolated`: its data lies in a namespace of its own, which a key can be bound to.
+    pub(crate) fn create(
+        &self,
+        bytes: u64,
+        pool: Option<&str>,
+        is_isolated: bool,
+    ) -> Result<(), Error> {
+        change(http::post(GRANT, SUBVOLUMES).json(&json!({
             "vol_name": self.fs, "group_name": self.group, "subvol_name": self.name, "size": bytes, "mode": MODE,
-        });
-        if let (Some(pool), Some(fields)) = (pool, body.as_object_mut()) {
-            fields.insert("pool_layout".to_owned(), pool.into());
-        }
-        send(http::post(GRANT, SUBVOLUMES).json(&body).idempotent()).map(drop)
+            "pool_layout": pool, "namespace_isolated": is_isolated,
+        })))
     }
 
     pub(crate) fn create_group(&self) -> Result<(), Error> {
         let body = json!({ "vol_name": self.fs, "group_name": self.group });
-        send(http::post(GRANT, GROUPS).json(&body).idempotent()).map(drop)
+        change(http::post(GRANT, GROUPS).json(&body))
     }
 
     /// Begins to copy a snapshot of another subvolume.
@@ -173,15 +185,13 @@ impl Subvolume {
 
     pub(crate) fn resize(&self, bytes: u64) -> Result<(), Error> {
         let body = json!({ "subvol_name": self.name, "group_name": self.group, "size": bytes.to_string() });
-        let request = http::put(GRANT, SUBVOLUMES).segment(&self.fs);
-        send(request.json(&body).idempotent()).map(drop)
+        change(http::put(GRANT, SUBVOLUMES).segment(&self.fs).json(&body))
     }
 
     /// Its snapshots stay; what is absent is removed already.
     pub(crate) fn remove(&self) -> Result<(), Error> {
         let request = self.named(http::delete(GRANT, SUBVOLUMES).segment(&self.fs));
-        let request = request.query("retain_snapshots", true).idempotent();
-        found(send(request)).map(drop)
+        found(change(request.query("retain_snapshots", true))).map(drop)
     }
 
     pub(crate) fn snapshot(&self, name: &str) -> Result<Option<SnapshotInfo>, Error> {
@@ -195,10 +205,9 @@ impl Subvolume {
 
     /// Ceph leaves an existing one as it is.
     pub(crate) fn create_snapshot(&self, name: &str) -> Result<(), Error> {
-        let body = json!({
+        change(http::post(GRANT, SNAPSHOTS).json(&json!({
             "vol_name": self.fs, "group_name": self.group, "subvol_name": self.name, "snap_name": name,
-        });
-        send(http::post(GRANT, SNAPSHOTS).json(&body).idempotent()).map(drop)
+        })))
     }
 
     /// With the last retained snapshot Ceph removes the subvolume, too.
@@ -209,7 +218,7 @@ impl Subvolume {
         let request = request
             .query("snap_name", name)
             .query("group_name", &self.group);
-        found(send(request.query("force", false).idempotent())).map(drop)
+        found(change(request.query("force", false))).map(drop)
     }
 
     fn named(&self, request: Request) -> Request {

@@ -21,30 +21,26 @@ pub(crate) struct Class {
     pub(crate) pool: Option<String>,
     volume_name_prefix: Option<String>,
     subvolume_group: Option<String>,
-    mounter: Option<Mounter>,
+    mounter: Option<String>,
     pub(crate) kernel_mount_options: Option<String>,
     // Known, since classes of ceph-csi have them; of use to its other client only.
     #[serde(rename = "fuseMountOptions")]
     _fuse_mount_options: Option<String>,
+    /// Whether each volume has a client of its own.
+    #[serde(default = "yes")]
+    pub(crate) key_per_volume: bool,
     #[serde(default)]
     encrypted: bool,
     #[serde(default)]
     backing_snapshot: bool,
 }
 
-#[derive(PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Mounter {
-    Kernel,
-    Fuse,
-}
-
 impl Class {
     pub(crate) fn read(parameters: &Attributes, settings: &Settings) -> Result<Self, Error> {
         let class: Self = parameters.read()?;
         must_be_ours(class.cluster_id.as_deref(), settings)?;
-        let unusable = if class.mounter == Some(Mounter::Fuse) {
-            Some("`mounter` cannot be `fuse`: its process would end with this driver; use `kernel`")
+        let unusable = if class.mounter.as_ref().is_some_and(|it| it != "kernel") {
+            Some("`mounter` must be `kernel`: the process of another would end with this driver")
         } else if class.encrypted {
             Some("`encrypted` cannot be true: this driver has no keys of volumes")
         } else if class.backing_snapshot {
@@ -78,6 +74,10 @@ impl Class {
             )?,
         })
     }
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// One document is for one cluster.

@@ -2,6 +2,7 @@
 //! path of a subvolume with the kernel's client.
 mod api;
 mod class;
+mod client;
 mod node;
 mod snapshots;
 mod volumes;

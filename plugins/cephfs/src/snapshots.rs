@@ -59,28 +59,22 @@ impl Snapshots for CephFs {
         let name = prefixed("snapshotNamePrefix", prefix, PREFIX, &args.name)?;
         let subvolume = Subvolume::known(&args.source_volume)?;
         let key = SNAPSHOTS.id(&name);
-        let known = SNAPSHOTS.find(&key)?;
-        if known
-            .as_ref()
-            .is_some_and(|known| known.volume != args.source_volume)
-        {
-            return Err(Error::already_exists(
-                "a snapshot of another volume has this name",
-            ));
-        }
-        let mut record = match known {
-            Some(known) => known,
-            None => {
-                let record = Record {
+        let mut record = SNAPSHOTS.change_any(&key, |known| {
+            let record = match known.take() {
+                Some(record) if record.volume == args.source_volume => record,
+                Some(_) => {
+                    let what = "a snapshot of another volume has this name";
+                    return Err(Error::already_exists(what));
+                }
+                None => Record {
                     id: format!("{}/{name}", args.source_volume),
-                    volume: args.source_volume,
+                    volume: args.source_volume.clone(),
                     bytes: subvolume.info()?.bytes(),
                     created_at: None,
-                };
-                SNAPSHOTS.create(&key, &record)?;
-                record
-            }
-        };
+                },
+            };
+            Ok(known.insert(record).clone())
+        })?;
         if record.created_at.is_none() {
             subvolume.create_snapshot(&name)?;
         }

@@ -18,6 +18,7 @@ fn fresh() -> Ceph {
     testing::reset();
     testing::set_setting("monitors", MONITORS);
     testing::set_setting("clusterID", "blue");
+    testing::grant_sealing();
     Ceph::start()
 }
 

@@ -2,6 +2,8 @@
 //! driver's. The record is written first, and completed when the volume is.
 use crate::api::{Info, State, Subvolume, available};
 use crate::class::Class;
+use crate::client;
+use crate::node::{KEY_OF_VOLUME, USER_OF_VOLUME};
 use crate::snapshots::{SNAPSHOTS, SnapshotId};
 use crate::{CephFs, Settings};
 use serde::{Deserialize, Serialize};
@@ -17,14 +19,18 @@ const CLONE_PREFIX: &str = "csi-clone-"; // of the snapshot between a volume and
 pub(crate) struct Record {
     id: String,
     source: Option<ContentSource>,
-    options: Option<String>,    // of its mounts
+    options: Option<String>, // of its mounts
+    #[serde(default)] // records of versions without it
+    has_client: bool,
     complete: Option<Complete>, // none: still being made
 }
 
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 struct Complete {
     bytes: u64,
     path: String,
+    #[serde(default)]
+    sealed_key: Option<String>, // of its client
 }
 
 /// The snapshot that a volume is copied from.
@@ -46,36 +52,35 @@ impl Controller for CephFs {
         let source = args.content_source.as_ref();
         let source = source.map(|it| Source::of(it, &subvolume)).transpose()?;
         let key = VOLUMES.id(&subvolume.id());
-        let known = VOLUMES.find(&key)?;
         let mut state = subvolume.state()?;
-        if let State::Absent = state {
+        let is_absent = matches!(state, State::Absent);
+        // A record without a subvolume is left of an earlier volume.
+        let known = VOLUMES.find(&key)?.filter(|_| !is_absent);
+        let is_new = is_absent || known.as_ref().is_some_and(|it| it.complete.is_none());
+        if known
+            .as_ref()
+            .is_some_and(|it| it.source != args.content_source)
+        {
+            let what = "a volume of another source has this name";
+            return Err(Error::already_exists(what));
+        }
+        let mut record =
+            known.unwrap_or_else(|| Record::new(&subvolume, args.content_source, &class));
+        if is_absent {
             let bytes = source.as_ref().map(Source::bytes).transpose()?;
             let bytes = range.choose_from(bytes, UNIT_BYTES, DEFAULT_BYTES)?;
-            let record = Record::new(&subvolume, args.content_source.clone(), &class);
-            VOLUMES.change_any(&key, |known| {
-                *known = Some(record.clone());
-                Ok(())
-            })?;
+            record.write(&key)?;
             subvolume.create_group()?;
             match &source {
-                None => subvolume.create(bytes, class.pool.as_deref())?,
+                None => subvolume.create(bytes, class.pool.as_deref(), record.has_client)?,
                 Some(source) => source.copy_to(&subvolume)?,
             }
             state = subvolume.state()?;
-        } else if known
-            .as_ref()
-            .is_some_and(|known| known.source != args.content_source)
-        {
-            return Err(Error::already_exists(
-                "a volume of another source has this name",
-            ));
         }
-        let known = VOLUMES.find(&key)?;
-        let info = match (state, &source) {
-            (State::Complete(info), _) => info,
-            (_, source) => wait(&subvolume, source.as_ref())?,
+        let info = match state {
+            State::Complete(info) => info,
+            _ => wait(&subvolume, source.as_ref())?,
         };
-        let is_new = known.as_ref().is_some_and(|known| known.complete.is_none());
         let bytes = match is_new {
             true => range.grown(info.bytes())?,
             false => range.agree(Some(info.bytes()), UNIT_BYTES, DEFAULT_BYTES)?,
@@ -86,19 +91,18 @@ impl Controller for CephFs {
             }
             source.iter().try_for_each(Source::release)?;
         }
-        let record = known.unwrap_or_else(|| Record::new(&subvolume, args.content_source, &class));
+        let sealed_key = match record.complete.take() {
+            Some(complete) => complete.sealed_key,
+            None if record.has_client => Some(client::create(&subvolume, &info)?),
+            None => None,
+        };
         let complete = Complete {
             bytes,
             path: info.path,
+            sealed_key,
         };
-        let record = Record {
-            complete: Some(complete.clone()),
-            ..record
-        };
-        VOLUMES.change_any(&key, |known| {
-            *known = Some(record.clone());
-            Ok(())
-        })?;
+        record.complete = Some(complete.clone());
+        record.write(&key)?;
         Ok(record.show(&subvolume, &complete))
     }
 
@@ -109,7 +113,11 @@ impl Controller for CephFs {
         };
         subvolume.remove()?;
         let key = VOLUMES.id(&id);
-        let interrupted = VOLUMES.find(&key)?.filter(|it| it.complete.is_none());
+        let known = VOLUMES.find(&key)?;
+        if known.as_ref().is_some_and(|it| it.has_client) {
+            client::remove(&subvolume)?;
+        }
+        let interrupted = known.filter(|it| it.complete.is_none());
         if let Some(source) = interrupted.and_then(|it| it.source) {
             Source::of(&source, &subvolume)?.release()?;
         }
@@ -168,6 +176,7 @@ impl VolumeLookup for CephFs {
         let complete = Complete {
             bytes: info.bytes(),
             path: info.path,
+            ..known.complete.clone().unwrap_or_default()
         };
         Ok(VolumeEntry::new(known.show(&subvolume, &complete)))
     }
@@ -192,18 +201,30 @@ impl Record {
             id: subvolume.id(),
             source,
             options: class.kernel_mount_options.clone(),
+            has_client: class.key_per_volume,
             complete: None,
         }
     }
 
-    /// The context has ceph-csi's names.
+    fn write(&self, key: &str) -> Result<(), Error> {
+        VOLUMES.change_any(key, |known| {
+            *known = Some(self.clone());
+            Ok(())
+        })
+    }
+
+    /// The context has ceph-csi's names, and two of its own.
     fn show(self, subvolume: &Subvolume, complete: &Complete) -> Volume {
+        let user = client::user(subvolume);
         let mut context = vec![
             ("fsName", subvolume.fs.as_str()),
             ("subvolumeName", &subvolume.name),
             ("subvolumePath", &complete.path),
         ];
         context.extend(self.options.as_deref().map(|it| ("kernelMountOptions", it)));
+        if let Some(key) = &complete.sealed_key {
+            context.extend([(USER_OF_VOLUME, user.as_str()), (KEY_OF_VOLUME, key)]);
+        }
         let mut volume = Volume::new(&self.id, complete.bytes).with_context(&context);
         volume.content_source = self.source;
         volume

@@ -99,7 +99,7 @@ fn holds(content: &[u8], secret: &[u8]) -> bool {
 }
 
 /// No file below a directory holds these bytes.
-fn assert_absent(directory: &Path, secret: &[u8]) {
+pub(crate) fn assert_absent(directory: &Path, secret: &[u8]) {
     for entry in std::fs::read_dir(directory).unwrap() {
         let entry = entry.unwrap();
         let (kind, path) = (entry.file_type().unwrap(), entry.path());

@@ -1,4 +1,7 @@
-//! plugins/cephfs on a real Ceph: csi-sanity, and a life with two pods, a snapshot, copies, growth and a quota.
+//! plugins/cephfs on a real Ceph: csi-sanity, a life with two pods, a snapshot, copies, growth and a quota, keys of volumes, and a volume on two kernels.
+
+mod keys;
+mod two_kernels;
 
 use crate::sanity::assert_passed;
 use rustix::fs::statvfs;
@@ -15,7 +18,7 @@ use wasmount_csi::wire::csi::v1::volume_content_source::Type;
 use wasmount_csi::wire::csi::v1::{
     CreateVolumeRequest, NodePublishVolumeRequest, NodeStageVolumeRequest, VolumeContentSource,
 };
-use wasmount_tests::ceph::{Ceph, FILE_SYSTEM};
+use wasmount_tests::ceph::{Ceph, FILE_SYSTEM, LOCAL};
 use wasmount_tests::copies::{cloned, delete_snapshot, restored, snapshot};
 use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions};
@@ -57,17 +60,15 @@ struct Staged {
 
 impl Scene {
     fn start() -> Self {
+        Self::at(LOCAL)
+    }
+
+    fn at(address: &'static str) -> Self {
         needs_other_kernel();
-        let folder = tempfile::tempdir().unwrap();
-        let ceph = Ceph::shared().unwrap();
-        let document = documents::cephfs(folder.path(), ceph).unwrap();
-        let host = Host::start(HostOptions {
-            backends: vec![document],
-            any_paths: true,
-            ..HostOptions::default()
-        });
+        let ceph = Ceph::shared(address).unwrap();
+        let (host, folder) = host(address, &ceph.key().unwrap());
         Self {
-            host: host.unwrap(),
+            host,
             ceph,
             _folder: folder,
         }
@@ -76,7 +77,29 @@ impl Scene {
     /// Nothing that the driver created is left in Ceph.
     fn assert_nothing_left(&self) {
         assert_eq!(self.ceph.subvolumes().unwrap().trim(), "[]");
+        assert_eq!(self.users_of_volumes(), [""; 0]);
     }
+
+    /// The clients of Ceph that are those of volumes.
+    fn users_of_volumes(&self) -> Vec<String> {
+        let mut users = self.ceph.users().unwrap();
+        users.retain(|user| user.starts_with("client.csi-"));
+        users
+    }
+}
+
+/// A host with the Ceph at an address, and the folder of its document.
+fn host(address: &str, key: &str) -> (Host, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let document = documents::cephfs(folder.path(), address, key).unwrap();
+    let host = Host::start(HostOptions {
+        backends: vec![document],
+        any_paths: true,
+        // Whatever the host ever says: a key must be in none of it.
+        more: ["--log", "trace"].map(Into::into).into(),
+        ..HostOptions::default()
+    });
+    (host.unwrap(), folder)
 }
 
 impl Staged {
@@ -100,9 +123,25 @@ impl Staged {
         });
         let created = created.await.unwrap().into_inner().volume.unwrap();
         assert_eq!(created.capacity_bytes, bytes, "{name}");
+        Self::stage(
+            orchestrator,
+            name,
+            created.volume_id,
+            created.volume_context,
+        )
+        .await
+    }
+
+    /// Stages a volume that exists, and publishes it to its first pod.
+    async fn stage(
+        orchestrator: &Orchestrator,
+        name: &str,
+        id: String,
+        context: BTreeMap<String, String>,
+    ) -> Self {
         let staged = Self {
-            volume: orchestrator.place(name, created.volume_id).unwrap(),
-            context: created.volume_context,
+            volume: orchestrator.place(name, id).unwrap(),
+            context,
         };
         let stage = NodeStageVolumeRequest {
             volume_context: staged.context.clone(),
@@ -120,6 +159,12 @@ impl Staged {
             ..requests::publish(id, staging, target)
         };
         orchestrator.publish_as(request).await.unwrap();
+    }
+
+    /// The node no longer uses it.
+    async fn leave(&self, orchestrator: &Orchestrator) {
+        orchestrator.unpublish(&self.volume).await.unwrap();
+        orchestrator.unstage(&self.volume).await.unwrap();
     }
 
     async fn delete(self, orchestrator: &Orchestrator) {
@@ -169,7 +214,12 @@ async fn on_other_kernel_sanity_5_6_passes_against_cephfs() {
         controller_endpoint: None,
         directory: &scene.host.paths(),
         access_type: "mount",
-        parameters: &[("clusterID", "tests"), ("fsName", FILE_SYSTEM)],
+        // With the key of the document; all other tests are with those of volumes.
+        parameters: &[
+            ("clusterID", "tests"),
+            ("fsName", FILE_SYSTEM),
+            ("keyPerVolume", "false"),
+        ],
         mutable_parameters: &[],
     };
     let outcome = outcome.run().unwrap();

@@ -23,6 +23,7 @@ mod memory;
 mod migration;
 mod network;
 mod plan;
+mod sealing;
 mod secrets;
 mod shapes;
 mod speed;

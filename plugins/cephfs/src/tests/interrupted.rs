@@ -27,6 +27,9 @@ fn interrupt<P, T: Debug + PartialEq>(
         assert!(second.is_ok(), "{answers}: {second:?}");
         assert!(first.is_err() || first == second, "{answers}");
         assert_eq!(ceph.all(), result, "{answers}");
+        // A client for each subvolume, and none without.
+        let subvolumes = result.iter().filter(|it| !it.contains('@')).count();
+        assert_eq!(ceph.clients().len(), subvolumes, "{answers}");
     }
     assert!(cuts > 0 && cuts < MOST_REQUESTS, "{cuts}");
 }
@@ -96,6 +99,7 @@ fn a_clone_that_nobody_asks_for_any_more_leaves_nothing() {
         while code(delete()) == Some(Code::Aborted) {}
         assert_eq!(delete(), Ok(()), "{answers}: {clone:?}");
         assert_eq!(ceph.all(), ["csi/csi-vol-pvc"], "{answers}");
+        assert_eq!(ceph.clients().len(), 1, "{answers}");
         assert_eq!(testing::state_keys().len(), 1, "{answers}");
     }
 }

@@ -14,6 +14,8 @@ const LOOKS: u32 = 3;
 struct Subvolume {
     quota: u64,
     pool: Option<String>,
+    /// Where its data lies in the pool.
+    namespace: String,
     /// Only snapshots are left.
     is_removed: bool,
     snapshots: BTreeSet<String>,
@@ -32,6 +34,8 @@ struct Inner {
     groups: BTreeSet<String>,
     /// By group and name.
     subvolumes: BTreeMap<String, Subvolume>,
+    /// Clients by name, with their capabilities.
+    clients: BTreeMap<String, Vec<String>>,
     clones_fail: bool,
     looks: u32,
 }
@@ -75,6 +79,21 @@ impl Ceph {
         all
     }
 
+    /// All clients with what they may do, as `client.a: mon allow r`.
+    pub(super) fn clients(&self) -> Vec<String> {
+        let clients = &self.0.borrow().clients;
+        let shown = clients
+            .iter()
+            .map(|(name, caps)| format!("{name}: {}", caps.join(", ")));
+        shown.collect()
+    }
+
+    /// Adds a client that may do nothing.
+    pub(super) fn add_client(&self, name: &str) {
+        let clients = &mut self.0.borrow_mut().clients;
+        clients.insert(name.to_owned(), Vec::new());
+    }
+
     pub(super) fn quota(&self, subvolume: &str) -> u64 {
         self.0.borrow().subvolumes[subvolume].quota
     }
@@ -93,9 +112,13 @@ impl Inner {
         let accept = request.header_value("accept");
         assert_eq!(accept, Some("application/vnd.ceph.api.v1.0+json"));
         let body: Value = request.read_json().unwrap_or_default();
+        if let Some(rest) = request.path().strip_prefix("/api/cluster/user") {
+            return self.answer_about_client(request.method(), rest, &body);
+        }
         let of = |key: &str| {
             let value = body
                 .get(key)
+                .filter(|it| !it.is_null())
                 .map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned));
             value
                 .or_else(|| request.query_value(key).map(str::to_owned))
@@ -129,6 +152,9 @@ impl Inner {
                 subvolume.quota = of("size").parse().unwrap();
                 subvolume.is_removed = false;
                 subvolume.pool = Some(of("pool_layout")).filter(|it| !it.is_empty());
+                if of("namespace_isolated") == "true" {
+                    subvolume.namespace = format!("fsvolumens_{}", of("subvol_name"));
+                }
                 assert_eq!(of("mode"), "777");
                 Ok(Value::Null)
             }
@@ -169,6 +195,35 @@ impl Inner {
         }
     }
 
+    /// The key of a client is `key of ` and its name.
+    fn answer_about_client(&mut self, method: Method, rest: &str, body: &Value) -> Response {
+        match (method, rest) {
+            (Method::Post | Method::Put, "") => {
+                let caps = body["capabilities"].as_array().unwrap().iter();
+                let text = |value: &Value| value.as_str().unwrap().to_owned();
+                let caps = caps.map(|it| text(&it["entity"]) + " " + &text(&it["cap"]));
+                let (name, caps) = (text(&body["user_entity"]), caps.collect());
+                let kept = self.clients.get(&name);
+                if method == Method::Post && kept.is_some_and(|kept| *kept != caps) {
+                    let detail = format!("entity {name} exists but cap mds does not match");
+                    return Response::new(400).with_json(&json!({ "detail": detail }));
+                }
+                self.clients.insert(name, caps);
+            }
+            (Method::Post, "/export") => {
+                let name = body["entities"][0].as_str().unwrap();
+                assert!(self.clients.contains_key(name), "{name}");
+                let keyring = format!("[{name}]\n\tkey = key of {name}\n\n");
+                return Response::new(200).with_json(&keyring);
+            }
+            (Method::Delete, rest) => {
+                self.clients.remove(rest.strip_prefix('/').unwrap());
+            }
+            (method, rest) => panic!("Ceph has no {method:?} {rest:?}"),
+        }
+        Response::new(200)
+    }
+
     fn info(&mut self, name: &str) -> Answer {
         if let Some(Subvolume {
             is_removed: true, ..
@@ -178,7 +233,10 @@ impl Inner {
         }
         let subvolume = self.ready(name, "info")?;
         let path = format!("/volumes/{name}/1");
-        Ok(json!({ "state": "complete", "path": path, "bytes_quota": subvolume.quota }))
+        Ok(json!({
+            "state": "complete", "path": path, "bytes_quota": subvolume.quota,
+            "data_pool": subvolume.pool.as_deref().unwrap_or("data"), "pool_namespace": subvolume.namespace,
+        }))
     }
 
     /// A subvolume that is complete; each question brings a clone nearer to that.
@@ -260,9 +318,13 @@ impl Inner {
             looks: self.looks,
             fails: self.clones_fail,
         };
-        let quota = self.subvolumes.get(source).map_or(0, |it| it.quota);
+        let (quota, namespace) = match self.subvolumes.get(source) {
+            Some(source) => (source.quota, source.namespace.clone()),
+            None => Default::default(),
+        };
         let subvolume = Subvolume {
             quota,
+            namespace,
             clone: Some(clone),
             ..Subvolume::default()
         };

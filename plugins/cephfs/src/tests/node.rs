@@ -36,8 +36,39 @@ fn a_node_mounts_the_path_with_the_key_of_the_document() {
         .into(),
         secret_options: Vec::new(),
         backend_secret_options: pairs(&[("secret", "key")]),
+        sealed_options: Vec::new(),
     };
     assert_eq!(source, Ok(expected));
+}
+
+#[test]
+fn a_key_of_the_volume_comes_before_all_others() {
+    let _ceph = fresh();
+    testing::set_secret(Scope::Backend, "key", "AQ==");
+    testing::set_secret(Scope::Request, "userID", "green");
+    testing::set_secret(Scope::Request, "userKey", "AQ==");
+    let context = created("pvc").context;
+    let sealed = context.require("sealedKey").unwrap();
+    let own: Vec<_> = context
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_str()))
+        .collect();
+    let expected = Source::Filesystem {
+        fs_type: "ceph".to_owned(),
+        source: format!("{MONITORS}:/volumes/csi/csi-vol-pvc/1"),
+        options: [
+            "mds_namespace=cephfs",
+            "name=csi-f08cd849d709319d-csi-vol-pvc",
+        ]
+        .map(str::to_owned)
+        .into(),
+        secret_options: Vec::new(),
+        backend_secret_options: Vec::new(),
+        sealed_options: pairs(&[("secret", sealed)]),
+    };
+    assert_eq!(stage(&own), Ok(expected));
+    let no_user: Vec<_> = own.into_iter().filter(|(key, _)| *key != "user").collect();
+    assert_eq!(code(stage(&no_user)), Some(Code::InvalidArgument));
 }
 
 #[test]

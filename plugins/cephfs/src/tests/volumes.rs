@@ -3,6 +3,7 @@
 use super::*;
 
 const ID: &str = "cephfs/csi/csi-vol-pvc";
+const USER: &str = "csi-f08cd849d709319d-csi-vol-pvc";
 
 fn refused(more: &[(&str, &str)]) -> Error {
     CephFs::create_volume(request("pvc", more, GIB)).unwrap_err()
@@ -15,6 +16,7 @@ fn a_volume_is_a_subvolume_with_a_quota() {
         ("pool", "fast"),
         ("kernelMountOptions", "ms_mode=secure,rasize=8388608"),
         ("mounter", "kernel"),
+        ("keyPerVolume", "false"),
         ("encrypted", "false"),
         ("csi.storage.k8s.io/pv/name", "pvc"),
     ];
@@ -43,6 +45,42 @@ fn a_volume_is_a_subvolume_with_a_quota() {
     assert_eq!(CephFs::delete_volume(ID.to_owned()), Ok(()));
     assert_eq!(CephFs::delete_volume(ID.to_owned()), Ok(()));
     assert_eq!((ceph.all(), testing::state_keys()), (vec![], vec![]));
+}
+
+#[test]
+fn a_volume_has_a_client_of_its_own_with_a_sealed_key() {
+    let ceph = fresh();
+    let user = USER;
+    // Left of an earlier volume of this name.
+    ceph.add_client(&format!("client.{user}"));
+    let volume = created("pvc");
+    assert_eq!(volume.context.value("user"), Some(user));
+    let sealed = volume.context.require("sealedKey").unwrap();
+    let key = (ID.to_owned(), format!("key of client.{user}"));
+    assert_eq!(testing::unsealed(sealed), Some(key));
+    let rights = "mon allow r fsname=cephfs, mds allow rw fsname=cephfs path=/volumes/csi/csi-vol-pvc/1, \
+                  osd allow rw pool=data namespace=fsvolumens_csi-vol-pvc";
+    assert_eq!(ceph.clients(), [format!("client.{user}: {rights}")]);
+    assert_eq!(created("pvc"), volume);
+    assert_eq!(CephFs::get_volume(ID.to_owned()).unwrap().volume, volume);
+    assert_eq!(CephFs::delete_volume(ID.to_owned()), Ok(()));
+    assert_eq!(ceph.clients(), [""; 0]);
+}
+
+#[test]
+fn a_class_without_keys_of_volumes_makes_no_client() {
+    let ceph = fresh();
+    let request = || request("pvc", &[("keyPerVolume", "false")], GIB);
+    let volume = CephFs::create_volume(request()).unwrap();
+    assert_eq!(volume.context.value("sealedKey"), None);
+    assert_eq!(CephFs::delete_volume(volume.id), Ok(()));
+    assert_eq!(ceph.clients(), [""; 0]);
+    // Without the grant there are no such keys, and the subvolume is found again.
+    testing::reset();
+    testing::set_setting("monitors", MONITORS);
+    let _ceph = Ceph::start();
+    let denied = CephFs::create_volume(self::request("pvc", &[], GIB));
+    assert_eq!(code(denied), Some(Code::PermissionDenied));
 }
 
 #[test]
