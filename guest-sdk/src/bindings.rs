@@ -104,6 +104,7 @@ macro_rules! services {
                     world service-node-stage { export wasmount:csi/node-stage@0.1.0; }
                     world service-node-publish { export wasmount:csi/node-publish@0.1.0; }
                     world service-node-hooks { export wasmount:csi/node-hooks@0.1.0; }
+                    world service-node-register { export wasmount:csi/node-register@0.1.0; }
                     world service-state-migration { export wasmount:csi/state-migration@0.1.0; }
                 ",
                 path: "wit",
@@ -138,5 +139,6 @@ services! {
     node_stage: "wasmount:sdk/service-node-stage",
     node_publish: "wasmount:sdk/service-node-publish",
     node_hooks: "wasmount:sdk/service-node-hooks",
+    node_register: "wasmount:sdk/service-node-register",
     state_migration: "wasmount:sdk/service-state-migration",
 }

@@ -23,6 +23,10 @@ pub use crate::bindings::controller_publish::interface::ControllerPublishArgs;
 /// The interface `controller-publish`: makes a volume reachable from a node, for storage that needs this. It does not mount.
 #[doc(inline)]
 pub use crate::bindings::controller_publish::interface::Guest as ControllerPublish;
+/// The interface `node-register`: makes each node known to the storage system as a host, with the facts of [`crate::nodes`]. A volume may be published to
+/// a node before it was registered.
+#[doc(inline)]
+pub use crate::bindings::node_register::interface::Guest as NodeRegister;
 /// The interface `volume-health`: the health conditions of a volume, as the storage reports them. Answer within two seconds.
 #[doc(inline)]
 pub use crate::bindings::volume_health::interface::Guest as VolumeHealth;

@@ -16,7 +16,8 @@ pub const fn sdk() -> [u8; SDK.len()] {
 
 /// Exports services from types that implement them: `identity` first, then any of `controller`, `controller_publish`, `controller_expand`,
 /// `controller_modify`, `volume_listing`, `volume_lookup`, `capacity`, `snapshots`, `snapshot_listing`, `group_snapshots`,
-/// `snapshot_metadata`, `volume_health`, `node_info`, `node_stage`, `node_publish`, `node_hooks` and `state_migration`.
+/// `snapshot_metadata`, `volume_health`, `node_info`, `node_stage`, `node_publish`, `node_hooks`, `node_register` and
+/// `state_migration`.
 ///
 /// ```
 /// use wasmount_guest::{Identity, PluginInfo};
@@ -120,13 +121,14 @@ macro_rules! __export_service {
     (node_stage, $type:ty) => { $crate::__export_one!(node_stage, NodeStage, $type); };
     (node_publish, $type:ty) => { $crate::__export_one!(node_publish, NodePublish, $type); };
     (node_hooks, $type:ty) => { $crate::__export_one!(node_hooks, NodeHooks, $type); };
+    (node_register, $type:ty) => { $crate::__export_one!(node_register, NodeRegister, $type); };
     (state_migration, $type:ty) => { $crate::__export_one!(state_migration, StateMigration, $type); };
     (identity, $type:ty) => { compile_error!("identity is exported once, in the first place"); };
     ($other:ident, $type:ty) => {
         compile_error!(concat!(
             "unknown service `", stringify!($other), "`: one of controller, controller_publish, controller_expand, controller_modify, ",
             "volume_listing, volume_lookup, capacity, snapshots, snapshot_listing, group_snapshots, snapshot_metadata, volume_health, ",
-            "node_info, node_stage, node_publish, node_hooks, state_migration"
+            "node_info, node_stage, node_publish, node_hooks, node_register, state_migration"
         ));
     };
 }

@@ -115,7 +115,8 @@ pub use attributes::{Attributes, AttributesExt};
 pub use controller::{
     Available, Capacity, CapacityArgs, Controller, ControllerExpand, ControllerModify,
     ControllerPublish, ControllerPublishArgs, CreateVolumeArgs, ExpandArgs, Expanded, Health,
-    HealthStatus, ValidateArgs, Validation, VolumeHealth, VolumeListing, VolumeLookup, VolumePage,
+    HealthStatus, NodeRegister, ValidateArgs, Validation, VolumeHealth, VolumeListing,
+    VolumeLookup, VolumePage,
 };
 pub use error::{Code, Error};
 #[doc(hidden)]

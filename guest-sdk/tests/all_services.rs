@@ -1,4 +1,4 @@
-//! One type implements all eighteen services: each name that `export!` accepts belongs to the trait of the same service, and each trait can be
+//! One type implements all nineteen services: each name that `export!` accepts belongs to the trait of the same service, and each trait can be
 //! implemented with the types that the crate exports.
 #![forbid(unsafe_code)]
 
@@ -24,6 +24,7 @@ export! {
     node_stage: Everything,
     node_publish: Everything,
     node_hooks: Everything,
+    node_register: Everything,
     state_migration: Everything,
 }
 
@@ -161,6 +162,16 @@ impl NodePublish for Everything {
 
 impl NodeHooks for Everything {
     fn before_unstage(_: VolumeId, _: Attributes) -> Result<(), Error> {
+        nothing()
+    }
+}
+
+impl NodeRegister for Everything {
+    fn register_node(_: NodeId) -> Result<(), Error> {
+        nothing()
+    }
+
+    fn unregister_node(_: NodeId) -> Result<(), Error> {
         nothing()
     }
 }

@@ -360,4 +360,7 @@ pub trait Backend: Send + Sync + 'static {
     async fn node_stage(&self, call: &Call, args: NodeStage) -> Answer<Plan>;
     async fn node_publish(&self, call: &Call, args: NodePublish) -> Answer<Plan>;
     async fn before_unstage(&self, call: &Call, id: VolumeId, notes: Attributes) -> Answer<()>;
+
+    async fn register_node(&self, call: &Call, node: NodeId) -> Answer<()>;
+    async fn unregister_node(&self, call: &Call, node: NodeId) -> Answer<()>;
 }

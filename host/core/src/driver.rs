@@ -11,6 +11,7 @@ mod hooks;
 mod life;
 mod node;
 mod node_info;
+mod node_register;
 mod paging;
 mod plugin;
 mod quiesce;
@@ -24,6 +25,7 @@ mod work;
 pub use crate::capabilities::{Hidden, Profile, Role};
 pub use calls::{RunningCall, RunningCalls};
 pub use faults::LastFault;
+pub use node_register::NodeReport;
 pub use quiesce::{Leaving, QuiesceGuard};
 pub use requests::{
     HealthPosition, ListSnapshotsRequest, ListVolumeHealthRequest, NodeExpandRequest,
@@ -97,6 +99,8 @@ pub struct Driver {
     closing: AtomicBool,
     /// The condition under which this host serves, if its turn is limited.
     term: ArcSwapOption<Term>,
+    /// Notifies of another term.
+    terms: watch::Sender<()>,
     cancelled: CancellationToken,
     hooks: Hooks,
     health: HealthAnswers,
@@ -132,6 +136,7 @@ impl Driver {
             tasks: TaskTracker::new(),
             closing: AtomicBool::new(false),
             term: ArcSwapOption::empty(),
+            terms: watch::Sender::default(),
             cancelled: CancellationToken::new(),
             hooks: Hooks::default(),
             health: HealthAnswers::default(),

@@ -37,6 +37,8 @@ named! {
         NodePublish = "node-publish",
         /// A call before each unstage.
         NodeHooks = "node-hooks",
+        /// Nodes as hosts of the storage system.
+        NodeRegister = "node-register",
     }
 }
 

@@ -225,6 +225,8 @@ pub(crate) async fn route(
             }
         }),
         Rpc::NodeGetStorageHealth => unary!(node_get_storage_health(), answer::storage_health),
+        // No path leads to them.
+        Rpc::RegisterNode | Rpc::UnregisterNode => Status::unimplemented("").into_http(),
     })
 }
 

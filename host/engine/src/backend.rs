@@ -278,4 +278,14 @@ impl Backend for WasmBackend {
             node_hooks.call_before_unstage(&id.to_string(), &notes))?
         .check(|_, ()| Ok(()))
     }
+
+    async fn register_node(&self, call: &Call, node: NodeId) -> Result<()> {
+        call_guest!(self, call, REGISTER_NODE => node_register.call_register_node(&node.into_string()))?
+            .check(|_, ()| Ok(()))
+    }
+
+    async fn unregister_node(&self, call: &Call, node: NodeId) -> Result<()> {
+        call_guest!(self, call, UNREGISTER_NODE => node_register.call_unregister_node(&node.into_string()))?
+            .check(|_, ()| Ok(()))
+    }
 }

@@ -81,6 +81,7 @@ exports! {
     node_stage = "node-stage": NodeStage,
     node_publish = "node-publish": NodePublish,
     node_hooks = "node-hooks": NodeHooks,
+    node_register = "node-register": NodeRegister,
     state_migration = "state-migration":,
 }
 

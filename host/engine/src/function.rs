@@ -93,6 +93,9 @@ pub(crate) const NODE_STAGE: Function = planning("node-stage", "node-stage");
 pub(crate) const NODE_PUBLISH: Function = planning("node-publish", "node-publish");
 pub(crate) const BEFORE_UNSTAGE: Function = Function::reserved("node-hooks", "before-unstage");
 
+pub(crate) const REGISTER_NODE: Function = Function::ordinary("node-register", "register-node");
+pub(crate) const UNREGISTER_NODE: Function = Function::ordinary("node-register", "unregister-node");
+
 pub(crate) const PLAN_MIGRATION: Function = migrating("plan-migration");
 pub(crate) const MIGRATE: Function = migrating("migrate-records");
 

@@ -70,6 +70,8 @@ pub struct Backend {
     pub reads_node_network: bool,
     /// The controller reads facts of all nodes, which their hosts tell it.
     pub tells_facts: bool,
+    /// It exports `node-register`: the controller follows all nodes.
+    pub registers_nodes: bool,
     /// The document as an object, if hosts follow the object; then the document in the pods is the mounter's only.
     pub object: Option<Value>,
 }

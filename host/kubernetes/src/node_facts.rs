@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! host of a node ── apply, upon change ──▶ NodeFacts ◀── get, for each question ── controller
+//!                                          NodeFacts ── watch, if nodes are to be registered ──▶ controller
 //! kubelet ──▶ CSINode: node id of each driver ──────────── watch: which node has an id ──▶ controller
 //! ```
 //!
@@ -9,6 +10,8 @@
 
 mod csi_nodes;
 mod directory;
+mod listed;
+mod watched;
 mod writer;
 
 pub use directory::KubernetesNodes;
@@ -61,6 +64,15 @@ impl FactsSpec {
                     None
                 }
             }
+        });
+        parsed.collect()
+    }
+
+    /// The same of an object that is looked at upon each change of any: what is wrong with it is logged when the facts are asked for.
+    fn usable_facts(&self) -> Facts {
+        let parsed = self.facts.iter().filter_map(|(name, values)| {
+            let values = FactValues::try_from(values.clone()).ok()?;
+            Some((NodeFact::parse(name)?, values))
         });
         parsed.collect()
     }

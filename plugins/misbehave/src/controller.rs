@@ -4,6 +4,9 @@ use crate::behaviour::{answers, begin, deletions, find, secrets, spoil};
 use crate::{Misbehave, POOL, asked, asked_by, is_in_pool, setting};
 use wasmount_guest::*;
 
+/// Before the id of a registered node, in the key of its record.
+pub const REGISTERED: &str = "registered/";
+
 impl Controller for Misbehave {
     fn create_volume(args: CreateVolumeArgs) -> Result<Volume, Error> {
         let behaviour = asked(&args.parameters);
@@ -93,6 +96,25 @@ impl Capacity for Misbehave {
             &behaviour,
             Available::bytes(1 << 40),
         ))
+    }
+}
+
+/// Only with the setting `register-node`, since the host calls these by itself. `record` keeps the registered nodes with their initiators.
+impl NodeRegister for Misbehave {
+    fn register_node(node: NodeId) -> Result<(), Error> {
+        match setting("register-node").as_str() {
+            "" => Ok(()),
+            "record" => {
+                let iqn = nodes::iqn(&node)?.unwrap_or_default();
+                let key = format!("{REGISTERED}{node}");
+                state::put(&key, &iqn, state::Expect::Any).map(drop)
+            }
+            behaviour => begin(behaviour),
+        }
+    }
+
+    fn unregister_node(node: NodeId) -> Result<(), Error> {
+        state::delete(&format!("{REGISTERED}{node}"))
     }
 }
 

@@ -24,7 +24,7 @@ export! {
     controller_modify: Misbehave, volume_listing: Misbehave, volume_lookup: Misbehave, capacity: Misbehave, snapshots: Misbehave,
     snapshot_listing: Misbehave, group_snapshots: Misbehave, snapshot_metadata: Misbehave, volume_health: Misbehave,
     node_info: Misbehave, node_stage: Misbehave, node_publish: Misbehave, node_hooks: Misbehave,
-    state_migration: Misbehave
+    node_register: Misbehave, state_migration: Misbehave
 }
 
 /// The behaviour of a call with attributes.

@@ -5,6 +5,7 @@ mod cluster;
 mod kubelet;
 mod manage;
 mod node_facts;
+mod node_register;
 mod serve;
 mod verify;
 mod watched;

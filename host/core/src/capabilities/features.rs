@@ -24,6 +24,8 @@ const PARTS: &[(&[Service], Service, &str)] = &[
             Service::VolumeLookup,
             Service::Capacity,
             Service::Snapshots,
+            // It is called in the controller's process, beside the controller's records.
+            Service::NodeRegister,
         ],
         Service::Controller,
         CONTROLLER_IS_MISSING,

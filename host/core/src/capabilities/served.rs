@@ -22,6 +22,8 @@ enum Needs {
     Publishing,
     /// A capability of the node.
     NodeAbility(NodeCapability),
+    /// The interface `node-register`.
+    Registering,
 }
 
 fn needs(rpc: Rpc) -> Needs {
@@ -66,6 +68,7 @@ fn needs(rpc: Rpc) -> Needs {
         Rpc::NodeExpandVolume => Needs::NodeAbility(N::ExpandVolume),
         Rpc::NodeGetVolumeHealth => Needs::NodeAbility(N::GetVolumeHealth),
         Rpc::NodeGetStorageHealth => Needs::NodeAbility(N::GetStorageHealth),
+        Rpc::RegisterNode | Rpc::UnregisterNode => Needs::Registering,
     }
 }
 
@@ -79,6 +82,7 @@ pub(crate) fn serves(offer: &ServiceSet, capabilities: &Capabilities, rpc: Rpc) 
         Needs::Node => offer.has_node_service(),
         Needs::Publishing => offer.has(Service::NodeStage) || offer.has(Service::NodePublish),
         Needs::NodeAbility(capability) => capabilities.node.contains(&capability),
+        Needs::Registering => offer.has(Service::NodeRegister),
     }
 }
 
@@ -86,7 +90,7 @@ pub(crate) fn serves(offer: &ServiceSet, capabilities: &Capabilities, rpc: Rpc) 
 /// built.
 pub(crate) fn advertised_as(rpc: Rpc) -> impl Iterator<Item = &'static str> {
     let own = match needs(rpc) {
-        Needs::Nothing | Needs::Node | Needs::Publishing => None,
+        Needs::Nothing | Needs::Node | Needs::Publishing | Needs::Registering => None,
         Needs::Plugin(capability) => Some(capability.name()),
         Needs::Controller(capability) => Some(capability.name()),
         Needs::Group(capability) => Some(capability.name()),

@@ -33,6 +33,7 @@ pub(crate) struct Subject<'a> {
 enum Part {
     Volume,
     Attachment,
+    Node,
     Target,
     Name(Kind),
     Source,
@@ -74,6 +75,7 @@ fn row(rpc: Rpc) -> &'static [(Part, Mode)] {
         Rpc::ControllerPublishVolume | Rpc::ControllerUnpublishVolume => {
             &[(Part::Attachment, Exclusive)]
         }
+        Rpc::RegisterNode | Rpc::UnregisterNode => &[(Part::Node, Exclusive)],
         Rpc::CreateVolume => &[
             (Part::Name(Kind::Volume), Exclusive),
             (Part::Source, Shared),
@@ -125,6 +127,7 @@ impl Part {
                 ],
                 (volume, _) => one(volume.map(ClaimKey::Volume)),
             },
+            Part::Node => one(subject.node.cloned().map(ClaimKey::Node)),
             Part::Target => one(subject.target.cloned().map(ClaimKey::Target)),
             Part::Name(kind) => one(subject.name.cloned().map(|name| ClaimKey::Name(kind, name))),
             Part::Source => one(subject.source.map(|source| match source {

@@ -13,6 +13,8 @@ pub(crate) enum ClaimKey {
     Volume(VolumeId),
     /// A volume on one node.
     Attachment(VolumeId, NodeId),
+    /// A node, as a host of the storage system.
+    Node(NodeId),
     /// A snapshot.
     Snapshot(SnapshotId),
     /// A group of snapshots.
@@ -120,6 +122,7 @@ impl fmt::Display for ClaimKey {
         match self {
             ClaimKey::Volume(id) => write!(f, "volume {id}"),
             ClaimKey::Attachment(id, node) => write!(f, "volume {id} on node {node}"),
+            ClaimKey::Node(node) => write!(f, "node {node}"),
             ClaimKey::Snapshot(id) => write!(f, "snapshot {id}"),
             ClaimKey::Group(id) => write!(f, "group snapshot {id}"),
             ClaimKey::Name(Kind::Volume, name) => write!(f, "the volume named {name}"),

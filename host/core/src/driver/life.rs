@@ -68,6 +68,7 @@ impl Driver {
     /// yet that its turn is over.
     pub fn work_while(&self, term: impl Fn() -> bool + Send + Sync + 'static) {
         self.term.store(Some(Arc::new(Box::new(term))));
+        self.terms.send_replace(());
     }
 
     /// Whether this process serves the driver.

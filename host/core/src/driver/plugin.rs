@@ -76,7 +76,10 @@ impl Plugin {
 
     /// A call ended without being stopped, successfully or with an error that is not the plugin's fault.
     pub(super) fn has_answered(&self, rpc: Rpc, subject: Option<&str>) {
-        self.answered.fetch_add(1, Ordering::Relaxed);
+        // What the host asks by itself does not show that a version serves its clients.
+        if !rpc.is_of_host() {
+            self.answered.fetch_add(1, Ordering::Relaxed);
+        }
         let number = number_of(rpc, subject);
         let mut all = self.answered_about();
         let about = all.entry(rpc).or_insert(About::One(number));

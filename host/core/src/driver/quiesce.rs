@@ -83,7 +83,7 @@ impl Driver {
         }
     }
 
-    /// Sets why calls that create or use more are rejected: creations, attachments, stages and publishes; none: they are served. Teardown and reads
+    /// Sets why calls that create or use more are rejected: creations, attachments, registrations of nodes, stages and publishes; none: they are served. Teardown and reads
     /// continue.
     pub fn set_drained(&self, reason: Option<String>) {
         self.drained.store(reason.map(Arc::new));
@@ -145,6 +145,7 @@ fn begins_work(rpc: Rpc) -> bool {
             | Rpc::CreateSnapshot
             | Rpc::CreateVolumeGroupSnapshot
             | Rpc::ControllerPublishVolume
+            | Rpc::RegisterNode
             | Rpc::NodeStageVolume
             | Rpc::NodePublishVolume
     )

@@ -21,6 +21,8 @@ pub struct ServingPolicy {
     pub hidden: Hidden,
     /// The pod info that kubelet must pass.
     pub pod_info: PodInfo,
+    /// Whether its controller reads facts of nodes (`grants.nodes`).
+    pub reads_nodes: bool,
     /// The receiver of this version's faults, and of no other's. A slow receiver misses the newest.
     pub faults: Option<mpsc::Sender<VersionFault>>,
 }
@@ -47,6 +49,7 @@ impl ServingPolicy {
             time_budget: document.limits.time,
             hidden: document.hidden.clone(),
             pod_info: PodInfo::of(&document.csi_driver),
+            reads_nodes: !document.grants.nodes.is_empty(),
             faults: None,
         }
     }
@@ -59,6 +62,7 @@ impl Default for ServingPolicy {
             time_budget: Limits::default().time,
             hidden: Hidden::default(),
             pod_info: PodInfo::default(),
+            reads_nodes: false,
             faults: None,
         }
     }

@@ -83,6 +83,11 @@ impl Driver {
         self.policy_now(|policy| policy.time_budget)
     }
 
+    /// Whether the controller of the version in use reads facts of nodes.
+    pub(super) fn reads_nodes(&self) -> bool {
+        self.policy_now(|policy| policy.reads_nodes)
+    }
+
     /// The capabilities that are hidden now.
     pub(super) fn hidden(&self) -> Hidden {
         self.policy_now(|policy| policy.hidden.clone())

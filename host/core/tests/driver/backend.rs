@@ -339,4 +339,10 @@ impl Backend for FakeBackend {
         let about = format!("{id} {note}");
         self.at("before_unstage", &about, call).await
     }
+    async fn register_node(&self, call: &Call, node: NodeId) -> Result<()> {
+        self.at("register_node", node.as_str(), call).await
+    }
+    async fn unregister_node(&self, call: &Call, node: NodeId) -> Result<()> {
+        self.at("unregister_node", node.as_str(), call).await
+    }
 }

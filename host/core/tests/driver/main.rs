@@ -18,6 +18,7 @@ mod life;
 mod mounter;
 mod node;
 mod node_info;
+mod node_register;
 mod paging;
 mod pod_info;
 mod script;

@@ -6,13 +6,14 @@ use async_trait::async_trait;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{Backend, BackendError, NodeStage};
 use wasmount_core::code::Code;
 use wasmount_core::document::Limits;
 use wasmount_core::names::{DriverName, NodeId};
 use wasmount_core::node_fact::{FactValues, NodeFact};
-use wasmount_core::nodes::{Facts, Nodes, NodesError};
+use wasmount_core::nodes::{Facts, NodeList, Nodes, NodesError};
 use wasmount_core::rpc::Rpc;
 use wasmount_core::secrets::Secrets;
 use wasmount_engine::{BackendParts, NodeFacts};
@@ -29,6 +30,12 @@ impl Nodes for Told {
             node: node.clone(),
         })
     }
+    async fn list(&self, _: &DriverName) -> NodeList {
+        NodeList::new()
+    }
+    fn changes(&self) -> watch::Receiver<()> {
+        watch::Sender::default().subscribe()
+    }
 }
 
 /// The plugin, with these facts for its node service, and those for its controller.
@@ -38,6 +45,7 @@ async fn plugin(own: &[NodeFact], of_nodes: &[NodeFact], node_facts: NodeFacts) 
         granted_facts: own.iter().copied().collect::<BTreeSet<_>>(),
         granted_of_nodes: of_nodes.iter().copied().collect(),
         node_facts,
+        settings: attributes(&[("register-node", "record")]),
         ..parts(&memory, Limits::default(), Secrets::default())
     };
     let begun = call(Rpc::GetPluginInfo, Duration::from_secs(60));
@@ -131,4 +139,36 @@ async fn without_hosts_of_nodes_their_facts_are_unavailable() {
     let given = BTreeMap::from([(NodeFact::Iqn, vec!["iqn.b".to_owned()])]);
     let (_, message) = ask_controller(&[NodeFact::Iqn], NodeFacts::given(given)).await;
     assert!(message.ends_with(r#"told: ["iqn.b"]"#), "{message}");
+}
+
+#[tokio::test]
+async fn a_node_is_registered_by_its_facts_and_unregistered() {
+    let iqn = FactValues::try_from(vec!["iqn.a".to_owned()]).unwrap();
+    let told = Told(Some(Facts::from([(NodeFact::Iqn, iqn)])));
+    let known = NodeFacts::of_node(Network::new(Vec::new())).with_nodes(Arc::new(told));
+    let fixture = plugin(&[], &[NodeFact::Iqn], known.clone()).await;
+    let registered = async || match fixture.create("nodes-registered").await.unwrap_err() {
+        BackendError::Answered { message, .. } => message,
+        other => panic!("{other:?}"),
+    };
+    let node = NodeId::parse("node_id", "test-node").unwrap();
+    let (backend, call) = (&fixture.backend, fixture.call(Rpc::RegisterNode));
+    backend.register_node(&call, node.clone()).await.unwrap();
+    assert_eq!(registered().await, "registered: [test-node=iqn.a]");
+    let call = fixture.call(Rpc::UnregisterNode);
+    for _ in 0..2 {
+        backend.unregister_node(&call, node.clone()).await.unwrap();
+        assert_eq!(registered().await, "registered: []");
+    }
+
+    // Without the grant it learns nothing of the node.
+    let fixture = plugin(&[], &[], known).await;
+    let call = fixture.call(Rpc::RegisterNode);
+    match fixture.backend.register_node(&call, node).await {
+        Err(BackendError::Refused { code, reason, .. }) => {
+            assert_eq!(code, Code::PermissionDenied);
+            assert!(reason.contains("grants.nodes"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
 }

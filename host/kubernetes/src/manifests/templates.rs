@@ -171,6 +171,7 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
         devices => backend.needs_devices(),
         reads_etc => backend.reads_etc,
         tells => backend.tells_facts && !node_local,
+        registers => backend.registers_nodes && !node_local,
     }
 }
 

@@ -42,6 +42,7 @@ fn backend(services: &[Service], features: &[Feature]) -> Backend {
         reads_etc: false,
         reads_node_network: false,
         tells_facts: false,
+        registers_nodes: false,
         object: None,
     }
 }

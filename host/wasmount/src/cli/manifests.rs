@@ -25,6 +25,7 @@ use wasmount_core::capabilities::{Capabilities, PluginCapability, Profile};
 use wasmount_core::document::{PluginPlace, SecretSource, Signers, StorageBackend};
 use wasmount_core::driver::Role;
 use wasmount_core::node_fact::NodeFact;
+use wasmount_core::services::Service;
 use wasmount_kubernetes::csi_driver::csi_driver;
 use wasmount_kubernetes::manifests::{
     Backend, CONFIG_MAP_BYTES, Choices, Component, Form, Manifest, PLUGIN_IN_CONFIG,
@@ -172,7 +173,11 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let (offer, hidden) = (admitted.backend.offer(), &configured.document.hidden);
     let capabilities = Capabilities::derive(offer, Role::All, Profile::V1_12, hidden);
     let form = flags.form(&configured, &capabilities);
-    let backend = flags.facts(&file, configured, capabilities)?;
+    let registers_nodes = offer.has(Service::NodeRegister);
+    let backend = Backend {
+        registers_nodes,
+        ..flags.facts(&file, configured, capabilities)?
+    };
     let choices = flags.choices(form);
     let all = manifests(&backend, &choices).map_err(Fault::failed(impossible))?;
     for warning in admitted
@@ -307,6 +312,7 @@ impl Flags {
             reads_etc: has_fact(is_of_etc),
             reads_node_network: has_fact(is_of_network),
             tells_facts: !document.grants.nodes.is_empty(),
+            registers_nodes: false,
             pools: document
                 .grants
                 .pools

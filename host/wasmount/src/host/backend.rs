@@ -16,7 +16,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 use wasmount_core::document::Grants;
@@ -24,13 +24,16 @@ use wasmount_core::driver::{Driver, DriverConfig, Role, ServingPolicy};
 use wasmount_core::names::DriverName;
 use wasmount_csi::server;
 use wasmount_kubernetes::csi_node::Renewal;
-use wasmount_kubernetes::report_plugin_faults;
 use wasmount_kubernetes::storage_backend::SecretReader;
+use wasmount_kubernetes::{report_nodes, report_plugin_faults};
 use wasmount_socket::{BoundSocket, SocketError};
 use wasmount_versions::{Desired, Migrates, ReconcilerParts, SetGrants, VersionReconciler};
 
 /// The mode that kubelet gives a plugin's directory.
 const SOCKET_DIRECTORY_MODE: u32 = 0o750;
+
+/// Nodes whose failed registration waits to be reported. 64: more than the events that are written one after the other.
+const NODE_REPORTS: usize = 64;
 
 /// A backend that is being served.
 pub(super) struct Backend {
@@ -170,6 +173,12 @@ impl Backend {
             background.spawn(teller.run());
         }
         let events = &cluster.events;
+        if let Some(nodes) = &services.nodes {
+            let (sender, reports) = mpsc::channel(NODE_REPORTS);
+            background.spawn(driver.clone().register_nodes(nodes.clone(), sender));
+            let name = driver.name().clone();
+            background.spawn(report_nodes(events.clone(), name, reports));
+        }
         background.spawn(report_plugin_faults(events.clone(), driver.faults()));
         background.spawn(storage_watch::watch_pools(
             driver.clone(),

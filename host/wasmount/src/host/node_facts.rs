@@ -14,7 +14,7 @@ use wasmount_core::mounter::Mounter;
 use wasmount_core::mutex::lock;
 use wasmount_core::names::{DriverName, NodeId};
 use wasmount_core::node_fact::NodeFact;
-use wasmount_core::nodes::{Facts, Nodes, NodesError};
+use wasmount_core::nodes::{Facts, ListedNode, NodeList, Nodes, NodesError};
 use wasmount_core::text::chain;
 use wasmount_engine::NodeFacts;
 use wasmount_kubernetes::{KubernetesNodes, NodeFactsWriter, connect};
@@ -28,8 +28,12 @@ const TELL_AGAIN: Duration = Duration::from_secs(15 * 60);
 const LOOK: Duration = Duration::from_secs(30);
 
 /// Facts of this node, told by this process to itself.
-#[derive(Default)]
-pub(super) struct OwnNode(Mutex<BTreeMap<DriverName, (NodeId, Facts)>>);
+pub(super) struct OwnNode {
+    /// The name of its Node.
+    name: String,
+    told: Mutex<BTreeMap<DriverName, (NodeId, Facts)>>,
+    changes: watch::Sender<()>,
+}
 
 /// Where facts of this node go.
 #[derive(Clone)]
@@ -56,7 +60,7 @@ type Told = Option<(NodeId, Facts, Instant)>;
 #[async_trait]
 impl Nodes for OwnNode {
     async fn facts(&self, driver: &DriverName, node: &NodeId) -> Result<Facts, NodesError> {
-        match lock(&self.0).get(driver) {
+        match lock(&self.told).get(driver) {
             Some((own, facts)) if own == node => Ok(facts.clone()),
             Some(_) => Err(NodesError::NotFound {
                 driver: driver.clone(),
@@ -67,6 +71,42 @@ impl Nodes for OwnNode {
                 reason: "this host has just begun to look at them; try again".to_owned(),
             }),
         }
+    }
+
+    async fn list(&self, driver: &DriverName) -> NodeList {
+        let mut changes = self.changes.subscribe();
+        loop {
+            let told = lock(&self.told).get(driver).cloned();
+            if let Some((id, facts)) = told {
+                let node = ListedNode {
+                    uid: None,
+                    id: Some(id),
+                    facts: Some(facts),
+                };
+                return NodeList::from([(self.name.clone(), node)]);
+            }
+            // The sender lives in `self`.
+            let _ = changes.changed().await;
+        }
+    }
+
+    fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+}
+
+impl OwnNode {
+    pub(super) fn new(name: String) -> Self {
+        Self {
+            name,
+            told: Mutex::default(),
+            changes: watch::Sender::default(),
+        }
+    }
+
+    fn tell(&self, driver: &DriverName, id: NodeId, facts: Facts) {
+        lock(&self.told).insert(driver.clone(), (id, facts));
+        self.changes.send_replace(());
     }
 }
 
@@ -122,8 +162,9 @@ impl Teller {
                 .borrow_and_update()
                 .as_ref()
                 .map(|info| info.id.clone());
-            // What is no longer granted is taken back.
-            let has_to_tell = !facts.is_empty() || told.is_some();
+            // What is no longer granted is taken back. A node without facts may have to be registered.
+            let is_own = matches!(self.listener, Listener::Own(_));
+            let has_to_tell = is_own || !facts.is_empty() || told.is_some();
             if let (Some(id), true) = (id, has_to_tell) {
                 match self.look(&mut told, id, &facts).await {
                     Ok(()) => failed = false,
@@ -162,7 +203,7 @@ impl Teller {
         }
         match &self.listener {
             Listener::Own(own) => {
-                lock(&own.0).insert(driver.clone(), (id.clone(), known.clone()));
+                own.tell(driver, id.clone(), known.clone());
             }
             Listener::Cluster(writer) => {
                 let written = writer.tell(driver, &known).await;
@@ -208,10 +249,15 @@ mod tests {
     #[tokio::test]
     async fn a_host_of_both_services_knows_its_own_node_only() {
         let driver = DriverName::parse("a.example").unwrap();
-        let own = OwnNode::default();
+        let own = OwnNode::new("node".to_owned());
         let untold = own.facts(&driver, &id("n")).await.unwrap_err();
         assert!(matches!(untold, NodesError::Unavailable { .. }), "{untold}");
-        lock(&own.0).insert(driver.clone(), (id("n"), facts("iqn.a")));
+        let changes = own.changes();
+        own.tell(&driver, id("n"), facts("iqn.a"));
+        assert!(changes.has_changed().unwrap());
+        let listed = own.list(&driver).await.remove("node").unwrap();
+        assert_eq!(listed.id, Some(id("n")));
+        assert_eq!(listed.facts, Some(facts("iqn.a")));
         assert_eq!(own.facts(&driver, &id("n")).await, Ok(facts("iqn.a")));
         let other = own.facts(&driver, &id("m")).await.unwrap_err();
         assert!(matches!(other, NodesError::NotFound { .. }), "{other}");

@@ -15,6 +15,7 @@ use tokio::task::spawn_blocking;
 use wasmount_core::document::Limits;
 use wasmount_core::driver::Role;
 use wasmount_core::mounter::Mounter;
+use wasmount_core::nodes::Nodes;
 use wasmount_core::state::StateStore;
 use wasmount_engine::{Engine, EngineOptions, NodeFacts};
 use wasmount_mount::LocalMounter;
@@ -33,6 +34,8 @@ pub(super) struct SharedServices {
     pub(super) node_facts: NodeFacts,
     /// What this node tells controllers of this process.
     pub(super) own_node: Arc<OwnNode>,
+    /// Where controllers of this process find all nodes; none: nowhere.
+    pub(super) nodes: Option<Arc<dyn Nodes>>,
     /// Mounts and pools.
     pub(super) mounter: Arc<dyn Mounter>,
     /// The mounter, if it is in this process.
@@ -58,7 +61,7 @@ impl SharedServices {
         readiness: &Readiness,
     ) -> Result<(Self, Documents), Fault> {
         let shared = Shared::reach(options).await?;
-        let own_node = Arc::default();
+        let own_node = Arc::new(OwnNode::new(options.kubernetes.node_name.clone()));
         let nodes = node_facts::nodes(options, &own_node).await;
         let (lock, succeeded) = data_directory(&options.data_dir, readiness).await?;
         let documents = blocking(move || Documents::read_again(&backends)).await?;
@@ -98,13 +101,14 @@ impl SharedServices {
             };
             let network = Network::new(options.cluster_ranges);
             let node_facts = NodeFacts::of_node(network.clone());
-            let node_facts = match nodes {
-                Some(nodes) => node_facts.with_nodes(nodes),
+            let node_facts = match &nodes {
+                Some(nodes) => node_facts.with_nodes(nodes.clone()),
                 None => node_facts,
             };
             Ok(Self {
                 node_facts,
                 own_node,
+                nodes,
                 network,
                 state,
                 succeeded,

@@ -1,7 +1,8 @@
 //! Reads facts of this node and of others that it may not read, or that there are not.
 
 use super::{Deed, Table};
-use wasmount_guest::{Error, node_facts, nodes};
+use crate::controller::REGISTERED;
+use wasmount_guest::{Error, node_facts, nodes, state};
 
 pub const DEEDS: Table<Deed> = &[
     ("fact-of-controller", || node_facts::zone().map(drop)),
@@ -12,6 +13,18 @@ pub const DEEDS: Table<Deed> = &[
     ("nodes-told", || {
         let told = nodes::facts("test-node", "iqn")?;
         Err(Error::failed_precondition(format!("told: {told:?}")))
+    }),
+    ("nodes-registered", || {
+        let registered = state::scan::<String>(REGISTERED, None, 100)?;
+        let hosts = registered.iter().map(|(key, iqn)| {
+            let node = key.strip_prefix(REGISTERED).unwrap_or_default();
+            format!("{node}={}", iqn.value)
+        });
+        let hosts: Vec<_> = hosts.collect();
+        Err(Error::failed_precondition(format!(
+            "registered: [{}]",
+            hosts.join(", ")
+        )))
     }),
     ("nodes-unknown", || {
         nodes::facts("node-1", "serial").map(drop)

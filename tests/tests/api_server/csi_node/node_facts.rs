@@ -87,19 +87,24 @@ fn start(role: HostRole, document: &Path, kubeconfig: &Path, root: &Path) -> Hos
     host.unwrap()
 }
 
-/// What the plugin's controller finds out about the node.
-async fn ask(controller: &Host) -> Status {
+/// What the plugin's controller finds out about nodes.
+async fn ask(controller: &Host, behaviour: &str) -> Status {
     let mut clients = controller.client().await.unwrap();
     let mut request = requests::create("pvc", 1 << 20);
-    let behaviour = ("behaviour".to_owned(), "nodes-told".to_owned());
+    let behaviour = ("behaviour".to_owned(), behaviour.to_owned());
     request.parameters.extend([behaviour]);
     clients.controller.create_volume(request).await.unwrap_err()
 }
 
 async fn until(controller: &Host, code: Code, words: &str) {
+    until_answered(controller, "nodes-told", code, words).await;
+}
+
+/// Returns when a CreateVolume with this behaviour is answered so.
+pub(super) async fn until_answered(controller: &Host, behaviour: &str, code: Code, words: &str) {
     let begin = Instant::now();
     loop {
-        let told = ask(controller).await;
+        let told = ask(controller, behaviour).await;
         if told.code() == code && told.message().contains(words) {
             return;
         }

@@ -8,14 +8,16 @@ use crate::misbehave::{
 use std::collections::BTreeSet;
 use wasmount_csi::wire::csi::v1::GetPluginInfoRequest;
 
-/// Tested in `host/engine/tests/guest`: a call that the host cancels, which takes milliseconds here, secret options of the backend, sealed
-/// secrets, and what no client calls (`cancellation_obeyed`, `plan`, `sealing` and `migration`). Facts of nodes are told in `tests/tests/api_server` and in `facts` there.
-const ELSEWHERE: [&str; 14] = [
+/// Tested in `host/engine/tests/guest`: a call that the host cancels, which takes milliseconds here, secret options of the backend, sealed secrets, and
+/// what no client calls (`cancellation_obeyed`, `plan`, `sealing` and `migration`). Facts of nodes are told in `tests/tests/api_server` and in `facts`
+/// there.
+const ELSEWHERE: [&str; 15] = [
     "seal",
     "seal-and-tell",
     "backend-secret-by-name",
     "wait-until-cancelled",
     "nodes-told",
+    "nodes-registered",
     "migrate",
     "migrate-and-forget",
     "write-in-migration",

@@ -75,6 +75,14 @@ fn every_call_claims_what_the_design_says() {
 }
 
 #[test]
+fn one_call_at_a_time_registers_a_node() {
+    for rpc in [Rpc::RegisterNode, Rpc::UnregisterNode] {
+        assert_eq!(claimed(rpc, |_| ()), ["node n: exclusive"], "{rpc}");
+        assert!(changes(rpc), "{rpc}");
+    }
+}
+
+#[test]
 fn unpublishing_from_all_nodes_claims_the_volume_alone() {
     assert_eq!(
         claimed(Rpc::ControllerUnpublishVolume, |subject| subject.node =

@@ -151,6 +151,14 @@ fn facts_of_nodes_are_written_and_read_by_those_who_need_them() {
         assert!(resources.contains(&"nodefacts".to_owned()), "{resources:?}");
         assert!(validations.contains(words), "{validations}");
     }
+    // One that registers nodes follows them all.
+    backend.registers_nodes = true;
+    let expected = [
+        json!(["get", "create", "patch"]),
+        json!(["get", "list", "watch"]),
+    ];
+    let network = all(&backend, Form::Network);
+    assert_eq!(verbs(&network), expected.map(|verbs| (verbs, Value::Null)));
     // A host of both services tells itself.
     assert_eq!(verbs(&all(&backend, Form::NodeLocal)), []);
 }

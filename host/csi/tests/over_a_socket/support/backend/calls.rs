@@ -348,4 +348,12 @@ impl Backend for MemoryBackend {
     ) -> Result<(), BackendError> {
         Ok(())
     }
+
+    async fn register_node(&self, _: &Call, _: NodeId) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    async fn unregister_node(&self, _: &Call, _: NodeId) -> Result<(), BackendError> {
+        Ok(())
+    }
 }
