@@ -1,7 +1,7 @@
 //! Disks of storage systems that come to the node only when the mounter connects to the system, one file for each protocol.
 //!
 //! A protocol has three functions: `attach` makes the device appear and compares its identity, `detach` removes it and ends connections that have no
-//! other device, `rescan` has the kernel read its size again. Each can be repeated, and is given an [`Attachment`] without secrets, so teardown and
+//! other device, `rescan` has the kernel read its size again; and `bounded`, if the kernel does not bound how long requests wait. Each can be repeated, and is given an [`Attachment`] without secrets, so teardown and
 //! recovery work from the journal alone. Only connections that the mounter made are ever changed.
 
 mod iscsi;
@@ -13,6 +13,8 @@ use crate::exclusive::{Claim, Claims};
 use crate::journal::Entry;
 use crate::node::{Node, describe_volume};
 use crate::plan::attach::Attachment;
+use crate::tools::ToolCall;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use wasmount_core::document::Grants;
@@ -27,6 +29,10 @@ static CHANGING: Claims<String> = Claims::new();
 const TURN_TIME: Duration = Duration::from_secs(60);
 /// Pause between two looks at something that another call or the kernel changes.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Runs a program in the node's root directory, where this process is in a container: it must be of one version with its daemon.
+const CHROOT: &str = "chroot";
+/// The exit status of `chroot` if the node has no such program (chroot(1)).
+const NOT_FOUND: i32 = 127;
 
 /// Whose disk it is.
 pub(crate) struct Owner<'a> {
@@ -66,6 +72,15 @@ impl Owner<'_> {
         }
     }
 
+    /// Does work that may wait for the device, such as an unmount. What waits for a device without a path fails after a while.
+    fn bounded<T>(&self, attachment: &Attachment, work: impl FnOnce() -> T) -> T {
+        match attachment {
+            Attachment::Iscsi(disk) => iscsi::bounded(self, disk, work),
+            // The kernel bounds it.
+            Attachment::Nvme(_) => work(),
+        }
+    }
+
     /// Has the kernel read the size of the device again.
     pub(crate) fn rescan(&self, attachment: &Attachment) -> Result<(), MountError> {
         match attachment {
@@ -77,6 +92,30 @@ impl Owner<'_> {
     /// Whether this driver's mounter attached a device, or may have by its grants, as the kernel shows it.
     pub(crate) fn has_attached(&self, grants: &Grants, number: DeviceNumber) -> bool {
         iscsi::has_attached(self, number) || nvme::is_granted(&grants.attach, number)
+    }
+
+    /// A run of a program of the node.
+    fn node_program(
+        &self,
+        program: &'static str,
+        arguments: &[&str],
+        object: String,
+        deadline: Duration,
+    ) -> ToolCall {
+        let mut words: Vec<_> = arguments.iter().map(OsString::from).collect();
+        let program = match &self.node_root {
+            Some(root) => {
+                words.splice(0..0, [root.into(), program.into()]);
+                CHROOT
+            }
+            None => program,
+        };
+        ToolCall {
+            program,
+            arguments: words,
+            object,
+            deadline,
+        }
     }
 
     /// The right to change the connections of a target: one call at a time decides whether a connection is needed.
@@ -134,6 +173,20 @@ impl Node {
                 format!("{}; unstage that one first", describe_volume(&other.key)),
             )),
             None => self.owner(key).attach(attachment, secrets),
+        }
+    }
+
+    /// Does work of a teardown that may wait for the disk of a volume. `plan` is that of a path of the volume, if it has one.
+    pub(crate) fn bounded<T>(
+        &self,
+        key: &VolumeKey,
+        plan: Option<&Plan>,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        let attachment = plan.and_then(|plan| Attachment::of(&plan.source).ok().flatten());
+        match attachment {
+            Some(attachment) => self.owner(key).bounded(&attachment, work),
+            None => work(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! A block device below a volume: its identity, its open descriptor and its journal record. Each file below covers one way to obtain a device.
 
 pub(crate) mod loop_device;
+pub(crate) mod multipath;
 pub(crate) mod node_device;
 
 use crate::failure::{io, kernel};

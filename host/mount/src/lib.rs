@@ -77,6 +77,7 @@ mod source;
 mod stage;
 mod stats;
 mod stats_cache;
+mod sysfs;
 mod teardown;
 mod threads;
 mod tools;

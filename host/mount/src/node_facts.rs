@@ -67,17 +67,21 @@ impl FactSources {
 
     /// `dm`: the kernel has dm-multipath, and multipathd runs. `nvme`: the kernel joins paths of NVMe by itself.
     fn multipath(&self) -> Result<Vec<String>, MountError> {
-        let modules = self.sys.join("module");
         let mut found = Vec::new();
-        if modules.join("dm_multipath").exists() && self.has_multipathd()? {
+        if self.joins_paths()? {
             found.push("dm".to_owned());
         }
         // Absent: the module is not loaded, or was built without it.
-        let native = fs::read_to_string(modules.join("nvme_core/parameters/multipath"));
+        let native = fs::read_to_string(self.sys.join("module/nvme_core/parameters/multipath"));
         if native.is_ok_and(|value| value.trim() == "Y") {
             found.push("nvme".to_owned());
         }
         Ok(found)
+    }
+
+    /// Whether dm-multipath joins the paths to a disk.
+    pub(crate) fn joins_paths(&self) -> Result<bool, MountError> {
+        Ok(self.sys.join("module/dm_multipath").exists() && self.has_multipathd()?)
     }
 
     fn has_multipathd(&self) -> Result<bool, MountError> {

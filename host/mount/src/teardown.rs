@@ -132,8 +132,9 @@ impl Node {
         path: &CheckedPath,
         which: Which,
     ) -> Result<(), MountError> {
-        self.unmount_stack(&key.driver, path, which)?;
         let entry = self.journal.entry(key);
+        let plan = entry.stage.as_ref().map(|stage| &stage.plan);
+        self.bounded(key, plan, || self.unmount_stack(&key.driver, path, which))?;
         // If the volume is staged elsewhere, nothing is released here.
         match &entry.stage {
             Some(stage) if stage.path == path.text() => {
@@ -162,7 +163,10 @@ impl Node {
         path: &CheckedPath,
         which: Which,
     ) -> Result<(), MountError> {
-        if let Some(location) = self.unmount_stack(&key.driver, path, which)? {
+        let entry = self.journal.entry(key);
+        let plan = entry.targets.get(path.text()).map(|it| &it.plan);
+        let unmounted = self.bounded(key, plan, || self.unmount_stack(&key.driver, path, which));
+        if let Some(location) = unmounted? {
             match remove_target(&location) {
                 // A link or file of another owner has the name: an undo has nothing to remove there, an unpublish returns the error.
                 Err(_) if !matches!(which, Which::All) => {}

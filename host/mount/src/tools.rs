@@ -23,7 +23,7 @@ const KEPT_BYTES: u64 = 64 << 10;
 /// How much of an output an error repeats, in characters: the last lines of a terminal.
 const REPEATED_CHARACTERS: usize = 400;
 /// The Debian package that contains a program. Other distributions use similar names.
-const PACKAGES: [(&str, &str); 11] = [
+const PACKAGES: [(&str, &str); 12] = [
     ("blkid", "util-linux"),
     ("mkfs.ext4", "e2fsprogs"),
     ("e2fsck", "e2fsprogs"),
@@ -35,6 +35,7 @@ const PACKAGES: [(&str, &str); 11] = [
     ("iscsiadm", "open-iscsi"),
     ("cryptsetup", "cryptsetup-bin"),
     ("dmsetup", "dmsetup"),
+    ("multipathd", "multipath-tools"),
 ];
 
 /// One run of a program.

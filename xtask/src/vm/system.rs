@@ -8,7 +8,7 @@ use crate::workspace::Workspace;
 use std::fs::{self, File};
 use std::path::PathBuf;
 
-/// The packages: first the kernel and what every VM needs, then the tools of file systems, then iSCSI, then NFS and Kerberos, then SELinux.
+/// The packages: first the kernel and what every VM needs, then the tools of file systems, then iSCSI and its paths, then NFS and Kerberos, then SELinux.
 const ROOT: RootFilesystem<'_> = RootFilesystem {
     name: "the VMs' system",
     format: "directory",
@@ -36,6 +36,7 @@ const ROOT: RootFilesystem<'_> = RootFilesystem {
         "strace",
         "util-linux",
         "xfsprogs",
+        "multipath-tools",
         "open-iscsi",
         "nfs-common",
         "nfs-kernel-server",

@@ -1,16 +1,22 @@
 //! iSCSI by the node's open-iscsi: sessions that this driver's mounter makes, and the disks behind them.
 //!
 //! A session does not scan by itself (`node.session.scan = manual`), so that the node sees only the disks of its own volumes. What exists is read from
-//! sysfs, not from names of udev, which may be late or of an earlier disk. `iscsid` keeps the sessions; they outlive the mounter.
+//! sysfs, not from names of udev, which may be late or of an earlier disk. `iscsid` keeps the sessions; they outlive the mounter. Several paths to a disk
+//! are joined by the node's `multipathd`, if it runs.
 
+mod multipathd;
 mod scsi;
 mod tool;
 
 use super::{Owner, PAUSE};
 use crate::block::{DeviceNumber, node_device};
+use crate::failure::shown;
+use crate::node_facts::FactSources;
 use crate::plan::attach::{IscsiDisk, IscsiPath};
+use multipathd::Multipathd;
 use rustix::fs::fsync;
 use scsi::{Disk, Interface, Scsi, Session};
+use std::fmt::Display;
 use std::time::{Duration, Instant};
 use wasmount_core::mounter::MountError;
 use wasmount_core::secrets::SecretOptions;
@@ -20,57 +26,58 @@ const PATHS_TIME: Duration = Duration::from_secs(40);
 /// Interval between two scans for a disk that the storage system has not mapped yet.
 const SCAN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Attaches the disk by the first path that leads to it. A path that has it already is the first.
+/// One attach.
+struct Attach<'a> {
+    owner: &'a Owner<'a>,
+    disk: &'a IscsiDisk,
+    credentials: tool::Credentials,
+    scsi: Scsi,
+    interface: Interface,
+}
+
+/// Attaches the disk: by all paths, if it has several and the node joins them, else by the first one that leads to it.
 pub(super) fn attach(
     owner: &Owner<'_>,
     disk: &IscsiDisk,
     secrets: &SecretOptions,
 ) -> Result<(), MountError> {
-    let scsi = Scsi::default();
-    let interface = Interface::of(owner.driver);
-    let credentials = tool::Credentials::parse(secrets)?;
-    let end = Instant::now() + PATHS_TIME;
-    let is_missing = |path: &&IscsiPath| {
-        let session = scsi.session(&interface, path);
-        !session.is_some_and(|session| scsi.has(&session.disk(path.lun)))
+    let attach = Attach {
+        owner,
+        disk,
+        credentials: tool::Credentials::parse(secrets)?,
+        scsi: Scsi::default(),
+        interface: Interface::of(owner.driver),
     };
-    let mut paths: Vec<&IscsiPath> = disk.paths.iter().collect();
-    paths.sort_by_key(is_missing);
-    let mut failures = Vec::new();
-    for path in paths {
-        if !failures.is_empty() && Instant::now() >= end {
-            break;
-        }
-        let _turn = owner.turn(path.target.as_str())?;
-        let was_missing = is_missing(&path);
-        let attached = attach_path(owner, &scsi, disk, path, &credentials);
-        let Err(failure) = attached else {
-            return Ok(());
-        };
-        // A disk that was there may have users, be it by a session that is not connected at the moment.
-        if was_missing && let Err(left) = detach_path(owner, &scsi, path) {
-            tracing::warn!(%path, %left, "a path that failed is not removed; it is when the volume is unstaged");
-        }
-        failures.push(failure);
+    let has_several = disk.paths.len() > 1;
+    if has_several && FactSources::of(owner.node_root.as_deref()).joins_paths()? {
+        return attach.by_all_paths();
     }
-    match (failures.pop(), failures.is_empty()) {
-        (Some(last), false) => {
-            failures.push(last);
-            let each: Vec<_> = failures.iter().map(ToString::to_string).collect();
-            let (tried, all) = (each.len(), disk.paths.len());
-            Err(MountError::unusable(
-                format!("disk {}", disk.wwid),
-                format!("{tried} of its {all} paths were tried: {}", each.join("; ")),
-            ))
-        }
-        (Some(only), true) => Err(only),
-        (None, _) => Ok(()),
+    match disk.minimum_paths {
+        1 => attach.by_first_path(),
+        minimum => Err(MountError::unusable(
+            format!("disk {}", disk.wwid),
+            format!(
+                "at least {minimum} paths at a time are wanted, and this node does not join paths; start multipathd on it (`systemctl enable --now multipathd`), or ask for 1"
+            ),
+        )),
     }
 }
 
-/// Removes the disk from all sessions of the driver.
+/// Removes the disk from all sessions of the driver, and its map before.
 pub(super) fn detach(owner: &Owner<'_>, disk: &IscsiDisk) -> Result<(), MountError> {
     let scsi = Scsi::default();
+    let interface = Interface::of(owner.driver);
+    let own = disk.paths.iter().filter_map(|path| {
+        let session = scsi.session(&interface, path)?;
+        scsi.block(&session.disk(path.lun))
+    });
+    let own: Vec<_> = own.collect();
+    // One with paths of others stays theirs, and is left path by path.
+    if let Some(map) = scsi.map(&disk.wwid)
+        && map.paths().iter().all(|path| own.contains(path))
+    {
+        Multipathd::new(owner, &disk.wwid).remove(&map)?;
+    }
     for path in &disk.paths {
         let _turn = owner.turn(path.target.as_str())?;
         detach_path(owner, &scsi, path)?;
@@ -78,7 +85,16 @@ pub(super) fn detach(owner: &Owner<'_>, disk: &IscsiDisk) -> Result<(), MountErr
     Ok(())
 }
 
-/// Has the kernel read size and identity of the disk again.
+/// Does work that may wait for the disk.
+pub(super) fn bounded<T>(owner: &Owner<'_>, disk: &IscsiDisk, work: impl FnOnce() -> T) -> T {
+    match Scsi::default().map(&disk.wwid) {
+        Some(map) => Multipathd::new(owner, &disk.wwid).bounded(&map, work),
+        // The end of the session bounds it.
+        None => work(),
+    }
+}
+
+/// Has the kernel read size and identity of the disk again, by each path, and gives its map the new size.
 pub(super) fn rescan(owner: &Owner<'_>, disk: &IscsiDisk) -> Result<(), MountError> {
     let scsi = Scsi::default();
     let interface = Interface::of(owner.driver);
@@ -87,12 +103,29 @@ pub(super) fn rescan(owner: &Owner<'_>, disk: &IscsiDisk) -> Result<(), MountErr
             continue;
         };
         let found = session.disk(path.lun);
-        if scsi.has(&found) {
-            ensure_connected(&session, path)?;
-            scsi.rescan(&found)?;
+        if !scsi.has(&found) {
+            continue;
+        }
+        ensure_connected(&session, path)?;
+        scsi.rescan(&found)?;
+        let Some(wwid) = scsi.wwid(&found).filter(|wwid| *wwid != disk.wwid) else {
+            continue;
+        };
+        let error = replaced(path, &wwid, disk);
+        let block = scsi.block(&found);
+        let map = block.and_then(|block| scsi.map_on(&block));
+        match map {
+            Some(map) if map.paths().len() > 1 => {
+                tracing::warn!(%error, "a path to a disk is removed");
+                remove(owner, &scsi, &found)?;
+            }
+            _ => return Err(error),
         }
     }
-    Ok(())
+    match scsi.map(&disk.wwid) {
+        Some(map) => Multipathd::new(owner, &disk.wwid).resize(&map),
+        None => Ok(()),
+    }
 }
 
 /// Whether a device is behind a session of the driver.
@@ -100,38 +133,135 @@ pub(super) fn has_attached(owner: &Owner<'_>, number: DeviceNumber) -> bool {
     Scsi::default().has_attached(&Interface::of(owner.driver), number)
 }
 
-fn attach_path(
+impl Attach<'_> {
+    /// A path that has the disk already is the first.
+    fn by_first_path(&self) -> Result<(), MountError> {
+        let mut paths: Vec<&IscsiPath> = self.disk.paths.iter().collect();
+        paths.sort_by_key(|path| self.is_missing(path));
+        let end = Instant::now() + PATHS_TIME;
+        let mut failures = Vec::new();
+        for path in paths {
+            if !failures.is_empty() && Instant::now() >= end {
+                break;
+            }
+            match self.by_path(path) {
+                Ok(()) => return Ok(()),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        match (failures.pop(), failures.is_empty()) {
+            (Some(only), true) => Err(only),
+            (Some(last), false) => {
+                failures.push(last);
+                let (tried, all) = (failures.len(), self.disk.paths.len());
+                Err(self.unusable(&format!("{tried} of its {all} paths were tried"), &failures))
+            }
+            (None, _) => Ok(()),
+        }
+    }
+
+    /// The device of the disk is the map of its paths.
+    fn by_all_paths(&self) -> Result<(), MountError> {
+        let Self { disk, scsi, .. } = self;
+        let end = Instant::now() + PATHS_TIME;
+        let mut failures = Vec::new();
+        for path in &disk.paths {
+            let attached = match failures.is_empty() || Instant::now() < end {
+                true => self.by_path(path),
+                false => Err(MountError::hung(
+                    path,
+                    "not tried, since others took too long",
+                )),
+            };
+            failures.extend(attached.err());
+        }
+        let running: Vec<_> = disk
+            .paths
+            .iter()
+            .filter_map(|it| self.running(it))
+            .collect();
+        let (usable, all) = (running.len(), disk.paths.len());
+        if usable < disk.minimum_paths {
+            let minimum = disk.minimum_paths;
+            let problem = format!(
+                "{usable} of its {all} paths carry requests, and {minimum} are wanted; look at the kernel's log for those that do not"
+            );
+            return Err(self.unusable(&problem, &failures));
+        }
+        Multipathd::new(self.owner, &disk.wwid).join(scsi, disk, &running)?;
+        if !failures.is_empty() {
+            let failures = described(&failures);
+            tracing::warn!(disk = disk.wwid, %failures, "a volume has fewer paths than its plan; the missing ones are attached at the next stage");
+        }
+        Ok(())
+    }
+
+    /// Attaches by one path. Nothing is left of one that fails.
+    fn by_path(&self, path: &IscsiPath) -> Result<(), MountError> {
+        let _turn = self.owner.turn(path.target.as_str())?;
+        let was_missing = self.is_missing(path);
+        let attached = self.connect(path);
+        // A disk that was there may have users, be it by a session that is not connected at the moment.
+        if attached.is_err()
+            && was_missing
+            && let Err(left) = detach_path(self.owner, &self.scsi, path)
+        {
+            tracing::warn!(%path, %left, "a path that failed is not removed; it is when the volume is unstaged");
+        }
+        attached
+    }
+
+    fn connect(&self, path: &IscsiPath) -> Result<(), MountError> {
+        let Self { owner, scsi, .. } = self;
+        let session = match scsi.session(&self.interface, path) {
+            Some(session) => session,
+            None => {
+                tool::login(owner, &self.interface, path, &self.credentials)?;
+                let session = scsi.session(&self.interface, path);
+                session.ok_or_else(|| lost(path, "the session ended right after its login"))?
+            }
+        };
+        ensure_connected(&session, path)?;
+        let found = session.disk(path.lun);
+        if scsi.has(&found) {
+            // The storage system may have given its number to another disk since: only now the kernel reads the identity again.
+            scsi.rescan(&found)?;
+            if scsi.wwid(&found).as_deref() == Some(&self.disk.wwid) {
+                return Ok(());
+            }
+            tracing::info!(%path, "a disk that the storage system replaced is removed");
+            remove(owner, scsi, &found)?;
+        }
+        find(owner, scsi, self.disk, path, &found)
+    }
+
+    fn is_missing(&self, path: &IscsiPath) -> bool {
+        let session = self.scsi.session(&self.interface, path);
+        !session.is_some_and(|session| self.scsi.has(&session.disk(path.lun)))
+    }
+
+    /// The kernel's name of the disk by a path that carries requests.
+    fn running(&self, path: &IscsiPath) -> Option<String> {
+        let session = self.scsi.session(&self.interface, path)?;
+        let found = session.disk(path.lun);
+        let is_running = session.is_connected() && self.scsi.is_running(&found);
+        is_running.then(|| self.scsi.block(&found)).flatten()
+    }
+
+    fn unusable(&self, problem: &str, failures: &[MountError]) -> MountError {
+        let reason = format!("{problem}: {}", described(failures));
+        MountError::unusable(format!("disk {}", self.disk.wwid), reason)
+    }
+}
+
+/// Scans for the disk alone, until it is there with its identity.
+fn find(
     owner: &Owner<'_>,
     scsi: &Scsi,
     wanted: &IscsiDisk,
     path: &IscsiPath,
-    credentials: &tool::Credentials,
+    disk: &Disk,
 ) -> Result<(), MountError> {
-    let interface = Interface::of(owner.driver);
-    let session = match scsi.session(&interface, path) {
-        Some(session) => session,
-        None => {
-            tool::login(owner, &interface, path, credentials)?;
-            let session = scsi.session(&interface, path);
-            session.ok_or_else(|| lost(path, "the session ended right after its login"))?
-        }
-    };
-    ensure_connected(&session, path)?;
-    let disk = session.disk(path.lun);
-    if scsi.has(&disk) {
-        // The storage system may have given its number to another disk since: only now the kernel reads the identity again.
-        scsi.rescan(&disk)?;
-        if scsi.wwid(&disk).as_deref() == Some(&wanted.wwid) {
-            return Ok(());
-        }
-        tracing::info!(%path, "a disk that the storage system replaced is removed");
-        remove(scsi, &disk)?;
-    }
-    find(scsi, wanted, path, &disk)
-}
-
-/// Scans for the disk alone, until it is there with its identity.
-fn find(scsi: &Scsi, wanted: &IscsiDisk, path: &IscsiPath, disk: &Disk) -> Result<(), MountError> {
     let end = Instant::now() + wanted.wait;
     loop {
         scsi.scan(disk)?;
@@ -139,15 +269,8 @@ fn find(scsi: &Scsi, wanted: &IscsiDisk, path: &IscsiPath, disk: &Disk) -> Resul
         loop {
             match scsi.wwid(disk) {
                 Some(wwid) if wwid != wanted.wwid => {
-                    remove(scsi, disk)?;
-                    return Err(MountError::unusable(
-                        path.to_string(),
-                        format!(
-                            "it is disk {}, and the volume is disk {}; nothing was read or written; look which disk the storage system maps there",
-                            crate::failure::shown(&wwid),
-                            wanted.wwid
-                        ),
-                    ));
+                    remove(owner, scsi, disk)?;
+                    return Err(replaced(path, &wwid, wanted));
                 }
                 Some(_) if scsi.number(disk).is_some() => return Ok(()),
                 _ => {}
@@ -175,9 +298,14 @@ fn detach_path(owner: &Owner<'_>, scsi: &Scsi, path: &IscsiPath) -> Result<(), M
     let is_last = scsi.disks(&session).iter().all(|it| *it == disk);
     if scsi.has(&disk) {
         match session.is_connected() || !is_last {
-            true => remove(scsi, &disk)?,
+            true => remove(owner, scsi, &disk)?,
             // Nothing can be written any more. The end of the session removes the disk at once, and not after the kernel has given up.
-            false => drop(unused(scsi, &disk)?),
+            false => {
+                leave_map(owner, scsi, &disk)?;
+                if let Some(number) = scsi.number(&disk) {
+                    node_device::claim_unused(number)?;
+                }
+            }
         }
     }
     if is_last {
@@ -187,23 +315,45 @@ fn detach_path(owner: &Owner<'_>, scsi: &Scsi, path: &IscsiPath) -> Result<(), M
 }
 
 /// Removes a disk that nobody uses. What was written to it is written out before.
-fn remove(scsi: &Scsi, disk: &Disk) -> Result<(), MountError> {
-    let claim = unused(scsi, disk)?;
-    if let Some(claim) = &claim
-        && let Err(errno) = fsync(claim)
-    {
-        tracing::warn!(%disk, %errno, "a disk that is removed cannot be flushed");
+fn remove(owner: &Owner<'_>, scsi: &Scsi, disk: &Disk) -> Result<(), MountError> {
+    leave_map(owner, scsi, disk)?;
+    if let Some(number) = scsi.number(disk) {
+        flush_unused(number, disk)?;
     }
-    drop(claim);
     scsi.delete(disk)
 }
 
-/// Checks that the disk has no user.
-fn unused(scsi: &Scsi, disk: &Disk) -> Result<Option<std::os::fd::OwnedFd>, MountError> {
-    match scsi.number(disk) {
-        Some(number) => node_device::claim_unused(number),
-        None => Ok(None),
+/// Takes the disk out of a multipath map, which may be that of another disk that had its place.
+fn leave_map(owner: &Owner<'_>, scsi: &Scsi, disk: &Disk) -> Result<(), MountError> {
+    match scsi.block(disk) {
+        Some(block) => Multipathd::new(owner, disk).leave(scsi, &block),
+        None => Ok(()),
     }
+}
+
+/// Checks that a device has no user, and writes out what was written to it.
+fn flush_unused(number: DeviceNumber, disk: &dyn Display) -> Result<(), MountError> {
+    if let Some(claim) = node_device::claim_unused(number)?
+        && let Err(errno) = fsync(&claim)
+    {
+        tracing::warn!(%disk, %errno, "a disk that is removed cannot be flushed");
+    }
+    Ok(())
+}
+
+/// The error of a disk with another identity.
+fn replaced(path: &IscsiPath, found: &str, wanted: &IscsiDisk) -> MountError {
+    let reason = format!(
+        "it is disk {}, and the volume is disk {}; nothing was read or written; look which disk the storage system maps there",
+        shown(found),
+        wanted.wwid
+    );
+    MountError::unusable(path, reason)
+}
+
+fn described(failures: &[MountError]) -> String {
+    let each: Vec<_> = failures.iter().map(ToString::to_string).collect();
+    each.join("; ")
 }
 
 fn ensure_connected(session: &Session, path: &IscsiPath) -> Result<(), MountError> {

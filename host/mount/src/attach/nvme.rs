@@ -10,7 +10,6 @@ mod identification;
 mod subsystem;
 
 use super::{Owner, PAUSE, turn};
-use crate::block::node_device::tree::attribute;
 use crate::block::{DeviceNumber, SECTOR_BYTES, node_device};
 use crate::connections::{Connections, Whose};
 use crate::exclusive::Claim;
@@ -18,6 +17,7 @@ use crate::failure::{io, kernel};
 use crate::initiator::InitiatorFiles;
 use crate::plan::attach::NvmeNamespace;
 use crate::plan::matches;
+use crate::sysfs::attribute;
 use connect::{Connect, Keys};
 use failure::{Failure, Missing};
 use rustix::fs::{Mode, OFlags, fstat};

@@ -6,7 +6,7 @@
 mod choice;
 pub(crate) mod hardware;
 mod rescan;
-pub(crate) mod tree;
+mod tree;
 
 use crate::block::{BlockDevice, DeviceNumber, loop_device, reopen};
 use crate::exclusive;
@@ -212,6 +212,11 @@ fn search(tree: &DeviceTree, facts: &RequestedFacts) -> Result<Vec<KernelName>, 
         // sysfs shows a path of an NVMe multipath device without a number. Such a path cannot be opened.
         tree.number(name).is_some() && is_meant && facts.iter().all(has)
     });
+    // A multipath map stands for its paths: they have the same facts, and must not be used beside it.
+    let maps = found.iter().filter_map(|name| tree.map(name));
+    let paths = maps.flat_map(|map| map.paths());
+    let paths: BTreeSet<_> = paths.map(|path| KernelName::of_node(&path)).collect();
+    found.retain(|name| !paths.contains(name));
     Ok(found.into_iter().collect())
 }
 
@@ -274,7 +279,11 @@ fn claim(
     node: &DeviceNode,
 ) -> Result<Option<OwnedFd>, MountError> {
     let in_use = |by: &str| MountError::in_use(format!("device {name}"), by);
-    match node.reopen(OFlags::RDONLY | OFlags::EXCL) {
+    let claimed = match node.reopen(OFlags::RDONLY | OFlags::EXCL) {
+        Err(Errno::BUSY) if has_unused_partitions(tree, name)? => node.reopen(OFlags::RDONLY),
+        claimed => claimed,
+    };
+    match claimed {
         // A loop device does not claim the device below it.
         Ok(claim) => match loops_on(tree, name)? {
             loops if loops.is_empty() => Ok(Some(claim)),
@@ -286,6 +295,24 @@ fn claim(
         Err(errno) if is_absent(errno) => Ok(None),
         Err(errno) => Err(kernel("open", name, errno)),
     }
+}
+
+/// Whether a device is a multipath map that only its partitions hold, and nobody uses them. kpartx makes them of what is written on the volume; they
+/// end with the map.
+fn has_unused_partitions(tree: &DeviceTree, name: &KernelName) -> Result<bool, MountError> {
+    let partitions = tree.map(name).and_then(|map| map.partitions());
+    let partitions = partitions.unwrap_or_default();
+    for partition in &partitions {
+        let partition = KernelName::of_node(partition);
+        let is_unused = match DeviceNode::open(tree, &partition)? {
+            Some(node) => claim(tree, &partition, &node).is_ok(),
+            None => true,
+        };
+        if !is_unused {
+            return Ok(false);
+        }
+    }
+    Ok(!partitions.is_empty())
 }
 
 /// A message that lists loop devices on a device, on its partitions or on its disk. They are found by the number of the backing device, because paths

@@ -35,6 +35,8 @@ pub(crate) struct IscsiDisk {
     pub(crate) paths: Vec<IscsiPath>,
     /// As sysfs shows it.
     pub(crate) wwid: String,
+    /// At least 1, and at most as many as there are paths.
+    pub(crate) minimum_paths: usize,
     /// How long to wait for the disk after the login.
     pub(crate) wait: Duration,
 }
@@ -217,7 +219,7 @@ impl Attachment {
 impl IscsiDisk {
     fn of(iscsi: &Iscsi) -> Result<Self, MountError> {
         const STEP: &str = "iscsi";
-        let minimum = checked_minimum(STEP, iscsi.minimum_paths, iscsi.paths.len())?;
+        let minimum_paths = checked_minimum(STEP, iscsi.minimum_paths, iscsi.paths.len())?;
         let paths = iscsi.paths.iter().map(|path| {
             if path.lun > LUN_MAX {
                 let reason = format!(
@@ -245,15 +247,10 @@ impl IscsiDisk {
             let reason = format!("`{}` {fault}", shown(wwid));
             invalid(STEP, "wwid", reason, Blame::argument(wwid))
         })?;
-        if minimum > 1 {
-            return Err(MountError::unsupported(
-                format!("step `{STEP}` with at least {minimum} paths at a time"),
-                "this host uses one path at a time, and the next one if that fails; ask for 1",
-            ));
-        }
         Ok(Self {
             paths,
             wwid: wwid.clone(),
+            minimum_paths,
             wait: checked_wait(STEP, iscsi.wait_ms)?,
         })
     }

@@ -1,8 +1,11 @@
-//! iSCSI against the kernel's own target (LIO) and the node's open-iscsi: sessions, disks and what is left of them.
+//! iSCSI against the kernel's own target (LIO) and the node's open-iscsi and multipathd: sessions, disks and what is left of them.
 
+mod daemons;
 mod encryption;
 mod lives;
 mod login;
+mod multipath;
+mod multipath_faults;
 mod others;
 mod recovery;
 mod target;

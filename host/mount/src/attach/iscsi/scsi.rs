@@ -3,10 +3,11 @@
 //! It only reads small files and writes to attributes, so it can be tested on trees of plain files.
 
 use crate::block::DeviceNumber;
-use crate::block::node_device::tree::{attribute, entries};
+use crate::block::multipath::Map;
 use crate::failure::io;
 use crate::hexadecimal::hex;
 use crate::plan::attach::{IscsiPath, Lun};
+use crate::sysfs::{attribute, entries};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::fs;
@@ -20,6 +21,8 @@ use wasmount_core::names::DriverName;
 const CHANNEL: u32 = 0;
 /// What the kernel shows of a session with a connection (`iscsi_session_state_names`, drivers/scsi/scsi_transport_iscsi.c).
 const CONNECTED: &str = "LOGGED_IN";
+/// What the kernel shows of a disk that takes requests (`sdev_states`, drivers/scsi/scsi_sysfs.c).
+const RUNNING: &str = "running";
 /// Characters of a digest in an interface's name: open-iscsi's names have 64 bytes.
 const DIGEST_CHARACTERS: usize = 24;
 
@@ -133,11 +136,30 @@ impl Scsi {
         attribute(&self.folder(disk).join("wwid"))
     }
 
-    /// The number of its block device, once it has one.
+    /// Whether it takes requests.
+    pub(super) fn is_running(&self, disk: &Disk) -> bool {
+        attribute(&self.folder(disk).join("state")).as_deref() == Some(RUNNING)
+    }
+
+    /// The kernel's name of its block device, once it has one.
+    pub(super) fn block(&self, disk: &Disk) -> Option<String> {
+        entries(&self.folder(disk).join("block")).next()
+    }
+
+    /// The number of its block device.
     pub(super) fn number(&self, disk: &Disk) -> Option<DeviceNumber> {
-        let block = self.folder(disk).join("block");
-        let name = entries(&block).next()?;
-        DeviceNumber::parse(&attribute(&block.join(name).join("dev"))?)
+        let block = self.folder(disk).join("block").join(self.block(disk)?);
+        DeviceNumber::parse(&attribute(&block.join("dev"))?)
+    }
+
+    /// The multipath map of a disk.
+    pub(super) fn map(&self, wwid: &str) -> Option<Map> {
+        Map::of_disk(&self.sys, wwid)
+    }
+
+    /// The map that has a device as one of its paths.
+    pub(super) fn map_on(&self, block: &str) -> Option<Map> {
+        Map::on(&self.sys, block)
     }
 
     /// Has the kernel look for this disk alone.
@@ -155,6 +177,15 @@ impl Scsi {
         write(&self.folder(disk).join("rescan"), "1")
     }
 
+    /// Whether a block device is the disk with this identity, which the kernel reads again.
+    pub(super) fn leads_to(&self, block: &str, wwid: &str) -> bool {
+        let folder = self.sys.join("class/block").join(block).join("device");
+        // One that takes no requests would not answer.
+        attribute(&folder.join("state")).as_deref() == Some(RUNNING)
+            && write(&folder.join("rescan"), "1").is_ok()
+            && attribute(&folder.join("wwid")).as_deref() == Some(wwid)
+    }
+
     /// Removes it from the node. It is not removed from the storage system.
     pub(super) fn delete(&self, disk: &Disk) -> Result<(), MountError> {
         match write(&self.folder(disk).join("delete"), "1") {
@@ -163,17 +194,23 @@ impl Scsi {
         }
     }
 
-    /// Whether a block device is behind a session of an interface.
+    /// Whether a block device is behind a session of an interface: itself, or a path of a map.
     pub(super) fn has_attached(&self, interface: &Interface, number: DeviceNumber) -> bool {
-        let link = self.sys.join("dev/block").join(number.to_string());
-        let Ok(folder) = fs::canonicalize(link) else {
-            return false;
+        let devices = match Map::with_number(&self.sys, number) {
+            Some(map) => {
+                let paths = map.paths().into_iter();
+                paths.map(|path| format!("class/block/{path}")).collect()
+            }
+            None => vec![format!("dev/block/{number}")],
         };
-        let mut names = folder.iter().filter_map(|part| part.to_str());
-        let session = names.find(|part| number_after("session", part).is_some());
-        session.is_some_and(|session| {
-            let class = self.sys.join("class/iscsi_session").join(session);
-            attribute(&class.join("ifacename")).as_deref() == Some(interface.name())
+        devices.iter().any(|device| {
+            let folder = fs::canonicalize(self.sys.join(device)).unwrap_or_default();
+            let mut names = folder.iter().filter_map(|part| part.to_str());
+            let session = names.find(|part| number_after("session", part).is_some());
+            session.is_some_and(|session| {
+                let class = self.sys.join("class/iscsi_session").join(session);
+                attribute(&class.join("ifacename")).as_deref() == Some(interface.name())
+            })
         })
     }
 

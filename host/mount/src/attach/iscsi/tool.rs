@@ -5,7 +5,7 @@
 //! as a file, and nothing of it is left. `iscsid` and the kernel keep the secrets with the session, to reconnect.
 
 use super::scsi::{Interface, Session};
-use crate::attach::Owner;
+use crate::attach::{NOT_FOUND, Owner};
 use crate::failure::{io, kernel};
 use crate::mountinfo;
 use crate::plan::attach::IscsiPath;
@@ -13,7 +13,6 @@ use crate::tools::{ToolCall, ToolOutput};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount,
 };
-use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -26,10 +25,6 @@ use wasmount_sys::namespace::unshare_mounts;
 use zeroize::Zeroizing;
 
 const PROGRAM: &str = "iscsiadm";
-/// Runs it in the node's root directory, where this process is in a container: it must be of one version with `iscsid`.
-const CHROOT: &str = "chroot";
-/// The exit status of `chroot` if the node has no such program (chroot(1)).
-const NOT_FOUND: i32 = 127;
 /// Directories of the database: of Debian 12, and of others.
 const DATABASES: [&str; 2] = ["/etc/iscsi", "/var/lib/iscsi"];
 /// Files of the first directory that configure open-iscsi. They are the administrator's.
@@ -304,20 +299,9 @@ impl Tool<'_> {
     }
 
     fn call(&self, arguments: &[&str]) -> ToolCall {
-        let mut words: Vec<_> = arguments.iter().map(OsString::from).collect();
-        let program = match &self.owner.node_root {
-            Some(root) => {
-                words.splice(0..0, [root.into(), PROGRAM.into()]);
-                CHROOT
-            }
-            None => PROGRAM,
-        };
-        ToolCall {
-            program,
-            arguments: words,
-            object: self.path.to_string(),
-            deadline: DEADLINE,
-        }
+        let object = self.path.to_string();
+        self.owner
+            .node_program(PROGRAM, arguments, object, DEADLINE)
     }
 
     fn login_failed(&self, arguments: &[&str], output: &ToolOutput) -> MountError {

@@ -3,7 +3,7 @@
 //! It only reads names and small attributes, so it can be tested on trees of plain files. What vanishes meanwhile is left out.
 
 use crate::block::DeviceNumber;
-use crate::block::node_device::tree::{attribute, entries};
+use crate::sysfs::{attribute, entries};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Has the SCSI hosts of the node look for new disks. Some hypervisors and storage systems do not announce a disk that they attach.
 
-use super::tree::entries;
+use crate::sysfs::entries;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;

@@ -1,5 +1,6 @@
 //! The search, on trees of plain files and links that have the layout of udev and the kernel.
 
+mod multipath;
 mod privileged;
 
 use super::*;

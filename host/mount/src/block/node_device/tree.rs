@@ -2,18 +2,18 @@
 //!
 //! It only reads small files and links and opens no device, so the search can be tested on trees of plain files.
 
+use crate::block::multipath::Map;
 use crate::block::{DeviceNumber, SECTOR_BYTES};
 use crate::failure::{io, shown};
 use crate::plan::device::DeviceFacts;
+use crate::sysfs::{bytes, entries, plain};
 use std::fmt;
 use std::fs;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 use wasmount_core::device_fact::{DeviceFact, is_from_contents};
 use wasmount_core::mounter::MountError;
 
-/// Maximum number of bytes read of an attribute: sysfs returns one page of text, and a SCSI page of product data has a 16-bit length.
-const ATTRIBUTE_BYTES: u64 = 4 + (1 << 16);
 /// Attributes with the serial number of a device: that of virtio first, then that of an NVMe controller or an MMC card.
 const SERIAL: [&str; 2] = ["serial", "device/serial"];
 /// The SCSI page of the unit serial number (SPC-4, 7.8.18), as the device returned it: a header of four bytes and the number.
@@ -177,11 +177,16 @@ impl DeviceTree {
         match fact {
             DeviceFact::Partition => self.text(name, "partition"),
             DeviceFact::Nguid => first(&NGUID),
-            DeviceFact::Wwid => first(&WWID),
+            DeviceFact::Wwid => first(&WWID).or_else(|| self.map(&disk)?.wwid()),
             DeviceFact::Serial => first(&SERIAL).or_else(|| self.serial_page(&disk)),
             // Links lead to a device and are not attributes of it.
             DeviceFact::ById | DeviceFact::ByPath => None,
         }
+    }
+
+    /// The multipath map that a device is.
+    pub(super) fn map(&self, name: &KernelName) -> Option<Map> {
+        Map::named(&self.sys, &name.0)
     }
 
     fn serial_page(&self, name: &KernelName) -> Option<String> {
@@ -200,25 +205,6 @@ impl DeviceTree {
     fn folder(&self, name: &KernelName) -> PathBuf {
         self.sys.join("class/block").join(&name.0)
     }
-}
-
-/// The text of an attribute, without its padding. `None`: it is empty, or not there.
-pub(crate) fn attribute(path: &Path) -> Option<String> {
-    plain(&bytes(path)?)
-}
-
-fn bytes(path: &Path) -> Option<Vec<u8>> {
-    let file = fs::File::open(path).ok()?;
-    let mut bytes = Vec::new();
-    file.take(ATTRIBUTE_BYTES).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
-}
-
-/// An attribute without its padding. `None`: it is empty.
-fn plain(bytes: &[u8]) -> Option<String> {
-    let filling = |c: char| c.is_whitespace() || c == '\0';
-    let text = std::str::from_utf8(bytes).ok()?.trim_matches(filling);
-    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// The target of a link in a directory of `/dev`, relative to `/dev`. `None`: it leads out of `/dev`.
@@ -240,12 +226,4 @@ fn below(dev: &Path, folder: &Path, target: &Path) -> Option<String> {
         }
     }
     (!parts.is_empty()).then(|| parts.join("/"))
-}
-
-/// Names in a directory. An unreadable directory counts as empty, because devices appear and disappear while they are listed.
-pub(crate) fn entries(folder: &Path) -> impl Iterator<Item = String> + use<> {
-    fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
 }

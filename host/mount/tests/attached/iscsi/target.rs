@@ -13,6 +13,8 @@ use wasmount_core::plan::attached::IscsiPath;
 pub(crate) const TARGET: &str = "iqn.2026-01.test.wasmount:array";
 /// Its portal.
 pub(crate) const PORTAL: &str = "127.0.0.1:3260";
+/// The portal of its second portal group, if it has one.
+pub(crate) const SECOND_PORTAL: &str = "127.0.0.2:3260";
 /// A portal that nobody answers for: packets to it are dropped by a dummy device.
 pub(crate) const SILENT: &str = "192.0.2.9:3260";
 /// User and password of CHAP.
@@ -35,12 +37,23 @@ static ONE: Mutex<()> = Mutex::new(());
 /// A running target.
 pub(crate) struct Lio {
     folder: TempDir,
+    /// One for each portal group.
+    portals: Vec<&'static str>,
     _one: MutexGuard<'static, ()>,
 }
 
 impl Lio {
     /// Starts it without a disk. Panics with one line where the kernel or its tools are missing.
     pub(crate) fn start() -> Self {
+        Self::start_at(vec![PORTAL])
+    }
+
+    /// The same with two portal groups, by which disks are two paths away.
+    pub(crate) fn start_with_two_paths() -> Self {
+        Self::start_at(vec![PORTAL, SECOND_PORTAL])
+    }
+
+    fn start_at(portals: Vec<&'static str>) -> Self {
         assert!(
             may_serve(),
             "this kernel has no iSCSI target, or open-iscsi is missing: run this test in the VM"
@@ -65,18 +78,21 @@ impl Lio {
         }
         let lio = Self {
             folder: tempfile::tempdir().unwrap(),
+            portals,
             _one: one,
         };
-        let portal_group = lio.portal_group();
-        fs::create_dir_all(portal_group.join("np").join(PORTAL)).unwrap();
-        for (attribute, value) in [
-            ("authentication", "0"),
-            ("generate_node_acls", "1"),
-            ("demo_mode_write_protect", "0"),
-        ] {
-            fs::write(portal_group.join("attrib").join(attribute), value).unwrap();
+        for (group, portal) in (1..).zip(&lio.portals) {
+            let portal_group = lio.portal_group(group);
+            fs::create_dir_all(portal_group.join("np").join(portal)).unwrap();
+            for (attribute, value) in [
+                ("authentication", "0"),
+                ("generate_node_acls", "1"),
+                ("demo_mode_write_protect", "0"),
+            ] {
+                fs::write(portal_group.join("attrib").join(attribute), value).unwrap();
+            }
+            lio.answer_by(group, true);
         }
-        lio.answer(true);
         lio
     }
 
@@ -101,7 +117,14 @@ impl Lio {
 
     /// Maps a disk that was offered.
     pub(crate) fn map(&self, lun: u16, number: u32) {
-        let place = self.portal_group().join(format!("lun/lun_{lun}"));
+        for group in self.groups() {
+            self.map_by(group, lun, number);
+        }
+    }
+
+    /// The same in one portal group.
+    pub(crate) fn map_by(&self, group: usize, lun: u16, number: u32) {
+        let place = self.portal_group(group).join(format!("lun/lun_{lun}"));
         fs::create_dir(&place).unwrap();
         let name = format!("disk{number}");
         symlink(Path::new(CORE).join(&name), place.join(&name)).unwrap();
@@ -109,7 +132,14 @@ impl Lio {
 
     /// Takes a logical unit away, whatever initiators have of it.
     pub(crate) fn unmap(&self, lun: u16) {
-        let place = self.portal_group().join(format!("lun/lun_{lun}"));
+        for group in self.groups() {
+            self.unmap_by(group, lun);
+        }
+    }
+
+    /// The same in one portal group.
+    pub(crate) fn unmap_by(&self, group: usize, lun: u16) {
+        let place = self.portal_group(group).join(format!("lun/lun_{lun}"));
         remove_links(&place);
         fs::remove_dir(&place).unwrap();
     }
@@ -132,7 +162,7 @@ impl Lio {
 
     /// Lets initiators in with CHAP alone, or with mutual CHAP.
     pub(crate) fn require_chap(&self, is_mutual: bool) {
-        let portal_group = self.portal_group();
+        let portal_group = self.portal_group(1);
         fs::write(portal_group.join("attrib/authentication"), "1").unwrap();
         let mut values = vec![("userid", CHAP[0]), ("password", CHAP[1])];
         if is_mutual {
@@ -145,12 +175,23 @@ impl Lio {
 
     /// Lets initiators in, or ends all sessions and lets none in.
     pub(crate) fn answer(&self, answers: bool) {
-        let value = if answers { "1" } else { "0" };
-        fs::write(self.portal_group().join("enable"), value).unwrap();
+        for group in self.groups() {
+            self.answer_by(group, answers);
+        }
     }
 
-    fn portal_group(&self) -> PathBuf {
-        Path::new(FABRIC).join(TARGET).join("tpgt_1")
+    /// The same for one portal group.
+    pub(crate) fn answer_by(&self, group: usize, answers: bool) {
+        let value = if answers { "1" } else { "0" };
+        fs::write(self.portal_group(group).join("enable"), value).unwrap();
+    }
+
+    fn groups(&self) -> impl Iterator<Item = usize> + use<> {
+        1..=self.portals.len()
+    }
+
+    fn portal_group(&self, group: usize) -> PathBuf {
+        Path::new(FABRIC).join(TARGET).join(format!("tpgt_{group}"))
     }
 
     fn device(&self, number: u32) -> String {
@@ -171,14 +212,16 @@ impl Lio {
 
 impl Drop for Lio {
     fn drop(&mut self) {
-        let _ = fs::write(self.portal_group().join("enable"), "0");
-        let portal_group = self.portal_group();
-        for lun in entries(&portal_group.join("lun")) {
-            remove_links(&lun);
-            let _ = fs::remove_dir(&lun);
+        for (group, portal) in (1..).zip(&self.portals) {
+            let portal_group = self.portal_group(group);
+            let _ = fs::write(portal_group.join("enable"), "0");
+            for lun in entries(&portal_group.join("lun")) {
+                remove_links(&lun);
+                let _ = fs::remove_dir(&lun);
+            }
+            let _ = fs::remove_dir(portal_group.join("np").join(portal));
+            let _ = fs::remove_dir(&portal_group);
         }
-        let _ = fs::remove_dir(portal_group.join("np").join(PORTAL));
-        let _ = fs::remove_dir(&portal_group);
         let _ = fs::remove_dir(Path::new(FABRIC).join(TARGET));
         for backstore in entries(Path::new(CORE)) {
             let _ = fs::remove_dir(backstore);
@@ -266,7 +309,7 @@ pub(crate) fn run(program: &str, arguments: &[&str]) {
     output(program, arguments);
 }
 
-fn output(program: &str, arguments: &[&str]) -> String {
+pub(crate) fn output(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);
@@ -297,7 +340,7 @@ fn remove_links(folder: &Path) {
     }
 }
 
-fn entries(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     let mut entries: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     entries.sort();

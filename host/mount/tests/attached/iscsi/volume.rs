@@ -1,6 +1,6 @@
 //! Hosts that are granted the target, and their volumes.
 
-use super::target::{PORTAL, TARGET, path, wwid};
+use super::target::{PORTAL, SECOND_PORTAL, TARGET, path, wwid};
 use crate::host::{self, Host};
 use wasmount_core::document::{AttachGrant, AttachProtocol, Portals};
 use wasmount_core::plan::attached::{Chap, IscsiPath, SecretScope, option};
@@ -16,6 +16,7 @@ pub(crate) struct Volume {
     pub(crate) name: String,
     pub(crate) paths: Vec<IscsiPath>,
     pub(crate) wwid: String,
+    pub(crate) minimum_paths: u32,
     pub(crate) is_raw: bool,
     pub(crate) is_read_only: bool,
     /// User and password.
@@ -30,10 +31,20 @@ impl Volume {
             name: format!("v{number}"),
             paths: vec![path(PORTAL, lun)],
             wwid: wwid(number),
+            minimum_paths: 1,
             is_raw: false,
             is_read_only: false,
             chap: None,
             mutual_chap: None,
+        }
+    }
+
+    /// The same over two paths, which are both needed.
+    pub(crate) fn of_two_paths(lun: u16, number: u32) -> Self {
+        Self {
+            paths: vec![path(PORTAL, lun), path(SECOND_PORTAL, lun)],
+            minimum_paths: 2,
+            ..Self::of(lun, number)
         }
     }
 }
@@ -52,7 +63,7 @@ impl host::Volume for Volume {
         Source::Iscsi(Iscsi {
             paths: self.paths.clone(),
             wwid: self.wwid.clone(),
-            minimum_paths: 1,
+            minimum_paths: self.minimum_paths,
             wait_ms: WAIT_MS,
             chap: self.chap.map(|_| chap("user", "password")),
             mutual_chap: self.mutual_chap.map(|_| chap("user-in", "password-in")),
@@ -91,7 +102,7 @@ pub(crate) fn host() -> Host {
 pub(crate) fn host_of(driver: &str) -> Host {
     let grant = AttachGrant {
         protocol: AttachProtocol::Iscsi,
-        portals: ["127.0.0.1:3260", "192.0.2.0/24:3260"]
+        portals: ["127.0.0.0/30:3260", "192.0.2.0/24:3260"]
             .map(|portals| Portals::parse(portals).unwrap())
             .into(),
         targets: vec![TARGET.to_owned()],

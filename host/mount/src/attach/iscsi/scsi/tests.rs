@@ -128,6 +128,23 @@ fn a_disk_is_scanned_identified_and_deleted_at_its_place() {
 }
 
 #[test]
+fn a_path_is_trusted_if_it_runs_and_has_the_identity() {
+    let made = Made::new();
+    let has = |state: &str, wwid: &str| {
+        made.file("class/block/sda/device/state", state);
+        made.file("class/block/sda/device/wwid", wwid);
+        made.file("class/block/sda/device/rescan", "");
+        made.scsi.leads_to("sda", "naa.1")
+    };
+    assert!(has("running\n", "naa.1\n"));
+    assert_eq!(made.read("class/block/sda/device/rescan"), "1");
+    assert!(!has("running\n", "naa.2\n") && !has("transport-offline\n", "naa.1\n"));
+    // It would hang.
+    assert_eq!(made.read("class/block/sda/device/rescan"), "");
+    assert!(!made.scsi.leads_to("sdb", "naa.1"));
+}
+
+#[test]
 fn a_disk_that_is_gone_is_deleted_and_cannot_be_rescanned() {
     let made = Made::new();
     let disk = Disk::parse("12:0:0:1").unwrap();
@@ -146,15 +163,26 @@ fn a_device_belongs_to_the_driver_of_its_session() {
         let real = format!("devices/platform/host{host}/session{session}/target/block/sd");
         made.file(&format!("{real}/dev"), number);
         made.link(&format!("dev/block/{number}"), &real);
+        made.link(&format!("class/block/sd{session}"), &real);
+    }
+    // Maps of one path and of the other.
+    for (number, path) in [(0, "sd1"), (1, "sd2")] {
+        let map = format!("devices/virtual/block/dm-{number}");
+        made.file(&format!("{map}/dm/uuid"), "mpath-3600");
+        made.file(&format!("{map}/slaves/{path}"), "");
+        made.link(&format!("dev/block/253:{number}"), &map);
+        made.link(&format!("class/block/dm-{number}"), &map);
     }
     made.file("devices/pci/block/vda/dev", "8:32");
     made.link("dev/block/8:32", "devices/pci/block/vda");
-    let is_own = |minor| {
-        let number = DeviceNumber { major: 8, minor };
+    let is_own = |major, minor| {
+        let number = DeviceNumber { major, minor };
         made.scsi.has_attached(&interface(), number)
     };
-    assert!(is_own(16));
-    assert!(!is_own(0) && !is_own(32) && !is_own(48));
+    assert!(is_own(8, 16) && is_own(253, 1));
+    for (major, minor) in [(8, 0), (8, 32), (8, 48), (253, 0)] {
+        assert!(!is_own(major, minor), "{major}:{minor}");
+    }
 }
 
 #[test]
