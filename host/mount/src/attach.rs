@@ -1,8 +1,9 @@
 //! Disks of storage systems that come to the node only when the mounter connects to the system, one file for each protocol.
 //!
-//! A protocol has three functions: `attach` makes the device appear and compares its identity, `detach` removes it and ends connections that have no
-//! other device, `rescan` has the kernel read its size again; and `bounded`, if the kernel does not bound how long requests wait. Each can be repeated, and is given an [`Attachment`] without secrets, so teardown and
-//! recovery work from the journal alone. Only connections that the mounter made are ever changed.
+//! A protocol has these functions: `attach` makes the device appear and compares its identity, `detach` removes it and ends connections that have no
+//! other device, `rescan` has the kernel read its size again, `end_unrecorded` ends connections that no record of a volume names; and `bounded`, if the
+//! kernel does not bound how long requests wait. Each can be repeated. The first three are given an [`Attachment`] without secrets, so teardown and recovery
+//! work from the journal alone. Only connections that the mounter made are ever changed.
 
 mod iscsi;
 mod nvme;
@@ -164,9 +165,8 @@ impl Node {
         secrets: &SecretOptions,
     ) -> Result<(), MountError> {
         // A raw block volume makes no exclusive claim on its disk, so only the journal knows its user.
-        let others = self.users(attachment, Attachment::shares_disk_with, |user, _| {
-            user != key
-        });
+        let has_it = |other: &Attachment| attachment.shares_disk_with(other);
+        let others = self.users(has_it, |user, _| user != key);
         match others.first() {
             Some(other) => Err(MountError::in_use(
                 format!("the disk of {}", describe_volume(key)),
@@ -201,7 +201,8 @@ impl Node {
             return Ok(());
         };
         let is_alone = |shares: fn(&Attachment, &Attachment) -> bool| {
-            let others = self.users(&attachment, shares, |user, at| user != key || at != path);
+            let has_it = |other: &Attachment| shares(&attachment, other);
+            let others = self.users(has_it, |user, at| user != key || at != path);
             others.is_empty()
         };
         match is_alone(Attachment::shares_disk_with) {
@@ -212,16 +213,39 @@ impl Node {
         }
     }
 
-    /// Records of volumes with a path that shares the disk, or its connections, and counts.
+    /// Ends connections that the mounter made for a driver and that no record names, unless something on them is in use. Those by NVMe are of all
+    /// drivers.
+    pub(crate) fn end_unrecorded_connections(&self, driver: &DriverName) {
+        let owner = self.owner_of(driver);
+        iscsi::stale::end_unrecorded(&owner, |path| {
+            let has_it = |other: &Attachment| match other {
+                Attachment::Iscsi(disk) => {
+                    let mut paths = disk.paths.iter();
+                    paths.any(|other| other.shares_session_with(path))
+                }
+                Attachment::Nvme(_) => false,
+            };
+            let users = self.users(has_it, |user, _| user.driver == *driver);
+            !users.is_empty()
+        });
+        nvme::end_unrecorded(&owner, |nqn| {
+            let has_it = |other: &Attachment| match other {
+                Attachment::Nvme(namespace) => namespace.subsystem.as_str() == nqn,
+                Attachment::Iscsi(_) => false,
+            };
+            !self.users(has_it, |_, _| true).is_empty()
+        });
+    }
+
+    /// Records of volumes with a path that has such an attachment, and counts.
     fn users(
         &self,
-        attachment: &Attachment,
-        shares: fn(&Attachment, &Attachment) -> bool,
+        has_it: impl Fn(&Attachment) -> bool,
         counts: impl Fn(&VolumeKey, &str) -> bool,
     ) -> Vec<Entry> {
         let has_it = |source: &Source| {
             let other = Attachment::of(source).ok().flatten();
-            other.is_some_and(|other| shares(attachment, &other))
+            other.is_some_and(|other| has_it(&other))
         };
         self.journal.entries(|entry| {
             let mut paths = entry.paths();

@@ -72,6 +72,22 @@ impl Connections {
         Ok(())
     }
 
+    /// All subsystems with records, and the addresses of these.
+    pub(crate) fn all(&self) -> Vec<(String, Vec<SocketAddr>)> {
+        let names = |directory: &Path| {
+            let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+            entries.filter_map(|entry| entry.file_name().into_string().ok())
+        };
+        let subsystems = names(&self.directory);
+        let subsystems = subsystems.map(|subsystem| {
+            let addresses = names(&self.directory.join(&subsystem));
+            let addresses = addresses.filter_map(|address| address.parse().ok());
+            let addresses = addresses.collect();
+            (subsystem, addresses)
+        });
+        subsystems.collect()
+    }
+
     /// Whose the controller with this number is, which is at the address now.
     pub(crate) fn whose(&self, subsystem: &str, address: SocketAddr, controller: u64) -> Whose {
         match fs::read_to_string(self.file(subsystem, address)) {
@@ -139,9 +155,11 @@ mod tests {
         connections.intend(NQN, one).unwrap();
         connections.done(NQN, two, 2).unwrap();
         connections.forget(NQN, one).unwrap();
+        assert_eq!(connections.all(), [(NQN.to_owned(), vec![two])]);
         assert_eq!(connections.whose(NQN, two, 2), Whose::Own);
         connections.forget(NQN, two).unwrap();
         connections.forget(NQN, two).unwrap();
         assert_eq!(fs::read_dir(run.path().join(DIRECTORY)).unwrap().count(), 0);
+        assert_eq!(connections.all(), []);
     }
 }

@@ -162,6 +162,21 @@ impl LocalMounter {
         set_up.run(move || node.expand(&request)).await
     }
 
+    /// In the background, and not beside teardowns: neither these nor a start wait for storage systems that are away.
+    fn end_unrecorded_connections(&self, driver: &DriverName) {
+        let lane = self.node.budgets.of(driver).set_up;
+        let (node, driver) = (self.node.clone(), driver.clone());
+        tokio::spawn(async move {
+            let job = move || {
+                node.end_unrecorded_connections(&driver);
+                Ok(())
+            };
+            if let Err(error) = lane.run(job).await {
+                tracing::warn!(%error, "connections without a record are not looked for until the next start");
+            }
+        });
+    }
+
     async fn call_pool(
         &self,
         driver: &DriverName,
@@ -224,10 +239,13 @@ impl Mounter for LocalMounter {
                 tear_down(&key.driver),
                 Box::new(move |node| Ok(Response::Notes(node.notes(&key)))),
             ),
-            Request::Unsettled(driver) => (
-                tear_down(&driver),
-                Box::new(move |node| node.unsettled(&driver).map(Response::Unsettled)),
-            ),
+            Request::Unsettled(driver) => {
+                self.end_unrecorded_connections(&driver);
+                (
+                    tear_down(&driver),
+                    Box::new(move |node| node.unsettled(&driver).map(Response::Unsettled)),
+                )
+            }
             Request::VolumesInUse(driver) => (
                 tear_down(&driver),
                 Box::new(move |node| node.volumes_in_use(&driver).map(Response::VolumesInUse)),

@@ -6,6 +6,7 @@
 
 mod multipathd;
 mod scsi;
+pub(super) mod stale;
 mod tool;
 
 use super::{Owner, PAUSE};

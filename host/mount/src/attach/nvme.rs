@@ -61,11 +61,11 @@ pub(super) fn attach(
     secrets: &SecretOptions,
 ) -> Result<(), MountError> {
     let failures = {
-        let _turn = alone(namespace)?;
+        let _turn = alone(namespace.subsystem.as_str())?;
         connect_all(owner, namespace, secrets)?
     };
     // Without a controller nothing will appear.
-    let wait = match read(namespace).controllers.is_empty() {
+    let wait = match read(namespace.subsystem.as_str()).controllers.is_empty() {
         true => Duration::ZERO,
         false => namespace.wait.max(SCAN_TIME),
     };
@@ -80,7 +80,7 @@ pub(super) fn attach(
             return Err(missing.error(namespace, wait, &failures));
         }
         if Instant::now() >= scan {
-            rescan_all(&read(namespace));
+            rescan_all(&read(namespace.subsystem.as_str()));
             scan = Instant::now() + SCAN_INTERVAL;
         }
         std::thread::sleep(PAUSE);
@@ -102,12 +102,40 @@ pub(super) fn detach(
     namespace: &NvmeNamespace,
     is_last: impl Fn() -> bool,
 ) -> Result<(), MountError> {
-    let _turn = alone(namespace)?;
-    let subsystem = read(namespace);
-    if !is_last() || is_in_use(&subsystem)? {
-        return Ok(());
-    }
     let nqn = namespace.subsystem.as_str();
+    let _turn = alone(nqn)?;
+    match is_last() && !is_in_use(&read(nqn))? {
+        true => disconnect(owner.connections, nqn, &namespace.addresses),
+        false => Ok(()),
+    }
+}
+
+/// The same for subsystems that no record of a volume names.
+pub(super) fn end_unrecorded(owner: &Owner<'_>, is_recorded: impl Fn(&str) -> bool) {
+    let end = |nqn: &str, addresses: &[SocketAddr]| {
+        let _turn = alone(nqn)?;
+        if is_recorded(nqn) {
+            return Ok(());
+        }
+        match is_in_use(&read(nqn))? {
+            true => Err(MountError::in_use(nqn, "a mount, or a program")),
+            false => disconnect(owner.connections, nqn, addresses),
+        }
+    };
+    for (nqn, addresses) in owner.connections.all() {
+        if let Err(error) = end(&nqn, &addresses) {
+            tracing::warn!(subsystem = nqn, %error, "connections without a volume stay; they end with the next volume of the subsystem, or at a later start");
+        }
+    }
+}
+
+/// Disconnects all controllers of the subsystem that the mounter connected, and forgets them, and whatever was at these addresses.
+fn disconnect(
+    connections: &Connections,
+    nqn: &str,
+    addresses: &[SocketAddr],
+) -> Result<(), MountError> {
+    let subsystem = read(nqn);
     for (name, controller) in &subsystem.controllers {
         let Some(address) = controller.address else {
             continue;
@@ -116,7 +144,7 @@ pub(super) fn detach(
         let Ok(found) = fs::metadata(&folder) else {
             continue;
         };
-        if owner.connections.whose(nqn, address, found.ino()) == Whose::Other {
+        if connections.whose(nqn, address, found.ino()) == Whose::Other {
             continue;
         }
         match fs::write(folder.join("delete_controller"), "1") {
@@ -125,12 +153,12 @@ pub(super) fn detach(
             Err(error) if !folder.exists() => drop(error),
             Err(error) => return Err(io("disconnect", described(nqn, address), &error)),
         }
-        forget(owner.connections, nqn, address)?;
+        forget(connections, nqn, address)?;
     }
     // Of those that somebody else disconnected.
-    for &address in &namespace.addresses {
+    for &address in addresses {
         if subsystem.at(address).is_none() {
-            forget(owner.connections, nqn, address)?;
+            forget(connections, nqn, address)?;
         }
     }
     Ok(())
@@ -139,9 +167,9 @@ pub(super) fn detach(
 /// Has the kernel look at its namespaces again, and waits until it shows the size that the storage system tells.
 pub(super) fn rescan(namespace: &NvmeNamespace) -> Result<(), MountError> {
     let end = Instant::now() + RESCAN_TIME;
-    rescan_all(&read(namespace));
+    rescan_all(&read(namespace.subsystem.as_str()));
     loop {
-        let subsystem = read(namespace);
+        let subsystem = read(namespace.subsystem.as_str());
         let chosen = subsystem.choose(namespace.id, 1);
         let (name, found) = chosen
             .map_err(|missing| Missing::from(missing).error(namespace, Duration::ZERO, &[]))?;
@@ -196,7 +224,7 @@ fn connect_all(
     let mut host = None;
     let mut failures = Vec::new();
     for &address in &namespace.addresses {
-        if let Some((name, _)) = read(namespace).at(address) {
+        if let Some((name, _)) = read(namespace.subsystem.as_str()).at(address) {
             adopt(connections, nqn, address, name)?;
             continue;
         }
@@ -280,7 +308,7 @@ fn record_failed(nqn: &str, address: SocketAddr) -> impl Fn(std::io::Error) -> M
 
 /// Whether the namespace can be used: enough paths lead to it, and the storage system says on each that it is the one.
 fn look(namespace: &NvmeNamespace) -> Result<(), Missing> {
-    let subsystem = read(namespace);
+    let subsystem = read(namespace.subsystem.as_str());
     let (name, found) = subsystem.choose(namespace.id, namespace.minimum_paths)?;
     for (controller, path) in subsystem.paths_to(name) {
         let at = path.at();
@@ -342,13 +370,12 @@ fn rescan_all(subsystem: &Subsystem) {
 }
 
 /// One call at a time changes the connections of a subsystem, or decides that they are not needed.
-fn alone(namespace: &NvmeNamespace) -> Result<Claim<'static, String>, MountError> {
-    let nqn = namespace.subsystem.as_str();
+fn alone(nqn: &str) -> Result<Claim<'static, String>, MountError> {
     turn(nqn.to_owned(), nqn)
 }
 
-fn read(namespace: &NvmeNamespace) -> Subsystem {
-    Subsystem::read(Path::new(SYS), namespace.subsystem.as_str())
+fn read(nqn: &str) -> Subsystem {
+    Subsystem::read(Path::new(SYS), nqn)
 }
 
 /// The directory of a controller. The one that the link leads to: each controller has another.

@@ -21,6 +21,9 @@ const NAME_BYTES: usize = 223;
 /// a scan for all of them would show which.
 const LUN_MAX: u16 = (1 << 8) - 1;
 
+/// The formats of an iSCSI name (RFC 7143, 4.2.7.3 to 4.2.7.5).
+const ISCSI_NAMES: [&str; 3] = ["iqn.", "eui.", "naa."];
+
 /// How a disk comes to the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Attachment {
@@ -230,7 +233,7 @@ impl IscsiDisk {
             }
             Ok(IscsiPath {
                 portal: portal(STEP, &path.portal)?,
-                target: TargetName::parse(STEP, &path.target, &["iqn.", "eui.", "naa."])?,
+                target: TargetName::parse(STEP, &path.target, &ISCSI_NAMES)?,
                 lun: Lun(path.lun),
             })
         });
@@ -278,6 +281,22 @@ impl NvmeNamespace {
             minimum_paths,
             wait: checked_wait(STEP, nvme.wait_ms)?,
         })
+    }
+}
+
+impl IscsiPath {
+    /// The way to a target by its logical unit 0, which every target has (SAM-5, 4.7.4). `None`: the name is none of iSCSI.
+    pub(crate) fn to_target(portal: SocketAddr, target: &str) -> Option<Self> {
+        Some(Self {
+            portal,
+            target: TargetName::parse("iscsi", target, &ISCSI_NAMES).ok()?,
+            lun: Lun(0),
+        })
+    }
+
+    /// Whether both are by one session.
+    pub(crate) fn shares_session_with(&self, other: &Self) -> bool {
+        self.portal == other.portal && self.target == other.target
     }
 }
 

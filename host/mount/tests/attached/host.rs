@@ -17,7 +17,9 @@ use wasmount_mount::{LocalMounter, MounterConfig, PathRoot};
 
 /// A host whose driver is granted a target.
 pub(crate) struct Host {
-    folder: TempDir,
+    folder: PathBuf,
+    /// Removes it.
+    _owned: Option<TempDir>,
     driver: DriverName,
     grant: AttachGrant,
     pub(crate) mounter: LocalMounter,
@@ -58,19 +60,32 @@ pub(crate) trait Volume {
 impl Host {
     /// In the root directory of this process, and with what `etc` has in the place of the node's `/etc`.
     pub(crate) fn of(driver: &str, grant: AttachGrant, etc: &[(&str, &str)]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let owned = tempfile::tempdir().unwrap();
+        let mut host = Self::at(owned.path(), driver, grant, etc);
+        host._owned = Some(owned);
+        host
+    }
+
+    /// The same in a directory that outlives it.
+    pub(crate) fn at(
+        folder: &Path,
+        driver: &str,
+        grant: AttachGrant,
+        etc: &[(&str, &str)],
+    ) -> Self {
         for name in ["kubelet", "run", "state"] {
-            fs::create_dir(folder.path().join(name)).unwrap();
+            fs::create_dir_all(folder.join(name)).unwrap();
         }
         for (name, content) in etc {
-            let file = folder.path().join("etc").join(name);
+            let file = folder.join("etc").join(name);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, content).unwrap();
         }
         let driver = DriverName::parse(driver).unwrap();
         Self {
-            mounter: mounter(folder.path(), &driver, &grant),
-            folder,
+            mounter: mounter(folder, &driver, &grant),
+            folder: folder.to_owned(),
+            _owned: None,
             driver,
             grant,
         }
@@ -78,16 +93,32 @@ impl Host {
 
     /// The next host, after this one was killed.
     pub(crate) fn restarted(self) -> Self {
+        self.after(|_| {})
+    }
+
+    /// The next host, without the run directory of this one.
+    pub(crate) fn restarted_without_run_directory(self) -> Self {
+        self.after(|folder| {
+            let run = folder.join("run");
+            fs::remove_dir_all(&run).unwrap();
+            fs::create_dir(run).unwrap();
+        })
+    }
+
+    fn after(self, happened: impl Fn(&Path)) -> Self {
         let Self {
             folder,
+            _owned,
             driver,
             grant,
             mounter: ended,
         } = self;
         drop(ended);
+        happened(&folder);
         Self {
-            mounter: mounter(folder.path(), &driver, &grant),
+            mounter: mounter(&folder, &driver, &grant),
             folder,
+            _owned,
             driver,
             grant,
         }
@@ -156,27 +187,27 @@ impl Host {
     }
 
     pub(crate) fn staging(&self, volume: &impl Volume) -> PathBuf {
-        self.folder.path().join("kubelet").join(volume.name())
+        self.folder.join("kubelet").join(volume.name())
     }
 
     pub(crate) fn target(&self, volume: &impl Volume) -> PathBuf {
         let name = format!("{}-target", volume.name());
-        self.folder.path().join("kubelet").join(name)
+        self.folder.join("kubelet").join(name)
     }
 
     /// The files of the journal.
     pub(crate) fn journal(&self) -> Vec<PathBuf> {
-        files(&self.folder.path().join("run/journal"))
+        files(&self.folder.join("run/journal"))
     }
 
     /// The records of connections.
     pub(crate) fn connections(&self) -> Vec<PathBuf> {
-        files(&self.folder.path().join("run/nvme"))
+        files(&self.folder.join("run/nvme"))
     }
 
     /// Everything that the host keeps, as text.
     pub(crate) fn kept(&self) -> String {
-        let all = ["run", "state"].map(|name| files(&self.folder.path().join(name)));
+        let all = ["run", "state"].map(|name| files(&self.folder.join(name)));
         let texts = all.iter().flatten().map(|it| fs::read(it).unwrap());
         texts
             .map(|it| String::from_utf8_lossy(&it).into_owned())

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::fs;
 use std::io::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use wasmount_core::mounter::MountError;
 use wasmount_core::names::DriverName;
@@ -102,22 +102,34 @@ impl Scsi {
             let folder = class.join(&name);
             let is_its = attribute(&folder.join("ifacename"))? == interface.name()
                 && attribute(&folder.join("targetname"))? == path.target.as_str()
-                && self.has_portal(&name, path);
+                && self.portal(&name) == Some(path.portal);
             is_its.then(|| session(&name, &folder)).flatten()
         })
     }
 
-    /// Whether a session was made to this portal. A target may have redirected it since: the address that counts is the persistent one.
-    fn has_portal(&self, session: &str, path: &IscsiPath) -> bool {
-        let Some(number) = session.strip_prefix("session") else {
-            return false;
-        };
+    /// Where the sessions of an interface lead, each to logical unit 0.
+    pub(super) fn paths(&self, interface: &Interface) -> Vec<IscsiPath> {
+        let class = self.sys.join("class/iscsi_session");
+        let paths = entries(&class).filter_map(|name| {
+            let folder = class.join(&name);
+            let is_its = attribute(&folder.join("ifacename"))? == interface.name();
+            let target = attribute(&folder.join("targetname")).filter(|_| is_its)?;
+            IscsiPath::to_target(self.portal(&name)?, &target)
+        });
+        paths.collect()
+    }
+
+    /// The portal that a session was made to. A target may have redirected it since: the address that counts is the persistent one.
+    fn portal(&self, session: &str) -> Option<SocketAddr> {
+        let number = session.strip_prefix("session")?;
         // Linux has one connection for each session.
         let connection = format!("class/iscsi_connection/connection{number}:0");
         let value = |name: &str| attribute(&self.sys.join(&connection).join(name));
-        let address = value("persistent_address").and_then(|it| it.parse::<IpAddr>().ok());
-        let port = value("persistent_port").and_then(|it| it.parse::<u16>().ok());
-        address == Some(path.portal.ip()) && port == Some(path.portal.port())
+        let address: IpAddr = value("persistent_address")?.parse().ok()?;
+        Some(SocketAddr::new(
+            address,
+            value("persistent_port")?.parse().ok()?,
+        ))
     }
 
     /// All disks of a session, and whatever else its target has.

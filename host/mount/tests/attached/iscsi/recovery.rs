@@ -1,9 +1,13 @@
 //! What a killed host leaves. The test edits the journal to the state of that moment; the state of kernel and target is real.
 
-use super::target::{Lio, assert_nothing_left, disks, sessions};
-use super::volume::{Volume, host};
+use super::target::{Lio, assert_nothing_left, disks, sessions, until, wwid};
+use super::volume::{Volume, host, host_of};
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
+use std::time::{Duration, Instant};
+
+/// How long a start may take that waits for no target, on a busy machine.
+const AT_ONCE: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_other_kernel_a_staged_disk_outlives_its_host() {
@@ -68,4 +72,60 @@ async fn on_other_kernel_a_record_without_a_session_is_dropped() {
         assert_eq!(host.journal().len(), 0, "{progress}");
     }
     assert_nothing_left();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_session_without_a_record_is_ended() {
+    let lio = Lio::start();
+    lio.offer(1, 1);
+    for answers in [true, false] {
+        let host = host();
+        let volume = Volume::of(1, 1);
+        host.stage(&volume).await.unwrap();
+        let host = host.restarted_without_run_directory();
+        unmount(host.staging(&volume), UnmountFlags::empty()).unwrap();
+        assert_eq!((sessions().len(), disks().len()), (1, 1));
+        lio.answer(answers);
+        let begin = Instant::now();
+        host.recover().await;
+        // A target that is away delays no start.
+        assert!(begin.elapsed() < AT_ONCE, "{:?}", begin.elapsed());
+        assert_nothing_left();
+        lio.answer(true);
+        host.stage(&volume).await.unwrap();
+        host.unstage(&volume).await.unwrap();
+        assert_nothing_left();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_session_in_use_or_of_others_stays() {
+    let lio = Lio::start();
+    let mut raw = Volume::of(2, 2);
+    raw.is_raw = true;
+    for volume in [Volume::of(1, 1), raw] {
+        let number = volume.paths[0].lun;
+        lio.offer(number, number.into());
+        // Of another driver, without a record too.
+        lio.offer(number + 2, (number + 2).into());
+        let other = host_of("other.test");
+        let others = Volume::of(number + 2, (number + 2).into());
+        other.stage(&others).await.unwrap();
+        let other = other.restarted_without_run_directory();
+        unmount(other.staging(&others), UnmountFlags::empty()).unwrap();
+
+        let host = host();
+        host.stage(&volume).await.unwrap();
+        host.publish(&volume).await.unwrap();
+        let host = host.restarted_without_run_directory();
+        host.recover().await;
+        // To end a session takes longer than to see that it is in use.
+        other.recover().await;
+        until("the other session ends", || sessions().len() == 1);
+        assert_eq!(disks(), [wwid(number.into())]);
+        host.unpublish(&volume).await.unwrap();
+        host.unstage(&volume).await.unwrap();
+        host.recover().await;
+        assert_nothing_left();
+    }
 }

@@ -103,6 +103,10 @@ fn a_session_is_found_by_driver_target_and_portal() {
     assert_eq!((session.id, session.host), (2, 12));
     assert!(session.is_connected());
     assert!(!found("[fd00::1]:3261").unwrap().is_connected());
+    let mut portals: Vec<_> = made.scsi.paths(&own).iter().map(|it| it.portal).collect();
+    portals.sort();
+    let expected = ["10.0.0.2:3260", "[fd00::1]:3261"].map(|it| it.parse().unwrap());
+    assert_eq!(portals, expected);
 }
 
 #[test]
