@@ -195,7 +195,7 @@ fn wrong() -> Vec<(&'static str, Value)> {
         ("grants.sealing", json!({ "secret": "" })),
         (
             "grants.sealing",
-            json!({ "secret": "token", "previousSecrets": ["a"; 9] }),
+            json!({ "secret": "token", "previousSecrets": vec!["a"; 9] }),
         ),
         ("limits", json!({ "memory": "1Ki" })),
         ("limits", json!({ "memory": "5Gi" })),
