@@ -1,8 +1,9 @@
 //! Sessions of a driver that no record names: the run directory was lost, or a login ended after its mounter was killed.
 
 use super::scsi::{Disk, Interface, Scsi};
-use super::{remove, tool, unused};
+use super::{leave_map, remove, tool};
 use crate::attach::Owner;
+use crate::block::node_device;
 use crate::mountinfo;
 use crate::plan::attach::IscsiPath;
 use wasmount_core::mounter::MountError;
@@ -42,25 +43,28 @@ fn end(
     }
     let disks = scsi.disks(&session);
     for disk in &disks {
-        drop(unused(scsi, disk)?);
         refuse_shown(scsi, disk)?;
+        // A multipath map that nobody uses claims the disk, too.
+        leave_map(owner, scsi, disk)?;
+        if let Some(number) = scsi.number(disk) {
+            node_device::claim_unused(number)?;
+        }
     }
     // Without a connection, the end of the session removes them at once.
     if session.is_connected() {
-        disks.iter().try_for_each(|disk| remove(scsi, disk))?;
+        disks.iter().try_for_each(|disk| remove(owner, scsi, disk))?;
     }
     tool::logout(owner, &interface, &session, path)?;
     Ok(true)
 }
 
-/// The node of a raw block volume is mounted for a pod, which need not have it open at the moment.
+/// The node of a raw block volume is mounted for a pod, which need not have it open at the moment: that of the disk, or of the map of its paths.
 fn refuse_shown(scsi: &Scsi, disk: &Disk) -> Result<(), MountError> {
-    let Some(number) = scsi.number(disk) else {
-        return Ok(());
-    };
+    let map = scsi.block(disk).and_then(|block| scsi.map_on(&block));
+    let numbers = [scsi.number(disk), map.and_then(|map| map.number())];
     let table = mountinfo::read()?;
     let mut lines = table.iter();
-    match lines.find(|line| line.shown_device() == Some(number)) {
+    match lines.find(|line| numbers.iter().flatten().any(|it| line.shown_device() == Some(*it))) {
         None => Ok(()),
         Some(line) => Err(MountError::in_use(
             format!("disk {disk}"),
