@@ -12,6 +12,7 @@ use crate::block::DeviceNumber;
 use crate::connections::Connections;
 use crate::exclusive::{Claim, Claims};
 use crate::journal::Entry;
+use crate::mountinfo;
 use crate::node::{Node, describe_volume};
 use crate::plan::attach::Attachment;
 use crate::tools::ToolCall;
@@ -140,6 +141,19 @@ fn turn(key: String, target: &str) -> Result<Claim<'static, String>, MountError>
     }
 }
 
+/// Refuses a device that no record names, and that a mount shows: the node of a raw block volume, which its pod need not have open at the moment.
+fn refuse_shown(number: DeviceNumber) -> Result<(), MountError> {
+    let table = mountinfo::read()?;
+    let mut lines = table.iter();
+    match lines.find(|line| line.shown_device() == Some(number)) {
+        None => Ok(()),
+        Some(line) => Err(MountError::in_use(
+            format!("device {number}"),
+            format!("the mount at {}", line.mount_point.display()),
+        )),
+    }
+}
+
 impl Node {
     /// The owner of what is attached for a volume.
     pub(crate) fn owner<'k>(&'k self, key: &'k VolumeKey) -> Owner<'k> {
@@ -217,7 +231,7 @@ impl Node {
     /// drivers.
     pub(crate) fn end_unrecorded_connections(&self, driver: &DriverName) {
         let owner = self.owner_of(driver);
-        iscsi::stale::end_unrecorded(&owner, |path| {
+        iscsi::end_unrecorded(&owner, |path| {
             let has_it = |other: &Attachment| match other {
                 Attachment::Iscsi(disk) => {
                     let mut paths = disk.paths.iter();

@@ -21,6 +21,7 @@ use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
+use tokio::sync::Semaphore;
 use wasmount_core::document::Grants;
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::{
@@ -29,6 +30,9 @@ use wasmount_core::mounter::{
 };
 use wasmount_core::names::DriverName;
 use wasmount_core::pool::{PoolCall, PoolReply};
+
+/// How many drivers have their connections looked at at a time: more than a node has, since a client may name any driver.
+const LOOKS: usize = 64;
 
 /// The administrator's configuration of this node.
 #[derive(Debug, Clone)]
@@ -56,6 +60,8 @@ pub struct LocalMounter {
     mounted: MountedPools,
     fact_sources: FactSources,
     pub(crate) freezer: Arc<Freezer>,
+    /// For connections without a record.
+    looks: Arc<Semaphore>,
 }
 
 /// The pools of all drivers.
@@ -103,6 +109,7 @@ impl LocalMounter {
             node,
             fact_sources,
             freezer,
+            looks: Arc::new(Semaphore::new(LOOKS)),
         };
         for (driver, grants) in config.grants {
             // An error in one driver's document must not affect other drivers.
@@ -164,10 +171,15 @@ impl LocalMounter {
 
     /// In the background, and not beside teardowns: neither these nor a start wait for storage systems that are away.
     fn end_unrecorded_connections(&self, driver: &DriverName) {
+        let Ok(look) = self.looks.clone().try_acquire_owned() else {
+            tracing::warn!(%driver, "too many drivers start at once: connections without a record stay until the next start");
+            return;
+        };
         let lane = self.node.budgets.of(driver).set_up;
         let (node, driver) = (self.node.clone(), driver.clone());
         tokio::spawn(async move {
             let job = move || {
+                let _look = look;
                 node.end_unrecorded_connections(&driver);
                 Ok(())
             };

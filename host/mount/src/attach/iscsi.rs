@@ -6,8 +6,10 @@
 
 mod multipathd;
 mod scsi;
-pub(super) mod stale;
 mod tool;
+mod unrecorded;
+
+pub(super) use unrecorded::end_unrecorded;
 
 use super::{Owner, PAUSE};
 use crate::block::{DeviceNumber, node_device};

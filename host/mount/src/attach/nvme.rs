@@ -9,7 +9,7 @@ mod failure;
 mod identification;
 mod subsystem;
 
-use super::{Owner, PAUSE, turn};
+use super::{Owner, PAUSE, refuse_shown, turn};
 use crate::block::{DeviceNumber, SECTOR_BYTES, node_device};
 use crate::connections::{Connections, Whose};
 use crate::exclusive::Claim;
@@ -117,10 +117,13 @@ pub(super) fn end_unrecorded(owner: &Owner<'_>, is_recorded: impl Fn(&str) -> bo
         if is_recorded(nqn) {
             return Ok(());
         }
-        match is_in_use(&read(nqn))? {
-            true => Err(MountError::in_use(nqn, "a mount, or a program")),
-            false => disconnect(owner.connections, nqn, addresses),
+        let subsystem = read(nqn);
+        if is_in_use(&subsystem)? {
+            return Err(MountError::in_use(nqn, "a mount, or a program"));
         }
+        let mut namespaces = subsystem.namespaces.values();
+        namespaces.try_for_each(|it| refuse_shown(it.number))?;
+        disconnect(owner.connections, nqn, addresses)
     };
     for (nqn, addresses) in owner.connections.all() {
         if let Err(error) = end(&nqn, &addresses) {

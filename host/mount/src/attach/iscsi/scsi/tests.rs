@@ -206,3 +206,15 @@ fn drivers_have_names_of_interfaces_of_their_own() {
     // The limit of open-iscsi, with its end: ISCSI_MAX_IFACE_LEN.
     assert!(of(&long).name().len() < 65);
 }
+
+#[test]
+fn ways_by_one_portal_to_one_target_share_a_session() {
+    let one = path("10.0.0.2:3260", 7);
+    let to = |portal: &str, target| IscsiPath::to_target(portal.parse().unwrap(), target);
+    let shares = |portal, target| one.shares_session_with(&to(portal, target).unwrap());
+    assert!(shares("10.0.0.2:3260", TARGET));
+    assert!(!shares("10.0.0.2:3261", TARGET));
+    assert!(!shares("10.0.0.3:3260", TARGET));
+    assert!(!shares("10.0.0.2:3260", "iqn.2026-01.example:b"));
+    assert_eq!(to("10.0.0.2:3260", "../b"), None);
+}

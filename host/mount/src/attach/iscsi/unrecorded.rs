@@ -1,10 +1,9 @@
 //! Sessions of a driver that no record names: the run directory was lost, or a login ended after its mounter was killed.
 
-use super::scsi::{Disk, Interface, Scsi};
+use super::scsi::{Interface, Scsi};
 use super::{leave_map, remove, tool};
-use crate::attach::Owner;
+use crate::attach::{Owner, refuse_shown};
 use crate::block::node_device;
-use crate::mountinfo;
 use crate::plan::attach::IscsiPath;
 use wasmount_core::mounter::MountError;
 
@@ -43,7 +42,10 @@ fn end(
     }
     let disks = scsi.disks(&session);
     for disk in &disks {
-        refuse_shown(scsi, disk)?;
+        // The node of a raw block volume is that of the disk, or of the map of its paths.
+        let map = scsi.block(disk).and_then(|block| scsi.map_on(&block));
+        let numbers = [scsi.number(disk), map.and_then(|map| map.number())];
+        numbers.into_iter().flatten().try_for_each(refuse_shown)?;
         // A multipath map that nobody uses claims the disk, too.
         leave_map(owner, scsi, disk)?;
         if let Some(number) = scsi.number(disk) {
@@ -56,19 +58,4 @@ fn end(
     }
     tool::logout(owner, &interface, &session, path)?;
     Ok(true)
-}
-
-/// The node of a raw block volume is mounted for a pod, which need not have it open at the moment: that of the disk, or of the map of its paths.
-fn refuse_shown(scsi: &Scsi, disk: &Disk) -> Result<(), MountError> {
-    let map = scsi.block(disk).and_then(|block| scsi.map_on(&block));
-    let numbers = [scsi.number(disk), map.and_then(|map| map.number())];
-    let table = mountinfo::read()?;
-    let mut lines = table.iter();
-    match lines.find(|line| numbers.iter().flatten().any(|it| line.shown_device() == Some(*it))) {
-        None => Ok(()),
-        Some(line) => Err(MountError::in_use(
-            format!("disk {disk}"),
-            format!("the mount at {}", line.mount_point.display()),
-        )),
-    }
 }
