@@ -38,6 +38,9 @@ pub struct VmOptions {
     /// Runs the command in two VMs, 10.0.0.1 and 10.0.0.2, with a network between them; `WASMOUNT_VM` is 1 or 2 there
     #[arg(long)]
     two: bool,
+    /// Runs the command again in a second VM with the disk of the first one, which is killed when the command makes the file `/media/power-cut`; `WASMOUNT_VM_BOOT` is 1 or 2 there
+    #[arg(long, conflicts_with = "two")]
+    power_cut: bool,
     /// What to run, with its arguments, in the working directory; one word is a line for the shell
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -72,9 +75,11 @@ pub fn run(workspace: &Workspace, options: &VmOptions) -> Result<u8, Failure> {
         .map_err(Failure::cannot("start the async runtime"))?;
     runtime.block_on(async {
         let mut interrupt = Interrupt::listen()?;
-        match options.two {
-            true => interrupt.or(machine.run_two(&options.command)).await?,
-            false => interrupt.or(machine.run(&options.command, None)).await?,
+        let command = &options.command;
+        match (options.two, options.power_cut) {
+            (true, _) => interrupt.or(machine.run_two(command)).await?,
+            (false, true) => interrupt.or(machine.run_through_power_cut(command)).await?,
+            (false, false) => interrupt.or(machine.run(command, None)).await?,
         }
     })
 }

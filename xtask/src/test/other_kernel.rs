@@ -63,6 +63,9 @@ const SELINUX: &str = "selinux";
 /// A part of the names of tests that run in two VMs at once, as one program on each.
 const TWO: &str = "two_kernels";
 
+/// A part of the names of tests that run twice, since their VM is killed and another one has its disk.
+const POWER_CUT: &str = "power_cut";
+
 /// A part of the names of tests that start a Ceph, which takes half a minute: they have a VM of their own beside the others.
 const CEPH: &str = "cephfs";
 
@@ -98,9 +101,12 @@ pub(super) fn jobs(
             one.into_iter().partition(|name| name.contains(SELINUX));
         let (ceph, plain): (Vec<&str>, Vec<&str>) =
             plain.into_iter().partition(|name| name.contains(CEPH));
+        let (cut, plain): (Vec<&str>, Vec<&str>) =
+            plain.into_iter().partition(|name| name.contains(POWER_CUT));
         for (names, kind, option) in [
             (plain, "vm", None),
             (ceph, "vm+ceph", None),
+            (cut, "vm+power-cut", Some("--power-cut")),
             (selinux, "vm+selinux", Some("--selinux")),
             (two, "vm+two", Some("--two")),
         ] {

@@ -33,7 +33,8 @@ if [ -n "$VM_NUMBER" ]; then
   ip address add "10.0.0.$VM_NUMBER/24" dev vec0 && ip link set vec0 up
 fi
 # A real disk for what tests write: an overlay can be neither exported nor frozen, and has no quota.
-mkfs.ext4 -q -E lazy_itable_init=1,nodiscard /dev/ubda && mount /dev/ubda /tmp && chmod 1777 /tmp
+[ "$VM_BOOT" != 1 ] || mkfs.ext4 -q -E lazy_itable_init=1,nodiscard /dev/ubda
+mount /dev/ubda /tmp && chmod 1777 /tmp
 # The format of quotas is no dependency of ext4.
 modprobe -a loop quota_v2
 while read -r mode directory; do
@@ -45,7 +46,7 @@ if [ "$VM_SELINUX" = 1 ]; then
   load_policy
 fi
 stty -F /dev/ttyS0 raw -echo
-export HOME=/root LANG=C.UTF-8 TERM=dumb WASMOUNT_VM="${VM_NUMBER:-1}"
+export HOME=/root LANG=C.UTF-8 TERM=dumb WASMOUNT_VM="${VM_NUMBER:-1}" WASMOUNT_VM_BOOT="$VM_BOOT"
 # Tests of hundreds of hosts open as many files as a service may (systemd's DefaultLimitNOFILE).
 ulimit -n 524288
 setsid sh /media/command </dev/null >/dev/ttyS0 2>&1

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::files;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
+use std::future::pending;
 use std::io::{self, LineWriter};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -14,14 +15,25 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread;
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::process::Command;
+use tokio::time::sleep;
 
 /// The first process of a VM.
 const INIT: &str = include_str!("init.sh");
 
+/// The file by which it knows that it has run.
+const STARTED: &str = "started";
+
 /// Size of the VM's disk, in bytes: a sparse file, so only what a command writes is used.
 const DISK_BYTES: u64 = 16 << 30;
+
+/// The file of the directory by which a command asks for a power cut.
+const POWER_CUT: &str = "power-cut";
+
+/// Pause between two looks for it.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Lines of the console that a failure shows: a panic prints about 40.
 const TAIL: usize = 60;
@@ -101,6 +113,26 @@ impl Machine {
         }
     }
 
+    /// Runs the command until it asks for a power cut, kills the VM, and runs it again in a VM with the same disk.
+    pub(super) async fn run_through_power_cut(&self, command: &[OsString]) -> Result<u8, Failure> {
+        let directory = self.directory(command)?;
+        let _lock = files::hold(directory.path())?;
+        let directory = directory.path();
+        let cut = directory.join(POWER_CUT);
+        let first = self.boot(directory, 1, None, Some(&cut)).await;
+        if !cut.exists() {
+            return match first? {
+                0 => Err(Failure::Unexpected(format!(
+                    "the command ended, and did not ask for a power cut by making /media/{POWER_CUT}"
+                ))),
+                failed => Ok(failed),
+            };
+        }
+        fs::remove_file(directory.join(STARTED))
+            .map_err(Failure::cannot("prepare the second VM"))?;
+        self.boot(directory, 2, None, None).await
+    }
+
     /// Boots, runs the command in our working directory, and returns its exit code. The VM ends with the future, and with this process.
     pub(super) async fn run(
         &self,
@@ -110,11 +142,22 @@ impl Machine {
         let directory = self.directory(command)?;
         // As long as it is held, the directory is no leftover.
         let _lock = files::hold(directory.path())?;
-        let console = directory.path().join("console");
+        self.boot(directory.path(), 1, link, None).await
+    }
+
+    /// Boots for the first or the second time with a directory. The VM is killed when there is a file `cut`. Everything of it is gone afterwards.
+    async fn boot(
+        &self,
+        directory: &Path,
+        number: u8,
+        link: Option<Link>,
+        cut: Option<&Path>,
+    ) -> Result<u8, Failure> {
+        let console = directory.join("console");
         let console_file =
             File::create(&console).map_err(Failure::cannot("write the VM's console"))?;
         let (mut output, input) = io::pipe().map_err(Failure::cannot("make a pipe"))?;
-        let mut kernel = self.kernel(directory.path(), link.as_ref());
+        let mut kernel = self.kernel(directory, number, link.as_ref());
         let child = kernel
             .stdin(link.map_or_else(Stdio::null, |link| link.socket.into()))
             .stdout(input)
@@ -129,12 +172,14 @@ impl Machine {
         // Whole lines: another VM may print too.
         let printer =
             thread::spawn(move || io::copy(&mut output, &mut LineWriter::new(io::stdout())));
-        child
-            .wait()
-            .await
-            .map_err(Failure::cannot("wait for the VM"))?;
+        let ended = tokio::select! {
+            ended = child.wait() => ended.map(drop),
+            () = appears(cut) => child.kill().await,
+        };
+        ended.map_err(Failure::cannot("wait for the VM"))?;
+        // Each of its processes has our output.
         let _ = printer.join();
-        let status = fs::read_to_string(directory.path().join("status")).unwrap_or_default();
+        let status = fs::read_to_string(directory.join("status")).unwrap_or_default();
         status.trim().parse().map_err(|_| {
             let text = fs::read(&console).unwrap_or_default();
             Failure::Unexpected(format!(
@@ -168,7 +213,7 @@ impl Machine {
     /// The command line of the kernel. Its starter is the first process of a namespace, so that nothing of it outlives it; and it ends with us. The
     /// kernel is not that process itself, since it ends by a signal after a panic, which a first process does not get (pid_namespaces(7)). The
     /// VM's first serial line is our standard output, its console our standard error, its network our standard input.
-    fn kernel(&self, directory: &Path, link: Option<&Link>) -> Command {
+    fn kernel(&self, directory: &Path, number: u8, link: Option<&Link>) -> Command {
         let directory = directory.display();
         let mut command = Command::new("setpriv");
         command
@@ -181,7 +226,8 @@ impl Machine {
             .arg(format!("rootflags={}", self.system.display()))
             .arg(format!("ubd0={directory}/disk"))
             .args(["con=null", "con0=null,fd:2", "ssl=null", "ssl0=null,fd:3"])
-            .args([&format!("uml_dir={directory}"), "umid=vm"])
+            .args([format!("uml_dir={directory}"), format!("umid=vm{number}")])
+            .arg(format!("VM_BOOT={number}"))
             // The modules of Linux security that are on, and a variable of the first process.
             .args(match self.selinux {
                 true => ["lsm=selinux", "VM_SELINUX=1"],
@@ -198,6 +244,16 @@ impl Machine {
             // Where it has its memory: it looks for a tmpfs itself.
             .env_remove("TMPDIR");
         command
+    }
+}
+
+/// Waits until there is this file. Without one, it waits for ever.
+async fn appears(file: Option<&Path>) {
+    let Some(file) = file else {
+        return pending().await;
+    };
+    while !file.exists() {
+        sleep(LOOK).await;
     }
 }
 

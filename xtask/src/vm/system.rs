@@ -8,7 +8,8 @@ use crate::workspace::Workspace;
 use std::fs::{self, File};
 use std::path::PathBuf;
 
-/// The packages: first the kernel and what every VM needs, then the tools of file systems, then iSCSI and its paths, then NFS and Kerberos, then SELinux.
+/// The packages: first the kernel and what every VM needs, then the tools of file systems, then iSCSI with its paths and NVMe, then NFS and Kerberos, then
+/// SELinux.
 const ROOT: RootFilesystem<'_> = RootFilesystem {
     name: "the VMs' system",
     format: "directory",
@@ -38,6 +39,7 @@ const ROOT: RootFilesystem<'_> = RootFilesystem {
         "xfsprogs",
         "multipath-tools",
         "open-iscsi",
+        "nvme-cli",
         "nfs-common",
         "nfs-kernel-server",
         "krb5-admin-server",
