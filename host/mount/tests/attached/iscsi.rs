@@ -2,11 +2,15 @@
 
 mod daemons;
 mod encryption;
+mod kills;
 mod lives;
 mod login;
 mod multipath;
 mod multipath_faults;
 mod others;
 mod recovery;
+mod speed;
 mod target;
 mod volume;
+
+pub(crate) use kills::Killed;

@@ -7,9 +7,22 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stdout,
     reason = "clippy exempts functions marked as tests, and not what they stand on"
 )]
 
 mod host;
 mod iscsi;
+mod kills;
+mod many;
 mod nvme;
+mod reboot;
+mod speed;
+
+/// The variable that `cargo xtask test --thorough` sets.
+const THOROUGH: &str = "WASMOUNT_TEST_THOROUGH";
+
+/// Whether loops run all of their rounds.
+fn is_thorough() -> bool {
+    std::env::var_os(THOROUGH).is_some()
+}

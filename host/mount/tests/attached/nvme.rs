@@ -2,9 +2,13 @@
 
 mod authentication;
 mod kernel;
+mod kills;
 mod lives;
 mod others;
 mod paths;
 mod recovery;
+mod speed;
 mod target;
 mod volume;
+
+pub(crate) use kills::Killed;

@@ -1,10 +1,12 @@
-//! Lives of volumes: one with a file system, a raw one, twenty at a time, one that grows.
+//! Lives of volumes: one with a file system, a raw one, many at a time, one that grows.
 
 use super::target::{DISK_BYTES, Lio, assert_nothing_left, disks, sessions, wwid};
 use super::volume::{Volume, host};
 use crate::host::Host;
+use crate::many;
 use std::fs;
 use std::io::{Read, Write};
+use std::sync::Arc;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_other_kernel_a_disk_is_used_and_nothing_is_left() {
@@ -67,45 +69,25 @@ async fn on_other_kernel_a_raw_disk_is_used_and_nothing_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_other_kernel_twenty_volumes_share_one_session() {
-    const VOLUMES: u32 = 20;
+async fn on_other_kernel_many_volumes_share_one_session() {
     let lio = Lio::start();
-    let volumes: Vec<_> = (0..VOLUMES)
+    let volumes: Vec<_> = (0..many::volumes())
         .map(|number| {
             let lun = u16::try_from(number).unwrap();
             lio.offer(lun, number);
             Volume::of(lun, number)
         })
         .collect();
-    let host = std::sync::Arc::new(host());
-    let all = |is_staged: bool| {
-        let each = volumes.iter().map(|volume| {
-            let (host, volume) = (host.clone(), volume.clone());
-            tokio::spawn(async move {
-                match is_staged {
-                    true => host.stage(&volume).await,
-                    false => host.unstage(&volume).await,
-                }
-            })
-        });
-        each.collect::<Vec<_>>()
-    };
-    for staged in all(true) {
-        staged.await.unwrap().unwrap();
-    }
+    let host = Arc::new(host());
+    many::stage(&host, &volumes).await;
     assert_eq!(sessions().len(), 1);
     assert_eq!(disks().len(), volumes.len());
-    for volume in &volumes {
-        let file = host.staging(volume).join("name");
-        fs::write(file, &volume.name).unwrap();
-    }
     host.unstage(&volumes[0]).await.unwrap();
     // The session is that of the others, too.
     assert_eq!((sessions().len(), disks().len()), (1, volumes.len() - 1));
-    for unstaged in all(false) {
-        unstaged.await.unwrap().unwrap();
-    }
+    many::unstage(&host, &volumes).await;
     assert_nothing_left();
+    assert_eq!(host.journal().len(), 0);
     host.stage(&volumes[7]).await.unwrap();
     let read = fs::read_to_string(host.staging(&volumes[7]).join("name"));
     assert_eq!(read.unwrap(), volumes[7].name);

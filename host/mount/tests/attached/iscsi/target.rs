@@ -36,7 +36,9 @@ static ONE: Mutex<()> = Mutex::new(());
 
 /// A running target.
 pub(crate) struct Lio {
-    folder: TempDir,
+    folder: PathBuf,
+    /// Removes it.
+    _owned: Option<TempDir>,
     /// One for each portal group.
     portals: Vec<&'static str>,
     _one: MutexGuard<'static, ()>,
@@ -45,15 +47,28 @@ pub(crate) struct Lio {
 impl Lio {
     /// Starts it without a disk. Panics with one line where the kernel or its tools are missing.
     pub(crate) fn start() -> Self {
-        Self::start_at(vec![PORTAL])
+        Self::start_with(vec![PORTAL])
     }
 
     /// The same with two portal groups, by which disks are two paths away.
     pub(crate) fn start_with_two_paths() -> Self {
-        Self::start_at(vec![PORTAL, SECOND_PORTAL])
+        Self::start_with(vec![PORTAL, SECOND_PORTAL])
     }
 
-    fn start_at(portals: Vec<&'static str>) -> Self {
+    fn start_with(portals: Vec<&'static str>) -> Self {
+        let owned = tempfile::tempdir().unwrap();
+        let mut lio = Self::start_at(owned.path(), portals);
+        lio._owned = Some(owned);
+        lio
+    }
+
+    /// The same with disks in a directory that outlives it, and may have some already.
+    pub(crate) fn start_in(folder: &Path) -> Self {
+        Self::start_at(folder, vec![PORTAL])
+    }
+
+    fn start_at(folder: &Path, portals: Vec<&'static str>) -> Self {
+        fs::create_dir_all(folder).unwrap();
         assert!(
             may_serve(),
             "this kernel has no iSCSI target, or open-iscsi is missing: run this test in the VM"
@@ -77,7 +92,8 @@ impl Lio {
             run("iscsid", &["--pid=/run/iscsid.pid"]);
         }
         let lio = Self {
-            folder: tempfile::tempdir().unwrap(),
+            folder: folder.to_owned(),
+            _owned: None,
             portals,
             _one: one,
         };
@@ -96,12 +112,15 @@ impl Lio {
         lio
     }
 
-    /// Offers a new disk with this content of its identity as a logical unit.
+    /// Offers a disk with this content of its identity, which is blank if it is new, as a logical unit.
     pub(crate) fn offer(&self, lun: u16, number: u32) {
         let name = format!("disk{number}");
-        let image = self.folder.path().join(&name);
-        let file = fs::File::create(&image).unwrap();
-        file.set_len(DISK_BYTES).unwrap();
+        let image = self.image(number);
+        let file = fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&image);
+        file.unwrap().set_len(DISK_BYTES).unwrap();
         let device = output("losetup", &["--find", "--show", text(&image)]);
         let backstore = Path::new(CORE).join(&name);
         fs::create_dir_all(&backstore).unwrap();
@@ -144,9 +163,23 @@ impl Lio {
         fs::remove_dir(&place).unwrap();
     }
 
+    /// Takes a disk away, with what is stored of it.
+    pub(crate) fn withdraw(&self, lun: u16, number: u32) {
+        self.unmap(lun);
+        let name = format!("disk{number}");
+        fs::remove_dir(Path::new(CORE).join(&name)).unwrap();
+        run("losetup", &["--detach", &self.device(number)]);
+        fs::remove_file(self.image(number)).unwrap();
+    }
+
+    /// What is stored of a disk.
+    pub(crate) fn image(&self, number: u32) -> PathBuf {
+        self.folder.join(format!("disk{number}"))
+    }
+
     /// Makes a disk as large as this.
     pub(crate) fn grow(&self, number: u32, bytes: u64) {
-        let image = self.folder.path().join(format!("disk{number}"));
+        let image = self.image(number);
         let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
         file.set_len(bytes).unwrap();
         let device = self.device(number);
@@ -155,7 +188,7 @@ impl Lio {
 
     /// The first bytes of a disk, as the target has them.
     pub(crate) fn content(&self, number: u32) -> Vec<u8> {
-        let mut bytes = fs::read(self.folder.path().join(format!("disk{number}"))).unwrap();
+        let mut bytes = fs::read(self.image(number)).unwrap();
         bytes.truncate(1 << 20);
         bytes
     }
@@ -195,7 +228,7 @@ impl Lio {
     }
 
     fn device(&self, number: u32) -> String {
-        let image = self.folder.path().join(format!("disk{number}"));
+        let image = self.image(number);
         let line = output(
             "losetup",
             &[
@@ -226,7 +259,7 @@ impl Drop for Lio {
         for backstore in entries(Path::new(CORE)) {
             let _ = fs::remove_dir(backstore);
         }
-        for image in entries(self.folder.path()) {
+        for image in entries(&self.folder) {
             let device = output(
                 "losetup",
                 &[

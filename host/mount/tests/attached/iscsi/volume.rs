@@ -2,11 +2,14 @@
 
 use super::target::{PORTAL, SECOND_PORTAL, TARGET, path, wwid};
 use crate::host::{self, Host};
+use std::path::Path;
 use wasmount_core::document::{AttachGrant, AttachProtocol, Portals};
 use wasmount_core::plan::attached::{Chap, IscsiPath, SecretScope, option};
 use wasmount_core::plan::{Iscsi, Source};
 use wasmount_core::secrets::SecretOptions;
 
+/// The driver.
+const DRIVER: &str = "iscsi.test";
 /// How long a volume waits for its disk.
 const WAIT_MS: u32 = 5000;
 
@@ -95,18 +98,26 @@ impl host::Volume for Volume {
 }
 
 pub(crate) fn host() -> Host {
-    host_of("iscsi.test")
+    host_of(DRIVER)
 }
 
 /// The host of a driver.
 pub(crate) fn host_of(driver: &str) -> Host {
-    let grant = AttachGrant {
+    Host::of(driver, grant(), &[])
+}
+
+/// A host in a directory that may have been another one's.
+pub(crate) fn host_at(folder: &Path) -> Host {
+    Host::at(folder, DRIVER, grant(), &[])
+}
+
+fn grant() -> AttachGrant {
+    AttachGrant {
         protocol: AttachProtocol::Iscsi,
         portals: ["127.0.0.0/30:3260", "192.0.2.0/24:3260"]
             .map(|portals| Portals::parse(portals).unwrap())
             .into(),
         targets: vec![TARGET.to_owned()],
         mount_options: Vec::new(),
-    };
-    Host::of(driver, grant, &[])
+    }
 }

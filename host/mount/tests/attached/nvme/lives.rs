@@ -2,8 +2,10 @@
 
 use super::target::{Target, assert_nothing_left, controllers};
 use super::volume::{Volume, host, uuid};
+use crate::many;
 use std::fs;
 use std::io::{Read, Write};
+use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
 
@@ -63,24 +65,21 @@ async fn on_other_kernel_a_namespace_lives_as_a_raw_device() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_other_kernel_volumes_share_a_connection_to_the_last() {
-    const VOLUMES: u32 = 8;
+async fn on_other_kernel_many_volumes_share_one_connection() {
     let mut target = Target::start(1);
-    for number in 1..=VOLUMES {
-        target.add(number, &uuid(number), 32 * MIB);
-    }
-    let host = host();
-    let volumes: Vec<_> = (1..=VOLUMES).map(Volume::of).collect();
-    for volume in &volumes {
-        host.stage(volume).await.unwrap();
-        fs::write(host.staging(volume).join("name"), &volume.name).unwrap();
-    }
-    for volume in &volumes {
-        assert_eq!(controllers().len(), 1);
-        let name = fs::read_to_string(host.staging(volume).join("name")).unwrap();
-        assert_eq!(name, volume.name);
-        host.unstage(volume).await.unwrap();
-    }
+    let volumes: Vec<_> = (1..=many::volumes())
+        .map(|number| {
+            target.add(number, &uuid(number), 32 * MIB);
+            Volume::of(number)
+        })
+        .collect();
+    let host = Arc::new(host());
+    many::stage(&host, &volumes).await;
+    let (last, others) = volumes.split_last().unwrap();
+    many::unstage(&host, others).await;
+    // It is that of the last one, too.
+    assert_eq!(controllers().len(), 1);
+    host.unstage(last).await.unwrap();
     assert_nothing_left(&host);
     // The mapping of each device was right.
     host.stage(&volumes[0]).await.unwrap();

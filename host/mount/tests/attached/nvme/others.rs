@@ -1,7 +1,8 @@
 //! Namespaces and connections of others: what has another identity is never written to, and what others connected stays.
 
-use super::target::{Target, assert_nothing_left, connect, controllers};
+use super::target::{Target, assert_nothing_left, connect, controllers, eventually};
 use super::volume::{HOST_NQN, Volume, host, uuid};
+use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
 use wasmount_core::mounter::MountError;
 
@@ -82,11 +83,27 @@ async fn on_other_kernel_a_namespace_in_use_keeps_the_connection() {
     let at = mount.path().to_str().unwrap();
     super::target::run("mount", &[&device, at]);
     host.unstage(&Volume::of(1)).await.unwrap();
+    let mut host = host.restarted();
+    host.recover().await;
     fs::write(mount.path().join("file"), "kept").unwrap();
     super::target::run("umount", &[at]);
-    assert_eq!(controllers().len(), 1);
-    // With the next volume, the connection ends.
-    host.stage(&Volume::of(1)).await.unwrap();
-    host.unstage(&Volume::of(1)).await.unwrap();
-    assert_nothing_left(&host);
+    assert_eq!((controllers().len(), host.connections().len()), (1, 1));
+    // It ends with the next volume, or at the next start.
+    for with_volume in [true, false] {
+        if with_volume {
+            host.stage(&Volume::of(1)).await.unwrap();
+            host.unstage(&Volume::of(1)).await.unwrap();
+        } else {
+            host.stage(&Volume::of(1)).await.unwrap();
+            unmount(host.staging(&Volume::of(1)), UnmountFlags::empty()).unwrap();
+            for record in host.journal() {
+                fs::remove_file(record).unwrap();
+            }
+            host = host.restarted();
+            host.recover().await;
+            eventually("no connection", || controllers().is_empty().then_some(()));
+        }
+        eventually("no record", || host.connections().is_empty().then_some(()));
+        assert_nothing_left(&host);
+    }
 }

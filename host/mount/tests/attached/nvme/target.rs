@@ -34,7 +34,9 @@ struct Namespace {
 
 /// A target. It ends with its value, and so do all connections of this kernel to its subsystem.
 pub(crate) struct Target {
-    folder: TempDir,
+    folder: PathBuf,
+    /// Removes it.
+    _owned: Option<TempDir>,
     addresses: u16,
     namespaces: Vec<Namespace>,
     _one: MutexGuard<'static, ()>,
@@ -43,6 +45,15 @@ pub(crate) struct Target {
 impl Target {
     /// Starts it at so many addresses, without namespaces, for any host. Panics with one line where the kernel has no target.
     pub(crate) fn start(addresses: u16) -> Self {
+        let owned = tempfile::tempdir().unwrap();
+        let mut target = Self::start_in(owned.path(), addresses);
+        target._owned = Some(owned);
+        target
+    }
+
+    /// The same with files in a directory that outlives it, and may have some already.
+    pub(crate) fn start_in(folder: &Path, addresses: u16) -> Self {
+        fs::create_dir_all(folder).unwrap();
         for module in ["loop", "nvmet", "nvmet-tcp", "nvme-tcp"] {
             let _ = Command::new("modprobe").arg(module).output();
         }
@@ -54,7 +65,8 @@ impl Target {
             "this kernel has no NVMe over TCP: run this test in the VM"
         );
         let target = Self {
-            folder: tempfile::tempdir().unwrap(),
+            folder: folder.to_owned(),
+            _owned: None,
             addresses,
             namespaces: Vec::new(),
             _one: ONE.lock().unwrap_or_else(PoisonError::into_inner),
@@ -84,8 +96,9 @@ impl Target {
 
     /// Adds a namespace, on a file of this size.
     pub(crate) fn add(&mut self, id: u32, uuid: &str, bytes: u64) {
-        let file = self.folder.path().join(uuid);
-        fs::File::create(&file).unwrap().set_len(bytes).unwrap();
+        let file = self.folder.join(uuid);
+        let opened = fs::File::options().append(true).create(true).open(&file);
+        opened.unwrap().set_len(bytes).unwrap();
         let device = run("losetup", &["--find", "--show", file.to_str().unwrap()]);
         let device = PathBuf::from(device.trim());
         let attributes = namespace(id);

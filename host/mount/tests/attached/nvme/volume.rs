@@ -2,6 +2,7 @@
 
 use super::target::{NQN, Target};
 use crate::host::{self, Host};
+use std::path::Path;
 use wasmount_core::document::{AttachGrant, AttachProtocol, Portals};
 use wasmount_core::plan::attached::{Dhchap, SecretScope, option};
 use wasmount_core::plan::{Nvme, Source};
@@ -10,6 +11,9 @@ use wasmount_core::secrets::SecretOptions;
 /// The NQN and the id of the node.
 pub(crate) const HOST_NQN: &str =
     "nqn.2014-08.org.nvmexpress:uuid:99999999-2222-4333-8444-555555555555";
+/// The driver, and what is in the place of the files of its node.
+const DRIVER: &str = "nvme.test";
+const ETC: [(&str, &str); 1] = [("nvme/hostnqn", HOST_NQN)];
 /// How long a volume waits for its namespace.
 const WAIT_MS: u32 = 3000;
 
@@ -85,13 +89,21 @@ pub(crate) fn uuid(number: u32) -> String {
 }
 
 pub(crate) fn host() -> Host {
-    let grant = AttachGrant {
+    Host::of(DRIVER, grant(), &ETC)
+}
+
+/// A host in a directory that may have been another one's.
+pub(crate) fn host_at(folder: &Path) -> Host {
+    Host::at(folder, DRIVER, grant(), &ETC)
+}
+
+fn grant() -> AttachGrant {
+    AttachGrant {
         protocol: AttachProtocol::NvmeTcp,
         portals: [Target::address(0), Target::address(1)]
             .map(|address| Portals::parse(&address).unwrap())
             .into(),
         targets: vec![NQN.to_owned()],
         mount_options: Vec::new(),
-    };
-    Host::of("nvme.test", grant, &[("nvme/hostnqn", HOST_NQN)])
+    }
 }

@@ -1,0 +1,300 @@
+//! Volumes whose mounter is killed at a step of a stage, and again at a step of the unstage.
+//!
+//! The mounter is a process of its own, to which strace is attached when it is ready. strace kills it, or the program that it runs, when one of its threads
+//! enters the N-th system call of a kind. A first round without a kill shows how many there are; each of the others has a blank disk.
+
+use crate::host::{Host, Volume};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+/// What the process reads: its directory, the test's protocol, the number of the disk, and what it does.
+const VARIABLES: [&str; 4] = [
+    "WASMOUNT_TEST_DIRECTORY",
+    "WASMOUNT_TEST_PROTOCOL",
+    "WASMOUNT_TEST_DISK",
+    "WASMOUNT_TEST_CALL",
+];
+/// Repeats a run: the seed that it printed.
+const SEED: &str = "WASMOUNT_TEST_SEED";
+/// Rounds of a default run: a round takes some seconds.
+const ROUNDS: usize = 6;
+/// A line of the process, once its mounter is open.
+const READY: &str = "the mounter is ready";
+/// A word of strace, once it is attached to all threads.
+const ATTACHED: &str = " attached";
+/// The calls that change something, and those by which programs are started and awaited.
+const CALLS: [&str; 21] = [
+    "clone",
+    "clone3",
+    "fallocate",
+    "fsconfig",
+    "fsmount",
+    "fsopen",
+    "fsync",
+    "ioctl",
+    "mkdir",
+    "mount",
+    "move_mount",
+    "pidfd_open",
+    "poll",
+    "rename",
+    "renameat",
+    "umount2",
+    "unlink",
+    "unlinkat",
+    "unshare",
+    "wait4",
+    "write",
+];
+/// How long a client repeats its call: a login or logout that the killed mounter began is finished by `iscsid`.
+const REPEATED_FOR: Duration = Duration::from_secs(60);
+/// What a round writes.
+const CONTENT: &str = "written before the kill";
+
+/// A protocol of attached disks, with its target.
+pub(crate) trait Scene {
+    type Volume: Volume + Sync;
+    /// By which the process finds it again.
+    const NAME: &'static str;
+
+    /// A host in a directory that may have been another one's.
+    fn host(folder: &Path) -> Host;
+    /// The volume on the disk with a number.
+    fn volume(number: u32) -> Self::Volume;
+    /// Offers a blank disk; returns its file.
+    fn offer(&mut self, number: u32) -> PathBuf;
+    /// Takes it away.
+    fn withdraw(&mut self, number: u32);
+    /// Nothing of it is left on the node.
+    fn assert_nothing_left(host: &Host);
+}
+
+/// A step at which a process is killed.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    call: &'static str,
+    number: usize,
+}
+
+/// How often each call is made, by the thread that makes it most often.
+type Counts = BTreeMap<&'static str, usize>;
+
+/// Kills in rounds, of which a default run has some: which, a seed says.
+pub(crate) async fn kill_at_each_step<S: Scene>(mut scene: S) {
+    let seed = std::env::var(SEED).map_or_else(|_| now(), |it| it.parse().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let [mut stage, mut unstage] = {
+        scene.offer(0);
+        let counts = ["stage", "unstage"].map(|call| counted::<S>(folder.path(), call));
+        S::assert_nothing_left(&S::host(folder.path()));
+        scene.withdraw(0);
+        counts.map(|it| steps(&it))
+    };
+    let all = (stage.len(), unstage.len());
+    if !crate::is_thorough() {
+        stage = sample(&stage, seed);
+        unstage = sample(&unstage, seed);
+    }
+    println!(
+        "{}: {all:?} steps of stage and unstage, of which {:?}; {SEED}={seed}",
+        S::NAME,
+        (stage.len(), unstage.len())
+    );
+    let mut killed = [0, 0];
+    for round in 0..stage.len().max(unstage.len()) {
+        let number = u32::try_from(round + 1).unwrap();
+        let steps = [stage[round % stage.len()], unstage[round % unstage.len()]];
+        let died = survive::<S>(&mut scene, folder.path(), number, steps).await;
+        for (count, died) in killed.iter_mut().zip(died) {
+            *count += usize::from(died);
+        }
+    }
+    println!("{}: killed {killed:?}", S::NAME);
+    // Which thread makes a call differs from run to run, but not for most.
+    let rounds = stage.len().max(unstage.len());
+    assert!(killed.iter().all(|it| *it * 2 > rounds), "{killed:?}");
+}
+
+/// One volume from a blank disk to nothing; returns which of its two calls met a kill.
+async fn survive<S: Scene>(
+    scene: &mut S,
+    folder: &Path,
+    number: u32,
+    steps: [Step; 2],
+) -> [bool; 2] {
+    let file = scene.offer(number);
+    let volume = S::volume(number);
+    let killed = |call: &str, step: Step| !killed_at::<S>(folder, number, call, step);
+    let while_staged = killed("stage", steps[0]);
+    {
+        let host = S::host(folder);
+        host.recover().await;
+        let begin = Instant::now();
+        while let Err(refused) = host.stage(&volume).await {
+            assert!(begin.elapsed() < REPEATED_FOR, "{steps:?}: {refused}");
+        }
+        let mut content = fs::File::create(host.staging(&volume).join("file")).unwrap();
+        content.write_all(CONTENT.as_bytes()).unwrap();
+        content.sync_all().unwrap();
+    }
+    let while_unstaged = killed("unstage", steps[1]);
+    {
+        let host = S::host(folder);
+        host.recover().await;
+        let begin = Instant::now();
+        while let Err(refused) = host.unstage(&volume).await {
+            assert!(begin.elapsed() < REPEATED_FOR, "{steps:?}: {refused}");
+        }
+        S::assert_nothing_left(&host);
+    }
+    let file = file.to_str().unwrap();
+    let read = run("debugfs", &["-R", "cat /file", file]);
+    assert_eq!(read, CONTENT, "{steps:?}");
+    run("e2fsck", &["-f", "-n", file]);
+    scene.withdraw(number);
+    [while_staged, while_unstaged]
+}
+
+/// Makes one call in a process, and counts its system calls.
+fn counted<S: Scene>(folder: &Path, call: &str) -> Counts {
+    let calls = folder.join("calls");
+    let (mut process, strace) = started::<S>(folder, 0, call, |strace| {
+        strace.arg("-o").arg(&calls);
+    });
+    finish(&mut process, strace);
+    assert!(process.wait().unwrap().success(), "{call}");
+    let mut by_thread: BTreeMap<(String, &str), usize> = BTreeMap::new();
+    for line in fs::read_to_string(calls).unwrap().lines() {
+        // `<thread> <name>(<arguments>) = <result>`; a call that another thread's interrupted continues in a line with `<...`.
+        let Some((thread, rest)) = line.split_once(' ') else {
+            continue;
+        };
+        let name = rest.trim_start().split('(').next().unwrap_or_default();
+        if let Some(call) = CALLS.iter().find(|it| **it == name) {
+            *by_thread.entry((thread.to_owned(), *call)).or_default() += 1;
+        }
+    }
+    let mut counts = Counts::new();
+    for ((_, call), count) in by_thread {
+        let most = counts.entry(call).or_default();
+        *most = count.max(*most);
+    }
+    counts
+}
+
+/// Makes one call in a process that is killed at a step; returns whether it succeeded all the same.
+fn killed_at<S: Scene>(folder: &Path, number: u32, call: &str, step: Step) -> bool {
+    let Step {
+        call: name,
+        number: nth,
+    } = step;
+    let (mut process, strace) = started::<S>(folder, number, call, |strace| {
+        strace.args(["-o", "/dev/null", "-e"]);
+        strace.arg(format!("inject={name}:signal=SIGKILL:when={nth}"));
+    });
+    finish(&mut process, strace);
+    process.wait().unwrap().success()
+}
+
+/// Starts the process, with strace attached.
+fn started<S: Scene>(
+    folder: &Path,
+    number: u32,
+    call: &str,
+    options: impl FnOnce(&mut Command),
+) -> (Child, Child) {
+    let mut process = Command::new(std::env::current_exe().unwrap());
+    let values = [folder.to_str().unwrap(), S::NAME, &number.to_string(), call];
+    let mut process = process
+        .args(["kills::worker", "--exact", "--ignored", "--nocapture"])
+        .envs(VARIABLES.into_iter().zip(values))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(process.stdout.take().unwrap()).lines();
+    let mut said = said.map(Result::unwrap);
+    assert!(said.any(|line| line.contains(READY)), "{call}");
+    // Both processes go on to write.
+    std::thread::spawn(move || said.for_each(drop));
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-e", &format!("trace={}", CALLS.join(","))]);
+    options(&mut strace);
+    strace.args(["-p", &process.id().to_string()]);
+    let strace = strace.stdin(Stdio::null()).stderr(Stdio::piped());
+    let mut strace = strace.spawn().expect("this test needs strace: install it");
+    let said = BufReader::new(strace.stderr.take().unwrap()).lines();
+    let mut said = said.map(Result::unwrap);
+    let first = said.next().unwrap_or_default();
+    assert!(first.contains(ATTACHED), "{call}: {first}");
+    std::thread::spawn(move || said.for_each(drop));
+    (process, strace)
+}
+
+/// Lets the process make its call, and waits until it and everything that it started is gone.
+fn finish(process: &mut Child, mut strace: Child) {
+    let mut input = process.stdin.take().unwrap();
+    input.write_all(b"\n").unwrap();
+    strace.wait().unwrap();
+}
+
+fn steps(counts: &Counts) -> Vec<Step> {
+    let steps = counts
+        .iter()
+        .flat_map(|(call, count)| (1..=*count).map(|number| Step { call, number }));
+    steps.collect()
+}
+
+/// So many of them, at equal distances, from one on that the seed says.
+fn sample(steps: &[Step], seed: usize) -> Vec<Step> {
+    let distance = steps.len().div_ceil(ROUNDS).max(1);
+    let chosen = steps.iter().skip(seed % distance).step_by(distance);
+    chosen.copied().collect()
+}
+
+fn now() -> usize {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    usize::try_from(since.unwrap().as_secs()).unwrap()
+}
+
+/// Runs a program that must succeed; returns what it printed.
+pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {said} {errors}"
+    );
+    said
+}
+
+#[tokio::test]
+#[ignore = "the process that the other tests kill"]
+async fn worker() {
+    let [folder, protocol, disk, call] =
+        VARIABLES.map(|name| std::env::var(name).expect("started by another test"));
+    let (folder, disk) = (Path::new(&folder), disk.parse().unwrap());
+    match protocol.as_str() {
+        crate::iscsi::Killed::NAME => work::<crate::iscsi::Killed>(folder, disk, &call).await,
+        crate::nvme::Killed::NAME => work::<crate::nvme::Killed>(folder, disk, &call).await,
+        other => panic!("{other}"),
+    }
+}
+
+async fn work<S: Scene>(folder: &Path, disk: u32, call: &str) {
+    let host = S::host(folder);
+    let volume = S::volume(disk);
+    println!("{READY}");
+    // Until strace is attached.
+    std::io::stdin().read_exact(&mut [0]).unwrap();
+    match call {
+        "stage" => host.stage(&volume).await.unwrap(),
+        _ => host.unstage(&volume).await.unwrap(),
+    }
+}

@@ -1,0 +1,51 @@
+//! A mounter that is killed at a step of the life of a namespace.
+
+use super::target::{Target, assert_nothing_left};
+use super::volume::{Volume, host_at, uuid};
+use crate::host::Host;
+use crate::kills::{Scene, kill_at_each_step};
+use std::path::{Path, PathBuf};
+
+const BYTES: u64 = 64 << 20;
+
+pub(crate) struct Killed(Target);
+
+impl Killed {
+    /// With disks that outlive it.
+    pub(crate) fn in_folder(folder: &Path) -> Self {
+        Self(Target::start_in(folder, 1))
+    }
+}
+
+impl Scene for Killed {
+    type Volume = Volume;
+    const NAME: &'static str = "NVMe";
+
+    fn host(folder: &Path) -> Host {
+        host_at(folder)
+    }
+
+    fn volume(number: u32) -> Volume {
+        Volume::of(number + 1)
+    }
+
+    fn offer(&mut self, number: u32) -> PathBuf {
+        let id = number + 1;
+        self.0.add(id, &uuid(id), BYTES);
+        self.0.file(id).to_owned()
+    }
+
+    fn withdraw(&mut self, number: u32) {
+        self.0.remove(number + 1);
+    }
+
+    fn assert_nothing_left(host: &Host) {
+        assert_nothing_left(host);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "finds that an mkfs.ext4 which was killed between two writes can leave a disk that is neither blank nor marked"]
+async fn on_other_kernel_a_namespace_survives_a_kill_at_each_step() {
+    kill_at_each_step(Killed(Target::start(1))).await;
+}
