@@ -81,6 +81,14 @@ impl Cinder {
         self.launch.volumes().join(format!("volume-{id}"))
     }
 
+    /// The directory of a backup's files, while the backup is there.
+    pub fn backup(&self, id: &str) -> PathBuf {
+        let mut path = self.launch.backups();
+        // `PosixBackupDriver.update_container_name`.
+        path.extend([id.get(..2), id.get(2..4), Some(id)].into_iter().flatten());
+        path
+    }
+
     /// The log of all processes.
     pub fn log(&self) -> String {
         self.launch.log()

@@ -1,6 +1,6 @@
 //! Cinder's API as far as a driver needs it, and what its failures mean.
 use crate::settings;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -19,6 +19,9 @@ pub(crate) const CLUSTER: &str = "cinder.csi.openstack.org/cluster";
 /// The time of a call in `backend.yaml`: a request that arrives twice, or meets another call's, does so within it.
 const TWINS_WITHIN: Duration = Duration::from_secs(120);
 const ID_BYTES: usize = 36; // a UUID with its hyphens
+/// In the place of `null`, which is the status of a volume whose backup found no service (`create_backup` in cinder/scheduler/manager.py): Cinder resets
+/// it to one from before, if there was one. An administrator resets it as after an error.
+const NO_STATUS: &str = "null";
 
 /// A kind of object.
 #[derive(Clone, Copy)]
@@ -36,6 +39,7 @@ pub(crate) const ATTACHMENT: Kind = Kind::of("/v3/attachments", "attachment");
 #[derive(Clone, Deserialize)]
 pub(crate) struct Object {
     pub(crate) id: String,
+    #[serde(deserialize_with = "status")]
     pub(crate) status: String,
     #[serde(default)]
     name: Option<String>,
@@ -71,7 +75,12 @@ struct Many<T> {
         alias = "attachments"
     )]
     many: Vec<T>,
-    #[serde(default, alias = "volumes_links", alias = "snapshots_links")]
+    #[serde(
+        default,
+        alias = "volumes_links",
+        alias = "snapshots_links",
+        alias = "backups_links"
+    )]
     links: Vec<Value>, // to the next page
 }
 
@@ -283,20 +292,24 @@ impl Object {
         matches!(self.status.as_str(), "available" | "in-use") || self.is_failed()
     }
 
-    /// Cinder's times are in UTC.
     pub(crate) fn created(&self) -> Option<SystemTime> {
-        humantime::parse_rfc3339_weak(&self.created_at).ok()
+        time(&self.created_at)
+    }
+
+    /// A value of its metadata.
+    pub(crate) fn tag(&self, key: &str) -> Option<&String> {
+        self.metadata.as_ref()?.get(key)
     }
 
     fn is_twin_of(&self, first: &Self, cluster: &str) -> bool {
-        let own = self.metadata.as_ref().and_then(|it| it.get(CLUSTER));
+        let own = self.tag(CLUSTER);
         let after = self.created().zip(first.created());
         let after = after.and_then(|(own, first)| own.duration_since(first).ok());
         own.is_some_and(|own| own == cluster) && after.is_some_and(|it| it < TWINS_WITHIN)
     }
 
     pub(crate) fn is_failed(&self) -> bool {
-        self.status.starts_with("error")
+        self.status.starts_with("error") || self.status == NO_STATUS
     }
 }
 
@@ -306,9 +319,20 @@ impl AsRef<Object> for Object {
     }
 }
 
-/// Cinder answers what a state does not allow like a wrong request.
+/// Cinder's times are in UTC.
+pub(crate) fn time(time: &str) -> Option<SystemTime> {
+    humantime::parse_rfc3339_weak(time).ok()
+}
+
+fn status<'d, D: Deserializer<'d>>(from: D) -> Result<String, D::Error> {
+    let status = Option::<String>::deserialize(from)?;
+    Ok(status.unwrap_or_else(|| NO_STATUS.to_owned()))
+}
+
+/// Of an object that is there. Cinder answers what a state does not allow like a wrong request, and a missing service like a missing object.
 fn forbidden(error: Error, is_at_rest: bool) -> Error {
     let code = match (error.code, is_at_rest) {
+        (Code::NotFound, _) => Code::Unavailable,
         (Code::InvalidArgument, true) => Code::FailedPrecondition,
         (Code::InvalidArgument, false) => Code::Aborted,
         (code, _) => code,

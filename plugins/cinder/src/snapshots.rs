@@ -1,11 +1,14 @@
 //! Snapshots, and backups in their place.
-use crate::api::{BACKUP, CLUSTER, Kind, Object, SNAPSHOT, VOLUME};
+use crate::api::{BACKUP, CLUSTER, Kind, Object, SNAPSHOT, VOLUME, time};
 use crate::volumes::{self, GIB, insert};
 use crate::{Cinder, settings};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::UNIX_EPOCH;
 use wasmount_guest::*;
+
+/// Begins the token of a page that has backups only; the id of the one before follows, if there was one.
+const BACKUPS: &str = "backups:";
 
 /// The parameters of a VolumeSnapshotClass.
 #[derive(Default, Deserialize)]
@@ -36,6 +39,8 @@ pub(crate) struct Record {
     #[serde(default)]
     snapshot_id: Option<String>, // of a backup
     #[serde(default)]
+    data_timestamp: Option<String>, // of a backup: when its snapshot was taken
+    #[serde(default)]
     fail_reason: Option<String>,
 }
 
@@ -57,12 +62,20 @@ impl Snapshots for Cinder {
         if class.r#type == Type::Snapshot {
             return snapshot()?.show();
         }
+        let mut taken = None;
         let backup = made(BACKUP, &args.name, volume, || {
             let mut body = body();
-            insert(&mut body, "snapshot_id", &snapshot()?.object.id);
+            let id = taken.insert(snapshot()?.object.id);
+            insert(&mut body, "snapshot_id", id);
             let zone = class.availability.iter();
             zone.for_each(|zone| insert(&mut body, "availability_zone", zone));
             Ok(body)
+        });
+        let backup = backup.map_err(|error| match &taken {
+            Some(snapshot) if error.code == Code::ResourceExhausted => {
+                SNAPSHOT.undo(snapshot).err().unwrap_or(error)
+            }
+            _ => error,
         })?;
         // The snapshot was for one moment, while the backup was copied.
         if let Some(snapshot) = &backup.snapshot_id {
@@ -88,7 +101,28 @@ impl Snapshots for Cinder {
 
 impl SnapshotListing for Cinder {
     fn list_snapshots(args: ListSnapshotsArgs) -> Result<SnapshotPage, Error> {
-        let (records, next) = SNAPSHOT.page::<Record>(&args.page, args.source_volume.as_deref())?;
+        let (mut page, volume) = (args.page, args.source_volume.as_deref());
+        let token = page.starting_token.as_deref().unwrap_or_default();
+        let (mut records, mut next) = (Vec::new(), None);
+        page.starting_token = match token.strip_prefix(BACKUPS) {
+            Some(last) => Some(last.to_owned()).filter(|it| !it.is_empty()),
+            None => {
+                (records, next) = SNAPSHOT.page::<Record>(&page, volume)?;
+                None
+            }
+        };
+        if next.is_none() {
+            let count = u32::try_from(records.len()).unwrap_or(u32::MAX);
+            page.max_entries = page.max_entries.map(|it| it.saturating_sub(count));
+            next = match page.max_entries {
+                Some(0) => Some(BACKUPS.to_owned()),
+                _ => {
+                    let (backups, next) = BACKUP.page::<Record>(&page, volume)?;
+                    records.extend(backups);
+                    next.map(|last| format!("{BACKUPS}{last}"))
+                }
+            };
+        }
         let entries: Result<Vec<_>, Error> = records.iter().map(Record::show).collect();
         Ok((entries?, next).into())
     }
@@ -101,12 +135,16 @@ impl Record {
 
     fn show(&self) -> Result<Snapshot, Error> {
         let Object { id, status, .. } = &self.object;
-        let taken = self.object.created();
+        let taken = match &self.data_timestamp {
+            Some(data) => time(data),
+            None => self.object.created(),
+        };
         let taken = taken.and_then(|it| it.duration_since(UNIX_EPOCH).ok());
         let taken = taken.and_then(|it| u64::try_from(it.as_nanos()).ok());
         let taken = taken.ok_or_else(|| Error::internal("Cinder's time is not ISO 8601"))?;
         let mut snapshot = Snapshot::new(id, &self.volume_id, self.bytes(), taken);
-        snapshot.ready_to_use = status == "available";
+        // A backup that a volume is being restored from is as complete as before.
+        snapshot.ready_to_use = status == "available" || status == "restoring";
         Ok(snapshot)
     }
 }
@@ -133,6 +171,10 @@ fn made(
     let record: Record = kind.at_rest(&record.object.id)?;
     if record.object.is_failed() {
         kind.undo(&record.object.id)?;
+        if let Some(snapshot) = &record.snapshot_id {
+            // Its volume could not be deleted before. Cinder refuses if no service was there: then the snapshot still is in the state `backing-up`.
+            let _ = SNAPSHOT.undo(snapshot);
+        }
         let reason = record
             .fail_reason
             .unwrap_or_else(|| record.object.status.clone());

@@ -10,6 +10,9 @@ pub(crate) const GIB: u64 = 1 << 30; // Cinder's unit
 /// Where no quota limits it: the most that CSI can say, in whole units.
 const MOST_BYTES: u64 = (1 << 63) - GIB;
 
+/// Cinder's metadata of a volume that it restored from a backup.
+const SOURCE_BACKUP: &str = "src_backup_id";
+
 /// Tags of external-provisioner (`--extra-create-metadata`) that a volume keeps as metadata.
 const TAGS: [&str; 3] = [
     "csi.storage.k8s.io/pvc/name",
@@ -27,7 +30,6 @@ pub(crate) struct Record {
     volume_type_id: Option<String>,
     snapshot_id: Option<String>,
     source_volid: Option<String>,
-    backup_id: Option<String>,
     #[serde(default)]
     pub(crate) multiattach: bool,
     #[serde(default)]
@@ -209,11 +211,13 @@ impl Record {
     }
 
     fn content_source(&self) -> Option<ContentSource> {
-        let snapshot = self.snapshot_id.as_ref().or(self.backup_id.as_ref());
-        match (snapshot, &self.source_volid) {
+        match (&self.snapshot_id, &self.source_volid) {
             (Some(id), _) => Some(ContentSource::Snapshot(id.clone())),
             (None, Some(id)) => Some(ContentSource::Volume(id.clone())),
-            (None, None) => None,
+            (None, None) => {
+                let backup = self.object.tag(SOURCE_BACKUP);
+                backup.cloned().map(ContentSource::Snapshot)
+            }
         }
     }
 

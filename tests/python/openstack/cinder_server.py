@@ -1,4 +1,4 @@
-"""Serves Cinder: API, scheduler and the volumes of each backend in one process, since their messages have no broker."""
+"""Serves Cinder: API, scheduler, the volumes of each backend and backups in one process, since their messages have no broker."""
 
 from cinder import monkey_patch
 
@@ -6,6 +6,8 @@ monkey_patch.patch()  # Before anything else is imported.
 
 import sys  # noqa: E402
 
+import os_brick  # noqa: E402
+from os_brick import privileged  # noqa: E402
 from oslo_config import cfg  # noqa: E402
 from oslo_log import log  # noqa: E402
 from oslo_service import service as launchers  # noqa: E402
@@ -38,6 +40,7 @@ def services():
             binary="cinder-volume",
             coordination=True,
         )
+    yield service.Service.create(binary="cinder-backup", service_name="backup", coordination=True)
     yield service.WSGIService("osapi_volume")
 
 
@@ -46,6 +49,9 @@ objects.register_all()
 CONF(sys.argv[1:], project="cinder", version=version.version_string())
 config.set_middleware_defaults()
 log.setup(CONF, "cinder")
+os_brick.setup(CONF)
+# This process is root's where volumes are attached: it needs no other one with more rights.
+privileged.default.set_client_mode(False)
 coordination.COORDINATOR.start()
 rpc.init(CONF)
 launcher = launchers.ServiceLauncher(CONF)

@@ -30,6 +30,8 @@ pub struct AccountOptions {
     pub token_lifetime: Option<Duration>,
     /// Volumes that the project may have, if not a thousand.
     pub quota_volumes: Option<u32>,
+    /// Backups that the project may have, if not Cinder's default of ten.
+    pub quota_backups: Option<u32>,
 }
 
 /// An account; it needs its [`Cinder`].
@@ -71,9 +73,13 @@ impl Cinder {
         let project = json!({ "project": { "name": name, "domain_id": "default" } });
         let project = ask(shared, "POST", "/v3/projects", &token, &project)?;
         let project = project.text("/project/id")?;
-        if let Some(volumes) = options.quota_volumes {
+        for (kind, quota) in [
+            ("volumes", options.quota_volumes),
+            ("backups", options.quota_backups),
+        ] {
+            let Some(quota) = quota else { continue };
             let path = format!("/v3/os-quota-sets/{project}");
-            let quota = json!({ "quota_set": { "volumes": volumes } });
+            let quota = json!({ "quota_set": { kind: quota } });
             ask(self.cinder(), "PUT", &path, &token, &quota)?.succeeded()?;
         }
         let (token, user) = log_in(shared, &by_password(MEMBER, &name))?;

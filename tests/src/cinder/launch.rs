@@ -86,6 +86,11 @@ impl Launch {
         self.file("state/volumes")
     }
 
+    /// The directory of backups.
+    pub(super) fn backups(&self) -> PathBuf {
+        self.file("state/backup")
+    }
+
     /// The logs of all processes.
     pub(super) fn log(&self) -> String {
         let files = fs::read_dir(self.directory.path());

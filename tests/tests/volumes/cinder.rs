@@ -1,5 +1,6 @@
 //! The Cinder that the tests of plugins/cinder stand on: what they take for granted of it is shown here, once. The modules have the driver itself.
 
+mod backups;
 mod driver;
 mod lives;
 mod node_facts;

@@ -98,10 +98,141 @@ fn a_backup_that_fails_is_removed_with_its_reason() {
             json!({ "backup": backup("error") }),
         ),
         ("DELETE /v3/backups/ID", 202, Value::Null),
+        // Cinder keeps it, if no service was there to make the backup.
+        ("DELETE /v3/snapshots/OTHER", 400, fault(400, "backing up")),
     ]);
     let error = take(&[("type", "backup")]).unwrap_err();
     assert_eq!(error.code, Code::Unavailable);
     assert!(error.message.ends_with("no service"), "{}", error.message);
+    script.end();
+}
+
+#[test]
+fn a_backup_beyond_the_quota_leaves_no_snapshot() {
+    let mut lines = vec![(BACKUPS, 200, json!({ "backups": [] }))];
+    lines.extend(takes("available"));
+    lines.extend([
+        ("POST /v3/backups", 413, fault(413, "quota")),
+        ("DELETE /v3/snapshots/OTHER", 202, Value::Null),
+    ]);
+    let script = Script::of(lines);
+    let refused = take(&[("type", "backup")]);
+    assert_eq!(code(refused), Some(Code::ResourceExhausted));
+    script.end();
+}
+
+#[test]
+fn a_backup_is_dated_by_its_data_and_ready_when_restored() {
+    for (status, is_ready) in [
+        ("available", true),
+        ("restoring", true),
+        ("creating", false),
+        ("error", false),
+    ] {
+        let dated = json!({ "created_at": "2025-11-25T17:00:00", "data_timestamp": "2025-11-25T16:37:58.705506" });
+        let backup = json!({ "backup": with(backup(status), dated) });
+        let script = Script::of([
+            ("GET /v3/snapshots/ID", 404, fault(404, "none")),
+            ("GET /v3/backups/ID", 200, backup),
+        ]);
+        let found = Cinder::get_snapshot(ID.to_owned()).unwrap();
+        assert_eq!((found.created_at, found.ready_to_use), (TAKEN, is_ready));
+        script.end();
+    }
+}
+
+#[test]
+fn a_list_of_snapshots_ends_with_backups() {
+    let snapshots = |more: bool| {
+        let link = json!([{ "rel": "next" }]);
+        let links = if more { link } else { json!([]) };
+        json!({ "snapshots": [snapshot("available")], "snapshots_links": links })
+    };
+    let backups =
+        |more: &str| json!({ "backups": [backup("available")], more: [{ "rel": "next" }] });
+    let whole = (
+        "GET /v3/snapshots/detail?sort=created_at%3Aasc",
+        snapshots(false),
+    );
+    let first = (
+        "GET /v3/snapshots/detail?sort=created_at%3Aasc&limit=1",
+        snapshots(true),
+    );
+    let last = (
+        "GET /v3/snapshots/detail?sort=created_at%3Aasc&limit=1&marker=OTHER",
+        snapshots(false),
+    );
+    let mixed = (
+        "GET /v3/snapshots/detail?sort=created_at%3Aasc&limit=3",
+        snapshots(false),
+    );
+    let all_backups = (
+        "GET /v3/backups/detail?sort=created_at%3Aasc",
+        backups("none"),
+    );
+    let filled = (
+        "GET /v3/backups/detail?sort=created_at%3Aasc&limit=2",
+        backups("backups_links"),
+    );
+    let one = (
+        "GET /v3/backups/detail?sort=created_at%3Aasc&limit=1",
+        backups("none"),
+    );
+    let rest = (
+        "GET /v3/backups/detail?sort=created_at%3Aasc&limit=1&marker=ID",
+        backups("none"),
+    );
+    for (max_entries, token, lines, ids, next) in [
+        (None, None, vec![whole, all_backups], &[OTHER, ID][..], None),
+        (Some(1), None, vec![first], &[OTHER], Some(OTHER)),
+        (Some(1), Some(OTHER), vec![last], &[OTHER], Some("backups:")),
+        (Some(1), Some("backups:"), vec![one], &[ID], None),
+        (
+            Some(3),
+            None,
+            vec![mixed, filled],
+            &[OTHER, ID],
+            Some("backups:74b4b7da-ad48-459c-954d-0df2586d0780"),
+        ),
+        (
+            Some(1),
+            Some("backups:74b4b7da-ad48-459c-954d-0df2586d0780"),
+            vec![rest],
+            &[ID],
+            None,
+        ),
+    ] {
+        let script = Script::of(lines.into_iter().map(|(line, body)| (line, 200, body)));
+        let listed = Cinder::list_snapshots(ListSnapshotsArgs {
+            source_volume: None,
+            page: PageRequest {
+                max_entries,
+                starting_token: token.map(str::to_owned),
+            },
+        });
+        let listed = listed.unwrap();
+        let found: Vec<_> = listed.entries.iter().map(|it| it.id.as_str()).collect();
+        assert_eq!((&found[..], listed.next_token.as_deref()), (ids, next));
+        script.end();
+    }
+}
+
+#[test]
+fn a_backup_stays_while_its_service_is_away() {
+    let missing = fault(404, "Service cinder-backup could not be found.");
+    let script = Script::of([
+        ("DELETE /v3/snapshots/ID", 404, fault(404, "none")),
+        ("GET /v3/snapshots/ID", 404, fault(404, "none")),
+        ("DELETE /v3/backups/ID", 404, missing),
+        (
+            "GET /v3/backups/ID",
+            200,
+            json!({ "backup": backup("available") }),
+        ),
+    ]);
+    let error = Cinder::delete_snapshot(ID.to_owned()).unwrap_err();
+    assert_eq!(error.code, Code::Unavailable);
+    assert!(error.message.contains("cinder-backup"), "{}", error.message);
     script.end();
 }
 
@@ -119,10 +250,11 @@ fn what_is_no_snapshot_is_deleted_as_a_backup() {
 
 #[test]
 fn a_volume_begins_as_what_its_source_is() {
-    for (lines, field) in [
+    for (lines, field, shown) in [
         (
             vec![(GET, 200, json!({ "snapshot": snapshot("available") }))],
             "snapshot_id",
+            json!({ "snapshot_id": OTHER }),
         ),
         (
             vec![
@@ -134,10 +266,12 @@ fn a_volume_begins_as_what_its_source_is() {
                 ),
             ],
             "backup_id",
+            // Cinder has no field for it.
+            json!({ "metadata": { "src_backup_id": OTHER } }),
         ),
     ] {
         let look = "GET /v3/volumes/detail?name=a";
-        let made = || with(volume("available"), json!({ field: OTHER }));
+        let made = || with(volume("available"), shown.clone());
         let mut script = vec![(look, 200, many([]))];
         script.extend(lines);
         script.extend([

@@ -238,6 +238,25 @@ fn a_volume_in_use_grows() {
 }
 
 #[test]
+fn a_volume_without_a_status_is_listed_and_stays() {
+    let lost = || with(volume("available"), json!({ "status": null }));
+    let list = "GET /v3/volumes/detail?sort=created_at%3Aasc";
+    let script = Script::of([
+        (list, 200, many([lost()])),
+        ("DELETE /v3/volumes/ID", 400, fault(400, "status")),
+        ("GET /v3/volumes/ID", 200, one(lost())),
+    ]);
+    let page = PageRequest {
+        max_entries: None,
+        starting_token: None,
+    };
+    assert_eq!(Cinder::list_volumes(page).unwrap().entries.len(), 1);
+    let deleted = Cinder::delete_volume(ID.to_owned());
+    assert_eq!(code(deleted), Some(Code::FailedPrecondition));
+    script.end();
+}
+
+#[test]
 fn a_list_goes_on_where_cinder_links_to_more() {
     let attached = json!({ "attachments": [{ "attachment_id": OTHER, "server_id": null, "device": "node-1" }] });
     let page = json!({ "volumes": [with(volume("in-use"), attached)], "volumes_links": [{ "rel": "next" }] });

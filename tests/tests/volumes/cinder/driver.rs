@@ -26,7 +26,7 @@ pub(super) struct Scene {
     pub(super) proxy: FaultProxy,
     pub(super) nova: Option<FaultProxy>,
     keystone: FaultProxy,
-    _cinder: Arc<Cinder>,
+    pub(super) cinder: Arc<Cinder>,
     _folder: tempfile::TempDir,
 }
 
@@ -95,7 +95,7 @@ impl Scene {
             proxy,
             nova,
             keystone,
-            _cinder: cinder,
+            cinder,
             _folder: folder,
         }
     }
@@ -107,7 +107,7 @@ impl Scene {
 
     /// Nothing that the driver created is left in Cinder.
     pub(super) fn assert_nothing_left(&self) {
-        for kind in ["volumes", "snapshots", "attachments"] {
+        for kind in ["volumes", "snapshots", "backups", "attachments"] {
             assert_eq!(self.names(kind), [""; 0], "{kind}\n{}", self.proxy);
         }
     }
