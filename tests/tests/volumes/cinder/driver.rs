@@ -43,12 +43,16 @@ impl Scene {
     }
 
     /// Where one request of `one_of` to Cinder or Nova meets a fault, and Nova attaches, to an instance.
-    pub(super) async fn on_instance(cinder: Arc<Cinder>, one_of: usize) -> Self {
+    pub(super) async fn on_instance(
+        cinder: Arc<Cinder>,
+        one_of: usize,
+        settings: &[(&str, &str)],
+    ) -> Self {
         cinder.nova().unwrap();
         let account = cinder.account(AccountOptions::default()).unwrap();
         let token = account.log_in().unwrap();
         let instance = account.create_instance(&token).unwrap();
-        Self::start(cinder, account, Some(instance), one_of, &[]).await
+        Self::start(cinder, account, Some(instance), one_of, settings).await
     }
 
     async fn start(

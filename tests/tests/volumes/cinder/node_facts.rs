@@ -40,12 +40,12 @@ const BAD: [Bad; 5] = [
 ];
 
 /// A metadata service, in the network of the thread that starts it.
-#[derive(Clone, Default)]
-struct Metadata(Arc<Mutex<State>>);
+#[derive(Clone)]
+pub(super) struct Metadata(Arc<Mutex<State>>);
 
-#[derive(Default)]
 struct State {
-    /// None: as Nova.
+    document: String,
+    /// In its place.
     answer: Option<fn() -> Response>,
     /// It does not answer.
     hangs: bool,
@@ -53,12 +53,20 @@ struct State {
 }
 
 impl Metadata {
-    fn start() -> Self {
-        let metadata = Self::default();
+    /// One that tells this of an instance, as Nova does.
+    pub(super) fn start(document: &str) -> Self {
+        let metadata = Self(Arc::new(Mutex::new(State {
+            document: document.to_owned(),
+            answer: None,
+            hangs: false,
+            requests: Vec::new(),
+        })));
         let state = metadata.clone();
+        let listener = std::net::TcpListener::bind(METADATA_SERVICE).unwrap();
+        listener.set_nonblocking(true).unwrap();
         thread::spawn(move || {
             runtime().block_on(async {
-                let listener = TcpListener::bind(METADATA_SERVICE).await.unwrap();
+                let listener = TcpListener::from_std(listener).unwrap();
                 let app =
                     Router::new().fallback(move |request: Request| state.clone().answer(request));
                 axum::serve(listener, app).await.unwrap();
@@ -71,12 +79,13 @@ impl Metadata {
         let (answer, hangs) = {
             let mut state = self.0.lock().unwrap();
             state.requests.push(request.uri().to_string());
-            (state.answer, state.hangs)
+            let as_nova = || state.document.clone().into_response();
+            (state.answer.map_or_else(as_nova, |it| it()), state.hangs)
         };
         if hangs {
             pending::<()>().await;
         }
-        answer.map_or_else(|| META_DATA.into_response(), |answer| answer())
+        answer
     }
 
     fn set(&self, answer: Option<fn() -> Response>, hangs: bool) {
@@ -146,7 +155,7 @@ fn privileged_an_instance_is_what_its_metadata_service_says() {
         runtime().block_on(async {
             let (mut host, _folder) = start();
             assert_is_not_known(&host, "no connection to 169.254.169.254:80").await;
-            let metadata = Metadata::start();
+            let metadata = Metadata::start(META_DATA);
             metadata.set(None, true);
             assert_is_not_known(&host, "no answer from").await;
             for (answer, reason) in BAD {

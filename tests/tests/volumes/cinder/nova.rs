@@ -26,7 +26,7 @@ impl Scene {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_lives_on_an_instance_leave_nothing_attached() {
-    let scene = Scene::on_instance(Cinder::shared().unwrap(), 0).await;
+    let scene = Scene::on_instance(Cinder::shared().unwrap(), 0, &[]).await;
     live_at_once(&scene, &[]).await;
     let nova = scene.nova.as_ref().unwrap();
     let attach = format!("POST /v2.1/servers/{}/os-volume_attachments", scene.node);
@@ -39,7 +39,7 @@ async fn privileged_lives_on_an_instance_leave_nothing_attached() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_lives_on_an_instance_survive_a_bad_network() {
-    let scene = Scene::on_instance(Cinder::shared().unwrap(), ONE_OF).await;
+    let scene = Scene::on_instance(Cinder::shared().unwrap(), ONE_OF, &[]).await;
     live_at_once(&scene, &RETRIED).await;
     let nova = scene.nova.as_ref().unwrap();
     let orchestrator = scene.host.orchestrator().await.unwrap();
@@ -63,7 +63,7 @@ async fn privileged_lives_on_an_instance_survive_a_bad_network() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_a_volume_outlives_its_instance() {
-    let scene = Scene::on_instance(Cinder::shared().unwrap(), 0).await;
+    let scene = Scene::on_instance(Cinder::shared().unwrap(), 0, &[]).await;
     let orchestrator = scene.host.orchestrator().await.unwrap();
     let created = orchestrator.create(requests::create("a", GIB));
     let (id, _) = created.await.unwrap();

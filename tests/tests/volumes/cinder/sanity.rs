@@ -1,7 +1,13 @@
 //! csi-sanity, controller and node: a volume that Cinder has attached is a loop device with the name that virtio would give it.
 
 use super::driver::{GIB, Scene};
-use wasmount_tests::cinder::AccountOptions;
+use super::node_facts::Metadata;
+use serde_json::json;
+use std::sync::Arc;
+use std::thread;
+use wasmount_core::node_fact::METADATA_SERVICE;
+use wasmount_tests::cinder::{AccountOptions, Cinder};
+use wasmount_tests::namespace::enter_network;
 use wasmount_tests::sanity::{SECRET, SanityRun};
 use xtask::tools::CSI_SANITY_5_4;
 
@@ -12,10 +18,10 @@ const OFFERED: usize = 75;
 /// does not have: Kubernetes' scheduler keeps `nodeVolumeAttachLimit`.
 const NOT_OFFERED: usize = 16;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn privileged_sanity_cinder() {
-    let settings = [("nodeVolumeAttachLimit", "0"), ("zone", "zone-a")];
-    let scene = Scene::of(0, AccountOptions::default(), &settings).await;
+/// No limit of a node: Cinder keeps none.
+const NO_LIMIT: (&str, &str) = ("nodeVolumeAttachLimit", "0");
+
+async fn passes(scene: &Scene) {
     scene.host.client().await.unwrap();
     let outcome = SanityRun {
         tool: CSI_SANITY_5_4,
@@ -37,4 +43,34 @@ async fn privileged_sanity_cinder() {
     assert_eq!(scene.logins(), 1);
     assert_eq!(scene.names("attachments"), [""; 0]);
     assert!(!scene.host.log().contains(SECRET), "a secret was logged");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_sanity_cinder() {
+    let settings = [NO_LIMIT, ("zone", "zone-a")];
+    passes(&Scene::of(0, AccountOptions::default(), &settings).await).await;
+}
+
+#[test]
+fn privileged_sanity_cinder_attached_by_nova() {
+    // A namespace belongs to a thread and to what it starts, and the metadata service has one address: all services are in it.
+    let test = thread::spawn(|| {
+        enter_network(*METADATA_SERVICE.ip());
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let cinder = Arc::new(Cinder::start().unwrap());
+            let scene = Scene::on_instance(cinder, 0, &[NO_LIMIT]).await;
+            let instance = json!({ "uuid": scene.node, "availability_zone": "zone-a" });
+            Metadata::start(&instance.to_string());
+            passes(&scene).await;
+            let token = scene.account.log_in().unwrap();
+            let attached = scene.account.volumes_of_instance(&token, &scene.node);
+            assert_eq!(attached.unwrap(), [""; 0]);
+            assert_eq!(scene.proxy.answered("POST /v3/attachments"), 0);
+        });
+    });
+    if let Err(panic) = test.join() {
+        std::panic::resume_unwind(panic);
+    }
 }
