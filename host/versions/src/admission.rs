@@ -2,7 +2,7 @@
 //!
 //! The bytes are read before, see [`crate::Sources`], which also does the first three steps.
 
-use crate::imports::{check_imports, check_line, imports_pool, ungranted_imports};
+use crate::imports::{check_imports, check_line, imports_pool, ungranted_facts, ungranted_imports};
 use crate::plugin_file;
 use crate::refusal::Refusal;
 use crate::services::{Kept, removed};
@@ -134,7 +134,7 @@ pub struct Admitted {
     pub backend: Arc<WasmBackend>,
     /// Warnings for the administrator; none of them keeps it from serving.
     pub warnings: Vec<String>,
-    /// What it imports and its document does not grant at all. These are among the warnings too: an import is no proof of use.
+    /// What it imports and its document does not grant at all, without facts of the node. These are among the warnings too: an import is no proof of use.
     pub ungranted: Vec<String>,
     /// Whether it imports the pool interface.
     pub imports_pool: bool,
@@ -188,6 +188,7 @@ fn check_names(
         check_imports(imports, proof.wasi).map(|()| ungranted_imports(imports, proof.grants));
     let ungranted = report.take(Step::Imports, ungranted, |ungranted| ungranted.join("; "))?;
     warnings.extend_from_slice(&ungranted);
+    warnings.extend(ungranted_facts(imports, proof.grants));
     Ok(Checked {
         warnings,
         ungranted,

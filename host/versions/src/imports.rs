@@ -75,13 +75,6 @@ pub(crate) fn ungranted_imports(imports: &[String], grants: &Grants) -> Vec<Stri
                 .to_owned(),
         );
     }
-    if imports_of_contract(imports, "node-facts") && grants.node_facts.is_empty() {
-        ungranted.push(
-            "the plugin reads facts of the node, but the backend document grants none; add those that it reads: \
-             spec: {grants: {nodeFacts: [instance-id, zone]}}"
-                .to_owned(),
-        );
-    }
     for (interface, protocol, names) in [
         (
             "node-iscsi",
@@ -118,6 +111,17 @@ pub(crate) fn ungranted_imports(imports: &[String], grants: &Grants) -> Vec<Stri
         );
     }
     ungranted
+}
+
+/// A warning about facts of the node without a grant. Plugins read them with some of their settings only, and a plugin without an allowed fact says so
+/// in its first NodeGetInfo.
+pub(crate) fn ungranted_facts(imports: &[String], grants: &Grants) -> Option<String> {
+    let is_ungranted = imports_of_contract(imports, "node-facts") && grants.node_facts.is_empty();
+    is_ungranted.then(|| {
+        "the plugin can read facts of the node, but the backend document grants none; add those that it reads with these settings, if any: \
+         spec: {grants: {nodeFacts: [instance-id, zone]}}"
+            .to_owned()
+    })
 }
 
 /// Whether a plugin imports the interface by which requests are sent.
@@ -269,10 +273,6 @@ mod tests {
             ("wasmount:csi/pool@0.1.0", "grants no pool"),
             ("wasi:http/outgoing-handler@0.2.6", "hosts: [\"HOST:443\"]"),
             (
-                "wasmount:csi/node-facts@0.1.0",
-                "nodeFacts: [instance-id, zone]",
-            ),
-            (
                 "wasmount:csi/node-iscsi@0.1.0",
                 "attach: [{protocol: iscsi, portals:",
             ),
@@ -292,6 +292,11 @@ mod tests {
             assert!(warnings[0].contains("spec: {grants: {"), "{warnings:?}");
             assert_eq!(ungranted_imports(&names([import]), &granted), [""; 0]);
         }
+        let facts = names(["wasmount:csi/node-facts@0.1.0"]);
+        let warning = ungranted_facts(&facts, &Grants::default()).unwrap();
+        assert!(warning.contains("nodeFacts: [instance-id, zone]"));
+        assert_eq!(ungranted_facts(&facts, &granted), None);
+        assert_eq!(ungranted_imports(&facts, &Grants::default()), [""; 0]);
         // The types alone send nothing.
         let types = names(["wasi:http/types@0.2.6"]);
         assert_eq!(ungranted_imports(&types, &Grants::default()), [""; 0]);
