@@ -110,9 +110,10 @@ impl Fixture {
         self.pools.open("data").unwrap().ledger.promised()
     }
 
-    /// Fills a tree. The names are hard links of few files: creating files is slow on the test machine and is not the subject.
-    fn tree_of_10_000(&self, path: &str) {
-        for i in 0..100 {
+    /// Fills a tree with directories of 100 names each. These are hard links of few files: creating files is slow on the test machine and is not the
+    /// subject.
+    fn fill(&self, path: &str, directories: usize) {
+        for i in 0..directories {
             let directory = self.path(path).join(i.to_string());
             std::fs::create_dir(&directory).unwrap();
             std::fs::write(directory.join("0"), i.to_string()).unwrap();

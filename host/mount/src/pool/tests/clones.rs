@@ -174,7 +174,7 @@ fn a_tree_that_is_too_deep_leaves_nothing_behind() {
 fn a_tree_of_10_000_entries_is_copied() {
     let fixture = Fixture::with(true);
     fixture.done(create("a"));
-    fixture.tree_of_10_000("a");
+    fixture.fill("a", 100);
     fixture.done(clone_directory("a", "b"));
     let count = std::fs::read_dir(fixture.path("b/99")).unwrap().count();
     assert_eq!(count, 100);

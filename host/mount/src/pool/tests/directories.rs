@@ -105,7 +105,7 @@ fn a_deep_tree_is_removed() {
 fn a_tree_of_10_000_entries_is_removed() {
     let fixture = Fixture::new();
     fixture.done(create("a"));
-    fixture.tree_of_10_000("a");
+    fixture.fill("a", 100);
     fixture.done(remove("a"));
     fixture.wait_until_clear();
 }

@@ -5,6 +5,12 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
+/// Directories of a tree. Its copy lasts for long enough to be met in the midst, 80 ms, and is quick enough to be repeated (`QUICK`) in a VM with one
+/// processor, where it takes 20 times as long.
+const DIRECTORIES: usize = 30;
+/// Between two looks at a running copy, which takes longer for each directory; without it a VM does little else.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// Ends a writer or reader that runs beside a test, also when the test panics: its scope waits for all of its threads.
 struct EndsOnDrop<'a>(&'a AtomicBool);
 
@@ -31,7 +37,7 @@ fn under_way(fixture: &Fixture) -> Vec<PathBuf> {
 /// Directories with one file each, and one file to be written.
 fn tree(fixture: &Fixture) {
     fixture.done(create("tree"));
-    fixture.tree_of_10_000("tree");
+    fixture.fill("tree", DIRECTORIES);
 }
 
 #[test]
@@ -62,6 +68,7 @@ fn privileged_a_tree_written_once_is_copied_as_it_is_after() {
                     }
                     seen.insert(copy);
                 }
+                std::thread::sleep(LOOK);
             }
             (seen, written)
         });
