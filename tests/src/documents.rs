@@ -72,8 +72,19 @@ pub fn nfs(
     options: &[&str],
     hidden: &[&str],
 ) -> Result<PathBuf, Failure> {
+    let options = options.join(", ");
+    let pool = format!("mount: {{ type: nfs4, source: {source:?}, options: [{options}] }}");
+    nfs_of(directory, source, &pool, hidden)
+}
+
+/// The same over a directory of this machine, as a pool that another one mounted there.
+pub fn nfs_over_pool(directory: &Path, source: &str, pool: &Path) -> Result<PathBuf, Failure> {
+    nfs_of(directory, source, &format!("path: {pool:?}"), &[])
+}
+
+fn nfs_of(directory: &Path, source: &str, pool: &str, hidden: &[&str]) -> Result<PathBuf, Failure> {
     let component = Workspace::locate()?.component("nfs");
-    let [options, hidden] = [options, hidden].map(|words| words.join(", "));
+    let hidden = hidden.join(", ");
     let text = format!(
         "apiVersion: wasmount.io/v1alpha1\n\
          kind: StorageBackend\n\
@@ -83,7 +94,7 @@ pub fn nfs(
            plugin: {{ path: {component:?} }}\n  \
            settings: {{ share.nas: {source:?} }}\n  \
            grants:\n    \
-             pools: {{ nas: {{ mount: {{ type: nfs4, source: {source:?}, options: [{options}] }}, fullCopies: true }} }}\n    \
+             pools: {{ nas: {{ {pool}, fullCopies: true }} }}\n    \
              filesystems: [{{ type: nfs4, sources: [\"{source}/*\"] }}]\n  \
            csi: {{ hideCapabilities: [{hidden}] }}\n  \
            limits: {{ longIds: true }}\n"

@@ -11,6 +11,7 @@
 
 mod array;
 mod attacks;
+mod capabilities;
 mod cephfs;
 mod cinder;
 mod concurrency;

@@ -41,7 +41,7 @@ async fn a_real_api_server_accepts_a_controller_that_mounts() {
     assert_eq!(security["appArmorProfile"]["type"], "Unconfined");
     assert_eq!(
         security["capabilities"]["add"],
-        json!(["SYS_ADMIN", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"])
+        json!(["SYS_ADMIN", "FOWNER"])
     );
 }
 

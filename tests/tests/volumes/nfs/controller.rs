@@ -22,10 +22,12 @@ use xtask::workspace::Workspace;
 
 /// Printed arguments for an API server.
 const API_SERVER: [&str; 2] = ["--state=kubernetes", "--leader-election"];
-/// The capabilities of the mounter as bits (capabilities(7)): CHOWN 0, DAC_OVERRIDE 1, FOWNER 3, FSETID 4, SYS_ADMIN 21.
-const OF_MOUNTER: u64 = 1 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 21;
+/// The capabilities of the mounter as bits (capabilities(7)): FOWNER 3, SYS_ADMIN 21.
+const OF_MOUNTER: u64 = 1 << 3 | 1 << 21;
 /// What of the VM a container could write to, besides its volumes.
 const READ_ONLY: [&str; 3] = ["/", "/run", "/tmp"];
+/// What a host answers before its mounter listens.
+const MOUNTER_STARTS: [Code; 1] = [Code::Unavailable];
 /// The user of a pod.
 const POD: u32 = 1001;
 
@@ -76,6 +78,19 @@ impl Pod {
     fn container(&self, name: &str) -> Value {
         let mut containers = self.containers.iter();
         containers.find(|it| it["name"] == name).unwrap().clone()
+    }
+
+    /// The mounter, but for one of its capabilities.
+    fn mounter_without(&self, capability: &str) -> Value {
+        let mut container = self.container("mounter");
+        let added = &mut container["securityContext"]["capabilities"]["add"];
+        added.as_array_mut().unwrap().retain(|it| it != capability);
+        container
+    }
+
+    async fn orchestrator(&self) -> Orchestrator {
+        let socket = self.volume("csi-socket").join("csi.sock");
+        eventually(async || Orchestrator::connect(&socket, self.folder.path()).await).await
     }
 
     fn log(&self, container: &Value) -> PathBuf {
@@ -165,15 +180,40 @@ fn create(name: &str) -> CreateVolumeRequest {
 
 /// The mounter ends if its most important capability is not among them.
 async fn refuses_without_the_right_to_mount(pod: &Pod) {
-    let mut container = pod.container("mounter");
-    let added = &mut container["securityContext"]["capabilities"]["add"];
-    let added = added.as_array_mut().unwrap();
-    added.retain(|capability| capability != "SYS_ADMIN");
+    let container = pod.mounter_without("SYS_ADMIN");
     let mut mounter = pod.start(&container);
     let status = eventually(async || mounter.ended().unwrap().ok_or("it runs")).await;
     assert_eq!(status.code(), Some(1));
     let log = fs::read_to_string(pod.log(&container)).unwrap();
     assert!(log.contains("needs the capability CAP_SYS_ADMIN"), "{log}");
+}
+
+/// The pod's user keeps everybody else out, in a directory where only owners remove files.
+fn keep_private(volume: &Path) {
+    let private = volume.join("private");
+    fs::create_dir(&private).unwrap();
+    fs::write(private.join("file"), "of the pod").unwrap();
+    for (path, mode) in [(private.join("file"), 0o400), (private, 0o1700)] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        chown(&path, Some(POD), Some(POD)).unwrap();
+    }
+}
+
+/// The kernel asks for the other capability before the server does. Returns the id of the volume that is left.
+async fn removes_nothing_without_the_right_of_owners(pod: &Pod, server: &Knfsd) -> String {
+    let mut mounter = pod.start(&pod.mounter_without("FOWNER"));
+    let mut host = pod.start(&pod.container("wasmount"));
+    let orchestrator = pod.orchestrator().await;
+    let first = || orchestrator.create(create("pvc"));
+    let (id, _) = patiently(&MOUNTER_STARTS, first).await.unwrap();
+    keep_private(&server.share().join("pvc"));
+    let refused = orchestrator.delete(&id).await.unwrap_err();
+    let message = refused.message();
+    assert!(message.contains("Operation not permitted"), "{refused}");
+    for process in [&mut host, &mut mounter] {
+        assert!(process.terminate().unwrap().success());
+    }
+    id
 }
 
 #[tokio::test]
@@ -182,11 +222,13 @@ async fn on_other_kernel_a_controller_works_with_printed_rights() {
     let server = Knfsd::start();
     let pod = Pod::printed();
     refuses_without_the_right_to_mount(&pod).await;
+    let left = removes_nothing_without_the_right_of_owners(&pod, &server).await;
     let mut mounter = pod.start(&pod.container("mounter"));
     let mut host = pod.start(&pod.container("wasmount"));
-    let socket = pod.volume("csi-socket").join("csi.sock");
-    let orchestrator = eventually(async || Orchestrator::connect(&socket, pod.folder.path()).await);
-    let orchestrator = orchestrator.await;
+    let orchestrator = pod.orchestrator().await;
+    // What is left of it was set aside, and is removed with this mounter.
+    let first = || orchestrator.delete(&left);
+    patiently(&MOUNTER_STARTS, first).await.unwrap();
     assert_eq!([&host, &mounter].map(capabilities), [0, OF_MOUNTER]);
 
     let (id, _) = orchestrator.create(create("pvc")).await.unwrap();
@@ -194,14 +236,7 @@ async fn on_other_kernel_a_controller_works_with_printed_rights() {
     let status = fs::metadata(&directory).unwrap();
     let owner = (status.mode() & 0o7777, status.uid(), status.gid());
     assert_eq!(owner, (0o2770, 1000, 1000));
-    // The pod's user keeps everybody else out.
-    let private = directory.join("private");
-    fs::create_dir(&private).unwrap();
-    fs::write(private.join("file"), "of the pod").unwrap();
-    for (path, mode) in [(private.join("file"), 0o400), (private, 0o1700)] {
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-        chown(&path, Some(POD), Some(POD)).unwrap();
-    }
+    keep_private(&directory);
     let snapshot = patiently(&[Code::Aborted], || snapshot(&orchestrator, &id)).await;
     let snapshot = snapshot.unwrap();
     assert!(snapshot.ready_to_use);

@@ -9,7 +9,11 @@ fn deployment(mounts_pools: bool) -> Value {
     backend.mounts_from_network = mounts_pools;
     let directories = [("kept".to_owned(), PathBuf::from("/srv/pool"))];
     backend.pools = directories.into();
-    let objects = all(&backend, Form::Network);
+    printed(&backend)
+}
+
+fn printed(backend: &Backend) -> Value {
+    let objects = all(backend, Form::Network);
     of_kind(&objects, "Deployment")[0].clone()
 }
 
@@ -70,6 +74,18 @@ fn a_controller_mounts_pools_by_a_mounter_of_its_own() {
         arguments.contains("--mounter=unix:/run/wasmount-mounter/mounter.sock")
             && !arguments.contains("--run-dir"),
         "{arguments}"
+    );
+}
+
+#[test]
+fn a_mounter_without_directories_has_two_capabilities() {
+    let mut backend = backend(&[Service::Controller, Service::NodeStage], &[]);
+    backend.mounts_pools = true;
+    backend.mounts_from_network = true;
+    let pod = &printed(&backend)["spec"]["template"]["spec"];
+    assert_eq!(
+        container(pod, "mounter").unwrap()["securityContext"]["capabilities"],
+        json!({ "drop": ["ALL"], "add": ["SYS_ADMIN", "FOWNER"] })
     );
 }
 
