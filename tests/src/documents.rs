@@ -1,6 +1,6 @@
 //! `StorageBackend` documents for tests that need others than those in the directories of the plugins.
 
-use crate::array;
+use crate::array::{self, Protocol};
 use crate::ceph;
 use crate::cinder::APPLICATION_SECRET;
 use crate::tls_front::TlsFront;
@@ -137,13 +137,23 @@ pub fn of_component_with_wasi(
 
 /// Writes a document into `directory` that serves plugins/array for an array at this address, with the credentials of [`crate::array`].
 pub fn array_at(directory: &Path, address: SocketAddr) -> Result<PathBuf, Failure> {
-    array(directory, address, &[], "scheme: http")
+    array(directory, address, &[], "scheme: http", &Protocol::None)
+}
+
+/// The same for an array with a data path.
+pub fn array_with(
+    directory: &Path,
+    address: SocketAddr,
+    protocol: &Protocol,
+) -> Result<PathBuf, Failure> {
+    array(directory, address, &[], "scheme: http", protocol)
 }
 
 /// The same for an array behind TLS, where the host presents a certificate.
 pub fn array_behind(directory: &Path, front: &TlsFront) -> Result<PathBuf, Failure> {
     let tls = "tls: { ca: ca, clientCertificate: certificate, clientKey: key }";
-    array(directory, front.address(), &front.files(), tls)
+    let address = front.address();
+    array(directory, address, &front.files(), tls, &Protocol::None)
 }
 
 /// csi-sanity 5.4 does not know GET_SNAPSHOT.
@@ -152,7 +162,25 @@ fn array(
     address: SocketAddr,
     files: &[(&str, &str)],
     connection: &str,
+    protocol: &Protocol,
 ) -> Result<PathBuf, Failure> {
+    let (protocol, nodes, attach) = match protocol {
+        Protocol::None => ("none", "", String::new()),
+        Protocol::Iscsi(portals) => {
+            let portals = listed(portals);
+            let targets = "\"iqn.2026-01.io.wasmount:*\"";
+            let grant = format!("{{ protocol: iscsi, portals: {portals}, targets: [{targets}] }}");
+            ("iscsi", "iqn", grant)
+        }
+        Protocol::NvmeTcp(portals) => {
+            let addresses = listed(portals);
+            let subsystems = "\"nqn.2026-01.io.wasmount:*\"";
+            let grant = format!(
+                "{{ protocol: nvme-tcp, addresses: {addresses}, subsystems: [{subsystems}] }}"
+            );
+            ("nvme-tcp", "nqn", grant)
+        }
+    };
     let login = [("user", array::USER), ("password", array::PASSWORD)];
     let mut secrets = Vec::new();
     for (name, secret) in login.iter().chain(files) {
@@ -169,6 +197,7 @@ metadata: {{ name: array }}
 spec:
   driverName: array.wasmount.io
   plugin: {{ path: {component:?} }}
+  settings: {{ protocol: {protocol} }}
   csi: {{ hideCapabilities: [GET_SNAPSHOT] }}
   secrets: {{ {secrets} }}
   grants:
@@ -186,9 +215,17 @@ spec:
             renew: {{ after: 20m, status: [401] }}
             logout: {{ method: DELETE, path: /api/session }}
     filesystems: [{{ type: tmpfs, maxBytes: 1Gi }}]
+    nodes: [{nodes}]
+    attach: [{attach}]
 "
     );
     write(directory, "backend", &text)
+}
+
+/// A list of addresses in YAML.
+fn listed(addresses: &[SocketAddr]) -> String {
+    let quoted = addresses.iter().map(|it| format!("\"{it}\""));
+    format!("[{}]", quoted.collect::<Vec<_>>().join(", "))
 }
 
 /// Writes a document into `directory` that serves plugins/cinder for a cloud. csi-sanity 5.4 does not know GET_SNAPSHOT.

@@ -29,10 +29,26 @@ struct Object {
 /// How a node reaches an attached volume.
 #[derive(Deserialize)]
 struct Connection {
+    protocol: Protocol,
     portals: Vec<String>,
     target: String,
     lun: u16,
     wwid: String,
+}
+
+/// The data path of the array.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Protocol {
+    Iscsi,
+    NvmeTcp,
+    None, // volumes are in memory, and the administrator registers hosts
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    protocol: Protocol,
 }
 
 #[derive(Deserialize)]
@@ -50,7 +66,12 @@ export! {
 impl Identity for Array {
     fn get_plugin_info() -> PluginInfo {
         let info = PluginInfo::new("array.wasmount.io", env!("CARGO_PKG_VERSION"));
-        info.with_features(&["publish-readonly", "published-nodes"])
+        info.with_features(&["clone-volume", "publish-readonly", "published-nodes"])
+    }
+
+    fn check_settings() -> Result<Vec<String>, Error> {
+        let settings: Result<Settings, Error> = call::settings().read();
+        settings.map(|_| Vec::new())
     }
 }
 
@@ -58,28 +79,32 @@ impl Controller for Array {
     fn create_volume(args: CreateVolumeArgs) -> Result<Volume, Error> {
         check(&args.capabilities, &args.parameters)?;
         args.mutable_parameters.only(&[])?;
-        let snapshot = match args.content_source {
-            None => None,
-            Some(ContentSource::Snapshot(id)) => Some(id),
-            Some(_) => return Err(Error::invalid_argument("this array clones no volumes")),
+        let source = args.content_source.as_ref();
+        let id = source.map(ContentSource::id).transpose()?;
+        let (path, field) = match source {
+            Some(ContentSource::Volume(_)) => (VOLUMES, "volume"),
+            _ => (SNAPSHOTS, "snapshot"),
         };
         let known = find(VOLUMES, &args.name)?;
-        if known.as_ref().is_some_and(|it| it.source != snapshot) {
+        if known.as_ref().is_some_and(|it| it.source.as_deref() != id) {
             return Err(Error::already_exists("the name has another source"));
         }
         let (range, known_bytes) = (args.capacity, known.as_ref().map(|it| it.bytes));
         range.agree(known_bytes, MINIMUM_BYTES, DEFAULT_BYTES)?;
-        let volume = known.map_or_else(
-            || {
-                let source = snapshot.as_deref().map(|id| get(SNAPSHOTS, id));
-                let source_bytes = source.transpose()?.map(|it| it.bytes);
+        let volume = match known {
+            Some(known) => known,
+            None => {
+                let source = id.map(|id| get(path, id)).transpose()?;
+                let source_bytes = source.map(|it| it.bytes);
                 let bytes = range.choose_from(source_bytes, MINIMUM_BYTES, DEFAULT_BYTES)?;
-                let new = json!({ "name": args.name, "bytes": bytes, "snapshot": snapshot });
-                create(VOLUMES, &new)
-            },
-            Ok,
-        );
-        ready(volume?).map(Volume::from)
+                let new = json!({ "name": args.name, "bytes": bytes, field: id });
+                create(VOLUMES, &new)?
+            }
+        };
+        let made = ready(volume)?;
+        let mut volume = Volume::new(made.id, made.bytes);
+        volume.content_source = args.content_source;
+        Ok(volume)
     }
 
     fn delete_volume(id: String) -> Result<(), Error> {
@@ -96,15 +121,16 @@ impl Controller for Array {
 impl ControllerPublish for Array {
     fn controller_publish_volume(args: ControllerPublishArgs) -> Result<Attributes, Error> {
         check(std::slice::from_ref(&args.capability), &Vec::new())?;
+        register(&args.node)?;
         let hosts = http::put(ARRAY, VOLUMES).segment(&args.id).segment("hosts");
         let mode = json!({ "readonly": args.readonly });
         let answer = hosts.segment(&args.node).json(&mode).idempotent().send()?;
         let elsewhere = (423, Code::FailedPrecondition);
         let volume: Object = answer.must_succeed_as(&[elsewhere])?.json()?;
-        let bytes = ("bytes".to_owned(), volume.bytes.to_string());
-        let connection = volume.connection;
-        let connection = connection.map(|it| ("connection".to_owned(), it.to_string()));
-        Ok([bytes].into_iter().chain(connection).collect())
+        let mut context = vec![("bytes".to_owned(), volume.bytes.to_string())];
+        let connection = volume.connection.map(|it| it.to_string());
+        context.extend(connection.map(|it| ("connection".to_owned(), it)));
+        Ok(context)
     }
 
     fn controller_unpublish_volume(id: String, node: Option<String>) -> Result<(), Error> {
@@ -130,10 +156,8 @@ impl ControllerExpand for Array {
 impl VolumeListing for Array {
     fn list_volumes(page: PageRequest) -> Result<VolumePage, Error> {
         let Page { items, next } = list(VOLUMES, page, None)?;
-        let entry = |mut volume: Object| {
-            let host = volume.host.take();
-            VolumeEntry::new(volume.into()).published_to(host)
-        };
+        let entry =
+            |it: Object| VolumeEntry::new(Volume::new(it.id, it.bytes)).published_to(it.host);
         Ok((items.into_iter().map(entry).collect::<Vec<_>>(), next).into())
     }
 }
@@ -188,11 +212,15 @@ impl NodeStage for Array {
         };
         let read = serde_json::from_str(connection);
         let at: Connection = read.map_err(|error| Error::internal(error.to_string()))?;
-        let (target, lun) = (at.target, at.lun);
+        if matches!(at.protocol, Protocol::NvmeTcp) {
+            let portals: Vec<_> = at.portals.iter().map(String::as_str).collect();
+            plan.nvme(&portals, &at.target, &at.wwid, 1, DISK_WAIT_MS)?;
+            return plan.default_fs_type("ext4");
+        }
         let path = |portal| IscsiPath {
             portal,
-            target: target.clone(),
-            lun,
+            target: at.target.clone(),
+            lun: at.lun,
         };
         let paths: Vec<_> = at.portals.into_iter().map(path).collect();
         plan.iscsi(&paths, &at.wwid, 1, DISK_WAIT_MS)?;
@@ -202,6 +230,23 @@ impl NodeStage for Array {
         }
         plan.default_fs_type("ext4")
     }
+}
+
+/// Tells the array the initiator of a node; it refuses that of another host.
+fn register(node: &str) -> Result<(), Error> {
+    let settings: Settings = call::settings().read()?;
+    let (field, initiator) = match settings.protocol {
+        Protocol::Iscsi => ("iqn", nodes::iqn(node)?),
+        Protocol::NvmeTcp => ("nqn", nodes::nqn(node)?),
+        Protocol::None => return Ok(()),
+    };
+    let none = || format!("`{node}` has no {field}: install open-iscsi or nvme-cli there");
+    let initiator = initiator.ok_or_else(|| Error::failed_precondition(none()))?;
+    let host = http::put(ARRAY, "/api/hosts").segment(node);
+    let known_as = json!({ field: initiator });
+    let answer = host.json(&known_as).idempotent().send()?;
+    let in_use = (409, Code::FailedPrecondition);
+    answer.must_succeed_as(&[in_use]).map(drop)
 }
 
 fn check(capabilities: &[VolumeCapability], parameters: &Attributes) -> Result<(), Error> {
@@ -241,14 +286,6 @@ fn ready(volume: Object) -> Result<Object, Error> {
             state => Ok((state == "ready").then_some(volume)),
         }
     })
-}
-
-impl From<Object> for Volume {
-    fn from(object: Object) -> Self {
-        let mut volume = Volume::new(object.id, object.bytes);
-        volume.content_source = object.source.map(ContentSource::Snapshot);
-        volume
-    }
 }
 
 impl From<Object> for Snapshot {

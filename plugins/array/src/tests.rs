@@ -1,5 +1,6 @@
 //! Tests of the plugin against an array in memory: each call with valid and invalid arguments, and with each of its answers lost.
 
+mod attach;
 mod model;
 
 use super::*;
@@ -7,10 +8,12 @@ use model::Model;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
-use wasmount_guest::testing::{self, Source};
+use wasmount_guest::testing;
 
 const GIB: u64 = 1 << 30;
 const NODE: &str = "node-1";
+const IQN: &str = "iqn.2004-10.com.example:node-1";
+const NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:node-1";
 
 /// The requests of a call at most: a loop over them ends before.
 const REQUESTS: usize = 10;
@@ -18,10 +21,17 @@ const REQUESTS: usize = 10;
 /// A host and an array, both new.
 fn fresh() -> Rc<RefCell<Model>> {
     testing::reset();
+    set_protocol("iscsi");
+    testing::set_fact_of_node(NODE, "iqn", &[IQN]);
+    testing::set_fact_of_node(NODE, "nqn", &[NQN]);
     let model = Rc::new(RefCell::new(Model::default()));
     let array = Rc::clone(&model);
     testing::http(move |request| array.borrow_mut().answer(request));
     model
+}
+
+fn set_protocol(name: &str) {
+    testing::set_setting("protocol", name);
 }
 
 fn mounted() -> VolumeCapability {
@@ -258,60 +268,25 @@ fn what_is_not_there_is_deleted_and_otherwise_not_found() {
 }
 
 #[test]
-fn a_staged_volume_has_the_size_that_the_array_says() {
+fn a_copy_is_as_large_as_its_source_and_names_it() {
     fresh();
-    let id = Array::create_volume(request("pvc", GIB)).unwrap().id;
-    expand(&id, 2 * GIB).unwrap();
-    assert_eq!(expand(&id, GIB).unwrap().capacity_bytes, 2 * GIB);
-    let args = NodeStageArgs {
-        capability: mounted(),
-        publish_context: publish(&id, NODE).unwrap(),
-        volume_context: Vec::new(),
-        id,
-    };
-    let plan = testing::record(|plan| Array::node_stage(args, plan)).unwrap();
-    assert!(matches!(
-        plan.source,
-        Source::Tmpfs { size_bytes: Some(bytes) } if bytes == 2 * GIB
-    ));
-}
-
-/// The plan of a volume that the array shows by iSCSI at two portals.
-fn stage_by_iscsi() -> testing::Iscsi {
-    let array = fresh();
-    array.borrow_mut().connection = Some(json!({
-        "protocol": "iscsi", "portals": ["192.0.2.1:3260", "192.0.2.2:3260"], "target": "iqn.2026-01.example:a", "lun": 7,
-        "wwid": "naa.6001405",
-    }));
-    for name in CHAP {
-        testing::set_secret(Scope::Backend, name, "twelve-bytes");
+    let volume = Array::create_volume(request("pvc", 2 * GIB)).unwrap().id;
+    let snapshot = snapshot("snap", &volume).unwrap().id;
+    for (name, source) in [
+        ("clone", ContentSource::Volume(volume)),
+        ("restored", ContentSource::Snapshot(snapshot)),
+    ] {
+        let copy = |bytes| CreateVolumeArgs {
+            content_source: Some(source.clone()),
+            ..request(name, bytes)
+        };
+        let made = Array::create_volume(copy(GIB)).unwrap();
+        assert_eq!(made.capacity_bytes, 2 * GIB);
+        assert_eq!(made.content_source, Some(source.clone()));
+        assert_eq!(Array::create_volume(copy(GIB)).unwrap(), made);
+        let other = Array::create_volume(request(name, GIB));
+        assert_eq!(code(other), Some(Code::AlreadyExists));
     }
-    let id = Array::create_volume(request("pvc", GIB)).unwrap().id;
-    let args = NodeStageArgs {
-        capability: mounted(),
-        publish_context: publish(&id, NODE).unwrap(),
-        volume_context: Vec::new(),
-        id,
-    };
-    match testing::record(|plan| Array::node_stage(args, plan))
-        .unwrap()
-        .source
-    {
-        Source::Iscsi(disk) => disk,
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn a_volume_with_a_data_path_is_a_disk_of_the_target() {
-    let disk = stage_by_iscsi();
-    let portals: Vec<_> = disk.paths.iter().map(|path| path.portal.as_str()).collect();
-    assert_eq!(portals, ["192.0.2.1:3260", "192.0.2.2:3260"]);
-    let same = |path: &IscsiPath| (path.target.as_str(), path.lun) == ("iqn.2026-01.example:a", 7);
-    assert!(disk.paths.iter().all(same), "{disk:?}");
-    assert_eq!(disk.wwid, "naa.6001405");
-    let chap = disk.chap.unwrap();
-    assert_eq!([chap.user, chap.password], CHAP);
 }
 
 #[test]
@@ -333,9 +308,7 @@ fn what_the_array_cannot_make_is_refused_without_a_request() {
     misspelt
         .parameters
         .push(("teir".to_owned(), "fast".to_owned()));
-    let mut clone = request("pvc", GIB);
-    clone.content_source = Some(ContentSource::Volume("vol-1".to_owned()));
-    for refused in [block, shared, misspelt, clone] {
+    for refused in [block, shared, misspelt] {
         assert_eq!(
             code(Array::create_volume(refused)),
             Some(Code::InvalidArgument)

@@ -71,17 +71,29 @@ pub(crate) fn remove(path: &Path) -> Result<(), Failure> {
     if !path.exists() {
         return Ok(());
     }
+    unlink_all(path)?;
     for entry in files::entries(path)? {
-        if entry.is_symlink() {
-            fs::remove_file(&entry)
-                .map_err(Failure::cannot(format!("unlink {}", entry.display())))?;
-        } else if entry.join("write_protect").exists() {
+        if entry.join("write_protect").exists() {
             remove(&entry)?;
         }
     }
     let removed = fs::remove_dir(path);
     unless(ErrorKind::NotFound, removed)
         .map_err(Failure::cannot(format!("remove {}", path.display())))
+}
+
+/// Removes the links in an object.
+pub(crate) fn unlink_all(path: &Path) -> Result<(), Failure> {
+    let entries = files::entries(path)?.into_iter();
+    let mut links = entries.filter(|entry| entry.is_symlink());
+    links.try_for_each(|link| unlink(&link))
+}
+
+/// Removes a link, also one that is not there.
+pub(crate) fn unlink(path: &Path) -> Result<(), Failure> {
+    let unlinked = fs::remove_file(path);
+    unless(ErrorKind::NotFound, unlinked)
+        .map_err(Failure::cannot(format!("unlink {}", path.display())))
 }
 
 /// A result in which one error is none.

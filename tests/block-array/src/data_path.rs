@@ -1,13 +1,18 @@
 //! How hosts reach the contents of volumes: what every protocol does for the array.
 
 mod lio;
+mod nvmet;
 
 pub(crate) use lio::Lio;
+pub(crate) use nvmet::Nvmet;
 
-use crate::records::{Attachment, Chap, Connection};
+use crate::records::{Attachment, Chap, Connection, Host};
 use std::fmt::Debug;
 use std::path::Path;
 use xtask::failure::Failure;
+
+/// Digits of an array's id that tell the names of its targets from those of others.
+const ID_DIGITS: usize = 12;
 
 /// A target of the kernel. It is made again at every start of the array; only what hosts see of it stays the same.
 pub(crate) trait DataPath: Debug + Send {
@@ -18,6 +23,12 @@ pub(crate) trait DataPath: Debug + Send {
     fn open(&self) -> Result<(), Failure> {
         (0..self.portals()).try_for_each(|index| self.set_portal(index, true))
     }
+
+    /// The name of a host's initiator, if it has one of this protocol.
+    fn initiator<'a>(&self, host: &'a Host) -> Option<&'a str>;
+
+    /// Whether a host can be kept from writing to a volume.
+    fn protects_volumes(&self) -> bool;
 
     /// Lets an initiator log in, with these credentials from now on.
     fn admit(&self, initiator: &str, chap: Option<&Chap>) -> Result<(), Failure>;
@@ -35,7 +46,7 @@ pub(crate) trait DataPath: Debug + Send {
     fn grow(&self, id: &str) -> Result<(), Failure>;
 
     /// What an attached volume's host must know.
-    fn connection(&self, serial: &str, lun: u16) -> Connection;
+    fn connection(&self, id: &str, serial: &str, lun: u16) -> Connection;
 
     /// Number of the portals.
     fn portals(&self) -> usize;

@@ -1,5 +1,5 @@
 //! A storage array with a REST API, as vendors have them: sessions by login, volumes, snapshots, copies, hosts, attachments, jobs that take time. Tests
-//! have it in memory and count what was done; `cargo xtask array` serves real volumes, as sparse files behind the kernel's iSCSI target.
+//! have it in memory and count what was done; `cargo xtask array` serves real volumes, as sparse files behind the kernel's targets.
 //!
 //! Names of volumes and of snapshots are unique, so a repeated creation is answered 409 and not done twice. Nothing else forgives a caller.
 
@@ -21,7 +21,7 @@ mod store;
 pub use options::{
     ArrayOptions, MOST_VOLUMES, PASSWORD, Protocol, TOKEN_PREFIX, TOTAL_BYTES, USER,
 };
-pub use records::{Connection, Counts, Object, Qos, State};
+pub use records::{Connection, Counts, Object, Qos, State, Target};
 pub use secret::Secret;
 
 use axum::serve::ListenerExt;
@@ -102,6 +102,11 @@ impl Array {
     /// Ends all sessions, as a restart of its management does: the next request of each is answered 401.
     pub fn expire_sessions(&self) {
         self.service.lock().store.expire_sessions();
+    }
+
+    /// Breaks all sessions of a portal and refuses new ones, or ends that. False: there is no such portal.
+    pub fn set_portal(&self, index: usize, is_up: bool) -> bool {
+        self.service.lock().set_portal(index, is_up).is_ok()
     }
 
     /// Creates a volume behind the driver's back.

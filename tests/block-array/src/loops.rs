@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use xtask::command;
 use xtask::failure::Failure;
+use xtask::files;
 
 /// Makes a device of a file; its path.
 pub(crate) fn attach(file: &Path) -> Result<String, Failure> {
@@ -14,6 +15,12 @@ pub(crate) fn attach(file: &Path) -> Result<String, Failure> {
 /// Ends the devices of a file.
 pub(crate) fn detach(file: &Path) -> Result<(), Failure> {
     each(file, "--detach")
+}
+
+/// Ends the devices of all files in a directory.
+pub(crate) fn detach_all(directory: &Path) -> Result<(), Failure> {
+    let files = files::entries(directory)?;
+    files.iter().try_for_each(|file| detach(file))
 }
 
 /// Has the devices of a file take over its size.

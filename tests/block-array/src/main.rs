@@ -4,7 +4,7 @@
 
 use clap::{Parser, ValueEnum};
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use xtask::interrupt::Interrupt;
 use xtask::say;
 use xtask::workspace::Workspace;
 
-/// The portal of iSCSI unless others are named: its own port (RFC 7143 §14), on loopback.
-const PORTAL: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 3260);
+/// The ports of the protocols, unless portals are named (RFC 7143 §14; NVM Express TCP Transport 1.0 §3.1.1).
+const ISCSI_PORT: u16 = 3260;
+const NVME_TCP_PORT: u16 = 4420;
 
 /// A storage array to try drivers against; docs/array.md shows how.
 #[derive(Debug, Parser)]
@@ -33,7 +33,7 @@ struct Arguments {
     /// How hosts reach volumes
     #[arg(long, value_enum, default_value = "none")]
     protocol: ProtocolName,
-    /// An address of the target; more than one are paths to the same volumes [default: 127.0.0.1:3260]
+    /// An address of the target; more than one are paths to the same volumes [default: 127.0.0.1:3260, and 4420 for NVMe]
     #[arg(long = "portal", value_name = "ADDRESS")]
     portals: Vec<SocketAddr>,
     /// A host to know from the beginning; others are registered through the API
@@ -62,6 +62,8 @@ enum ProtocolName {
     None,
     /// By iSCSI, from the kernel's target; needs root
     Iscsi,
+    /// By NVMe over TCP, from the kernel's target; needs root
+    NvmeTcp,
 }
 
 impl Arguments {
@@ -83,9 +85,14 @@ impl Arguments {
             Some(directory) => directory,
             None => Workspace::locate()?.block_array(),
         };
-        let portals = match self.portals.is_empty() {
-            true => vec![PORTAL],
-            false => self.portals,
+        let portals = |port: u16| match self.portals.is_empty() {
+            true => vec![(Ipv4Addr::LOCALHOST, port).into()],
+            false => self.portals.clone(),
+        };
+        let protocol = match self.protocol {
+            ProtocolName::None => Protocol::None,
+            ProtocolName::Iscsi => Protocol::Iscsi(portals(ISCSI_PORT)),
+            ProtocolName::NvmeTcp => Protocol::NvmeTcp(portals(NVME_TCP_PORT)),
         };
         Ok(ArrayOptions {
             total_bytes: self.capacity,
@@ -95,10 +102,7 @@ impl Arguments {
             user: self.user,
             password,
             directory: Some(directory),
-            protocol: match self.protocol {
-                ProtocolName::None => Protocol::None,
-                ProtocolName::Iscsi => Protocol::Iscsi(portals),
-            },
+            protocol,
         })
     }
 }
@@ -143,12 +147,15 @@ fn introduce(array: &Array, options: &ArrayOptions) {
     ));
     match &options.protocol {
         Protocol::None => say::line(
-            "no data path: volumes can be attached, and nobody can read or write them; `--protocol iscsi` changes that",
+            "no data path: volumes can be attached, and nobody can read or write them; `--protocol iscsi` or `nvme-tcp` changes that",
         ),
-        Protocol::Iscsi(portals) => {
-            let portals: Vec<_> = portals.iter().map(SocketAddr::to_string).collect();
-            say::line(&format!("iSCSI at {}", portals.join(", ")));
-        }
+        Protocol::Iscsi(portals) => say::line(&format!("iSCSI at {}", list(portals))),
+        Protocol::NvmeTcp(portals) => say::line(&format!("NVMe over TCP at {}", list(portals))),
     }
     say::line("Ctrl-C removes the target and keeps the volumes");
+}
+
+fn list(portals: &[SocketAddr]) -> String {
+    let portals: Vec<_> = portals.iter().map(SocketAddr::to_string).collect();
+    portals.join(", ")
 }

@@ -48,6 +48,8 @@ pub enum Protocol {
     None,
     /// iSCSI, at these portals.
     Iscsi(Vec<SocketAddr>),
+    /// NVMe over TCP, at these portals.
+    NvmeTcp(Vec<SocketAddr>),
 }
 
 impl Default for ArrayOptions {

@@ -24,7 +24,7 @@ pub enum State {
     Error,
 }
 
-/// Limits that a client wants for a volume. They are kept and answered, and not enforced: the kernel's target has no limits of its own.
+/// Limits that a client wants for a volume. They are kept and answered, and not enforced: the kernel's targets have no limits of their own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Qos {
@@ -60,19 +60,27 @@ pub struct Object {
 
 /// How a host reaches an attached volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "protocol", rename_all = "kebab-case")]
-pub enum Connection {
-    /// By iSCSI.
-    Iscsi {
-        /// Address and port of each portal.
-        portals: Vec<SocketAddr>,
-        /// The target's name (IQN), the same behind each portal.
-        target: String,
-        /// The LUN there.
-        lun: u16,
-        /// The identity of the disk as Linux shows it: its NAA designator of VPD page 83.
-        wwid: String,
-    },
+pub struct Connection {
+    /// Which of the kernel's targets shows it.
+    pub protocol: Target,
+    /// Address and port of each portal.
+    pub portals: Vec<SocketAddr>,
+    /// The name of the target (IQN) or of the subsystem (NQN), the same behind each portal.
+    pub target: String,
+    /// The LUN or the number of the namespace there.
+    pub lun: u16,
+    /// The identity of the disk: of iSCSI its NAA designator of VPD page 83 as Linux shows it, of NVMe the UUID of the namespace.
+    pub wwid: String,
+}
+
+/// A target of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    /// LIO.
+    Iscsi,
+    /// nvmet.
+    NvmeTcp,
 }
 
 /// An initiator that volumes can be attached to.
@@ -82,6 +90,9 @@ pub(crate) struct Host {
     /// The name of its iSCSI initiator.
     #[serde(default)]
     pub(crate) iqn: Option<String>,
+    /// Its name in NVMe over Fabrics.
+    #[serde(default)]
+    pub(crate) nqn: Option<String>,
     /// What it logs in with, if it must.
     #[serde(default)]
     pub(crate) chap: Option<Chap>,
@@ -116,7 +127,7 @@ pub(crate) struct Attachment<'a> {
     pub(crate) id: &'a str,
     pub(crate) serial: &'a str,
     pub(crate) lun: u16,
-    pub(crate) host: &'a Host,
+    pub(crate) initiator: &'a str,
     pub(crate) readonly: bool,
 }
 

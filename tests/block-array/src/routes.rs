@@ -250,9 +250,11 @@ async fn put_host(
     Path(name): Path<String>,
     Json(host): Json<Host>,
 ) -> Answer<Json<Value>> {
-    let answer = shown(&name, &host);
-    service.run(move |it| it.put_host(&name, host)).await?;
-    Ok(Json(answer))
+    let put = service.run(move |it| {
+        let host = it.put_host(&name, host)?;
+        Ok(shown(&name, &host))
+    });
+    put.await.map(Json)
 }
 
 async fn delete_host(
@@ -322,7 +324,7 @@ fn list(service: &Shared, kind: Kind, query: Option<String>) -> Json<Page> {
 /// A host as it is answered: without its password.
 fn shown(name: &str, host: &Host) -> Value {
     let user = host.chap.as_ref().map(|chap| &chap.user);
-    json!({ "name": name, "iqn": host.iqn, "chapUser": user })
+    json!({ "name": name, "iqn": host.iqn, "nqn": host.nqn, "chapUser": user })
 }
 
 fn parameters(query: &str) -> BTreeMap<String, String> {

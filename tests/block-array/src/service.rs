@@ -1,6 +1,6 @@
 //! One array: its records together with the files and the target that follow from them.
 
-use crate::data_path::{DataPath, Lio};
+use crate::data_path::{DataPath, Lio, Nvmet};
 use crate::faults::Faults;
 use crate::files::Files;
 use crate::options::{ArrayOptions, Protocol};
@@ -52,6 +52,9 @@ impl Service {
             (Protocol::Iscsi(portals), Some(files)) => {
                 Some(Box::new(Lio::new(store.id(), portals, files.contents())))
             }
+            (Protocol::NvmeTcp(portals), Some(files)) => {
+                Some(Box::new(Nvmet::new(store.id(), portals, files.contents())))
+            }
             _ => None,
         };
         let service = Self {
@@ -85,8 +88,9 @@ impl Service {
     /// A record as it is answered, with the way to an attached volume.
     pub(crate) fn shown(&self, record: &Record) -> Object {
         let way = self.data_path.as_ref().zip(record.lun);
+        let id = &record.object.id;
         Object {
-            connection: way.map(|(target, lun)| target.connection(&record.serial, lun)),
+            connection: way.map(|(target, lun)| target.connection(id, &record.serial, lun)),
             ..record.shown()
         }
     }
@@ -179,9 +183,15 @@ impl Service {
 
     pub(crate) fn attach(&mut self, id: &str, host: &str, readonly: bool) -> Answer<Object> {
         let was = self.store.get(Kind::Volume, id)?.lun;
-        if self.data_path.is_some() && self.store.host(host).is_ok_and(|known| known.iqn.is_none())
-        {
-            return Err(unprocessable("the host has no `iqn`: register it again"));
+        if let (Some(target), Ok(host)) = (&self.data_path, self.store.host(host)) {
+            if target.initiator(host).is_none() {
+                let why = "the host has no initiator: register it with `iqn` or `nqn`, as the protocol of this array needs";
+                return Err(unprocessable(why));
+            }
+            if readonly && !target.protects_volumes() {
+                let why = "the kernel's NVMe target protects no volume from writes: attach it with `readonly` false";
+                return Err(unprocessable(why));
+            }
         }
         self.store.attach(id, host, readonly)?;
         if was.is_none() {
@@ -202,25 +212,34 @@ impl Service {
         Ok(self.save()?)
     }
 
-    pub(crate) fn put_host(&mut self, name: &str, host: Host) -> Answer<()> {
-        let before = self.store.host(name).ok().cloned();
+    /// Registers a host, or changes what is named of it.
+    pub(crate) fn put_host(&mut self, name: &str, new: Host) -> Answer<Host> {
+        let before = self.store.host(name).cloned().unwrap_or_default();
+        let host = Host {
+            iqn: new.iqn.or_else(|| before.iqn.clone()),
+            nqn: new.nqn.or_else(|| before.nqn.clone()),
+            chap: new.chap.or_else(|| before.chap.clone()),
+        };
         self.store.put_host(name, host.clone())?;
         if let Some(target) = &self.data_path {
-            let old = before.and_then(|host| host.iqn);
-            if let Some(old) = old.filter(|old| Some(old) != host.iqn.as_ref()) {
-                target.dismiss(&old)?;
+            let (old, new) = (target.initiator(&before), target.initiator(&host));
+            if let Some(old) = old.filter(|_| old != new) {
+                target.dismiss(old)?;
             }
-            if let Some(iqn) = &host.iqn {
-                target.admit(iqn, host.chap.as_ref())?;
+            if let Some(new) = new {
+                target.admit(new, host.chap.as_ref())?;
             }
         }
-        Ok(self.save()?)
+        self.save()?;
+        Ok(host)
     }
 
     pub(crate) fn delete_host(&mut self, name: &str) -> Answer<()> {
         let host = self.store.delete_host(name)?;
-        if let (Some(target), Some(iqn)) = (&self.data_path, host.iqn) {
-            target.dismiss(&iqn)?;
+        if let Some(target) = &self.data_path
+            && let Some(initiator) = target.initiator(&host)
+        {
+            target.dismiss(initiator)?;
         }
         Ok(self.save()?)
     }
@@ -240,14 +259,15 @@ impl Service {
         let (Some(target), Some(files)) = (&self.data_path, &self.files) else {
             return Ok(());
         };
-        match (record, record.and_then(|it| it.lun), host) {
-            (Some(record), Some(lun), Some(host)) => target.attach(
+        let initiator = host.and_then(|host| target.initiator(host));
+        match (record, record.and_then(|it| it.lun), initiator) {
+            (Some(record), Some(lun), Some(initiator)) => target.attach(
                 &files.path(id),
                 &Attachment {
                     id,
                     serial: &record.serial,
                     lun,
-                    host,
+                    initiator,
                     readonly: record.readonly,
                 },
             ),
@@ -270,8 +290,8 @@ impl Service {
         };
         target.start()?;
         for (_, host) in self.store.hosts() {
-            if let Some(iqn) = &host.iqn {
-                target.admit(iqn, host.chap.as_ref())?;
+            if let Some(initiator) = target.initiator(host) {
+                target.admit(initiator, host.chap.as_ref())?;
             }
         }
         let mut volumes = self.store.of(Kind::Volume).keys();

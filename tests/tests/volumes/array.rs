@@ -1,6 +1,7 @@
 //! plugins/array against a storage array on the network: csi-sanity, and lives through a proxy that treats requests badly. No volume is created twice
 //! and none is lost, no session stays behind, no call is final that has changed something, and no password, token or private key is anywhere.
 
+mod attached;
 mod guest_memory;
 mod lives;
 mod sanity;

@@ -16,6 +16,8 @@ pub(super) struct Model {
     pub(super) refuse_changes: Option<u16>,
     /// Whether no volume can be made.
     pub(super) is_broken: bool,
+    /// Hosts, as they were registered last.
+    pub(super) hosts: BTreeMap<String, Value>,
     /// How hosts reach attached volumes.
     pub(super) connection: Option<Value>,
 }
@@ -38,6 +40,9 @@ impl Model {
     pub(super) fn answer(&mut self, request: &Request) -> Response {
         assert_eq!(request.grant(), "array");
         let path = request.path().to_owned();
+        if let Some(host) = path.strip_prefix("/api/hosts/") {
+            return self.register(host, request);
+        }
         let (object, rest) = match path.split_once("/hosts") {
             Some((volume, host)) => (volume.to_owned(), Some(host.trim_start_matches('/'))),
             None => (path.clone(), None),
@@ -97,17 +102,18 @@ impl Model {
         if self.names(kind).iter().any(|name| new["name"] == **name) {
             return Response::new(409);
         }
-        let source = match kind {
-            VOLUMES => new["snapshot"].clone(),
-            _ => new["volume"].clone(),
-        };
+        let snapshot = new["snapshot"].as_str();
+        let source = snapshot.map_or_else(|| new["volume"].clone(), |id| json!(id));
         let volume = self
             .objects
             .get(&format!("{VOLUMES}/{}", source.as_str().unwrap_or("")));
         if kind == SNAPSHOTS && volume.is_none() {
             return Response::new(404);
         }
-        let bytes = volume.map_or(new["bytes"].clone(), |volume| volume["bytes"].clone());
+        let bytes = match kind {
+            SNAPSHOTS => volume.unwrap()["bytes"].clone(),
+            _ => new["bytes"].clone(),
+        };
         self.last += 1;
         let id = format!(
             "{}-{}",
@@ -125,6 +131,19 @@ impl Model {
         let shown = Response::new(201).with_json(&object);
         self.objects.insert(format!("{kind}/{id}"), object);
         shown
+    }
+
+    fn register(&mut self, host: &str, request: &Request) -> Response {
+        let new: Value = request.read_json().unwrap();
+        if self
+            .hosts
+            .iter()
+            .any(|(name, it)| name != host && *it == new)
+        {
+            return Response::new(409);
+        }
+        self.hosts.insert(host.to_owned(), new.clone());
+        Response::new(200).with_json(&new)
     }
 
     fn show(&mut self, path: &str) -> Response {

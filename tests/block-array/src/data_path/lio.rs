@@ -1,11 +1,10 @@
 //! iSCSI by the kernel's own target, LIO, through configfs (Linux, Documentation/target/). Each portal is a target portal group of its own, so that each
 //! can be switched off. A volume is a loop device over its file, so that it can grow; each host sees only what is attached to it.
 
-use super::DataPath;
+use super::{DataPath, ID_DIGITS};
 use crate::configfs;
 use crate::loops;
-use crate::records::{Attachment, Chap, Connection};
-use std::fs;
+use crate::records::{Attachment, Chap, Connection, Host, Target};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use xtask::failure::Failure;
@@ -29,9 +28,6 @@ const NAME: &str = "iqn.2026-01.io.wasmount:array";
 /// What the WWIDs of LIO's disks begin with: NAA type 6 and the company id of OpenFabrics (SPC-4 §7.8.6). 25 digits of the serial number follow.
 const WWID: &str = "naa.6001405";
 const DIGITS: usize = 25;
-
-/// Digits of the array's id that tell its names from those of others.
-const ID_DIGITS: usize = 12;
 
 /// The name of a link to a volume.
 const LINK: &str = "volume";
@@ -97,6 +93,14 @@ impl DataPath for Lio {
         Ok(())
     }
 
+    fn initiator<'a>(&self, host: &'a Host) -> Option<&'a str> {
+        host.iqn.as_deref()
+    }
+
+    fn protects_volumes(&self) -> bool {
+        true
+    }
+
     fn admit(&self, initiator: &str, chap: Option<&Chap>) -> Result<(), Failure> {
         for group in self.groups() {
             let host = group.join("acls").join(initiator);
@@ -136,13 +140,13 @@ impl DataPath for Lio {
         configfs::write(&disk.join("control"), &format!("udev_path={device}"))?;
         configfs::write(&disk.join("wwn/vpd_unit_serial"), attachment.serial)?;
         configfs::write(&disk.join("enable"), "1")?;
-        let initiator = attachment.host.iqn.as_deref().unwrap_or_default();
         let name = format!("lun_{}", attachment.lun);
         for group in self.groups() {
             let lun = group.join("lun").join(&name);
             configfs::make(&lun)?;
             configfs::link(&disk, &lun.join(LINK))?;
-            let seen = group.join("acls").join(initiator).join(&name);
+            let seen = group.join("acls").join(attachment.initiator);
+            let seen = seen.join(&name);
             configfs::make(&seen)?;
             configfs::link(&lun, &seen.join(LINK))?;
             let protect = if attachment.readonly { "1" } else { "0" };
@@ -167,9 +171,10 @@ impl DataPath for Lio {
         loops::grow(&self.contents.join(id))
     }
 
-    fn connection(&self, serial: &str, lun: u16) -> Connection {
+    fn connection(&self, _id: &str, serial: &str, lun: u16) -> Connection {
         let digits: String = serial.chars().take(DIGITS).collect();
-        Connection::Iscsi {
+        Connection {
+            protocol: Target::Iscsi,
             portals: self.portals.clone(),
             target: self.name.clone(),
             lun,
@@ -212,9 +217,6 @@ impl DataPath for Lio {
             configfs::remove(&disk)?;
         }
         configfs::remove(&self.adapter)?;
-        for file in fs::read_dir(&self.contents).into_iter().flatten().flatten() {
-            loops::detach(&file.path())?;
-        }
-        Ok(())
+        loops::detach_all(&self.contents)
     }
 }

@@ -4,7 +4,7 @@ use super::{Store, check_name};
 use crate::records::Host;
 use crate::refusal::{Answer, conflict, missing, unprocessable};
 
-/// Longest name of an initiator, in bytes (RFC 7143 §4.2.7.1).
+/// Longest name of an initiator, in bytes (RFC 7143 §4.2.7.1, NVM Express Base 2.0 §4.5).
 const INITIATOR_BYTES: usize = 223;
 
 impl Store {
@@ -19,12 +19,14 @@ impl Store {
     /// Registers a host. Its initiator stays the same while volumes are attached to it.
     pub(crate) fn put_host(&mut self, name: &str, host: Host) -> Answer<()> {
         check_name(name)?;
-        if let Some(iqn) = &host.iqn {
-            check_initiator(iqn)?;
-            let twin = |(other, it): (&String, &Host)| other != name && it.iqn == host.iqn;
-            if self.hosts.iter().any(twin) {
-                return Err(conflict("another host has this initiator"));
-            }
+        host.iqn.as_deref().map_or(Ok(()), check_iqn)?;
+        host.nqn.as_deref().map_or(Ok(()), check_nqn)?;
+        let is_same = |one: &Option<String>, other| one.is_some() && one == other;
+        let twin = |(other, it): (&String, &Host)| {
+            other != name && (is_same(&it.iqn, &host.iqn) || is_same(&it.nqn, &host.nqn))
+        };
+        if self.hosts.iter().any(twin) {
+            return Err(conflict("another host has this initiator"));
         }
         if let Some(chap) = &host.chap {
             let is_line = |text: &str| !text.is_empty() && !text.contains(char::is_control);
@@ -33,7 +35,10 @@ impl Store {
             }
         }
         let known = self.hosts.get(name);
-        if known.is_some_and(|known| known.iqn != host.iqn) && self.has_volumes(name) {
+        let is_lost = |one: &Option<String>, now| one.is_some() && one != now;
+        let is_other =
+            |known: &Host| is_lost(&known.iqn, &host.iqn) || is_lost(&known.nqn, &host.nqn);
+        if known.is_some_and(is_other) && self.has_volumes(name) {
             return Err(conflict("volumes are attached to the host"));
         }
         self.hosts.insert(name.to_owned(), host);
@@ -54,7 +59,7 @@ impl Store {
 }
 
 /// The name of an initiator becomes the name of a directory.
-fn check_initiator(iqn: &str) -> Answer<()> {
+fn check_iqn(iqn: &str) -> Answer<()> {
     let is_known = ["iqn.", "eui.", "naa."]
         .iter()
         .any(|it| iqn.starts_with(it));
@@ -63,6 +68,17 @@ fn check_initiator(iqn: &str) -> Answer<()> {
         true => Ok(()),
         false => Err(unprocessable(
             "`iqn` is the name of an initiator, such as iqn.1993-08.org.debian:01:1234, in lower case",
+        )),
+    }
+}
+
+/// The same, of NVMe over Fabrics.
+fn check_nqn(nqn: &str) -> Answer<()> {
+    let is_plain = |it: char| it.is_ascii_graphic() && it != '/';
+    match nqn.starts_with("nqn.") && nqn.len() <= INITIATOR_BYTES && nqn.chars().all(is_plain) {
+        true => Ok(()),
+        false => Err(unprocessable(
+            "`nqn` is the name of a host, such as nqn.2014-08.org.nvmexpress:uuid:b8a6…",
         )),
     }
 }

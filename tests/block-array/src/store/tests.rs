@@ -36,7 +36,7 @@ fn snapshot(store: &mut Store, name: &str, volume: &str) -> Answer<Object> {
 fn host(iqn: &str) -> Host {
     Host {
         iqn: Some(iqn.to_owned()),
-        chap: None,
+        ..Host::default()
     }
 }
 
@@ -202,14 +202,32 @@ fn a_host_has_an_initiator_of_its_own() {
 }
 
 #[test]
+fn a_host_of_nvme_has_a_name_of_its_own() {
+    let mut store = store(Duration::ZERO);
+    let named = |nqn: &str| Host {
+        nqn: Some(nqn.to_owned()),
+        ..Host::default()
+    };
+    let nqn = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555";
+    assert_eq!(status(store.put_host("a", named(nqn))), 200);
+    assert_eq!(status(store.put_host("b", named(nqn))), 409);
+    for wrong in ["", "iqn.2026-01.x", "nqn.x/../y", "nqn.a b"] {
+        assert_eq!(status(store.put_host("b", named(wrong))), 422, "{wrong}");
+    }
+    // Hosts without a name are not the same host.
+    assert_eq!(status(store.put_host("c", Host::default())), 200);
+    assert_eq!(status(store.put_host("d", Host::default())), 200);
+}
+
+#[test]
 fn a_password_of_a_host_is_one_line_and_never_shown() {
     let mut store = store(Duration::ZERO);
     let with = |password: &str| Host {
-        iqn: None,
         chap: Some(Chap {
             user: "user".to_owned(),
             password: password.into(),
         }),
+        ..Host::default()
     };
     assert_eq!(status(store.put_host("a", with(""))), 422);
     assert_eq!(status(store.put_host("a", with("two\nlines"))), 422);
