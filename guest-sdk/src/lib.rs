@@ -163,8 +163,7 @@ mod imports {
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) use crate::testing::{
         call, http, node_encryption, node_facts, node_iscsi, node_nvme, node_plan, nodes, pool,
-        sealed_secrets,
-        secrets, session, state,
+        sealed_secrets, secrets, session, state,
     };
 
     /// The clocks of WASI, which Rust's own library uses, or the clock of the test.

@@ -3,9 +3,9 @@
 //! `cryptsetup` gives a map the UUID `CRYPT-LUKS2-<UUID of the header>-<name>` (`dm_prepare_uuid` of libcryptsetup). Names can be changed, UUIDs cannot.
 
 use crate::block::loop_device::digits;
-use crate::block::node_device::tree::{attribute, entries};
 use crate::block::{BlockDevice, BlockRecord, DeviceNumber};
 use crate::failure::kernel;
+use crate::sysfs::{attribute, entries};
 use crate::tools::{ToolCall, ToolOutput};
 use rustix::fs::{Mode, OFlags, fstat, fsync};
 use std::fmt;

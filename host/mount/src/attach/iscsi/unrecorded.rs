@@ -54,7 +54,9 @@ fn end(
     }
     // Without a connection, the end of the session removes them at once.
     if session.is_connected() {
-        disks.iter().try_for_each(|disk| remove(owner, scsi, disk))?;
+        disks
+            .iter()
+            .try_for_each(|disk| remove(owner, scsi, disk))?;
     }
     tool::logout(owner, &interface, &session, path)?;
     Ok(true)

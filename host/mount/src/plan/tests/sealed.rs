@@ -1,6 +1,7 @@
 //! Sealed options: the same options may be sealed that may be secrets.
 
 use super::*;
+use wasmount_core::document::FilesystemGrant;
 
 fn checked(options: &[&str], sealed: &[&str]) -> Result<CheckedPlan, MountError> {
     let ceph = FilesystemGrant {

@@ -16,7 +16,7 @@ pub(super) struct Permission {
 }
 
 /// Prefixes of imports without their versions, and their permissions. The first match counts.
-const MEANINGS: [(&str, &str, &str); 20] = [
+const MEANINGS: [(&str, &str, &str); 21] = [
     (
         "wasmount:csi/pool",
         "pools",
