@@ -87,17 +87,11 @@ pub enum Source {
 
 impl Source {
     pub(super) fn is_block_device(&self) -> bool {
-        match self {
-            Source::Image { .. }
-            | Source::Device { .. }
-            | Source::AnyDevice { .. }
-            | Source::Iscsi(_)
-            | Source::Nvme(_) => true,
-            Source::Directory { .. }
-            | Source::Filesystem { .. }
-            | Source::Tmpfs { .. }
-            | Source::Files(_) => false,
-        }
+        use Source::{AnyDevice, Device, Image, Iscsi, Nvme};
+        matches!(
+            self,
+            Image { .. } | Device { .. } | AnyDevice { .. } | Iscsi(_) | Nvme(_)
+        )
     }
 
     /// The step's name in the contract.

@@ -22,13 +22,16 @@ use rustix::fs::{fsync, statvfs};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use uuid::Uuid;
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::plan::Source;
 
 /// Deadline of `mkfs`. 30 minutes: it writes little, but first it discards the whole device, which some arrays do at 1 GiB/s.
 const MAKE_WITHIN: Duration = Duration::from_mins(30);
+/// How long the intent proves whose an unfinished ext4 is on a device that other nodes can have, too. An hour: a node that was restarted repeats the call
+/// by then, and the volume was not used on another node, damaged there and brought back.
+const INTENT_TIME: Duration = Duration::from_hours(1);
 
 /// The input for mounting the device of one volume.
 #[derive(Debug, Clone, Copy)]
@@ -95,7 +98,8 @@ impl Formatting<'_> {
     }
 
     fn make(&self, device: &BlockDevice, fs_type: FsType) -> Result<(), MountError> {
-        let uuid = Uuid::new_v4();
+        // It has the time in it.
+        let uuid = Uuid::now_v7();
         let intent = self.intent(device, fs_type, uuid)?;
         self.durable.set_intent(self.key, Some(intent))?;
         let tool = make_call(&device.path, fs_type, uuid);
@@ -154,7 +158,9 @@ impl Formatting<'_> {
             (Content::Blank, _) => Ok(true),
             // `mkfs.ext4` writes its superblock last, so there is no UUID to compare. A device of the node can be moved to another node; an image of
             // a pool belongs to this host.
-            (Content::Unsigned { .. }, FsType::Ext4) if device.backing.is_some() => {
+            (Content::Unsigned { .. }, FsType::Ext4)
+                if device.backing.is_some() || is_recent(intent.uuid, SystemTime::now()) =>
+            {
                 ext4::has_no_copy_of_another(device, intent.uuid)
             }
             // `mkfs.btrfs` writes its magic number last.
@@ -184,6 +190,14 @@ impl Formatting<'_> {
             "its journal is not empty, and a volume that several nodes read must not be written to; stage it once with a writable access mode",
         ))
     }
+}
+
+/// Whether a UUID has a time in it, which is less than `INTENT_TIME` ago. A time to come is none that this node wrote.
+fn is_recent(uuid: Uuid, now: SystemTime) -> bool {
+    let made = uuid.get_timestamp().map(|it| it.to_unix());
+    let made = made.map(|(seconds, _)| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+    let age = made.and_then(|made| now.duration_since(made).ok());
+    age.is_some_and(|age| age < INTENT_TIME)
 }
 
 /// Expands a mounted file system to the size of its device. `root` is the root of its mount.

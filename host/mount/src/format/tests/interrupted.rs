@@ -79,6 +79,49 @@ fn privileged_a_partial_mkfs_without_intent_is_kept() {
 }
 
 #[test]
+fn privileged_an_unfinished_ext4_on_a_disk_is_made_again() {
+    privileged(|bench| {
+        let mount_by = |uuid: Uuid| {
+            let mut disk = bench.disk(SIZE);
+            // A disk of the node, not an image.
+            disk.device.backing = None;
+            run("mkfs.ext4", &["-q", "-U", &uuid.to_string(), disk.path()]);
+            // The state if it is killed before the superblock is written.
+            disk.write(0, &[0; 4096]);
+            let intent = bench.formatting().intent(&disk.device, FsType::Ext4, uuid);
+            let intent = intent.unwrap();
+            bench.durable.set_intent(&bench.key, Some(intent)).unwrap();
+            bench.mount(&disk, FsType::Ext4).map(drop)
+        };
+        mount_by(Uuid::now_v7()).unwrap();
+        for not_recent in [Uuid::new_v4(), made_before(INTENT_TIME)] {
+            let error = mount_by(not_recent).unwrap_err();
+            assert!(matches!(error, MountError::Unusable { .. }), "{error}");
+        }
+    });
+}
+
+#[test]
+fn an_intent_is_recent_for_an_hour() {
+    let now = SystemTime::now();
+    assert!(is_recent(made_before(Duration::ZERO), now));
+    let almost = INTENT_TIME - Duration::from_secs(2);
+    assert!(is_recent(made_before(almost), now));
+    assert!(!is_recent(made_before(INTENT_TIME), now));
+    // The clock was set back.
+    let earlier = now - Duration::from_mins(1);
+    assert!(!is_recent(made_before(Duration::ZERO), earlier));
+    assert!(!is_recent(Uuid::new_v4(), now));
+}
+
+fn made_before(age: Duration) -> Uuid {
+    let made = SystemTime::now() - age;
+    let since = made.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let millis = u64::try_from(since.as_millis()).unwrap();
+    uuid::Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid()
+}
+
+#[test]
 fn privileged_an_intent_of_another_device_permits_nothing() {
     privileged(|bench| {
         let disk = bench.disk(SIZE);
