@@ -58,6 +58,20 @@ pub(crate) fn check_imports(imports: &[String], wasi: Wasi) -> Result<(), Refusa
 /// The interface by which a plugin sends requests, without its version.
 const OUTGOING_HANDLER: &str = "wasi:http/outgoing-handler";
 
+/// The interfaces by which a plan has disks attached, each with its protocol and the keys of a grant.
+const ATTACH_INTERFACES: [(&str, AttachProtocol, &str); 2] = [
+    (
+        "node-iscsi",
+        AttachProtocol::Iscsi,
+        "portals: [\"ADDRESS:3260\"], targets: [IQN]",
+    ),
+    (
+        "node-nvme",
+        AttachProtocol::NvmeTcp,
+        "addresses: [\"ADDRESS:4420\"], subsystems: [NQN]",
+    ),
+];
+
 /// Imports that have no use under these grants, each with the lines to add: not an error, since some languages import all of their world.
 pub(crate) fn ungranted_imports(imports: &[String], grants: &Grants) -> Vec<String> {
     let mut ungranted = Vec::new();
@@ -75,26 +89,19 @@ pub(crate) fn ungranted_imports(imports: &[String], grants: &Grants) -> Vec<Stri
                 .to_owned(),
         );
     }
-    for (interface, protocol, names) in [
-        (
-            "node-iscsi",
-            AttachProtocol::Iscsi,
-            "portals: [\"ADDRESS:3260\"], targets: [IQN]",
-        ),
-        (
-            "node-nvme",
-            AttachProtocol::NvmeTcp,
-            "addresses: [\"ADDRESS:4420\"], subsystems: [NQN]",
-        ),
-    ] {
-        let is_granted = grants.attach.iter().any(|it| it.protocol == protocol);
-        if imports_of_contract(imports, interface) && !is_granted {
+    // A plugin may have several protocols, of which its settings choose one.
+    let imported = ATTACH_INTERFACES
+        .iter()
+        .filter(|(interface, ..)| imports_of_contract(imports, interface));
+    let is_granted = |(_, protocol, _): &_| grants.attach.iter().any(|it| it.protocol == *protocol);
+    if !imported.clone().any(is_granted) {
+        ungranted.extend(imported.map(|(interface, protocol, names)| {
             let protocol = protocol.name();
-            ungranted.push(format!(
-                "the plugin imports `{interface}`, but the backend document grants no disk of that protocol; add those of the storage system: \
+            format!(
+                "the plugin imports `{interface}`, but the backend document grants no disk that it can attach; add those of the storage system: \
                  spec: {{grants: {{attach: [{{protocol: {protocol}, {names}}}]}}}}"
-            ));
-        }
+            )
+        }));
     }
     if imports_of_contract(imports, "nodes") && grants.nodes.is_empty() {
         ungranted.push(
@@ -297,6 +304,14 @@ mod tests {
         assert!(warning.contains("nodeFacts: [instance-id, zone]"));
         assert_eq!(ungranted_facts(&facts, &granted), None);
         assert_eq!(ungranted_imports(&facts, &Grants::default()), [""; 0]);
+        // One protocol of several is enough, unless the plugin has only the other one.
+        let mut one = granted.clone();
+        one.attach.retain(|it| it.protocol == AttachProtocol::Iscsi);
+        let nvme = "wasmount:csi/node-nvme@0.1.0";
+        let both = names(["wasmount:csi/node-iscsi@0.1.0", nvme]);
+        assert_eq!(ungranted_imports(&both, &one), [""; 0]);
+        assert_eq!(ungranted_imports(&both, &Grants::default()).len(), 2);
+        assert_eq!(ungranted_imports(&names([nvme]), &one).len(), 1);
         // The types alone send nothing.
         let types = names(["wasi:http/types@0.2.6"]);
         assert_eq!(ungranted_imports(&types, &Grants::default()), [""; 0]);

@@ -82,6 +82,7 @@ fn calls_follow_one_another_by_their_records() {
                 "defaultFsType": null,
                 "mountOptions": [],
                 "notes": {},
+                "luks": null,
             },
             "verdict": {
                 "word": "needs",

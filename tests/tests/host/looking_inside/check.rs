@@ -115,11 +115,14 @@ fn imports_without_a_grant_are_refused_with_the_lines_to_add() {
     let array: &[&str] = &[
         "spec: {grants: {network: {NAME: {hosts: [\"HOST:443\"]}}}}",
         "spec: {grants: {attach: [{protocol: iscsi, portals: [\"ADDRESS:3260\"], targets: [IQN]}]}}",
+        "spec: {grants: {attach: [{protocol: nvme-tcp, addresses: [\"ADDRESS:4420\"], subsystems: [NQN]}]}}",
+        "spec: {grants: {nodes: [iqn, nqn, addresses]}}",
     ];
+    let protocol = "  settings: { protocol: iscsi }\n";
     let directory: &[&str] = &["spec: {grants: {pools: {NAME: {path: DIRECTORY}}}}"];
-    for (plugin, lines) in [("directory", directory), ("array", array)] {
+    for (plugin, settings, lines) in [("directory", "", directory), ("array", protocol, array)] {
         let plugin = component(plugin);
-        let document = bench.document(&plugin, "");
+        let document = bench.document(&plugin, settings);
         let words = ["check", text(&plugin), "--backend", text(&document)];
         let told = bench.run(&words);
         assert_eq!(told.code, Some(1), "{told:?}");

@@ -18,6 +18,8 @@ use wasmount_tests::requests;
 /// In the midst of the volume: the seventh of the 32 MiB that Cinder reads at once.
 const MARK_AT: u64 = 200 << 20;
 const MARK: &[u8] = b"what a pod wrote";
+/// Cinder takes longer than a call on a busy machine: the call is repeated.
+const SLOW: [Code; 1] = [Code::Aborted];
 
 async fn back_up(
     orchestrator: &Orchestrator,
@@ -74,7 +76,8 @@ async fn privileged_a_backup_in_cinder_outlives_its_volume() {
         .open(scene.cinder.file_of(&volume));
     file.unwrap().write_all_at(MARK, MARK_AT).unwrap();
 
-    let backup = back_up(&orchestrator, &volume, "b", &[]).await.unwrap();
+    let made = patiently(&SLOW, || back_up(&orchestrator, &volume, "b", &[])).await;
+    let backup = made.unwrap();
     assert!(backup.ready_to_use);
     assert_eq!(
         (&backup.source_volume_id, backup.size_bytes),
@@ -91,7 +94,7 @@ async fn privileged_a_backup_in_cinder_outlives_its_volume() {
     }
 
     orchestrator.delete(&volume).await.unwrap();
-    let restored = restore(&orchestrator, "r", &backup.snapshot_id).await;
+    let restored = patiently(&SLOW, || restore(&orchestrator, "r", &backup.snapshot_id)).await;
     let restored = restored.unwrap();
     assert_eq!(restored.capacity_bytes, 2 * GIB);
     let source = restored.content_source.as_ref().unwrap();
@@ -112,7 +115,10 @@ async fn privileged_a_backup_in_cinder_outlives_its_volume() {
     let kept = scene.cinder.backup(&backup.snapshot_id);
     assert!(fs::read_dir(&kept).unwrap().count() > 0);
     fs::remove_dir_all(&kept).unwrap();
-    let lost = restore(&orchestrator, "lost", &backup.snapshot_id).await;
+    let lost = patiently(&SLOW, || {
+        restore(&orchestrator, "lost", &backup.snapshot_id)
+    })
+    .await;
     assert_eq!(code(&lost), Code::ResourceExhausted, "{lost:?}");
     let gone = || async {
         match scene.names("volumes").is_empty() {
@@ -143,7 +149,7 @@ async fn privileged_a_backup_beyond_the_quota_leaves_nothing() {
     let orchestrator = scene.host.orchestrator().await.unwrap();
     let created = orchestrator.create(requests::create("a", GIB)).await;
     let (volume, _) = created.unwrap();
-    let over = back_up(&orchestrator, &volume, "b", &[]).await;
+    let over = patiently(&SLOW, || back_up(&orchestrator, &volume, "b", &[])).await;
     assert_eq!(code(&over), Code::ResourceExhausted, "{over:?}");
     // Otherwise Cinder would keep its volume.
     let delete = || orchestrator.delete(&volume);
@@ -162,7 +168,7 @@ async fn privileged_a_backup_without_its_service_says_so() {
     // There is a service in zone-a only.
     let parameters = [("availability", "zone-b")];
     for _ in 0..2 {
-        let refused = back_up(&orchestrator, &volume, "b", &parameters).await;
+        let refused = patiently(&SLOW, || back_up(&orchestrator, &volume, "b", &parameters)).await;
         let refused = refused.unwrap_err();
         assert_eq!(refused.code(), Code::Unavailable, "{refused}");
         assert!(refused.message().contains("Service not found"), "{refused}");

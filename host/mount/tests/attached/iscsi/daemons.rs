@@ -5,9 +5,6 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// dm-multipath and the ways in which it chooses a path.
-const MODULES: [&str; 3] = ["dm-service-time", "dm-round-robin", "dm-multipath"];
-
 /// What the administrator chose: requests wait for a path without end.
 const CONFIGURATION: &str = r#"
 defaults {
@@ -33,7 +30,8 @@ pub(crate) struct Daemons {
 impl Daemons {
     /// Starts them. `find_multipaths` says of which disks multipathd makes maps by itself: of none that it does not know (`strict`), or of all (`greedy`).
     pub(crate) fn start(find_multipaths: &str) -> Self {
-        output("modprobe", &[&["-a"], MODULES.as_slice()].concat());
+        let modules = ["-a", "dm-multipath", "dm-service-time", "dm-round-robin"];
+        output("modprobe", &modules);
         let configuration = CONFIGURATION.replace("FIND", find_multipaths);
         fs::write("/etc/multipath.conf", configuration).unwrap();
         let udevd = start("/lib/systemd/systemd-udevd", &[]);
@@ -61,7 +59,6 @@ impl Drop for Daemons {
         let _ = fs::remove_file("/run/udev/control");
         // What multipathd knows of disks.
         let _ = fs::remove_dir_all("/etc/multipath");
-        let _ = answers("modprobe", &[&["-r"], MODULES.as_slice()].concat());
     }
 }
 

@@ -49,6 +49,25 @@ async fn on_other_kernel_chap_refuses_a_wrong_or_missing_secret() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_two_paths_at_once_need_multipathd() {
+    let lio = Lio::start_with_two_paths();
+    lio.offer(1, 1);
+    let host = host();
+    // The kernel has no dm-multipath yet: tests that load it come later.
+    let mut volume = Volume::of_two_paths(1, 1);
+    let refused = host.stage(&volume).await.unwrap_err();
+    assert!(matches!(refused, MountError::Unusable(_)), "{refused}");
+    let text = refused.to_string();
+    assert!(text.contains("start multipathd"), "{text}");
+    assert_nothing_left();
+    volume.minimum_paths = 1;
+    host.stage(&volume).await.unwrap();
+    assert_eq!(sessions().len(), 1);
+    host.unstage(&volume).await.unwrap();
+    assert_nothing_left();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn on_other_kernel_a_silent_portal_ends_in_time() {
     let lio = Lio::start();
     lio.offer(1, 1);
