@@ -26,12 +26,14 @@ pub(super) const ALLOW_UNSTABLE: (&str, &str) = ("RUSTC_BOOTSTRAP", "1");
 pub(super) const THOROUGH: &str = "WASMOUNT_TEST_THOROUGH";
 
 /// The longest programs, which start first so that none is left over at the end.
-const LONGEST: [&str; 8] = [
+const LONGEST: [&str; 10] = [
     "tests/cluster",
     "tests/cluster_up",
+    "vm/mount/attached",
+    "vm/mount/mounts",
+    "tests/volumes",
     "tests/host",
     "vm/tests/volumes",
-    "tests/volumes",
     "tests/api_server",
     "mount/lib",
     "mount/mounts",
