@@ -32,6 +32,11 @@ macro_rules! calls {
                 }
             }
 
+            /// Whether it belongs to the controller service of a driver, which has all services of CSI but two.
+            pub fn is_of_controller(self) -> bool {
+                !matches!(self.service(), "Identity" | "Node")
+            }
+
             /// Whether no client can make it: the host makes it by itself.
             pub fn is_of_host(self) -> bool {
                 matches!(self, $($(Rpc::$own)|+)|+)

@@ -31,8 +31,8 @@ use wasmount_core::mounter::{
 use wasmount_core::names::DriverName;
 use wasmount_core::pool::{PoolCall, PoolReply};
 
-/// How many drivers have their connections looked at at a time: more than a node has, since a client may name any driver.
-const LOOKS: usize = 64;
+/// Of how many drivers what has no record is removed at a time: of more than a node has, since a client may name any driver.
+const REMOVALS: usize = 64;
 
 /// The administrator's configuration of this node.
 #[derive(Debug, Clone)]
@@ -60,8 +60,8 @@ pub struct LocalMounter {
     mounted: MountedPools,
     fact_sources: FactSources,
     pub(crate) freezer: Arc<Freezer>,
-    /// For connections without a record.
-    looks: Arc<Semaphore>,
+    /// Of what has no record.
+    removals: Arc<Semaphore>,
 }
 
 /// The pools of all drivers.
@@ -109,7 +109,7 @@ impl LocalMounter {
             node,
             fact_sources,
             freezer,
-            looks: Arc::new(Semaphore::new(LOOKS)),
+            removals: Arc::new(Semaphore::new(REMOVALS)),
         };
         for (driver, grants) in config.grants {
             // An error in one driver's document must not affect other drivers.
@@ -169,22 +169,24 @@ impl LocalMounter {
         set_up.run(move || node.expand(&request)).await
     }
 
-    /// In the background, and not beside teardowns: neither these nor a start wait for storage systems that are away.
-    fn end_unrecorded_connections(&self, driver: &DriverName) {
-        let Ok(look) = self.looks.clone().try_acquire_owned() else {
-            tracing::warn!(%driver, "too many drivers start at once: connections without a record stay until the next start");
+    /// Removes maps and connections that no record names: in the background, and not beside teardowns, since neither these nor a start may wait for
+    /// storage systems that are away. A map holds its disk, so maps are first.
+    fn remove_unrecorded(&self, driver: &DriverName) {
+        let Ok(permit) = self.removals.clone().try_acquire_owned() else {
+            tracing::warn!(%driver, "too many drivers start at once: maps and connections without a record stay until the next start");
             return;
         };
         let lane = self.node.budgets.of(driver).set_up;
         let (node, driver) = (self.node.clone(), driver.clone());
         tokio::spawn(async move {
             let job = move || {
-                let _look = look;
+                let _permit = permit;
+                node.close_stale_maps(&driver);
                 node.end_unrecorded_connections(&driver);
                 Ok(())
             };
             if let Err(error) = lane.run(job).await {
-                tracing::warn!(%error, "connections without a record are not looked for until the next start");
+                tracing::warn!(%error, "maps and connections without a record stay until the next start");
             }
         });
     }
@@ -252,7 +254,7 @@ impl Mounter for LocalMounter {
                 Box::new(move |node| Ok(Response::Notes(node.notes(&key)))),
             ),
             Request::Unsettled(driver) => {
-                self.end_unrecorded_connections(&driver);
+                self.remove_unrecorded(&driver);
                 (
                     tear_down(&driver),
                     Box::new(move |node| node.unsettled(&driver).map(Response::Unsettled)),

@@ -4,7 +4,6 @@
 
 pub(crate) mod attach;
 pub(crate) mod device;
-mod encryption;
 pub(crate) mod files;
 pub(crate) mod filesystem;
 pub(crate) mod label;
@@ -101,7 +100,6 @@ pub(crate) fn check(
     grants: &Grants,
 ) -> Result<CheckedPlan, MountError> {
     let step = plan.source.step();
-    let is_encrypted = encryption::check(plan)?;
     let mount = mount_access(capability)?;
     let group = mount.and_then(|access| access.volume_mount_group.as_deref());
     let file_system = || {
@@ -199,7 +197,7 @@ pub(crate) fn check(
         flags: flags.read_only(access != StorageAccess::ReadWrite),
         access,
         group: group.map(group_number).transpose()?,
-        is_encrypted,
+        is_encrypted: plan.luks.is_some(),
     })
 }
 

@@ -15,9 +15,8 @@ use wasmount_core::mounter::{MountError, VolumeInUse, VolumeKey};
 use wasmount_core::names::{DriverName, VolumeId};
 
 impl Node {
-    /// Volumes with unfinished work, or with records of mounts that are gone. What has no record at all is removed here.
+    /// Volumes with unfinished work, or with records of mounts that are gone.
     pub(crate) fn unsettled(&self, driver: &DriverName) -> Result<Vec<VolumeId>, MountError> {
-        self.close_stale_maps(driver);
         let table = mount_points()?;
         let mut entries = self.journal.of_driver(driver);
         entries.retain(|entry| self.is_unsettled(entry, &table));

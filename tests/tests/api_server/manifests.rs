@@ -7,6 +7,6 @@ mod csi_driver;
 mod neighbours;
 mod policy;
 mod running;
-mod scene;
+pub(crate) mod scene;
 mod signed;
 mod snapshots;

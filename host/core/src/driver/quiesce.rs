@@ -83,8 +83,8 @@ impl Driver {
         }
     }
 
-    /// Sets why calls that create or use more are rejected: creations, attachments, registrations of nodes, stages and publishes; none: they are served. Teardown and reads
-    /// continue.
+    /// Sets why calls that create or use more are rejected: creations, attachments, registrations of nodes, stages and publishes; none: they are served.
+    /// Teardown and reads continue.
     pub fn set_drained(&self, reason: Option<String>) {
         self.drained.store(reason.map(Arc::new));
     }

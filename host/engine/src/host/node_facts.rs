@@ -37,7 +37,7 @@ impl node_facts::Host for Invocation {
 
 impl nodes::Host for Invocation {
     async fn facts(&mut self, node: String, name: String) -> Answer<Vec<String>> {
-        if ["Identity", "Node"].contains(&self.call.rpc.service()) {
+        if !self.call.rpc.is_of_controller() {
             let reason =
                 "facts of other nodes are available in calls of the controller service only";
             return Err(HostError::new(Code::FailedPrecondition, reason));

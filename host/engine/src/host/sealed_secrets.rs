@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 impl Host for Invocation {
     fn seal(&mut self, volume: String, value: String) -> Answer<String> {
         let value = Zeroizing::new(value);
-        if ["Identity", "Node"].contains(&self.call.rpc.service()) {
+        if !self.call.rpc.is_of_controller() {
             let reason = "values are sealed in calls of the controller service only";
             return Err(HostError::new(Code::FailedPrecondition, reason));
         }

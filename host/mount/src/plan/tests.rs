@@ -1,11 +1,10 @@
 //! Plans against grants.
 
-mod encryption;
 mod labels;
 mod sealed;
 
 use super::*;
-use encryption::tmpfs;
+use labels::tmpfs;
 use proptest::prelude::*;
 use rustix::mount::MountAttrFlags;
 use wasmount_core::document::{PoolGrant, PoolStorage};

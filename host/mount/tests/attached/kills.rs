@@ -4,6 +4,7 @@
 //! enters the N-th system call of a kind. A first round without a kill shows how many there are; each of the others has a blank disk.
 
 use crate::host::{Host, Volume};
+use crate::support::run;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -256,19 +257,6 @@ fn sample(steps: &[Step], seed: usize) -> Vec<Step> {
     let distance = steps.len().div_ceil(ROUNDS).max(1);
     let chosen = steps.iter().skip(seed % distance).step_by(distance);
     chosen.copied().collect()
-}
-
-/// Runs a program that must succeed; returns what it printed.
-pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output();
-    let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{program} {arguments:?}: {said} {errors}"
-    );
-    said
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ mod many;
 mod nvme;
 mod reboot;
 mod speed;
+mod support;
 
 /// The variable that `cargo xtask test --thorough` sets.
 const THOROUGH: &str = "WASMOUNT_TEST_THOROUGH";

@@ -1,7 +1,8 @@
 //! A node that loses its power with volumes staged, and starts again: two VMs, one after the other, with one disk (`cargo xtask vm --power-cut`).
 
 use crate::host::{Host, Volume};
-use crate::kills::{Scene, run};
+use crate::kills::Scene;
+use crate::support::run;
 use crate::{iscsi, nvme};
 use std::fs;
 use std::io::Write;

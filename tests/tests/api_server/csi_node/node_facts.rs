@@ -2,7 +2,8 @@
 
 use crate::csi_node::cluster::Cluster;
 use crate::csi_node::kubelet::{self, Answer};
-use crate::server::{Server, manifests, printed};
+use crate::manifests::scene::printed;
+use crate::server::Server;
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::json;
@@ -12,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tonic::{Code, Status};
-use wasmount_tests::compiled::CommandCache;
 use wasmount_tests::host::{Host, HostOptions, HostRole};
 use wasmount_tests::pod_token::token_on;
 use wasmount_tests::root::needs_root;
@@ -143,12 +143,7 @@ async fn privileged_facts_of_a_node_reach_its_controller() {
     let server = Server::shared().await;
     let folder = tempfile::tempdir().unwrap();
     let document = document(folder.path());
-    let compiled = CommandCache::of(&[&document]).unwrap();
-    let mut command = manifests(&["--topology", "network", "--backend"]);
-    let command = command
-        .arg(&document)
-        .env("WASMOUNT_CACHE", compiled.path());
-    server.apply(&printed(command).0);
+    server.apply(&printed(&document, &["--topology", "network"]).0);
     let cluster = Cluster::of(&server, NODE, json!({})).await;
     let other = Cluster::of(&server, OTHER, json!({})).await;
     register(&cluster).await;

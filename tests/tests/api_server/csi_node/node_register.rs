@@ -3,7 +3,8 @@
 use crate::csi_node::cluster::Cluster;
 use crate::csi_node::kubelet::{self, Answer};
 use crate::csi_node::node_facts::until_answered;
-use crate::server::{Server, manifests, printed};
+use crate::manifests::scene::printed;
+use crate::server::Server;
 use kube::api::DeleteParams;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -14,7 +15,6 @@ use wasmount_core::names::DriverName;
 use wasmount_core::node_fact::{FactValues, NodeFact};
 use wasmount_core::nodes::Facts;
 use wasmount_kubernetes::NodeFactsWriter;
-use wasmount_tests::compiled::CommandCache;
 use wasmount_tests::host::{Host, HostOptions, HostRole};
 use wasmount_tests::namespace;
 use wasmount_tests::pod_token::token_on;
@@ -103,12 +103,7 @@ async fn privileged_a_leader_registers_nodes_and_those_that_left() {
     let server = Server::shared().await;
     let folder = tempfile::tempdir().unwrap();
     let document = document(folder.path());
-    let compiled = CommandCache::of(&[&document]).unwrap();
-    let mut command = manifests(&["--topology", "network", "--backend"]);
-    let command = command
-        .arg(&document)
-        .env("WASMOUNT_CACHE", compiled.path());
-    server.apply(&printed(command).0);
+    server.apply(&printed(&document, &["--topology", "network"]).0);
     let [a, b] = NODES.map(|name| Cluster::of(&server, name, json!({})));
     let (a, b) = (a.await, b.await);
     let account = format!("wasmount-{BACKEND}-controller");

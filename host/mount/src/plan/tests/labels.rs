@@ -8,6 +8,10 @@ const FLAG: &str = r#"context="system_u:object_r:container_file_t:s0:c10,c20""#;
 const LABEL: &str = "system_u:object_r:container_file_t:s0:c10,c20";
 const OTHER: &str = "context=system_u:object_r:other_t:s0";
 
+pub(super) fn tmpfs(size_bytes: Option<u64>) -> Plan {
+    plan(Source::Tmpfs { size_bytes })
+}
+
 fn asking(flags: &[&str]) -> VolumeCapability {
     mounted(MountAccess {
         mount_flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),

@@ -1,6 +1,7 @@
 //! The node's udev and multipathd, which run while a test joins paths.
 
-use super::target::{entries, output, until};
+use super::target::entries;
+use crate::support::{run, until};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -31,7 +32,7 @@ impl Daemons {
     /// Starts them. `find_multipaths` says of which disks multipathd makes maps by itself: of none that it does not know (`strict`), or of all (`greedy`).
     pub(crate) fn start(find_multipaths: &str) -> Self {
         let modules = ["-a", "dm-multipath", "dm-service-time", "dm-round-robin"];
-        output("modprobe", &modules);
+        run("modprobe", &modules);
         let configuration = CONFIGURATION.replace("FIND", find_multipaths);
         fs::write("/etc/multipath.conf", configuration).unwrap();
         let udevd = start("/lib/systemd/systemd-udevd", &[]);
@@ -82,7 +83,7 @@ pub(crate) fn paths(map: &str) -> Vec<String> {
 
 /// The states of all paths, as multipathd sees them.
 pub(crate) fn states() -> Vec<String> {
-    let shown = output("multipathd", &["show", "paths", "raw", "format", "%t"]);
+    let shown = run("multipathd", &["show", "paths", "raw", "format", "%t"]);
     let mut states: Vec<_> = shown.split_whitespace().map(ToOwned::to_owned).collect();
     states.sort();
     states

@@ -1,7 +1,8 @@
 //! Logins: with CHAP, without the right secret, at portals that do not answer.
 
-use super::target::{CHAP, Lio, MUTUAL, PORTAL, SILENT, assert_nothing_left, path, run, sessions};
+use super::target::{CHAP, Lio, MUTUAL, PORTAL, SILENT, assert_nothing_left, path, sessions};
 use super::volume::{Volume, host};
+use crate::support::{run, until};
 use std::time::{Duration, Instant};
 use wasmount_core::mounter::MountError;
 
@@ -97,7 +98,7 @@ async fn on_other_kernel_a_lost_path_is_detached_in_time() {
     let volume = Volume::of(1, 1);
     host.stage(&volume).await.unwrap();
     lio.answer(false);
-    super::target::until("the path is lost", || {
+    until("the path is lost", || {
         let states = std::fs::read_dir("/sys/class/iscsi_session").unwrap();
         let mut states = states.map(|it| std::fs::read_to_string(it.unwrap().path().join("state")));
         states.any(|state| state.is_ok_and(|state| state.trim() != "LOGGED_IN"))

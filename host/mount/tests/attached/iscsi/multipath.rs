@@ -1,14 +1,13 @@
 //! Disks over two paths that multipathd joins: lives of volumes, too few paths, growth.
 
 use super::daemons::{Daemons, maps, paths, states};
-use super::target::{self, DISK_BYTES, Lio, disks, output, sessions, until, wwid};
+use super::target::{self, DISK_BYTES, Lio, disks, sessions, wwid};
 use super::volume::{Volume, host};
 use crate::host::Host;
+use crate::support::{Writer, run, until};
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use wasmount_core::mounter::MountError;
 
 pub(crate) fn assert_nothing_left() {
@@ -69,7 +68,7 @@ async fn on_other_kernel_a_raw_map_with_partitions_is_used() {
         "echo 2048,4096 | sfdisk --quiet --no-reread {}",
         node.display()
     );
-    output("sh", &["-c", &command]);
+    run("sh", &["-c", &command]);
     let mut file = fs::OpenOptions::new().write(true).open(&node).unwrap();
     file.write_all(&[7; 100]).unwrap();
     drop(file);
@@ -105,30 +104,14 @@ async fn on_other_kernel_a_writer_does_not_notice_a_lost_path() {
     let host = host();
     let volume = Volume::of_two_paths(1, 1);
     host.stage(&volume).await.unwrap();
-    let ended = Arc::new(AtomicBool::new(false));
-    let writer = {
-        let (ended, path) = (ended.clone(), host.staging(&volume).join("file"));
-        std::thread::spawn(move || {
-            let mut written = 0;
-            let mut file = fs::File::create(path).unwrap();
-            while !ended.load(Ordering::Relaxed) {
-                file.write_all(b"line\n").unwrap();
-                file.sync_all().unwrap();
-                written += 1;
-            }
-            written
-        })
-    };
+    let writer = Writer::start(host.staging(&volume).join("file"));
     for group in [1, 2] {
         lio.answer_by(group, false);
         until("a path is lost", || states() == ["active", "failed"]);
         lio.answer_by(group, true);
         until("both paths carry requests", || states() == ["active"; 2]);
     }
-    ended.store(true, Ordering::Relaxed);
-    let written: usize = writer.join().unwrap();
-    let text = fs::read_to_string(host.staging(&volume).join("file")).unwrap();
-    assert_eq!(text, "line\n".repeat(written));
+    writer.end();
     host.unstage(&volume).await.unwrap();
     assert_nothing_left();
 }

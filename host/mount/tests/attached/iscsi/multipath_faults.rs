@@ -2,8 +2,9 @@
 
 use super::daemons::{Daemons, maps, paths, states};
 use super::multipath::{assert_nothing_left, assert_on_map};
-use super::target::{DISK_BYTES, Lio, disks, entries, run, until, wwid};
+use super::target::{DISK_BYTES, Lio, disks, entries, wwid};
 use super::volume::{Volume, host};
+use crate::support::{run, until};
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,8 @@
 //! Disks and sessions of others: what has another identity is never written to, and what others made stays.
 
-use super::target::{Lio, PORTAL, TARGET, assert_nothing_left, disks, run, sessions, until, wwid};
+use super::target::{Lio, PORTAL, TARGET, assert_nothing_left, disks, sessions, wwid};
 use super::volume::{Volume, host, host_of};
+use crate::support::{run, until};
 use wasmount_core::mounter::MountError;
 
 #[tokio::test(flavor = "multi_thread")]

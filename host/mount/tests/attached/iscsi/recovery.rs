@@ -1,7 +1,8 @@
 //! What a killed host leaves. The test edits the journal to the state of that moment; the state of kernel and target is real.
 
-use super::target::{Lio, assert_nothing_left, disks, sessions, until, wwid};
+use super::target::{Lio, assert_nothing_left, disks, sessions, wwid};
 use super::volume::{Volume, host, host_of};
+use crate::support::until;
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
 use std::time::{Duration, Instant};

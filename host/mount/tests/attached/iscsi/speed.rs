@@ -1,8 +1,9 @@
 //! A stage beside `iscsiadm`.
 
-use super::target::{Lio, PORTAL, TARGET, assert_nothing_left, disks, run, until, wwid};
+use super::target::{Lio, PORTAL, TARGET, assert_nothing_left, disks, wwid};
 use super::volume::{Volume, host};
 use crate::speed::{Times, rounds};
+use crate::support::{run, until};
 use std::fs;
 use std::path::Path;
 

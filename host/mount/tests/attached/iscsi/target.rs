@@ -1,11 +1,11 @@
 //! The kernel's iSCSI target on loopback, made by configfs, and the node's `iscsid`.
 
+use crate::support::{run, until};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wasmount_core::plan::attached::IscsiPath;
 
@@ -25,8 +25,6 @@ pub(crate) const MUTUAL: [&str; 2] = ["array", "otherhunter22222"];
 pub(crate) const DISK_BYTES: u64 = 64 << 20;
 /// What the administrator of this node chose: a lost path fails requests after some seconds, and not after two minutes.
 const CONFIGURATION: &str = "\nnode.session.timeo.replacement_timeout = 5\n";
-/// How long something that the kernel does by itself may take.
-const SOON: Duration = Duration::from_secs(30);
 
 const CORE: &str = "/sys/kernel/config/target/core/iblock_0";
 const FABRIC: &str = "/sys/kernel/config/target/iscsi";
@@ -121,7 +119,7 @@ impl Lio {
             .create(true)
             .open(&image);
         file.unwrap().set_len(DISK_BYTES).unwrap();
-        let device = output("losetup", &["--find", "--show", text(&image)]);
+        let device = run("losetup", &["--find", "--show", text(&image)]);
         let backstore = Path::new(CORE).join(&name);
         fs::create_dir_all(&backstore).unwrap();
         fs::write(
@@ -229,7 +227,7 @@ impl Lio {
 
     fn device(&self, number: u32) -> String {
         let image = self.image(number);
-        let line = output(
+        let line = run(
             "losetup",
             &[
                 "--noheadings",
@@ -260,7 +258,7 @@ impl Drop for Lio {
             let _ = fs::remove_dir(backstore);
         }
         for image in entries(&self.folder) {
-            let device = output(
+            let device = run(
                 "losetup",
                 &[
                     "--noheadings",
@@ -327,27 +325,6 @@ pub(crate) fn assert_nothing_left() {
         entries(Path::new("/etc/iscsi/ifaces")),
         [""; 0].map(PathBuf::from)
     );
-}
-
-/// Waits for something that the kernel or `iscsid` does by itself.
-pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
-    let end = Instant::now() + SOON;
-    while !is_so() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-pub(crate) fn run(program: &str, arguments: &[&str]) {
-    output(program, arguments);
-}
-
-pub(crate) fn output(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output();
-    let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {arguments:?}: {said}");
-    String::from_utf8(output.stdout).unwrap()
 }
 
 fn may_serve() -> bool {

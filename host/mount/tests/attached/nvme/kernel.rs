@@ -1,7 +1,8 @@
 //! What the VM's kernel does by itself: it connects to its own target, loses one of two paths, and connects again.
 
-use super::target::{Target, connect, controllers, eventually, states};
+use super::target::{Target, connect, controllers, states};
 use super::volume::uuid;
+use crate::support::until;
 use std::fs;
 use std::io::{Read, Write};
 
@@ -22,14 +23,10 @@ fn on_other_kernel_nvme_over_tcp_has_two_paths() {
     };
     write(b"by two paths");
     target.pause(0);
-    eventually("a lost path", || {
-        (states() == ["connecting", "live"]).then_some(())
-    });
+    until("a lost path", || states() == ["connecting", "live"]);
     write(b"by one path ");
     target.resume(0);
-    eventually("both paths", || {
-        (states() == ["live", "live"]).then_some(())
-    });
+    until("both paths", || states() == ["live", "live"]);
     let mut read = [0; 12];
     let mut file = fs::File::open(&device).unwrap();
     file.read_exact(&mut read).unwrap();

@@ -1,7 +1,8 @@
 //! Namespaces and connections of others: what has another identity is never written to, and what others connected stays.
 
-use super::target::{Target, assert_nothing_left, connect, controllers, eventually};
+use super::target::{Target, assert_nothing_left, connect, controllers};
 use super::volume::{HOST_NQN, Volume, host, uuid};
+use crate::support::{run, until};
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
 use wasmount_core::mounter::MountError;
@@ -78,15 +79,15 @@ async fn on_other_kernel_a_namespace_in_use_keeps_the_connection() {
     host.stage(&Volume::of(1)).await.unwrap();
     // The administrator mounts another namespace over the connection of the host.
     let device = target.device(2);
-    super::target::run("mkfs.ext4", &["-q", &device]);
+    run("mkfs.ext4", &["-q", &device]);
     let mount = tempfile::tempdir().unwrap();
     let at = mount.path().to_str().unwrap();
-    super::target::run("mount", &[&device, at]);
+    run("mount", &[&device, at]);
     host.unstage(&Volume::of(1)).await.unwrap();
     let mut host = host.restarted();
     host.recover().await;
     fs::write(mount.path().join("file"), "kept").unwrap();
-    super::target::run("umount", &[at]);
+    run("umount", &[at]);
     assert_eq!((controllers().len(), host.connections().len()), (1, 1));
     // It ends with the next volume, or at the next start.
     for with_volume in [true, false] {
@@ -101,9 +102,9 @@ async fn on_other_kernel_a_namespace_in_use_keeps_the_connection() {
             }
             host = host.restarted();
             host.recover().await;
-            eventually("no connection", || controllers().is_empty().then_some(()));
+            until("no connection", || controllers().is_empty());
         }
-        eventually("no record", || host.connections().is_empty().then_some(()));
+        until("no record", || host.connections().is_empty());
         assert_nothing_left(&host);
     }
 }

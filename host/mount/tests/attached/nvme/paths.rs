@@ -1,11 +1,10 @@
 //! Two paths to one namespace, of which one is lost or both are.
 
-use super::target::{Target, assert_nothing_left, controllers, eventually, states};
+use super::target::{Target, assert_nothing_left, controllers, states};
 use super::volume::{Volume, host, uuid};
+use crate::support::{Writer, until};
 use std::fs;
 use std::io::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wasmount_core::mounter::MountError;
 
@@ -33,34 +32,14 @@ async fn on_other_kernel_a_writer_does_not_notice_a_lost_path() {
     host.stage(&volume).await.unwrap();
     assert_eq!(states(), ["live", "live"]);
     set_all("reconnect_delay", "1");
-    let ended = Arc::new(AtomicBool::new(false));
-    let writer = {
-        let (ended, path) = (ended.clone(), host.staging(&volume).join("file"));
-        std::thread::spawn(move || {
-            let mut written = 0;
-            let mut file = fs::File::create(path).unwrap();
-            while !ended.load(Ordering::Relaxed) {
-                file.write_all(b"line\n").unwrap();
-                file.sync_all().unwrap();
-                written += 1;
-            }
-            written
-        })
-    };
+    let writer = Writer::start(host.staging(&volume).join("file"));
     for index in [0, 1] {
         target.pause(index);
-        eventually("a lost path", || {
-            (states() == ["connecting", "live"]).then_some(())
-        });
+        until("a lost path", || states() == ["connecting", "live"]);
         target.resume(index);
-        eventually("both paths", || {
-            (states() == ["live", "live"]).then_some(())
-        });
+        until("both paths", || states() == ["live", "live"]);
     }
-    ended.store(true, Ordering::Relaxed);
-    let written: usize = writer.join().unwrap();
-    let text = fs::read_to_string(host.staging(&volume).join("file")).unwrap();
-    assert_eq!(text, "line\n".repeat(written));
+    writer.end();
     host.unstage(&volume).await.unwrap();
     assert_nothing_left(&host);
 }
@@ -100,7 +79,7 @@ async fn on_other_kernel_a_lost_array_gives_errors_in_time() {
     set_all("fast_io_fail_tmo", "2");
     let mut file = fs::File::create(host.staging(&volume).join("file")).unwrap();
     target.pause(0);
-    eventually("a lost path", || (states() == ["connecting"]).then_some(()));
+    until("a lost path", || states() == ["connecting"]);
     let begin = Instant::now();
     let lost = file.write_all(&[1; 1 << 20]).and_then(|()| file.sync_all());
     assert!(lost.is_err());

@@ -1,8 +1,9 @@
 //! A stage beside `nvme connect`.
 
-use super::target::{NQN, Target, assert_nothing_left, run};
+use super::target::{NQN, Target, assert_nothing_left};
 use super::volume::{HOST_NQN, Volume, host, uuid};
 use crate::speed::{Times, rounds};
+use crate::support::run;
 use std::fs;
 
 #[tokio::test(flavor = "multi_thread")]

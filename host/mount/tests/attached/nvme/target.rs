@@ -1,13 +1,13 @@
 //! The kernel's NVMe target on loopback (drivers/nvme/target/configfs.c): a subsystem with namespaces on loop devices, at several addresses.
 
 use crate::host::Host;
+use crate::support::{eventually, run};
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// The subsystem.
@@ -16,9 +16,6 @@ pub(crate) const NQN: &str = "nqn.2026-01.io.wasmount:target";
 const CONFIG: &str = "/sys/kernel/config";
 /// The first port of TCP; each address has its own.
 const FIRST_PORT: u16 = 4420;
-/// Interval and number of attempts until something is as expected: half a minute, for a VM on a busy machine.
-const PAUSE: Duration = Duration::from_millis(100);
-const ATTEMPTS: usize = 300;
 
 /// There is one target in a kernel.
 static ONE: Mutex<()> = Mutex::new(());
@@ -247,29 +244,6 @@ pub(crate) fn connect(index: u16, options: &str) -> String {
 pub(crate) fn assert_nothing_left(host: &Host) {
     assert!(controllers().is_empty(), "{:?}", controllers());
     assert_eq!((host.journal().len(), host.connections().len()), (0, 0));
-}
-
-/// Waits until something is there.
-pub(crate) fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    for _ in 0..ATTEMPTS {
-        if let Some(found) = attempt() {
-            return found;
-        }
-        std::thread::sleep(PAUSE);
-    }
-    panic!("{what}: never")
-}
-
-/// Runs a program that must succeed; returns what it printed.
-pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output();
-    let output = output.unwrap_or_else(|error| panic!("`{program}` cannot be run: {error}"));
-    assert!(
-        output.status.success(),
-        "`{program}` {arguments:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).unwrap()
 }
 
 fn subsystem() -> PathBuf {

@@ -1,0 +1,83 @@
+//! What tests of all protocols stand on: programs of the node, waiting, a pod that writes.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long something may take that the kernel or a daemon does by itself, on a busy machine.
+const SOON: Duration = Duration::from_secs(30);
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
+/// What a pod writes each time.
+const LINE: &str = "line\n";
+
+/// A pod that writes lines to a file, each onto stable storage.
+pub(crate) struct Writer {
+    file: PathBuf,
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<usize>,
+}
+
+impl Writer {
+    pub(crate) fn start(file: PathBuf) -> Self {
+        let (path, is_over) = (file.clone(), Arc::new(AtomicBool::new(false)));
+        let until = is_over.clone();
+        let thread = std::thread::spawn(move || {
+            let mut written = 0;
+            let mut file = fs::File::create(path).unwrap();
+            while !until.load(Ordering::Relaxed) {
+                file.write_all(LINE.as_bytes()).unwrap();
+                file.sync_all().unwrap();
+                written += 1;
+            }
+            written
+        });
+        Self {
+            file,
+            is_over,
+            thread,
+        }
+    }
+
+    /// Ends it, and checks that each line is there once.
+    pub(crate) fn end(self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let written = self.thread.join().unwrap();
+        let text = fs::read_to_string(self.file).unwrap();
+        assert_eq!(text, LINE.repeat(written));
+    }
+}
+
+/// Runs a program that must succeed; returns what it printed.
+pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.unwrap_or_else(|error| panic!("`{program}` cannot be run: {error}"));
+    let [said, errors] = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
+    assert!(
+        output.status.success(),
+        "`{program}` {arguments:?}: {said} {errors}"
+    );
+    said.into_owned()
+}
+
+/// Waits until something is so.
+pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+    eventually(what, || is_so().then_some(()));
+}
+
+/// Waits until something is there.
+pub(crate) fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + SOON;
+    loop {
+        if let Some(found) = attempt() {
+            return found;
+        }
+        assert!(Instant::now() < end, "{what}: never");
+        std::thread::sleep(PAUSE);
+    }
+}
