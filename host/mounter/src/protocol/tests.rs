@@ -48,18 +48,29 @@ fn plan(content: usize) -> Plan {
         default_fs_type: None,
         mount_options: Vec::new(),
         notes: BTreeMap::from([("portal".to_owned(), "a".to_owned())]),
-        luks: Some(Luks::of(SecretScope::Backend, "k")),
+        luks: None,
     }
 }
 
-fn publish(content: usize) -> MounterRequest {
+fn encrypted_plan() -> Plan {
+    Plan {
+        source: Source::Image {
+            pool: "data".to_owned(),
+            path: "a".to_owned(),
+        },
+        luks: Some(Luks::of(SecretScope::Backend, "k")),
+        ..plan(0)
+    }
+}
+
+fn publish(plan: Plan) -> MounterRequest {
     MounterRequest::Publish(PublishVolume {
         key: key(),
         staging_path: None,
         target_path: path("/pods/r/mount"),
         capability: capability(),
         readonly: true,
-        plan: Some(plan(content)),
+        plan: Some(plan),
         secret_options: SecretOptions::from_iter([("password".to_owned(), "hunter22".to_owned())]),
     })
 }
@@ -109,8 +120,9 @@ fn instance() -> MounterResponse {
 
 #[test]
 fn a_request_is_read_as_it_was_written() {
-    for content in [0, 10, 1 << 20] {
-        let request = publish(content);
+    let plans = [0, 10, 1 << 20].map(plan);
+    for plan in plans.into_iter().chain([encrypted_plan()]) {
+        let request = publish(plan);
         let message = encode(&request).unwrap();
         let read: MounterRequest = decode(&message).unwrap();
         assert!(read == request);
@@ -120,7 +132,8 @@ fn a_request_is_read_as_it_was_written() {
 #[test]
 fn what_crosses_is_the_same_as_ever_in_this_version() {
     let hex = |message: Message| message.iter().map(|byte| format!("{byte:02x}")).collect();
-    let request: String = hex(encode(&publish(2)).unwrap());
+    let request: String = hex(encode(&publish(plan(2))).unwrap());
+    let encrypted: String = hex(encode(&publish(encrypted_plan())).unwrap());
     let refused: Reply = Err(MountError::kernel("mount", "/a", 5, "e"));
     let reply: String = hex(encode(&refused).unwrap());
     let asked: String = hex(encode(&MounterRequest::Health(query())).unwrap());
@@ -132,11 +145,19 @@ fn what_crosses_is_the_same_as_ever_in_this_version() {
     let told: String = hex(encode(&Reply::Ok(extents())).unwrap());
     // If this fails, the format of a type that is sent has changed: add one to `VERSION`, and update the bytes here.
     assert_eq!(
-        (VERSION, request.as_str(), reply.as_str()),
+        (
+            VERSION,
+            request.as_str(),
+            encrypted.as_str(),
+            reply.as_str()
+        ),
         (
             10,
             "040e6469726563746f72792e746573740176000d2f706f64732f722f6d6f756e740101046578743401076e6f6174696d6501\
-             013707630101080105746f6b656e800202070700000106706f7274616c01610101016b010870617373776f72640868756e7465723232",
+             013707630101080105746f6b656e800202070700000106706f7274616c016100010870617373776f72640868756e7465723232",
+            "040e6469726563746f72792e746573740176000d2f706f64732f722f6d6f756e740101046578743401076e6f6174696d6501\
+             0137076301010104646174610161000001\
+             06706f7274616c01610101016b010870617373776f72640868756e7465723232",
             "01120a156d6f756e74206f6e202f61206661696c65643a2065"
         )
     );
@@ -237,7 +258,7 @@ fn deserialising_validates_every_string() {
 
 #[test]
 fn a_message_with_a_byte_more_or_less_is_not_read() {
-    let message = encode(&publish(3)).unwrap().to_vec();
+    let message = encode(&publish(plan(3))).unwrap().to_vec();
     let longer = [&message[..], &[0]].concat();
     assert!(decode::<MounterRequest>(&longer) == Err(Violation::Unreadable));
     for end in 0..message.len() {
@@ -247,7 +268,7 @@ fn a_message_with_a_byte_more_or_less_is_not_read() {
 
 #[test]
 fn a_message_that_is_too_large_is_not_written() {
-    let request = publish(MESSAGE_BYTES);
+    let request = publish(plan(MESSAGE_BYTES));
     assert!(matches!(
         encode(&request).err(),
         Some(Violation::TooLarge { .. })
