@@ -118,8 +118,11 @@ impl<'a> Multipathd<'a> {
         let (Some(name), Some(number)) = (map.name(), map.number()) else {
             return Ok(());
         };
-        self.bounded(map, || flush_unused(number, &self.disk))?;
-        self.ask_until(&["del", "map", &name], || !map.exists())
+        self.bounded(map, || {
+            flush_unused(number, &self.disk)?;
+            // udev may look at the map, and its request waits for a path, too.
+            self.ask_until(&["del", "map", &name], || !map.exists())
+        })
     }
 
     /// Gives a map the size of its paths.

@@ -50,11 +50,14 @@ impl Daemons {
 impl Drop for Daemons {
     fn drop(&mut self) {
         let Self { multipathd, udevd } = self;
+        // What udev asked of a map without paths would wait for ever.
+        let _ = answers("multipathd", &["disablequeueing", "maps"]);
         // udev's database must not have disks that are gone.
         let _ = answers("udevadm", &["settle", "--timeout=60"]);
         let _ = multipathd.kill();
         let _ = multipathd.wait();
         let _ = answers("udevadm", &["control", "--exit"]);
+        let _ = udevd.kill();
         let _ = udevd.wait();
         // Where libdevmapper would wait for udev.
         let _ = fs::remove_file("/run/udev/control");
@@ -79,6 +82,13 @@ pub(crate) fn paths(map: &str) -> Vec<String> {
     let paths = entries(&Path::new("/sys/class/block").join(map).join("slaves"));
     let names = paths.iter().map(|path| path.file_name().unwrap());
     names.map(|it| it.to_str().unwrap().to_owned()).collect()
+}
+
+/// Removes all maps, once udev has looked at them.
+pub(crate) fn remove_maps() {
+    until("no map is left", || {
+        answers("multipath", &["-F"]) && maps().is_empty()
+    });
 }
 
 /// The states of all paths, as multipathd sees them.

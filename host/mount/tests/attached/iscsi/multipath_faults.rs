@@ -1,10 +1,10 @@
 //! Faults of joined paths: other disks at the number, no path left, a host that is killed.
 
-use super::daemons::{Daemons, maps, paths, states};
+use super::daemons::{Daemons, maps, paths, remove_maps, states};
 use super::multipath::{assert_nothing_left, assert_on_map};
 use super::target::{DISK_BYTES, Lio, disks, entries, wwid};
 use super::volume::{Volume, host};
-use crate::support::{run, until};
+use crate::support::until;
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
 use std::path::Path;
@@ -140,7 +140,7 @@ async fn on_other_kernel_what_a_killed_host_left_of_a_map_is_removed() {
         }),
         ("the map is gone", |staging| {
             unmount(staging, UnmountFlags::empty()).unwrap();
-            run("multipath", &["-F"]);
+            remove_maps();
         }),
         ("a path is gone", |staging| {
             unmount(staging, UnmountFlags::empty()).unwrap();
@@ -152,7 +152,7 @@ async fn on_other_kernel_what_a_killed_host_left_of_a_map_is_removed() {
             unmount(staging, UnmountFlags::empty()).unwrap();
             let [map] = maps().try_into().unwrap();
             let path = paths(&map).remove(0);
-            run("multipath", &["-F"]);
+            remove_maps();
             fs::write(format!("/sys/class/block/{path}/device/delete"), "1").unwrap();
         }),
         ("the paths are gone", |staging| {
