@@ -15,31 +15,45 @@ from oslo_service import service as launchers  # noqa: E402
 from cinder import coordination, objects, rpc, service, version  # noqa: E402
 from cinder.cmd import volume  # noqa: E402
 from cinder.common import config  # noqa: E402
+from cinder.objects import cleanable  # noqa: E402
+from cinder.volume import volume_utils  # noqa: E402
 
 CONF = cfg.CONF
+IDS_BY_HOST = {}
 
 
 def tell_services_apart():
-    """`Service.service_id` belongs to the class: of several services in a process only the last one would report that it is up."""
+    """`Service.service_id` belongs to the class, so of several services in a process only the last one would report that it is up, and after a crash
+    clean up what was under way."""
     report = service.Service.report_state
+    set_worker = cleanable.CinderCleanableObject.set_worker
 
     def report_own(self):
         service.Service.service_id = self.origin_service_id
         report(self)
 
+    def set_own_worker(self):
+        # The scheduler's work has no host yet.
+        host = volume_utils.extract_host(self.host) if self.host else None
+        service.Service.service_id = IDS_BY_HOST.get(host, service.Service.service_id)
+        set_worker(self)
+
     service.Service.report_state = report_own
+    cleanable.CinderCleanableObject.set_worker = set_own_worker
 
 
 def services():
     yield service.Service.create(binary="cinder-scheduler")
     for backend in CONF.enabled_backends:
         CONF.register_opt(volume.host_opt, group=backend)
-        yield service.Service.create(
+        of_volumes = service.Service.create(
             host=f"{CONF.host}@{backend}",
             service_name=backend,
             binary="cinder-volume",
             coordination=True,
         )
+        IDS_BY_HOST[of_volumes.host] = of_volumes.origin_service_id
+        yield of_volumes
     yield service.Service.create(binary="cinder-backup", service_name="backup", coordination=True)
     yield service.WSGIService("osapi_volume")
 
