@@ -79,8 +79,10 @@ impl RootFilesystem<'_> {
         let list = PathBuf::from(list);
         let status =
             tempfile::NamedTempFile::new().map_err(Failure::cannot("create a temporary file"))?;
-        let mut command = Command::new("mmdebstrap");
+        // In a mount namespace: what it mounts into the system (/proc, /sys) is gone when it is killed, before anybody removes the unfinished system.
+        let mut command = Command::new("unshare");
         command
+            .args(["--mount", "--", "mmdebstrap"])
             // Files have the times of their packages, or this one.
             .env("SOURCE_DATE_EPOCH", "0")
             .arg("--quiet")

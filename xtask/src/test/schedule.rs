@@ -48,6 +48,15 @@ pub(super) const OWN_MAIN: &str = "tests/cluster";
 /// A program with tests that use all processors, or compare memory over time: it runs after all others.
 const ALONE: &str = "tests/load";
 
+/// Time limit of a program, for coreutils' timeout(1): three times what the longest takes. One that hangs is killed, and its output shows the test.
+const TIME_LIMIT: &str = "30m";
+/// The same where loops have their full length.
+const THOROUGH_TIME_LIMIT: &str = "3h";
+/// How long a program may take to end after SIGTERM.
+const GRACE_PERIOD: &str = "--kill-after=1m";
+/// The exit codes of `timeout` when it has ended a program: by SIGTERM, and by SIGKILL.
+const TIMED_OUT: [i32; 2] = [124, 137];
+
 /// Concurrent tests of a program. Whole-system tests wait for other processes most of the time; with 4 of them in 3 programs, two processors run none
 /// of them for hundreds of milliseconds.
 const TESTS_AT_ONCE: usize = 3;
@@ -150,14 +159,17 @@ impl Job {
 
     fn run(self, settings: &Settings<'_>) -> Result<Report, Failure> {
         let Self {
-            name, mut command, ..
+            name,
+            command: mut program,
+            has_tests,
         } = self;
-        if self.has_tests {
-            command.args(settings.arguments);
+        if has_tests {
+            program.args(settings.arguments);
         }
         if settings.thorough {
-            command.env(THOROUGH, "1");
+            program.env(THOROUGH, "1");
         }
+        let mut command = within(settings.time_limit(), &program);
         // A file instead of a pipe: a process that a test leaves running would hold a pipe open.
         let log = settings
             .logs
@@ -179,7 +191,13 @@ impl Job {
         let elapsed = start.elapsed();
         let output = files::read(&log)?;
         // A test may print bytes that are not UTF-8.
-        let output = String::from_utf8_lossy(&output).into_owned();
+        let mut output = String::from_utf8_lossy(&output).into_owned();
+        if status.code().is_some_and(|code| TIMED_OUT.contains(&code)) {
+            let limit = settings.time_limit();
+            output.push_str(&format!(
+                "{name} had not ended after {limit}, and was killed\n"
+            ));
+        }
         let mut totals = Totals::default();
         output.lines().for_each(|line| totals.add(line));
         if !status.success() {
@@ -194,6 +212,32 @@ impl Job {
             cpu,
         })
     }
+}
+
+impl Settings<'_> {
+    fn time_limit(&self) -> &'static str {
+        match self.thorough {
+            true => THOROUGH_TIME_LIMIT,
+            false => TIME_LIMIT,
+        }
+    }
+}
+
+/// The same command, which is ended after a time. Ctrl-C reaches it as before.
+fn within(limit: &str, program: &Command) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--foreground", GRACE_PERIOD, limit]);
+    command.arg(program.get_program()).args(program.get_args());
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    if let Some(directory) = program.get_current_dir() {
+        command.current_dir(directory);
+    }
+    command
 }
 
 /// Waits until it has ended, and reads its CPU time before the process is reaped.
@@ -280,6 +324,15 @@ mod tests {
             directory.path(),
         );
         assert_eq!(ended[0].totals.to_string(), "0 passed, 1 failed");
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_killed_and_keeps_its_output() {
+        let directory = tempfile::tempdir().unwrap();
+        let Job { command, .. } = program("a", "echo before; exec sleep 1000", directory.path());
+        let output = within("0.1s", &command).output().unwrap();
+        assert_eq!(output.status.code(), Some(TIMED_OUT[0]));
+        assert_eq!(output.stdout, b"before\n");
     }
 
     #[test]
