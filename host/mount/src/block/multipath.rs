@@ -67,9 +67,10 @@ impl Map {
         DeviceNumber::parse(&attribute(&self.folder().join("dev"))?)
     }
 
-    /// The kernel's names of its paths.
+    /// The kernel's names of its paths. A device that is gone stays below `slaves` until multipathd has taken it out.
     pub(crate) fn paths(&self) -> Vec<String> {
-        entries(&self.folder().join("slaves")).collect()
+        let paths = entries(&self.folder().join("slaves"));
+        paths.filter(|path| self.path(path).exists()).collect()
     }
 
     /// The kernel's names of its partitions, if nothing else than them holds it.

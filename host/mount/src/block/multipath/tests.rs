@@ -53,6 +53,8 @@ fn a_map_is_found_by_the_identity_of_its_disk() {
     paths.sort();
     assert_eq!(paths, ["sdb", "sdc"]);
     assert_eq!(Map::on(made.sys(), "sdb"), Some(map.clone()));
+    fs::remove_dir_all(made.sys().join("class/block/sdc")).unwrap();
+    assert_eq!(map.paths(), ["sdb"]);
     assert!(map.exists());
     // Neither LVM nor a partition is a map, and an identity is the whole one.
     for wwid in ["naa.600", "naa.6002", "eui.6001", "6001"] {
