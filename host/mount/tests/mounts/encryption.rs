@@ -11,12 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use wasmount_core::mounter::MountError;
 use wasmount_core::plan::Source;
 use wasmount_core::pool::PoolCall;
 use wasmount_core::volume::{AccessMode, AccessType};
 
 const MEBIBYTE: u64 = 1 << 20;
+/// Time limit of a copy that is tried until the file system writes nothing: longer than it commits its journal by itself (5 s).
+const PATIENCE: Duration = Duration::from_secs(60);
 const PASSPHRASE: &str = "correct horse battery staple\n";
 /// What is written to volumes, and must not be on their storage.
 const PLAIN: &[u8] = b"nobody reads this on the storage. ";
@@ -213,8 +216,12 @@ fn on_other_kernel_a_copy_opens_with_the_key_of_its_origin() {
             source: "v.img".to_owned(),
             target: "copy.img".to_owned(),
         };
-        // The origin is in use: its file system is frozen meanwhile.
-        bench.mounter.pool(driver(), call).await.unwrap();
+        // The origin is in use, and this pool copies its blocks one by one: again, if the file system wrote one meanwhile.
+        let begin = Instant::now();
+        while let Err(error) = bench.mounter.pool(driver(), call.clone()).await {
+            let is_written = matches!(&error, MountError::InUse(text) if text.contains("written"));
+            assert!(is_written && begin.elapsed() < PATIENCE, "{error}");
+        }
         let plan = plan(Source::Image {
             pool: "main".to_owned(),
             path: "copy.img".to_owned(),
