@@ -239,6 +239,7 @@ async fn prove(
         Err(error @ BackendError::Withheld { .. }) => Ok(vec![format!(
             "the settings could not be checked as a whole: {error}"
         )]),
+        Err(error @ BackendError::HostFailed { .. }) => Err(Refusal::SettingsUnchecked(error)),
         settings => settings.map_err(Refusal::Settings),
     };
     warnings.extend(report.take(Step::Settings, settings, |describe| describe.join("; "))?);

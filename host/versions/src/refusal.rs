@@ -85,6 +85,9 @@ pub enum Refusal {
         "the plugin does not accept its settings: {0}; correct `settings`, `secrets` or `grants` of the backend document"
     )]
     Settings(#[source] BackendError),
+    /// The host, or storage that the check of the settings asks, failed: the mounter may start after the host.
+    #[error("the plugin cannot check its settings at the moment: {0}")]
+    SettingsUnchecked(#[source] BackendError),
     /// `probe` trapped or exceeded a limit.
     #[error("the plugin does not report whether it is ready: {0}; this is a fault of the plugin")]
     Probe(#[source] BackendError),
@@ -251,6 +254,7 @@ impl Refusal {
                 (Kind::Services, RetryPolicy::Never)
             }
             Refusal::Settings(_) => (Kind::Settings, RetryPolicy::Never),
+            Refusal::SettingsUnchecked(_) => (Kind::Settings, Unlimited),
             Refusal::Probe(_) => (Kind::Probe, Unlimited),
             Refusal::Migration(_) => (Kind::Migration, FewTimes),
             Refusal::NotElected => (Kind::Migration, Unlimited),
@@ -327,6 +331,16 @@ mod tests {
                 Refusal::Engine(EngineError::NoIdentity),
                 "trial_load",
                 RetryPolicy::Never,
+            ),
+            (
+                Refusal::Settings(BackendError::Cancelled),
+                "settings",
+                RetryPolicy::Never,
+            ),
+            (
+                Refusal::SettingsUnchecked(BackendError::Cancelled),
+                "settings",
+                RetryPolicy::Unlimited,
             ),
             (Refusal::NothingToGoBackTo, "history", RetryPolicy::Never),
         ] {

@@ -90,7 +90,9 @@ impl Pod {
 
     async fn orchestrator(&self) -> Orchestrator {
         let socket = self.volume("csi-socket").join("csi.sock");
-        eventually(async || Orchestrator::connect(&socket, self.folder.path()).await).await
+        let kubelet = self.folder.path();
+        eventually(async || Orchestrator::connect_at_once(&socket, kubelet).await).await;
+        Orchestrator::connect(&socket, kubelet).await.unwrap()
     }
 
     fn log(&self, container: &Value) -> PathBuf {
@@ -223,8 +225,16 @@ async fn on_other_kernel_a_controller_works_with_printed_rights() {
     let pod = Pod::printed();
     refuses_without_the_right_to_mount(&pod).await;
     let left = removes_nothing_without_the_right_of_owners(&pod, &server).await;
+    // The plugin asks the mounter for its share when it checks its settings, and this mounter starts later.
+    let container = pod.container("wasmount");
+    let mut host = pod.start(&container);
+    let is_told = async || {
+        let log = fs::read_to_string(pod.log(&container)).unwrap();
+        let told = log.contains("cannot check its settings at the moment");
+        told.then_some(()).ok_or(log)
+    };
+    eventually(is_told).await;
     let mut mounter = pod.start(&pod.container("mounter"));
-    let mut host = pod.start(&pod.container("wasmount"));
     let orchestrator = pod.orchestrator().await;
     // What is left of it was set aside, and is removed with this mounter.
     let first = || orchestrator.delete(&left);

@@ -258,7 +258,7 @@ fn verdict(found: &Found, has_document: bool) -> Verdict {
         // It was inspected with all of WASI, which a document does not grant by default.
         Ok(admitted) if !needs.is_empty() => ("depends", None, admitted.warnings.clone()),
         Ok(admitted) => ("serves", None, admitted.warnings.clone()),
-        Err(refusal @ Refusal::Settings(_)) if !has_document => {
+        Err(refusal @ (Refusal::Settings(_) | Refusal::SettingsUnchecked(_))) if !has_document => {
             ("depends", Some(refusal.to_string()), Vec::new())
         }
         Err(refusal) => ("refused", Some(refusal.to_string()), Vec::new()),
