@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::future::pending;
 use std::io::{self, LineWriter};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -158,6 +158,7 @@ impl Machine {
             File::create(&console).map_err(Failure::cannot("write the VM's console"))?;
         let (mut output, input) = io::pipe().map_err(Failure::cannot("make a pipe"))?;
         let mut kernel = self.kernel(directory, number, link.as_ref());
+        let is_alone = link.is_none();
         let child = kernel
             .stdin(link.map_or_else(Stdio::null, |link| link.socket.into()))
             .stdout(input)
@@ -168,10 +169,14 @@ impl Machine {
         let mut child = child.map_err(command::cannot_start(kernel.as_std()))?;
         // It has the other end of the pipe.
         drop(kernel);
+        let stdout = io::stdout().as_fd().try_clone_to_owned();
+        let mut stdout = File::from(stdout.map_err(Failure::cannot("print"))?);
         // A reader that left is no reason to stop: the exit code is worth something.
-        // Whole lines: another VM may print too.
-        let printer =
-            thread::spawn(move || io::copy(&mut output, &mut LineWriter::new(io::stdout())));
+        let printer = thread::spawn(move || match is_alone {
+            // At once: the last line of a test that hangs has its name, and no end.
+            true => io::copy(&mut output, &mut stdout),
+            false => io::copy(&mut output, &mut LineWriter::new(stdout)),
+        });
         let ended = tokio::select! {
             ended = child.wait() => ended.map(drop),
             () = appears(cut) => child.kill().await,
