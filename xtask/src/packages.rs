@@ -67,6 +67,7 @@ pub const IMAGE: &[Need] = &[("mmdebstrap", "mmdebstrap"), ("strip", "binutils")
 pub const VM: &[Need] = &[
     ("mmdebstrap", "mmdebstrap"),
     ("setpriv", "util-linux"),
+    ("taskset", "util-linux"),
     ("unshare", "util-linux"),
     ("bc", "bc"),
     ("bison", "bison"),

@@ -8,9 +8,10 @@
 )]
 
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,11 +49,30 @@ fn running(directory: &Path) -> Child {
 
 /// The command lines of all processes that name the directory.
 fn processes(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    files(directory).map(|(_, line)| line).collect()
+}
+
+/// Their directories below `/proc`, with their command lines.
+fn files(directory: &Path) -> impl Iterator<Item = (PathBuf, String)> {
     let name = directory.display().to_string();
-    lines.filter(|line| line.contains(&name)).collect()
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let lines =
+        entries.filter_map(|it| Some((it.path(), fs::read(it.path().join("cmdline")).ok()?)));
+    let lines = lines.map(|(path, line)| (path, String::from_utf8_lossy(&line).replace('\0', " ")));
+    lines.filter(move |(_, line)| line.contains(&name))
+}
+
+/// The processors that each of these processes may run on (proc_pid_status(5)).
+fn processors(directory: &Path) -> BTreeSet<String> {
+    let statuses =
+        files(directory).filter_map(|(path, _)| fs::read_to_string(path.join("status")).ok());
+    let allowed = |status: String| {
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        line.unwrap().trim().to_owned()
+    };
+    statuses.map(allowed).collect()
 }
 
 fn wait_until_no_process_is_left(directory: &Path) {
@@ -101,6 +121,13 @@ fn privileged_an_interrupted_vm_leaves_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let mut child = running(directory.path());
         assert!(processes(directory.path()).len() > 1);
+        let [one] = Vec::from_iter(processors(directory.path()))
+            .try_into()
+            .unwrap();
+        assert!(
+            one.parse::<u32>().is_ok(),
+            "a VM may run on the processors {one}"
+        );
         kill_process(Pid::from_child(&child), signal).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(1));
         wait_until_no_process_is_left(directory.path());

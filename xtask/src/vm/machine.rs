@@ -5,6 +5,7 @@ use super::system::KERNEL;
 use crate::command;
 use crate::failure::Failure;
 use crate::files;
+use rustix::thread::sched_getcpu;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::future::pending;
@@ -218,11 +219,15 @@ impl Machine {
     /// The command line of the kernel. Its starter is the first process of a namespace, so that nothing of it outlives it; and it ends with us. The
     /// kernel is not that process itself, since it ends by a signal after a panic, which a first process does not get (pid_namespaces(7)). The
     /// VM's first serial line is our standard output, its console our standard error, its network our standard input.
+    ///
+    /// It stays on one processor of the machine. The kernel stops and resumes its programs by ptrace at each system call and page fault, so one of them
+    /// always waits for the other: on two processors, every change of turns is an interrupt of the other one.
     fn kernel(&self, directory: &Path, number: u8, link: Option<&Link>) -> Command {
         let directory = directory.display();
         let mut command = Command::new("setpriv");
         command
             .args(["--pdeathsig", "KILL", "--"])
+            .args(["taskset", "--cpu-list", &sched_getcpu().to_string()])
             .args(["unshare", "--pid", "--fork", "--kill-child=KILL", "--"])
             .args(["sh", "-c", "\"$0\" \"$@\" 3>&1 4<&0 </dev/null >&2; exit"])
             .arg(self.system.join(KERNEL))
