@@ -3,7 +3,6 @@
 use super::*;
 use rustix::process::{Pid, Signal, kill_process};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 /// How often a program may end before it is seen, on a busy machine.
 const ATTEMPTS: usize = 10;
@@ -11,19 +10,19 @@ const ATTEMPTS: usize = 10;
 /// Kills the first process whose arguments begin so, a while after it was seen. Returns whether there was one.
 fn kill(words: &'static str, after: Duration, end: Arc<AtomicBool>) -> JoinHandle<bool> {
     std::thread::spawn(move || {
+        let programs = Programs::new();
         while !end.load(Ordering::Relaxed) {
-            for process in fs::read_dir("/proc").unwrap().flatten() {
-                let mut arguments = fs::read(process.path().join("cmdline")).unwrap_or_default();
+            for (process, mut arguments) in programs.running() {
                 arguments.iter_mut().for_each(|it| *it = (*it).max(b' '));
-                let id = process.file_name().to_str().and_then(|it| it.parse().ok());
+                let id = process.file_name().unwrap().to_str();
+                let id = id.and_then(|it| it.parse().ok());
                 if let (true, Some(id)) = (arguments.starts_with(words.as_bytes()), id) {
-                    let due = Instant::now() + after;
-                    while Instant::now() < due && process.path().exists() {
-                        std::hint::spin_loop();
-                    }
+                    // Its moment of death; if it ended before, the next attempt kills earlier.
+                    std::thread::sleep(after);
                     return kill_process(Pid::from_raw(id).unwrap(), Signal::KILL).is_ok();
                 }
             }
+            std::thread::sleep(LOOK);
         }
         false
     })
@@ -32,11 +31,11 @@ fn kill(words: &'static str, after: Duration, end: Arc<AtomicBool>) -> JoinHandl
 #[test]
 fn on_other_kernel_a_first_stage_that_is_killed_ends_well_next() {
     privileged_alone(async |bench| {
-        for (words, moments) in [
-            ("cryptsetup luksFormat", [100, 0]),
-            ("cryptsetup open", [200, 0]),
-            ("cryptsetup config", [10, 0]),
-            ("mkfs.ext4", [10, 0]),
+        for (words, moments, is_formatted) in [
+            ("cryptsetup luksFormat", [100, 0], false),
+            ("cryptsetup open", [200, 0], false),
+            ("cryptsetup config", [10, 0], true),
+            ("mkfs.ext4", [10, 0], true),
         ] {
             let mut kills = 0;
             let attempts = moments.into_iter().chain([0; ATTEMPTS]);
@@ -44,7 +43,10 @@ fn on_other_kernel_a_first_stage_that_is_killed_ends_well_next() {
                 if kills > 0 {
                     break;
                 }
-                let volume = Volume::of_image(&bench, "v", "ext4", 48).await;
+                let volume = match is_formatted {
+                    true => prepared(&bench, "v", "ext4", 48).await,
+                    false => Volume::of_image(&bench, "v", "ext4", 48).await,
+                };
                 let volume = volume.encrypted_by(PASSPHRASE);
                 let is_over = Arc::new(AtomicBool::new(false));
                 let killed = kill(words, Duration::from_millis(milliseconds), is_over.clone());
@@ -77,6 +79,7 @@ fn on_other_kernel_a_first_stage_that_is_killed_ends_well_next() {
 fn on_other_kernel_a_host_killed_before_the_mount_is_recovered() {
     privileged(|bench| async move {
         let plan = bench.image("v", 48 * MEBIBYTE).await;
+        luks_format(&image(&bench, "v"));
         let access_type = crate::volume::mounted_as("ext4");
         let volume = Volume::new(&bench, "v", plan, access_type).encrypted_by(PASSPHRASE);
         volume.stage().await.unwrap();
