@@ -66,6 +66,12 @@ impl Snapshots {
                     "a snapshot of this name is there, of another volume: use another name",
                 ));
             }
+            // Its copy is not made again, so this one is being deleted, or lost.
+            Some(known) if known.is_ready && known.content.pool.stat(&id)?.is_none() => {
+                return Err(Error::aborted(
+                    "a snapshot of this name is half deleted, or its content is lost: delete it first",
+                ));
+            }
             Some(known) => known,
             None => {
                 let new = Record {

@@ -78,7 +78,10 @@ impl Snapshots for CephFs {
         if record.created_at.is_none() {
             subvolume.create_snapshot(&name)?;
         }
-        let taken = subvolume.snapshot(&name)?.ok_or_else(absent)?.taken()?;
+        let half_deleted =
+            || Error::aborted("a snapshot of this name is half deleted: delete it again");
+        let taken = subvolume.snapshot(&name)?.ok_or_else(half_deleted)?;
+        let taken = taken.taken()?;
         record.created_at = Some(taken);
         SNAPSHOTS.change(&key, |known| {
             known.clone_from(&record);

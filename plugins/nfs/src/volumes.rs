@@ -18,6 +18,8 @@ pub(crate) struct Record {
     id: String,
     size_bytes: u64,
     source: Option<ContentSource>,
+    #[serde(default)] // records of versions without it
+    is_deleting: bool, // a DeleteVolume began, and has yet to end
 }
 
 impl Controller for Nfs {
@@ -29,6 +31,11 @@ impl Controller for Nfs {
         let place = place_in(&settings, &id)?;
         let (key, source) = (VOLUMES.id(&id.text()), args.content_source);
         let known = VOLUMES.find(&key)?;
+        if known.as_ref().is_some_and(|known| known.is_deleting) {
+            return Err(Error::aborted(
+                "a volume of this name is half deleted: delete it again",
+            ));
+        }
         if known.as_ref().is_some_and(|known| known.source != source) {
             return Err(Error::already_exists(
                 "a volume of another source has this name",
@@ -53,6 +60,7 @@ impl Controller for Nfs {
             id: id.text(),
             size_bytes,
             source,
+            is_deleting: false,
         };
         if known.is_none() {
             let is_new = place.pool.stat(&place.path)?.is_none();
@@ -74,6 +82,11 @@ impl Controller for Nfs {
         };
         let settings = Settings::read()?;
         let place = place_in(&settings, &parsed)?;
+        let key = VOLUMES.id(&id);
+        VOLUMES.change_any(&key, |known| {
+            known.iter_mut().for_each(|known| known.is_deleting = true);
+            Ok(())
+        })?;
         if !is_shared(&parsed, &id)? {
             match parsed.on_delete.unwrap_or(settings.on_delete) {
                 OnDelete::Delete => place.pool.remove_directory(&place.path)?,
@@ -81,7 +94,7 @@ impl Controller for Nfs {
                 OnDelete::Retain => {}
             }
         }
-        VOLUMES.delete(&VOLUMES.id(&id))
+        VOLUMES.delete(&key)
     }
 
     fn validate_volume_capabilities(args: ValidateArgs) -> Result<Validation, Error> {
@@ -108,6 +121,7 @@ impl ControllerExpand for Nfs {
                 id: args.id.clone(),
                 size_bytes,
                 source: None,
+                is_deleting: false,
             });
             known.size_bytes = size_bytes;
             Ok(())
@@ -252,6 +266,10 @@ fn parents(pool: &Pool, path: &str) -> Result<(), Error> {
 fn archive(settings: &Settings, id: &VolumeId, from: &Place) -> Result<(), Error> {
     let archived = format!("archived-{}", id.sub_dir);
     let to = settings.place(&id.server, &id.share, &archived)?;
+    if settings.reserve && from.pool.stat(&from.path)?.is_some() {
+        // Before it has a name by which a retry does not find it.
+        from.pool.set_quota(&from.path, None)?;
+    }
     parents(&to.pool, &to.path)?;
     let renamed = match from.pool.rename(&from.path, &to.path) {
         Err(error) if error.code == Code::AlreadyExists => from
@@ -261,9 +279,7 @@ fn archive(settings: &Settings, id: &VolumeId, from: &Place) -> Result<(), Error
     };
     match renamed {
         Err(error) if error.code == Code::NotFound => Ok(()),
-        Err(error) => Err(error),
-        Ok(()) if settings.reserve => from.pool.set_quota(&to.path, None).map(drop),
-        Ok(()) => Ok(()),
+        renamed => renamed,
     }
 }
 

@@ -149,6 +149,23 @@ fn what_was_ready_and_is_missing_is_not_copied_anew() {
 }
 
 #[test]
+fn a_half_deleted_snapshot_is_not_answered_as_a_new_one() {
+    fresh();
+    let snapshot = taken("s1", "a").unwrap();
+    let mut points = 0..;
+    while POOL.stat(&snapshot.id).unwrap().is_some() {
+        assert_eq!(taken("s1", "a"), Ok(snapshot.clone()));
+        testing::fail_after(points.next().unwrap(), Error::unavailable("power cut"));
+        SNAPSHOTS.delete(&snapshot.id).unwrap_err();
+        testing::mend();
+    }
+    assert_eq!(code(taken("s1", "a")), Some(Code::Aborted));
+    SNAPSHOTS.delete(&snapshot.id).unwrap();
+    assert!(taken("s1", "a").unwrap().ready_to_use);
+    assert!(POOL.stat(&snapshot.id).unwrap().is_some());
+}
+
+#[test]
 fn a_group_is_taken_shown_and_deleted_as_a_whole() {
     fresh();
     let there = left_behind();

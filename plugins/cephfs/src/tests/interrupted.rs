@@ -103,3 +103,39 @@ fn a_clone_that_nobody_asks_for_any_more_leaves_nothing() {
         assert_eq!(testing::state_keys().len(), 1, "{answers}");
     }
 }
+
+#[test]
+fn a_half_deleted_volume_is_created_anew() {
+    let mut half_deleted = 0;
+    for answers in 0..MOST_REQUESTS {
+        let ceph = fresh();
+        let id = created("pvc").id;
+        testing::lose_answer_after(answers);
+        let deleted = CephFs::delete_volume(id.clone());
+        testing::mend();
+        half_deleted += usize::from(deleted.is_err() && ceph.all().is_empty());
+        assert_eq!(created("pvc").id, id, "{answers}");
+        assert_eq!(ceph.all(), ["csi/csi-vol-pvc"], "{answers}");
+        assert_eq!(ceph.clients().len(), 1, "{answers}");
+    }
+    assert!(half_deleted > 0);
+}
+
+#[test]
+fn a_half_deleted_snapshot_is_not_answered_as_a_new_one() {
+    let ceph = fresh();
+    let volume = created("pvc").id;
+    let snapshot = snapshot_of(&volume, "s").unwrap().id;
+    testing::lose_answer_after(0);
+    let deleted = CephFs::delete_snapshot(snapshot.clone());
+    testing::mend();
+    assert_eq!(code(deleted), Some(Code::Unavailable));
+    assert_eq!(ceph.all(), ["csi/csi-vol-pvc"]);
+    assert_eq!(code(snapshot_of(&volume, "s")), Some(Code::Aborted));
+    assert_eq!(CephFs::delete_snapshot(snapshot), Ok(()));
+    assert!(snapshot_of(&volume, "s").is_ok());
+    assert_eq!(
+        ceph.all(),
+        ["csi/csi-vol-pvc", "csi/csi-vol-pvc@csi-snap-s"]
+    );
+}

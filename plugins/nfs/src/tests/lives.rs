@@ -232,3 +232,40 @@ fn a_call_interrupted_anywhere_is_completed_by_its_retry() {
         }
     }
 }
+
+#[test]
+fn a_half_deleted_volume_is_not_answered_as_a_new_one() {
+    for on_delete in ["delete", "archive", "retain"] {
+        let again = || Nfs::create_volume(request("pvc-1", class(&[("onDelete", on_delete)]), GIB));
+        let mut half_deleted = 0;
+        for calls in 0.. {
+            fresh();
+            testing::set_setting("reserve", "true");
+            let id = again().unwrap().id;
+            testing::fail_after(calls, Error::unavailable("interrupted"));
+            let deleted = Nfs::delete_volume(id.clone());
+            testing::mend();
+            let place = format!("{on_delete}, interrupted after {calls} calls");
+            match code(again()) {
+                // The deletion did nothing yet, or all.
+                None => assert_eq!(testing::quota("nas", "pvc-1"), Some(GIB), "{place}"),
+                Some(code) => {
+                    assert_eq!(code, Code::Aborted, "{place}");
+                    half_deleted += 1;
+                }
+            }
+            assert_eq!(Nfs::delete_volume(id), Ok(()), "{place}");
+            assert_eq!(testing::state_keys(), Vec::<String>::new(), "{place}");
+            for archive in testing::pool_paths("nas") {
+                let is_promised = testing::quota("nas", &archive).is_some();
+                assert!(!is_promised || archive == "pvc-1", "{place}: {archive}");
+            }
+            again().unwrap();
+            assert_eq!(testing::quota("nas", "pvc-1"), Some(GIB), "{place}");
+            if deleted.is_ok() {
+                break;
+            }
+        }
+        assert!(half_deleted > 0, "{on_delete}");
+    }
+}
