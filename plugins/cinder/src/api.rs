@@ -150,9 +150,11 @@ impl Kind {
             let id = &twin.as_ref().id;
             // While Cinder creates it, it refuses to delete it.
             match self.at_rest::<Object>(id) {
-                Err(error) if error.code == Code::NotFound => (),
+                Err(error) if error.code == Code::NotFound => continue,
                 rests => rests.and_then(|_| self.undo(id))?,
             }
+            // A snapshot would keep its volume, and both would be in lists.
+            self.gone(id)?;
         }
         Ok(first)
     }
@@ -198,8 +200,13 @@ impl Kind {
                 Some(it) => return Err(forbidden(error, it.is_at_rest())),
             }
         }
+        self.gone(id).map(|()| true)
+    }
+
+    /// Waits until an object that is being deleted is gone.
+    fn gone(self, id: &str) -> Result<(), Error> {
         poll::until(&self.called(id), || match self.find::<Object>(id)? {
-            None => Ok(Some(true)),
+            None => Ok(Some(())),
             Some(it) if it.is_failed() => Err(Error::unavailable(format!(
                 "{} is in the state `{}`: let an administrator of Cinder reset it",
                 self.called(id),

@@ -99,6 +99,8 @@ fn of_two_volumes_created_at_once_the_later_is_undone() {
     let mut lines = seen("57").to_vec();
     lines.extend(rests("available"));
     lines.push(("DELETE /v3/volumes/ID", 202, Value::Null));
+    lines.push(("GET /v3/volumes/ID", 200, one(volume("deleting"))));
+    lines.push(("GET /v3/volumes/ID", 404, fault(404, "gone")));
     let script = Script::of(lines);
     assert_eq!(code(Cinder::create_volume(request())), Some(Code::Aborted));
     script.end();
@@ -123,6 +125,7 @@ fn a_twin_of_a_known_volume_is_undone_if_no_call_returned_it() {
         if is_undone {
             lines.push(("GET /v3/volumes/OTHER", 200, one(twin)));
             lines.push(("DELETE /v3/volumes/OTHER", 202, Value::Null));
+            lines.push(("GET /v3/volumes/OTHER", 404, fault(404, "gone")));
         }
         lines.push(("GET /v3/volumes/ID", 200, one(volume("available"))));
         let script = Script::of(lines);
