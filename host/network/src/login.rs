@@ -2,10 +2,11 @@
 
 use crate::connector::{Connector, Outgoing, Response};
 use crate::error::SendError;
+use crate::retry::is_passing;
 use crate::secret_values::{basic, header, secret};
 use crate::token::{Token, give};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, SET_COOKIE};
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, StatusCode};
 use reqwest::Url;
 use serde_json::Value;
 use std::sync::Arc;
@@ -189,9 +190,7 @@ impl Login {
         })?;
         let status = response.parts.status;
         if !status.is_success() {
-            return Err(failed(format!(
-                "the login was answered with {status}; check the secrets of the grant"
-            )));
+            return Err(failed(self.refused(status)));
         }
         let value = self
             .taken(&response)
@@ -209,6 +208,22 @@ impl Login {
             value: Arc::new(value),
             number,
         })
+    }
+
+    /// What a login that was answered so means, and what to do.
+    fn refused(&self, status: StatusCode) -> String {
+        let answered = format!("the login was answered with {status}");
+        if is_passing(status) || status.is_server_error() {
+            return answered;
+        }
+        let grant = &self.connector.name;
+        let login = format!("`grants.network.{grant}.auth.session.login`");
+        let names = self.rules.login.secret_names();
+        let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+        match names.join(", ") {
+            names if names.is_empty() => format!("{answered}: check {login}"),
+            names => format!("{answered}: check {names} in `secrets`, and {login}"),
+        }
     }
 
     /// The token in the answer to a login.

@@ -340,6 +340,11 @@ impl Basic {
 }
 
 impl Login {
+    /// The names of `spec.secrets` in it.
+    pub fn secret_names(&self) -> BTreeSet<&str> {
+        self.uses().into_iter().map(Use::name).collect()
+    }
+
     fn uses(&self) -> Vec<Use<'_>> {
         let mut uses: Vec<Use<'_>> = self.headers.values().filter_map(SecretText::used).collect();
         uses.extend(self.basic.iter().flat_map(Basic::uses));

@@ -189,14 +189,30 @@ async fn the_end_of_a_session_may_stand_in_the_body() {
 #[tokio::test]
 async fn a_failed_login_is_not_repeated_at_once() {
     let server = Server::start(|_, _| answer(403, "")).await;
-    let endpoints = open(json!({ "array": with_session(&server) }));
+    let grants = json!({ "array": with_session(&server) });
+    let values = [("user", "me"), ("password", "open-sesame")];
+    let endpoints = open_in(&Network::new(Vec::new()), grants, &values).unwrap();
     for _ in 0..5 {
         let refused = send(&endpoints, "POST http://array/a").await.unwrap_err();
         assert!(matches!(refused, SendError::Login { .. }) && !refused.sent());
-        let text = refused.to_string();
-        assert!(text.contains("403") && !text.contains("password"), "{text}");
+        assert_eq!(
+            refused.to_string(),
+            "no session with `array`: the login was answered with 403 Forbidden: check `password`, `user` in `secrets`, and \
+             `grants.network.array.auth.session.login`; the request was not sent"
+        );
     }
     assert_eq!(server.lines(), ["POST /login"]);
+}
+
+#[tokio::test]
+async fn a_login_that_meets_a_busy_system_blames_no_secret() {
+    let server = Server::start(|_, _| answer(503, "")).await;
+    let endpoints = open(json!({ "array": with_session(&server) }));
+    let refused = send(&endpoints, "POST http://array/a").await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "no session with `array`: the login was answered with 503 Service Unavailable; the request was not sent"
+    );
 }
 
 #[tokio::test]
