@@ -6,7 +6,7 @@ mod launch;
 mod nova;
 mod request;
 
-pub use account::{APPLICATION_SECRET, Account, AccountOptions};
+pub use account::{Account, AccountOptions, Credential, TOKEN_PREFIX};
 pub use request::Answer;
 
 use crate::loop_devices;

@@ -2,8 +2,9 @@
 
 use crate::array::{self, Protocol};
 use crate::ceph;
-use crate::cinder::APPLICATION_SECRET;
+use crate::cinder::Credential;
 use crate::tls_front::TlsFront;
+use serde_json::json;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -25,8 +26,8 @@ pub struct Cloud<'a> {
     pub cinder: SocketAddr,
     /// Where Nova listens, if it attaches.
     pub nova: Option<SocketAddr>,
-    /// The application credential of an account in [`crate::cinder`].
-    pub credential: &'a str,
+    /// The credential of an account in [`crate::cinder`].
+    pub credential: &'a Credential,
     /// Further settings.
     pub settings: &'a [(&'a str, &'a str)],
 }
@@ -237,9 +238,10 @@ pub fn cinder_at(directory: &Path, cloud: &Cloud<'_>) -> Result<PathBuf, Failure
         credential,
         settings,
     } = *cloud;
-    let secret = directory.join("application");
-    fs::write(&secret, APPLICATION_SECRET)
+    let secret = directory.join("credential-secret");
+    fs::write(&secret, credential.value())
         .map_err(Failure::cannot(format!("write {}", secret.display())))?;
+    let auth = credential.auth(&json!({ "secret": "credential-secret" }));
     let component = Workspace::locate()?.component("cinder");
     let setting = |(key, value): &(&str, &str)| format!(", {key}: {value:?}");
     let settings: String = settings.iter().map(setting).collect();
@@ -264,7 +266,7 @@ spec:
   plugin: {{ path: {component:?} }}
   settings: {{ attach: {attach}{settings} }}
   csi: {{ hideCapabilities: [GET_SNAPSHOT] }}
-  secrets: {{ application: {{ file: application }} }}
+  secrets: {{ credential-secret: {{ file: credential-secret }} }}
   grants:
     devices:
       - {{ facts: {{ by-id: "virtio-*" }}, rescan: true }}
@@ -280,8 +282,7 @@ spec:
             login:
               method: POST
               path: /v3/auth/tokens
-              json: {{ auth: {{ identity: {{ methods: [application_credential], application_credential: {{
-                id: {credential}, secret: {{ secret: application }} }} }} }} }}
+              json: {{ auth: {auth} }}
             take: {{ header: X-Subject-Token }}
             give: {{ header: X-Auth-Token }}
             renew: {{ status: [401] }}

@@ -6,7 +6,7 @@ use http::uri::PathAndQuery;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::UnixListener;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::body::Body;
@@ -24,8 +24,12 @@ pub const RETRIED: [Code; 3] = [Code::Unavailable, Code::Aborted, Code::Deadline
 /// How often a call is made at most: where every second one fails, one of a million fails each time.
 const ATTEMPTS_MAX: u32 = 20;
 
-/// Between two attempts: the driver answers within milliseconds.
+/// How long UNAVAILABLE is repeated in any case: longer than a login that failed is the answer to all calls (10 s in `host/network/src/login.rs`).
+const UNAVAILABLE: Duration = Duration::from_secs(15);
+
+/// Between two attempts: the driver answers within milliseconds. Then between those that wait for a login.
 const PAUSE: Duration = Duration::from_millis(20);
+const LONG_PAUSE: Duration = Duration::from_millis(500);
 
 /// A running proxy; it stops when dropped.
 #[derive(Debug)]
@@ -136,19 +140,50 @@ async fn repeat(
     message: Bytes,
 ) -> Result<Response<Bytes>, Status> {
     let mut driver = client::Grpc::new(driver);
-    let mut attempts = 1;
+    let (mut attempts, start) = (1, Instant::now());
     loop {
         driver
             .ready()
             .await
             .map_err(|error| Status::unavailable(error.to_string()))?;
         let request = Request::new(message.clone());
-        match driver.unary(request, path.clone(), Raw).await {
-            Err(status) if attempts < ATTEMPTS_MAX && RETRIED.contains(&status.code()) => {
-                attempts += 1;
-                sleep(PAUSE).await;
-            }
-            outcome => return outcome,
+        let outcome = driver.unary(request, path.clone(), Raw).await;
+        let code = outcome.as_ref().err().map(Status::code);
+        match code.and_then(|code| pause(code, attempts, start.elapsed())) {
+            Some(pause) => sleep(pause).await,
+            None => return outcome,
         }
+        attempts += 1;
+    }
+}
+
+/// How long to wait before the next attempt; none: the answer counts.
+fn pause(code: Code, attempts: u32, since: Duration) -> Option<Duration> {
+    let waits = code == Code::Unavailable && since < UNAVAILABLE;
+    match attempts < ATTEMPTS_MAX {
+        true => RETRIED.contains(&code).then_some(PAUSE),
+        false => waits.then_some(LONG_PAUSE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_repeated_for_codes_that_pass() {
+        let soon = Duration::from_secs(1);
+        for code in RETRIED {
+            assert_eq!(pause(code, 1, soon), Some(PAUSE), "{code:?}");
+        }
+        assert_eq!(pause(Code::Unavailable, 100, soon), Some(LONG_PAUSE));
+    }
+
+    #[test]
+    fn a_call_is_not_repeated_for_ever_or_for_other_codes() {
+        let soon = Duration::from_secs(1);
+        assert_eq!(pause(Code::NotFound, 1, soon), None);
+        assert_eq!(pause(Code::Aborted, ATTEMPTS_MAX, soon), None);
+        assert_eq!(pause(Code::Unavailable, ATTEMPTS_MAX, UNAVAILABLE), None);
     }
 }

@@ -14,8 +14,17 @@ use xtask::process::Process;
 const ADMINISTRATOR: &str = "admin";
 const MEMBER: &str = "demo";
 
+/// What a member of a project is to Keystone.
+const MEMBER_ROLE: &str = "member";
+
 /// The secret of each account's application credential.
-pub const APPLICATION_SECRET: &str = "application-secret";
+const APPLICATION_SECRET: &str = "application-secret-4711";
+
+/// The password of each user that an account has of its own.
+const PASSWORD: &str = "password-of-a-user-4711";
+
+/// What each token of Keystone begins with: Fernet's version, and the high bytes of a time until 2038, in base64.
+pub const TOKEN_PREFIX: &str = "gAAAAAB";
 
 /// Where tokens are made.
 const TOKENS: &str = "/v3/auth/tokens";
@@ -32,12 +41,37 @@ pub struct AccountOptions {
     pub quota_volumes: Option<u32>,
     /// Backups that the project may have, if not Cinder's default of ten.
     pub quota_backups: Option<u32>,
+    /// The driver logs in with the password of a user, and not with an application credential.
+    pub has_password: bool,
+}
+
+/// How a driver proves who it is.
+#[derive(Debug, Clone)]
+pub enum Credential {
+    /// With an application credential.
+    Application {
+        /// Its id.
+        id: String,
+        /// The id of its user.
+        user: String,
+        /// The project of its user.
+        project: String,
+    },
+    /// With the password of a user.
+    Password {
+        /// The name of the user.
+        user: String,
+        /// The id of the user.
+        id: String,
+        /// A project of the user.
+        project: String,
+    },
 }
 
 /// An account; it needs its [`Cinder`].
 #[derive(Debug)]
 pub struct Account {
-    credential: String,
+    credential: Credential,
     cinder: SocketAddrV4,
     pub(super) nova: SocketAddrV4,
     keystone: SocketAddrV4,
@@ -57,7 +91,7 @@ impl Cinder {
 
     /// A token of the administrator of all.
     pub(super) fn administrator(&self) -> Result<String, Failure> {
-        let auth = by_password(ADMINISTRATOR, ADMINISTRATOR);
+        let auth = by_password(ADMINISTRATOR, &ADMINISTRATOR.into(), ADMINISTRATOR);
         log_in(self.launch.keystone_address(), &auth).map(|(token, _)| token)
     }
 
@@ -82,28 +116,82 @@ impl Cinder {
             let quota = json!({ "quota_set": { kind: quota } });
             ask(self.cinder(), "PUT", &path, &token, &quota)?.succeeded()?;
         }
-        let (token, user) = log_in(shared, &by_password(MEMBER, &name))?;
-        let path = format!("/v3/users/{user}/application_credentials");
-        let credential =
-            json!({ "application_credential": { "name": name, "secret": APPLICATION_SECRET } });
-        let credential = ask(shared, "POST", &path, &token, &credential)?;
+        let credential = match options.has_password {
+            true => self.user(&token, &project, name)?,
+            false => application(shared, name)?,
+        };
         let own = options
             .token_lifetime
             .map(|it| self.launch.another_keystone(it));
         let (own, keystone) = own.transpose()?.unzip();
         Ok(Account {
-            credential: credential.text("/application_credential/id")?,
+            credential,
             cinder: self.cinder(),
             nova: self.launch.nova_address(),
             keystone: keystone.unwrap_or(shared),
             _own_keystone: own,
         })
     }
+
+    /// Removes the credential of an account for good. Its tokens end with it.
+    pub fn withdraw(&self, account: &Account) -> Result<(), Failure> {
+        let keystone = self.launch.keystone_address();
+        let (path, token) = match &account.credential {
+            Credential::Application { id, user, project } => {
+                let (token, _) = log_in(keystone, &of_member(project))?;
+                (
+                    format!("/v3/users/{user}/application_credentials/{id}"),
+                    token,
+                )
+            }
+            Credential::Password { id, .. } => (format!("/v3/users/{id}"), self.administrator()?),
+        };
+        ask(keystone, "DELETE", &path, &token, &Value::Null)?.succeeded()?;
+        Ok(())
+    }
+
+    /// Creates a user of a project, who is named as the project is.
+    fn user(&self, token: &str, project: &str, name: String) -> Result<Credential, Failure> {
+        let keystone = self.launch.keystone_address();
+        let user =
+            json!({ "user": { "name": name, "password": PASSWORD, "domain_id": "default" } });
+        let user = ask(keystone, "POST", "/v3/users", token, &user)?;
+        let id = user.text("/user/id")?;
+        let path = format!("/v3/roles?name={MEMBER_ROLE}");
+        let role = ask(keystone, "GET", &path, token, &Value::Null)?;
+        let role = role.text("/roles/0/id")?;
+        let path = format!("/v3/projects/{project}/users/{id}/roles/{role}");
+        ask(keystone, "PUT", &path, token, &Value::Null)?.succeeded()?;
+        let (user, project) = (name.clone(), name);
+        Ok(Credential::Password { user, id, project })
+    }
+}
+
+impl Credential {
+    /// The body of a login, where the value stands as `value`.
+    pub fn auth(&self, value: &Value) -> Value {
+        match self {
+            Self::Application { id, .. } => {
+                let credential = json!({ "id": id, "secret": value });
+                let methods = ["application_credential"];
+                json!({ "identity": { "methods": methods, "application_credential": credential } })
+            }
+            Self::Password { user, project, .. } => by_password(user, value, project),
+        }
+    }
+
+    /// The value, which nobody may see.
+    pub fn value(&self) -> &'static str {
+        match self {
+            Self::Application { .. } => APPLICATION_SECRET,
+            Self::Password { .. } => PASSWORD,
+        }
+    }
 }
 
 impl Account {
-    /// The id of its application credential, for a document.
-    pub fn credential(&self) -> &str {
+    /// For a document.
+    pub fn credential(&self) -> &Credential {
         &self.credential
     }
 
@@ -114,10 +202,8 @@ impl Account {
 
     /// Logs in as the driver does, and returns the token.
     pub fn log_in(&self) -> Result<String, Failure> {
-        let credential = json!({ "id": self.credential, "secret": APPLICATION_SECRET });
-        let methods = ["application_credential"];
-        let identity = json!({ "methods": methods, "application_credential": credential });
-        log_in(self.keystone, &json!({ "identity": identity })).map(|(token, _)| token)
+        let auth = self.credential.auth(&self.credential.value().into());
+        log_in(self.keystone, &auth).map(|(token, _)| token)
     }
 
     /// Sends a request to Cinder; `null` is no body.
@@ -172,10 +258,25 @@ impl Account {
     }
 }
 
+/// Creates an application credential of the member in a project.
+fn application(keystone: SocketAddrV4, project: String) -> Result<Credential, Failure> {
+    let (token, user) = log_in(keystone, &of_member(&project))?;
+    let path = format!("/v3/users/{user}/application_credentials");
+    let credential =
+        json!({ "application_credential": { "name": project, "secret": APPLICATION_SECRET } });
+    let credential = ask(keystone, "POST", &path, &token, &credential)?;
+    let id = credential.text("/application_credential/id")?;
+    Ok(Credential::Application { id, user, project })
+}
+
+fn of_member(project: &str) -> Value {
+    by_password(MEMBER, &MEMBER.into(), project)
+}
+
 /// A user of the default domain, in a project of it.
-fn by_password(user: &str, project: &str) -> Value {
+fn by_password(user: &str, password: &Value, project: &str) -> Value {
     let domain = json!({ "id": "default" });
-    let user = json!({ "name": user, "domain": domain, "password": user });
+    let user = json!({ "name": user, "domain": domain, "password": password });
     json!({
         "identity": { "methods": ["password"], "password": { "user": user } },
         "scope": { "project": { "name": project, "domain": domain } },

@@ -19,10 +19,15 @@ pub(super) const AT_ONCE: usize = 4;
 pub(super) const ONE_OF: usize = 6;
 
 /// A token's life: longer than any one request, and its login, takes on a busy machine.
-const SHORT: Duration = Duration::from_secs(20);
+pub(super) const SHORT: Duration = Duration::from_secs(20);
 
 /// Logins that a host with short tokens is watched for: the first, and one in the midst of calls.
 const LOGINS: usize = 2;
+
+/// How many tokens of that lifetime may have ended since then. Keystone counts whole seconds.
+pub(super) fn lifetimes(start: Instant) -> usize {
+    usize::try_from(start.elapsed().as_secs() / (SHORT.as_secs() - 1)).unwrap()
+}
 
 async fn is_published(orchestrator: &Orchestrator, id: &str, node: &str) -> Result<bool, Status> {
     let request = ListVolumesRequest::default();
@@ -115,9 +120,7 @@ async fn privileged_lives_in_cinder_outlast_their_tokens() {
     while scene.logins() < LOGINS {
         live_at_once(&scene, &RETRIED).await;
     }
-    // Keystone counts whole seconds.
-    let lifetimes = start.elapsed().as_secs() / (SHORT.as_secs() - 1);
-    let logins = u64::try_from(scene.logins()).unwrap();
+    let (logins, lifetimes) = (scene.logins(), lifetimes(start));
     assert!(logins <= 1 + lifetimes, "{logins} in {lifetimes} lifetimes");
     scene.assert_nothing_left();
 }

@@ -1,7 +1,8 @@
-//! What Cinder refuses, loses or fails at, and the code that a client of the host gets: README.md of plugins/cinder has them.
+//! What Cinder and Keystone refuse, lose or fail at, and the code that a client of the host gets: README.md of plugins/cinder has them.
 
 use super::driver::{GIB, Scene};
 use serde_json::Value;
+use std::time::{Duration, Instant};
 use tonic::{Code, Status};
 use wasmount_csi::wire::csi::v1::CreateVolumeRequest;
 use wasmount_tests::cinder::AccountOptions;
@@ -11,6 +12,12 @@ use wasmount_tests::requests;
 
 /// Volumes of the project.
 const QUOTA: u32 = 2;
+
+/// Calls with a credential that is there no more.
+const CALLS: usize = 20;
+
+/// How long a refused login is the answer to all calls (`host/network/src/login.rs`).
+const REFUSAL_LASTS: Duration = Duration::from_secs(10);
 
 async fn create_of(orchestrator: &Orchestrator, volume_type: &str) -> Result<(), Status> {
     let request = CreateVolumeRequest {
@@ -92,4 +99,39 @@ async fn privileged_a_volume_that_cinder_lost_is_not_found() {
     assert_ne!(again, lost);
     orchestrator.delete(&again).await.unwrap();
     scene.assert_nothing_left();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_a_withdrawn_credential_is_named_without_a_storm() {
+    // Keystone's answers to an application credential and to a user that it does not have.
+    for (has_password, status) in [(false, "404"), (true, "401")] {
+        let account = AccountOptions {
+            has_password,
+            ..AccountOptions::default()
+        };
+        let scene = Scene::of(0, account, &[]).await;
+        let orchestrator = scene.host.orchestrator().await.unwrap();
+        let create = |name| orchestrator.create(requests::create(name, GIB));
+        create("before").await.unwrap();
+        assert_eq!(scene.logins(), 1);
+        let start = Instant::now();
+        scene.cinder.withdraw(&scene.account).unwrap();
+        for _ in 0..CALLS {
+            let refused = create("after").await.unwrap_err();
+            assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
+            for words in [
+                &format!("the login was answered with {status}"),
+                "`credential-secret` in `secrets`",
+                "`grants.network.keystone.auth.session.login`",
+            ] {
+                assert!(refused.message().contains(words), "{refused:?}");
+            }
+            let secret = scene.account.credential().value();
+            assert!(!refused.message().contains(secret));
+        }
+        // The first, one that is refused, and one for each time that a refusal lasts.
+        let most = 2 + start.elapsed().as_secs() / REFUSAL_LASTS.as_secs();
+        let logins = u64::try_from(scene.logins()).unwrap();
+        assert!((2..=most).contains(&logins), "{logins} logins of {most}");
+    }
 }

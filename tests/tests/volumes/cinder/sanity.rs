@@ -1,13 +1,18 @@
 //! csi-sanity, controller and node: a volume that Cinder has attached is a loop device with the name that virtio would give it.
 
-use super::driver::{GIB, Scene};
+use super::driver::{GIB, Scene, SceneOptions};
+use super::lives::{SHORT, lifetimes};
 use super::node_facts::Metadata;
 use serde_json::json;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
+use std::time::Instant;
 use wasmount_core::node_fact::METADATA_SERVICE;
 use wasmount_tests::cinder::{AccountOptions, Cinder};
+use wasmount_tests::fault_proxy::Fault;
 use wasmount_tests::namespace::enter_network;
+use wasmount_tests::retrying_proxy::RetryingProxy;
 use wasmount_tests::sanity::{SECRET, SanityRun};
 use xtask::tools::CSI_SANITY_5_4;
 
@@ -18,14 +23,17 @@ const OFFERED: usize = 75;
 /// does not have: Kubernetes' scheduler keeps `nodeVolumeAttachLimit`.
 const NOT_OFFERED: usize = 16;
 
+/// One request of so many meets a fault.
+const ONE_OF: usize = 12;
+
 /// No limit of a node: Cinder keeps none.
 const NO_LIMIT: (&str, &str) = ("nodeVolumeAttachLimit", "0");
 
-async fn passes(scene: &Scene) {
-    scene.host.client().await.unwrap();
+/// Every spec passes that the plugin does not skip, by way of this socket.
+fn assert_passes(scene: &Scene, endpoint: &Path) {
     let outcome = SanityRun {
         tool: CSI_SANITY_5_4,
-        endpoint: scene.host.socket(),
+        endpoint,
         controller_endpoint: None,
         directory: &scene.host.paths(),
         access_type: "mount",
@@ -33,22 +41,67 @@ async fn passes(scene: &Scene) {
         mutable_parameters: &[],
     };
     let outcome = outcome.run_with(GIB.cast_unsigned()).unwrap();
-    assert!(outcome.failed.is_empty(), "{:#?}", outcome.failed);
+    assert!(
+        outcome.failed.is_empty(),
+        "{:#?}\n{}\nKeystone: {}",
+        outcome.failed,
+        scene.proxy,
+        scene.keystone
+    );
     assert_eq!(
         (outcome.passed, outcome.skipped.len()),
         (OFFERED, NOT_OFFERED),
         "skipped: {:#?}",
         outcome.skipped
     );
-    assert_eq!(scene.logins(), 1);
-    assert_eq!(scene.names("attachments"), [""; 0]);
     assert!(!scene.host.log().contains(SECRET), "a secret was logged");
+    scene.assert_nothing_left();
+}
+
+async fn passes(scene: &Scene) {
+    scene.host.client().await.unwrap();
+    assert_passes(scene, scene.host.socket());
+    assert_eq!(scene.logins(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_sanity_cinder() {
     let settings = [NO_LIMIT, ("zone", "zone-a")];
     passes(&Scene::of(0, AccountOptions::default(), &settings).await).await;
+}
+
+/// csi-sanity repeats nothing, and a client of CSI does: [`RetryingProxy`].
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_sanity_cinder_on_a_bad_network() {
+    let account = AccountOptions {
+        token_lifetime: Some(SHORT),
+        ..AccountOptions::default()
+    };
+    let scene = Scene::with(SceneOptions {
+        one_of: ONE_OF,
+        keystone_one_of: ONE_OF,
+        account,
+        settings: &[NO_LIMIT, ("zone", "zone-a")],
+        ..SceneOptions::default()
+    })
+    .await;
+    // A login is rare, so the first one is unlucky by decree.
+    scene.keystone.force(Fault::DropAfter);
+    let start = Instant::now();
+    scene.host.client().await.unwrap();
+    let socket = scene.host.root().join("retrying.sock");
+    let client = RetryingProxy::start(scene.host.socket(), &socket);
+    let client = client.await.unwrap();
+    assert_passes(&scene, client.socket());
+    assert!(scene.proxy.done().len() > 5, "{}", scene.proxy);
+    // One at first, one for each end of a token, and those whose answer did not arrive.
+    let expected = 1 + lifetimes(start) + scene.unheard_logins();
+    let logins = scene.logins();
+    assert!(
+        (2..=expected).contains(&logins),
+        "{logins} logins, {expected} expected; {}",
+        scene.keystone
+    );
 }
 
 #[test]
