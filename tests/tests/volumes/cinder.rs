@@ -7,6 +7,7 @@ mod node_facts;
 mod nova;
 mod refusals;
 mod sanity;
+mod secrecy;
 
 use serde_json::{Value, json};
 use std::thread;
