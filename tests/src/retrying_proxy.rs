@@ -24,8 +24,9 @@ pub const RETRIED: [Code; 3] = [Code::Unavailable, Code::Aborted, Code::Deadline
 /// How often a call is made at most: where every second one fails, one of a million fails each time.
 const ATTEMPTS_MAX: u32 = 20;
 
-/// How long UNAVAILABLE is repeated in any case: longer than a login that failed is the answer to all calls (10 s in `host/network/src/login.rs`).
-const UNAVAILABLE: Duration = Duration::from_secs(15);
+/// How long UNAVAILABLE is repeated in any case: longer than a login that failed is the answer to all calls (10 s in `host/network/src/login.rs`), and
+/// than what one call may meet besides. Generous: other tests share the machine.
+const UNAVAILABLE: Duration = Duration::from_secs(60);
 
 /// Between two attempts: the driver answers within milliseconds. Then between those that wait for a login.
 const PAUSE: Duration = Duration::from_millis(20);
