@@ -181,12 +181,30 @@ impl Node {
         // A raw block volume makes no exclusive claim on its disk, so only the journal knows its user.
         let has_it = |other: &Attachment| attachment.shares_disk_with(other);
         let others = self.users(has_it, |user, _| user != key);
+        for other in &others {
+            self.read_identity(other);
+        }
         match others.first() {
             Some(other) => Err(MountError::in_use(
                 format!("the disk of {}", describe_volume(key)),
                 format!("{}; unstage that one first", describe_volume(&other.key)),
             )),
             None => self.owner(key).attach(attachment, secrets),
+        }
+    }
+
+    /// Has the kernel read again which disk a volume has, whose place the storage system may have given to another one. If so, its requests fail from now
+    /// on. Namespaces of NVMe the kernel checks itself when the storage system announces a change.
+    fn read_identity(&self, user: &Entry) {
+        let attachments = user
+            .paths()
+            .filter_map(|at| Attachment::of(&at.plan.source).ok()?);
+        for attachment in attachments {
+            if matches!(attachment, Attachment::Iscsi(_))
+                && let Err(error) = self.owner(&user.key).rescan(&attachment)
+            {
+                tracing::warn!(volume = describe_volume(&user.key), %error, "the disk of a volume cannot be used any more");
+            }
         }
     }
 

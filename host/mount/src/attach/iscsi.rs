@@ -122,7 +122,10 @@ pub(super) fn rescan(owner: &Owner<'_>, disk: &IscsiDisk) -> Result<(), MountErr
                 tracing::warn!(%error, "a path to a disk is removed");
                 remove(owner, &scsi, &found)?;
             }
-            _ => return Err(error),
+            _ => {
+                stop_requests(&scsi, &found)?;
+                return Err(error);
+            }
         }
     }
     match scsi.map(&disk.wwid) {
@@ -233,7 +236,10 @@ impl Attach<'_> {
                 return Ok(());
             }
             tracing::info!(%path, "a disk that the storage system replaced is removed");
-            remove(owner, scsi, &found)?;
+            if let Err(error) = remove(owner, scsi, &found) {
+                stop_requests(scsi, &found)?;
+                return Err(error);
+            }
         }
         find(owner, scsi, self.disk, path, &found)
     }
@@ -324,6 +330,17 @@ fn remove(owner: &Owner<'_>, scsi: &Scsi, disk: &Disk) -> Result<(), MountError>
         flush_unused(number, disk)?;
     }
     scsi.delete(disk)
+}
+
+/// Stops a disk whose number the storage system gave to another one, while something here still uses it, such as a volume that was taken from this node
+/// by force: what is read and written there would be the other disk's.
+fn stop_requests(scsi: &Scsi, disk: &Disk) -> Result<(), MountError> {
+    if !scsi.has(disk) {
+        return Ok(());
+    }
+    scsi.set_offline(disk)?;
+    tracing::error!(%disk, "a disk in use has become another one at the storage system; its requests fail from now on; end the pods of its volume");
+    Ok(())
 }
 
 /// Takes the disk out of a multipath map, which may be that of another disk that had its place.

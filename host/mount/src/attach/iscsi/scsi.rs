@@ -23,6 +23,8 @@ const CHANNEL: u32 = 0;
 const CONNECTED: &str = "LOGGED_IN";
 /// What the kernel shows of a disk that takes requests (`sdev_states`, drivers/scsi/scsi_sysfs.c).
 const RUNNING: &str = "running";
+/// What makes the kernel fail all requests to a disk at once.
+const OFFLINE: &str = "offline";
 /// Characters of a digest in an interface's name: open-iscsi's names have 64 bytes.
 const DIGEST_CHARACTERS: usize = 24;
 
@@ -196,6 +198,11 @@ impl Scsi {
         attribute(&folder.join("state")).as_deref() == Some(RUNNING)
             && write(&folder.join("rescan"), "1").is_ok()
             && attribute(&folder.join("wwid")).as_deref() == Some(wwid)
+    }
+
+    /// Has the kernel fail all requests to it.
+    pub(super) fn set_offline(&self, disk: &Disk) -> Result<(), MountError> {
+        write(&self.folder(disk).join("state"), OFFLINE)
     }
 
     /// Removes it from the node. It is not removed from the storage system.

@@ -3,6 +3,8 @@
 use super::target::{Lio, PORTAL, TARGET, assert_nothing_left, disks, sessions, wwid};
 use super::volume::{Volume, host, host_of};
 use crate::support::{run, until};
+use std::fs;
+use std::io::Write;
 use wasmount_core::mounter::MountError;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -29,9 +31,9 @@ async fn on_other_kernel_a_reused_number_is_never_the_disk_before() {
     let neighbour = Volume::of(2, 2);
     host.stage(&neighbour).await.unwrap();
     // What a host of long ago left behind on the session: a disk whose number then became another one's.
-    let session = std::fs::read_dir("/sys/class/iscsi_session").unwrap();
+    let session = fs::read_dir("/sys/class/iscsi_session").unwrap();
     let session = session.map(|it| it.unwrap().path()).next().unwrap();
-    let place = std::fs::canonicalize(session).unwrap();
+    let place = fs::canonicalize(session).unwrap();
     let place = place.to_str().unwrap();
     let host_number = place
         .split("/host")
@@ -41,7 +43,7 @@ async fn on_other_kernel_a_reused_number_is_never_the_disk_before() {
         .next()
         .unwrap();
     let scan = format!("/sys/class/scsi_host/host{host_number}/scan");
-    std::fs::write(scan, "0 0 1").unwrap();
+    fs::write(scan, "0 0 1").unwrap();
     until("the disk appears", || disks().contains(&wwid(1)));
     lio.unmap(1);
     lio.offer(1, 3);
@@ -57,6 +59,35 @@ async fn on_other_kernel_a_reused_number_is_never_the_disk_before() {
     assert_eq!(disks(), [wwid(2), wwid(3)]);
     host.unstage(&reused).await.unwrap();
     host.unstage(&neighbour).await.unwrap();
+    assert_nothing_left();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_used_disk_does_not_become_another_one() {
+    let lio = Lio::start();
+    lio.offer(1, 1);
+    let host = host();
+    let forced = Volume::of(1, 1);
+    host.stage(&forced).await.unwrap();
+    let file = host.staging(&forced).join("file");
+    let write = |text: &str| {
+        let mut opened = fs::File::create(&file)?;
+        opened.write_all(text.as_bytes())?;
+        opened.sync_all()
+    };
+    write("written").unwrap();
+    // Another node gets the volume, and the number leads to a new disk.
+    lio.unmap(1);
+    lio.offer(1, 3);
+    let reused = Volume::of(1, 3);
+    let refused = host.stage(&reused).await.unwrap_err();
+    assert!(matches!(refused, MountError::InUse(_)), "{refused}");
+    write("of the volume before").unwrap_err();
+    host.unstage(&forced).await.unwrap();
+    assert!(lio.content(3).iter().all(|byte| *byte == 0));
+    host.stage(&reused).await.unwrap();
+    assert_eq!(disks(), [wwid(3)]);
+    host.unstage(&reused).await.unwrap();
     assert_nothing_left();
 }
 
@@ -101,12 +132,12 @@ async fn on_other_kernel_sessions_of_others_stay() {
     assert_eq!(sessions().len(), 3);
     one.unstage(&first).await.unwrap();
     assert_eq!(sessions().len(), 2);
-    std::fs::write(other.staging(&second).join("file"), "written").unwrap();
+    fs::write(other.staging(&second).join("file"), "written").unwrap();
     other.unstage(&second).await.unwrap();
     assert_eq!(sessions(), ["default"]);
     run("iscsiadm", &[&node[..], &["--logout"]].concat());
     run("iscsiadm", &[&node[..], &["-o", "delete"]].concat());
-    let _ = std::fs::remove_dir_all("/etc/iscsi/nodes");
-    let _ = std::fs::remove_dir_all("/etc/iscsi/ifaces");
+    let _ = fs::remove_dir_all("/etc/iscsi/nodes");
+    let _ = fs::remove_dir_all("/etc/iscsi/ifaces");
     assert_nothing_left();
 }

@@ -61,6 +61,7 @@ impl Made {
         let folder = format!("class/scsi_device/{name}/device");
         self.file(&format!("{folder}/wwid"), wwid);
         self.file(&format!("{folder}/block/sda/dev"), "8:0\n");
+        self.file(&format!("{folder}/state"), RUNNING);
         self.file(&format!("{folder}/delete"), "");
     }
 }
@@ -126,6 +127,8 @@ fn a_disk_is_scanned_identified_and_deleted_at_its_place() {
     let number = DeviceNumber { major: 8, minor: 0 };
     assert_eq!(made.scsi.number(&disk), Some(number));
     assert_eq!(made.scsi.disks(&session).len(), 2);
+    made.scsi.set_offline(&disk).unwrap();
+    assert!(!made.scsi.is_running(&disk));
     made.scsi.delete(&disk).unwrap();
     let deleted = made.read("class/scsi_device/12:0:0:7/device/delete");
     assert_eq!(deleted, "1");
