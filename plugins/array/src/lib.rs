@@ -19,11 +19,10 @@ struct Object {
     id: String,
     bytes: u64,
     state: String,
-    source: Option<String>, // a volume's snapshot, a snapshot's volume
-    created: u64,           // seconds
-    host: Option<String>,   // that it is attached to
-    #[serde(default)]
-    connection: Option<Value>, // for that host: a `Connection`
+    source: Option<String>,    // a volume's snapshot, a snapshot's volume
+    created: u64,              // seconds
+    hosts: Vec<String>,        // that it is attached to
+    connection: Option<Value>, // for the host that asked: a `Connection`
 }
 
 /// How a node reaches an attached volume.
@@ -123,7 +122,8 @@ impl ControllerPublish for Array {
         check(std::slice::from_ref(&args.capability), &Vec::new())?;
         register(&args.node)?;
         let hosts = http::put(ARRAY, VOLUMES).segment(&args.id).segment("hosts");
-        let mode = json!({ "readonly": args.readonly });
+        let shared = !args.capability.access_mode.is_single_node();
+        let mode = json!({ "readonly": args.readonly, "shared": shared });
         let answer = hosts.segment(&args.node).json(&mode).idempotent().send()?;
         let elsewhere = (423, Code::FailedPrecondition);
         let volume: Object = answer.must_succeed_as(&[elsewhere])?.json()?;
@@ -157,7 +157,7 @@ impl VolumeListing for Array {
     fn list_volumes(page: PageRequest) -> Result<VolumePage, Error> {
         let Page { items, next } = list(VOLUMES, page, None)?;
         let entry =
-            |it: Object| VolumeEntry::new(Volume::new(it.id, it.bytes)).published_to(it.host);
+            |it: Object| VolumeEntry::new(Volume::new(it.id, it.bytes)).published_to(it.hosts);
         Ok((items.into_iter().map(entry).collect::<Vec<_>>(), next).into())
     }
 }
@@ -251,8 +251,8 @@ fn register(node: &str) -> Result<(), Error> {
 
 fn check(capabilities: &[VolumeCapability], parameters: &Attributes) -> Result<(), Error> {
     parameters.only(&[])?;
-    let check = |one: &VolumeCapability| one.must_be_mount().and(one.must_be_on_one_node());
-    capabilities.iter().try_for_each(check)
+    let mut mounts = capabilities.iter().filter(|it| it.is_mount());
+    mounts.try_for_each(VolumeCapability::must_be_on_one_node)
 }
 
 fn get(kind: &str, id: &str) -> Result<Object, Error> {

@@ -157,17 +157,17 @@ fn no_lost_answer_creates_a_second_object() {
 
 #[test]
 fn a_lost_answer_is_completed_by_the_retry_of_its_call() {
-    let attached = |array: &Model| array.of("vol-1", "host");
+    let attached = |array: &Model| array.of("vol-1", "hosts");
     lose_each_answer(
         |id| publish(id, NODE),
-        |array| assert_eq!(attached(array), NODE),
+        |array| assert_eq!(attached(array), json!([NODE])),
     );
     lose_each_answer(
         |id| {
             publish(id, NODE)?;
             Array::controller_unpublish_volume(id.to_owned(), Some(NODE.to_owned()))
         },
-        |array| assert!(attached(array).is_null()),
+        |array| assert_eq!(attached(array), json!([])),
     );
     lose_each_answer(
         |id| expand(id, 2 * GIB),
@@ -298,17 +298,42 @@ fn a_volume_that_the_array_could_not_make_is_an_error() {
 }
 
 #[test]
+fn a_raw_device_is_shared_if_several_nodes_may_have_it() {
+    for (is_shared, access_mode) in [
+        (false, AccessMode::SingleNodeWriter),
+        (true, AccessMode::MultiNodeMultiWriter),
+    ] {
+        let array = fresh();
+        let raw = || VolumeCapability {
+            access_type: AccessType::Block,
+            access_mode,
+        };
+        let mut request = request("pvc", GIB);
+        request.capabilities = vec![raw()];
+        let id = Array::create_volume(request).unwrap().id;
+        let published = Array::controller_publish_volume(ControllerPublishArgs {
+            id: id.clone(),
+            node: NODE.to_owned(),
+            capability: raw(),
+            readonly: false,
+            context: Vec::new(),
+        });
+        published.unwrap();
+        let expected = json!({ "readonly": false, "shared": is_shared });
+        assert_eq!(array.borrow().of(&id, "mode"), expected);
+    }
+}
+
+#[test]
 fn what_the_array_cannot_make_is_refused_without_a_request() {
     fresh();
-    let mut block = request("pvc", GIB);
-    block.capabilities[0].access_type = AccessType::Block;
     let mut shared = request("pvc", GIB);
     shared.capabilities[0].access_mode = AccessMode::MultiNodeMultiWriter;
     let mut misspelt = request("pvc", GIB);
     misspelt
         .parameters
         .push(("teir".to_owned(), "fast".to_owned()));
-    for refused in [block, shared, misspelt] {
+    for refused in [shared, misspelt] {
         assert_eq!(
             code(Array::create_volume(refused)),
             Some(Code::InvalidArgument)

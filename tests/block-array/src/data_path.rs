@@ -36,11 +36,11 @@ pub(crate) trait DataPath: Debug + Send {
     /// Ends the sessions of an initiator, and lets it log in no more.
     fn dismiss(&self, initiator: &str) -> Result<(), Failure>;
 
-    /// Shows a volume to the initiator of a host, and to no other.
+    /// Shows a volume to the initiator of a host, and to no other at this LUN.
     fn attach(&self, file: &Path, attachment: &Attachment<'_>) -> Result<(), Failure>;
 
-    /// Hides it again; the sessions stay. Also what was attached in part.
-    fn detach(&self, id: &str, lun: u16) -> Result<(), Failure>;
+    /// Hides it from the host with this LUN; the sessions stay. Also what was attached in part. `is_last`: no other host has it.
+    fn detach(&self, id: &str, lun: u16, is_last: bool) -> Result<(), Failure>;
 
     /// Takes over the size of the file of an attached volume.
     fn grow(&self, id: &str) -> Result<(), Failure>;

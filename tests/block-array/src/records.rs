@@ -2,6 +2,7 @@
 
 use crate::secret::Secret;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -49,11 +50,12 @@ pub struct Object {
     pub source: Option<String>,
     /// Seconds since 1970.
     pub created: u64,
-    /// The host that it is attached to.
-    pub host: Option<String>,
+    /// The hosts that it is attached to.
+    #[serde(skip_deserializing)]
+    pub hosts: Vec<String>,
     /// The limits of a volume.
     pub qos: Qos,
-    /// How the host reaches it, while it is attached by an array with a data path.
+    /// How its only host reaches it, or the host that it is being attached to, if the array has a data path.
     #[serde(skip_deserializing)]
     pub connection: Option<Connection>,
 }
@@ -112,13 +114,28 @@ pub(crate) struct Record {
     pub(crate) object: Object,
     /// 32 hexadecimal digits that no other volume ever has: its identity on the data path.
     pub(crate) serial: String,
-    /// Whether the host may only read it.
+    /// Whether its hosts may only read it.
     pub(crate) readonly: bool,
-    /// Its LUN while it is attached.
-    pub(crate) lun: Option<u16>,
+    /// Whether several hosts may have it.
+    #[serde(default)]
+    pub(crate) shared: bool,
+    /// The hosts that it is attached to, each with its LUN.
+    #[serde(default)]
+    pub(crate) luns: BTreeMap<String, u16>,
     /// When a job that only takes time ends.
     #[serde(skip)]
     pub(crate) ready: Option<Instant>,
+}
+
+/// How a volume is attached, which is the same for all its hosts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mode {
+    /// Hosts may only read it.
+    pub(crate) readonly: bool,
+    /// Several hosts may have it at a time.
+    #[serde(default)]
+    pub(crate) shared: bool,
 }
 
 /// An attached volume, for the data path.
@@ -172,6 +189,7 @@ impl Record {
     /// As it is answered at this moment.
     pub(crate) fn shown(&self) -> Object {
         let mut shown = self.object.clone();
+        shown.hosts = self.luns.keys().cloned().collect();
         if self.ready.is_some_and(|ready| Instant::now() < ready) {
             shown.state = State::Creating;
         }

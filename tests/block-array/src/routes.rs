@@ -2,7 +2,7 @@
 
 use super::Shared;
 use crate::faults::Faults;
-use crate::records::{Host, Kind, NewVolume, Object, Qos};
+use crate::records::{Host, Kind, Mode, NewVolume, Object, Qos};
 use crate::refusal::{Answer, Refusal, unprocessable};
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, Request, State};
@@ -40,11 +40,6 @@ struct NewSnapshot {
 struct Change {
     bytes: Option<u64>,
     qos: Option<Qos>,
-}
-
-#[derive(Deserialize)]
-struct Mode {
-    readonly: bool,
 }
 
 #[derive(Deserialize)]
@@ -212,7 +207,7 @@ async fn attach(
     Path((id, host)): Path<(String, String)>,
     Json(mode): Json<Mode>,
 ) -> Answer<Json<Object>> {
-    let attached = service.run(move |it| it.attach(&id, &host, mode.readonly));
+    let attached = service.run(move |it| it.attach(&id, &host, mode));
     attached.await.map(Json)
 }
 

@@ -4,7 +4,7 @@ use crate::data_path::{DataPath, Lio, Nvmet};
 use crate::faults::Faults;
 use crate::files::Files;
 use crate::options::{ArrayOptions, Protocol};
-use crate::records::{Attachment, Host, Kind, NewVolume, Object, Qos, Record, State};
+use crate::records::{Attachment, Host, Kind, Mode, NewVolume, Object, Qos, Record, State};
 use crate::refusal::{Answer, conflict, missing, unprocessable};
 use crate::store::Store;
 use std::path::PathBuf;
@@ -85,9 +85,19 @@ impl Service {
         self.store.get(kind, id).map(|record| self.shown(record))
     }
 
-    /// A record as it is answered, with the way to an attached volume.
+    /// A record as it is answered, with the way to a volume that has one host.
     pub(crate) fn shown(&self, record: &Record) -> Object {
-        let way = self.data_path.as_ref().zip(record.lun);
+        let sole = record
+            .luns
+            .values()
+            .next()
+            .filter(|_| record.luns.len() == 1);
+        self.shown_at(record, sole.copied())
+    }
+
+    /// The same with the way to this LUN.
+    fn shown_at(&self, record: &Record, lun: Option<u16>) -> Object {
+        let way = self.data_path.as_ref().zip(lun);
         let id = &record.object.id;
         Object {
             connection: way.map(|(target, lun)| target.connection(id, &record.serial, lun)),
@@ -138,7 +148,7 @@ impl Service {
         if files.share(source, &object.id, object.bytes)? {
             return Ok((object, None));
         }
-        let is_attached = self.record(source).is_some_and(|it| it.lun.is_some());
+        let is_attached = self.record(source).is_some_and(|it| !it.luns.is_empty());
         if is_attached {
             return Err(conflict(
                 "the volume is attached, and the file system of the array shares no blocks: detach the volume, or keep the array on xfs or btrfs",
@@ -166,7 +176,7 @@ impl Service {
         let record = self.store.get(Kind::Volume, id)?;
         if let (Some(files), Some(_)) = (&self.files, bytes) {
             files.grow(id, record.object.bytes)?;
-            if let (Some(target), Some(_)) = (&self.data_path, record.lun) {
+            if let (Some(target), false) = (&self.data_path, record.luns.is_empty()) {
                 target.grow(id)?;
             }
         }
@@ -181,34 +191,39 @@ impl Service {
         Ok(())
     }
 
-    pub(crate) fn attach(&mut self, id: &str, host: &str, readonly: bool) -> Answer<Object> {
-        let was = self.store.get(Kind::Volume, id)?.lun;
-        if let (Some(target), Ok(host)) = (&self.data_path, self.store.host(host)) {
+    pub(crate) fn attach(&mut self, id: &str, name: &str, mode: Mode) -> Answer<Object> {
+        let was = self.lun(id, name);
+        if let (Some(target), Ok(host)) = (&self.data_path, self.store.host(name)) {
             if target.initiator(host).is_none() {
                 let why = "the host has no initiator: register it with `iqn` or `nqn`, as the protocol of this array needs";
                 return Err(unprocessable(why));
             }
-            if readonly && !target.protects_volumes() {
+            if mode.readonly && !target.protects_volumes() {
                 let why = "the kernel's NVMe target protects no volume from writes: attach it with `readonly` false";
                 return Err(unprocessable(why));
             }
         }
-        self.store.attach(id, host, readonly)?;
+        self.store.attach(id, name, mode)?;
         if was.is_none() {
-            let done = self.connect(id).and_then(|()| self.save());
+            let done = self.connect(id, name).and_then(|()| self.save());
             done.inspect_err(|_| {
-                let _ = self.disconnect(id);
-                self.store.detach(id);
+                let _ = self.disconnect(id, name);
+                self.store.detach(id, name);
             })?;
         }
-        self.get(Kind::Volume, id)
+        let record = self.store.get(Kind::Volume, id)?;
+        Ok(self.shown_at(record, self.lun(id, name)))
     }
 
     /// Detaches from a host, or from whatever host it is attached to.
     pub(crate) fn detach(&mut self, id: &str, host: Option<&str>) -> Answer<()> {
         self.store.check_attached(id, host)?;
-        self.disconnect(id)?;
-        self.store.detach(id);
+        let all = self.hosts_of(id);
+        let hosts = all.iter().map(String::as_str);
+        for host in hosts.filter(|it| host.is_none_or(|host| host == *it)) {
+            self.disconnect(id, host)?;
+            self.store.detach(id, host);
+        }
         Ok(self.save()?)
     }
 
@@ -253,14 +268,14 @@ impl Service {
         Ok(target.set_portal(index, is_up)?)
     }
 
-    fn connect(&self, id: &str) -> Result<(), Failure> {
+    fn connect(&self, id: &str, name: &str) -> Result<(), Failure> {
         let record = self.record(id);
-        let host = record.and_then(|it| self.store.host(it.object.host.as_deref()?).ok());
+        let host = self.store.host(name).ok();
         let (Some(target), Some(files)) = (&self.data_path, &self.files) else {
             return Ok(());
         };
         let initiator = host.and_then(|host| target.initiator(host));
-        match (record, record.and_then(|it| it.lun), initiator) {
+        match (record, self.lun(id, name), initiator) {
             (Some(record), Some(lun), Some(initiator)) => target.attach(
                 &files.path(id),
                 &Attachment {
@@ -275,12 +290,22 @@ impl Service {
         }
     }
 
-    fn disconnect(&self, id: &str) -> Result<(), Failure> {
-        let lun = self.record(id).and_then(|record| record.lun);
-        match (&self.data_path, lun) {
-            (Some(target), Some(lun)) => target.detach(id, lun),
+    fn disconnect(&self, id: &str, host: &str) -> Result<(), Failure> {
+        let is_last = self.hosts_of(id).len() == 1;
+        match (&self.data_path, self.lun(id, host)) {
+            (Some(target), Some(lun)) => target.detach(id, lun, is_last),
             _ => Ok(()),
         }
+    }
+
+    /// The LUN of a volume that is attached to a host.
+    fn lun(&self, id: &str, host: &str) -> Option<u16> {
+        self.record(id)?.luns.get(host).copied()
+    }
+
+    fn hosts_of(&self, id: &str) -> Vec<String> {
+        let record = self.record(id).into_iter();
+        record.flat_map(|it| it.luns.keys().cloned()).collect()
     }
 
     /// Makes the target again, with its hosts and attached volumes.
@@ -294,8 +319,10 @@ impl Service {
                 target.admit(initiator, host.chap.as_ref())?;
             }
         }
-        let mut volumes = self.store.of(Kind::Volume).keys();
-        volumes.try_for_each(|id| self.connect(id))?;
+        for id in self.store.of(Kind::Volume).keys() {
+            let hosts = self.hosts_of(id);
+            hosts.iter().try_for_each(|host| self.connect(id, host))?;
+        }
         target.open()
     }
 

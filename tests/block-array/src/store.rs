@@ -3,7 +3,7 @@
 mod hosts;
 
 use crate::options::{ArrayOptions, TOKEN_PREFIX};
-use crate::records::{Counts, Host, Kind, NewVolume, Object, Qos, Record, State};
+use crate::records::{Counts, Host, Kind, Mode, NewVolume, Object, Qos, Record, State};
 use crate::refusal::{Answer, Refusal, conflict, full, missing, unprocessable};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,14 @@ impl Store {
         let names = |records: &BTreeMap<String, Record>| {
             records.values().map(|it| it.object.name.clone()).collect()
         };
-        let attached = |(id, it): (&String, &Record)| Some((id.clone(), it.object.host.clone()?));
+        let attached = |(id, it): (&String, &Record)| {
+            let hosts: Vec<_> = it
+                .luns
+                .keys()
+                .map(|host| (id.clone(), host.clone()))
+                .collect();
+            hosts
+        };
         Counts {
             logins: self.logins,
             refused_logins: self.refused_logins,
@@ -81,7 +88,7 @@ impl Store {
             created: self.created,
             volumes: names(&self.volumes),
             snapshots: names(&self.snapshots),
-            attachments: self.volumes.iter().filter_map(attached).collect(),
+            attachments: self.volumes.iter().flat_map(attached).collect(),
         }
     }
 
@@ -211,7 +218,7 @@ impl Store {
 
     pub(crate) fn delete(&mut self, kind: Kind, id: &str) -> Answer<()> {
         let record = self.get(kind, id)?;
-        if record.object.host.is_some() {
+        if !record.luns.is_empty() {
             return Err(conflict("the volume is attached"));
         }
         if record.object.state == State::Creating {
@@ -229,7 +236,7 @@ impl Store {
     }
 
     /// Attaches to a host, again with the same arguments or not at all.
-    pub(crate) fn attach(&mut self, id: &str, host: &str, readonly: bool) -> Answer<&Record> {
+    pub(crate) fn attach(&mut self, id: &str, host: &str, mode: Mode) -> Answer<&Record> {
         let is_known = self.hosts.contains_key(host);
         let lun = self.free_lun();
         self.get(Kind::Volume, id)?;
@@ -239,39 +246,41 @@ impl Store {
         self.usable(Kind::Volume, id)?;
         self.unused(id)?;
         let record = self.volumes.get_mut(id).ok_or_else(missing)?;
-        match record.object.host.as_deref() {
-            Some(other) if other != host => {
-                return Err(Refusal::new(
-                    StatusCode::LOCKED,
-                    "the volume is attached to another host",
-                ));
-            }
-            Some(_) if record.readonly != readonly => {
-                return Err(conflict("the volume is attached in another mode"));
-            }
-            Some(_) => {}
-            None => {
-                record.lun = Some(lun.ok_or_else(|| full("all LUNs of the target are in use"))?);
-                record.object.host = Some(host.to_owned());
-                record.readonly = readonly;
-            }
+        let (is_free, is_here) = (record.luns.is_empty(), record.luns.contains_key(host));
+        let now = Mode {
+            readonly: record.readonly,
+            shared: record.shared,
+        };
+        let may_have_it = is_free || is_here || (now.shared && mode.shared);
+        if !may_have_it {
+            return Err(Refusal::new(
+                StatusCode::LOCKED,
+                "the volume is attached to another host",
+            ));
+        }
+        if !is_free && now != mode {
+            return Err(conflict("the volume is attached in another mode"));
+        }
+        if !is_here {
+            let lun = lun.ok_or_else(|| full("all LUNs of the target are in use"))?;
+            record.luns.insert(host.to_owned(), lun);
+            (record.readonly, record.shared) = (mode.readonly, mode.shared);
         }
         Ok(record)
     }
 
     /// Fails if a volume is attached to another host than this one, or to none.
     pub(crate) fn check_attached(&self, id: &str, host: Option<&str>) -> Answer<()> {
-        let attached = self.get(Kind::Volume, id)?.object.host.as_deref();
-        match host.is_none_or(|host| attached == Some(host)) {
+        let luns = &self.get(Kind::Volume, id)?.luns;
+        match host.is_none_or(|host| luns.contains_key(host)) {
             true => Ok(()),
             false => Err(missing()),
         }
     }
 
-    pub(crate) fn detach(&mut self, id: &str) {
+    pub(crate) fn detach(&mut self, id: &str, host: &str) {
         if let Some(record) = self.volumes.get_mut(id) {
-            record.object.host = None;
-            record.lun = None;
+            record.luns.remove(host);
         }
     }
 
@@ -311,7 +320,8 @@ impl Store {
     }
 
     fn free_lun(&self) -> Option<u16> {
-        let used: BTreeSet<_> = self.volumes.values().filter_map(|it| it.lun).collect();
+        let volumes = self.volumes.values();
+        let used: BTreeSet<_> = volumes.flat_map(|it| it.luns.values().copied()).collect();
         (FIRST_LUN..=LAST_LUN).find(|lun| !used.contains(lun))
     }
 
@@ -325,13 +335,14 @@ impl Store {
                 state: State::Ready,
                 source,
                 created: since.as_ref().map_or(0, Duration::as_secs),
-                host: None,
+                hosts: Vec::new(),
                 qos: Qos::default(),
                 connection: None,
             },
             serial: serial(),
             readonly: false,
-            lun: None,
+            shared: false,
+            luns: BTreeMap::new(),
             ready: Instant::now().checked_add(self.options.job),
         }
     }

@@ -79,7 +79,7 @@ fn the_array_knows_a_node_by_its_initiator() {
         let id = Array::create_volume(request("pvc", GIB)).unwrap().id;
         publish(&id, NODE).unwrap();
         assert_eq!(array.borrow().hosts.get(NODE), known_as.as_ref());
-        assert_eq!(array.borrow().of(&id, "host"), NODE);
+        assert_eq!(array.borrow().of(&id, "hosts"), json!([NODE]));
     }
 }
 
@@ -96,7 +96,7 @@ fn a_node_without_an_initiator_of_its_own_gets_no_volume() {
         ("unknown", Code::NotFound),
     ] {
         assert_eq!(code(publish(&id, node)), Some(expected), "{node}");
-        assert_eq!(array.borrow().of(&id, "host"), NODE);
+        assert_eq!(array.borrow().of(&id, "hosts"), json!([NODE]));
     }
 }
 

@@ -69,12 +69,13 @@ impl Model {
             }
             (Method::Put, Some(host)) => {
                 let volume = self.objects.get_mut(&object).unwrap();
-                volume["host"] = json!(host);
+                volume["hosts"] = json!([host]);
+                volume["mode"] = request.read_json().unwrap();
                 volume["connection"] = json!(self.connection);
                 self.show(&object)
             }
             (Method::Delete, Some(_)) => {
-                self.objects.get_mut(&object).unwrap()["host"] = Value::Null;
+                self.objects.get_mut(&object).unwrap()["hosts"] = json!([]);
                 Response::new(204)
             }
             _ => Response::new(405),
@@ -126,7 +127,7 @@ impl Model {
             _ => "creating",
         };
         let object = json!({
-            "id": id, "name": new["name"], "bytes": bytes, "state": state, "source": source, "created": 1, "host": null,
+            "id": id, "name": new["name"], "bytes": bytes, "state": state, "source": source, "created": 1, "hosts": [],
         });
         let shown = Response::new(201).with_json(&object);
         self.objects.insert(format!("{kind}/{id}"), object);

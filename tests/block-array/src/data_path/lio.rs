@@ -133,13 +133,15 @@ impl DataPath for Lio {
     }
 
     fn attach(&self, file: &Path, attachment: &Attachment<'_>) -> Result<(), Failure> {
-        let device = loops::attach(file)?;
         let disk = self.adapter.join(attachment.id);
-        configfs::make(&self.adapter)?;
-        configfs::make(&disk)?;
-        configfs::write(&disk.join("control"), &format!("udev_path={device}"))?;
-        configfs::write(&disk.join("wwn/vpd_unit_serial"), attachment.serial)?;
-        configfs::write(&disk.join("enable"), "1")?;
+        if !disk.exists() {
+            let device = loops::attach(file)?;
+            configfs::make(&self.adapter)?;
+            configfs::make(&disk)?;
+            configfs::write(&disk.join("control"), &format!("udev_path={device}"))?;
+            configfs::write(&disk.join("wwn/vpd_unit_serial"), attachment.serial)?;
+            configfs::write(&disk.join("enable"), "1")?;
+        }
         let name = format!("lun_{}", attachment.lun);
         for group in self.groups() {
             let lun = group.join("lun").join(&name);
@@ -155,13 +157,16 @@ impl DataPath for Lio {
         Ok(())
     }
 
-    fn detach(&self, id: &str, lun: u16) -> Result<(), Failure> {
+    fn detach(&self, id: &str, lun: u16, is_last: bool) -> Result<(), Failure> {
         let name = format!("lun_{lun}");
         for group in self.groups() {
             for host in configfs::directories(&group.join("acls"))? {
                 configfs::remove(&host.join(&name))?;
             }
             configfs::remove(&group.join("lun").join(&name))?;
+        }
+        if !is_last {
+            return Ok(());
         }
         configfs::remove(&self.adapter.join(id))?;
         loops::detach(&self.contents.join(id))

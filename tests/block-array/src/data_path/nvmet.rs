@@ -1,5 +1,6 @@
-//! NVMe over TCP by the kernel's own target, nvmet, through configfs (Linux, drivers/nvme/target/configfs.c). The target masks whole subsystems, so each
-//! volume is a subsystem with one namespace, and only its host may connect. A portal that is down has no port in the kernel.
+//! NVMe over TCP by the kernel's own target, nvmet, through configfs (Linux, drivers/nvme/target/configfs.c). The target masks whole subsystems, so a
+//! volume is a subsystem with one namespace for each host that it is attached to, and only this host may connect. A portal that is down has no port in
+//! the kernel.
 
 use super::{DataPath, ID_DIGITS};
 use crate::configfs;
@@ -57,13 +58,22 @@ impl Nvmet {
         }
     }
 
-    /// The name of the subsystem of a volume.
-    fn name(&self, id: &str) -> String {
-        format!("{}{id}", self.prefix)
+    /// The name of the subsystem by which a host has a volume.
+    fn name(&self, id: &str, lun: u16) -> String {
+        format!("{}{id}:{lun}", self.prefix)
     }
 
-    fn subsystem(&self, id: &str) -> PathBuf {
-        Path::new(NVMET).join("subsystems").join(self.name(id))
+    fn subsystem(&self, id: &str, lun: u16) -> PathBuf {
+        let name = self.name(id, lun);
+        Path::new(NVMET).join("subsystems").join(name)
+    }
+
+    /// The subsystems of a volume.
+    fn subsystems_of(&self, id: &str) -> Result<Vec<PathBuf>, Failure> {
+        let start = format!("{}{id}:", self.prefix);
+        let mut all = self.subsystems()?;
+        all.retain(|path| name_of(path).starts_with(&start));
+        Ok(all)
     }
 
     fn subsystems(&self) -> Result<Vec<PathBuf>, Failure> {
@@ -122,8 +132,12 @@ impl DataPath for Nvmet {
     }
 
     fn attach(&self, file: &Path, attachment: &Attachment<'_>) -> Result<(), Failure> {
-        let device = loops::attach(file)?;
-        let subsystem = self.subsystem(attachment.id);
+        // Hosts that share a volume have it by one device.
+        let device = match self.subsystems_of(attachment.id)?.first() {
+            Some(other) => device_of(other)?,
+            None => loops::attach(file)?,
+        };
+        let subsystem = self.subsystem(attachment.id, attachment.lun);
         let namespace = namespace(&subsystem);
         configfs::make(&subsystem)?;
         let serial: String = attachment.serial.chars().take(SERIAL_BYTES).collect();
@@ -139,25 +153,29 @@ impl DataPath for Nvmet {
         self.ports().try_for_each(|port| show(&subsystem, &port))
     }
 
-    fn detach(&self, id: &str, _lun: u16) -> Result<(), Failure> {
+    fn detach(&self, id: &str, lun: u16, is_last: bool) -> Result<(), Failure> {
         for port in self.ports() {
-            configfs::unlink(&port.join("subsystems").join(self.name(id)))?;
+            configfs::unlink(&port.join("subsystems").join(self.name(id, lun)))?;
         }
-        remove_subsystem(&self.subsystem(id))?;
-        loops::detach(&self.contents.join(id))
+        remove_subsystem(&self.subsystem(id, lun))?;
+        match is_last {
+            true => loops::detach(&self.contents.join(id)),
+            false => Ok(()),
+        }
     }
 
     fn grow(&self, id: &str) -> Result<(), Failure> {
         loops::grow(&self.contents.join(id))?;
-        let namespace = namespace(&self.subsystem(id));
-        configfs::write(&namespace.join("revalidate_size"), "1")
+        let all = self.subsystems_of(id)?;
+        let mut sizes = all.iter().map(|it| namespace(it).join("revalidate_size"));
+        sizes.try_for_each(|size| configfs::write(&size, "1"))
     }
 
-    fn connection(&self, id: &str, serial: &str, _lun: u16) -> Connection {
+    fn connection(&self, id: &str, serial: &str, lun: u16) -> Connection {
         Connection {
             protocol: Target::NvmeTcp,
             portals: self.portals.clone(),
-            target: self.name(id),
+            target: self.name(id, lun),
             lun: NAMESPACE,
             wwid: uuid(serial),
         }
@@ -230,6 +248,12 @@ fn remove_subsystem(subsystem: &Path) -> Result<(), Failure> {
     }
     configfs::remove(&namespace(subsystem))?;
     configfs::remove(subsystem)
+}
+
+/// The device behind a subsystem.
+fn device_of(subsystem: &Path) -> Result<String, Failure> {
+    let path = files::read(&namespace(subsystem).join("device_path"))?;
+    Ok(String::from_utf8_lossy(path.trim_ascii()).into_owned())
 }
 
 fn namespace(subsystem: &Path) -> PathBuf {

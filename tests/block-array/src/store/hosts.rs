@@ -54,7 +54,7 @@ impl Store {
 
     fn has_volumes(&self, host: &str) -> bool {
         let mut volumes = self.volumes.values();
-        volumes.any(|it| it.object.host.as_deref() == Some(host))
+        volumes.any(|it| it.luns.contains_key(host))
     }
 }
 

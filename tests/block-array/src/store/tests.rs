@@ -4,6 +4,15 @@ use super::*;
 use crate::options::{PASSWORD, USER};
 use crate::records::Chap;
 
+const WRITER: Mode = Mode {
+    readonly: false,
+    shared: false,
+};
+const READER: Mode = Mode {
+    readonly: true,
+    ..WRITER
+};
+
 fn store(job: Duration) -> Store {
     Store::new().with(ArrayOptions {
         total_bytes: 100,
@@ -119,7 +128,7 @@ fn what_is_being_made_can_be_neither_attached_nor_copied() {
     let id = store.create_volume(new("x", 10)).unwrap().id;
     let shown = store.get(Kind::Volume, &id).unwrap().shown();
     assert_eq!(shown.state, State::Creating);
-    assert_eq!(status(store.attach(&id, "a", false)), 409);
+    assert_eq!(status(store.attach(&id, "a", WRITER)), 409);
     assert_eq!(status(snapshot(&mut store, "s", &id)), 409);
     assert_eq!(status(store.delete(Kind::Volume, &id)), 200);
 }
@@ -130,14 +139,14 @@ fn a_source_stays_as_it_is_while_it_is_copied() {
     let id = store.create_volume(new("x", 10)).unwrap().id;
     let taken = snapshot(&mut store, "s", &id).unwrap().id;
     store.set_state(&taken, State::Creating);
-    assert_eq!(status(store.attach(&id, "a", false)), 409);
+    assert_eq!(status(store.attach(&id, "a", WRITER)), 409);
     assert_eq!(status(store.delete(Kind::Volume, &id)), 409);
     assert_eq!(status(store.change(&id, Some(20), None)), 409);
     assert_eq!(status(store.delete(Kind::Snapshot, &taken)), 409);
     store.set_state(&taken, State::Error);
     let restored = store.create_volume(from_snapshot("y", 10, &taken));
     assert_eq!(status(restored), 409);
-    assert_eq!(status(store.attach(&id, "a", false)), 200);
+    assert_eq!(status(store.attach(&id, "a", WRITER)), 200);
     assert_eq!(status(store.delete(Kind::Snapshot, &taken)), 200);
 }
 
@@ -145,17 +154,17 @@ fn a_source_stays_as_it_is_while_it_is_copied() {
 fn an_attached_volume_is_held_by_its_host() {
     let mut store = store(Duration::ZERO);
     let id = store.create_volume(new("x", 1)).unwrap().id;
-    assert_eq!(status(store.attach(&id, "none", false)), 404);
+    assert_eq!(status(store.attach(&id, "none", WRITER)), 404);
     for _ in 0..2 {
-        assert_eq!(status(store.attach(&id, "a", false)), 200);
+        assert_eq!(status(store.attach(&id, "a", WRITER)), 200);
     }
-    assert_eq!(status(store.attach(&id, "a", true)), 409);
-    assert_eq!(status(store.attach(&id, "b", false)), 423);
+    assert_eq!(status(store.attach(&id, "a", READER)), 409);
+    assert_eq!(status(store.attach(&id, "b", WRITER)), 423);
     assert_eq!(status(store.delete(Kind::Volume, &id)), 409);
     assert_eq!(status(store.delete_host("a")), 409);
     assert_eq!(status(store.check_attached(&id, Some("b"))), 404);
     assert_eq!(status(store.check_attached(&id, Some("a"))), 200);
-    store.detach(&id);
+    store.detach(&id, "a");
     assert_eq!(status(store.check_attached(&id, None)), 200);
     assert_eq!(status(store.check_attached(&id, Some("a"))), 404);
     assert_eq!(status(store.delete(Kind::Volume, &id)), 200);
@@ -164,17 +173,40 @@ fn an_attached_volume_is_held_by_its_host() {
 }
 
 #[test]
+fn hosts_share_a_volume_if_each_asks_for_it() {
+    let mut store = store(Duration::ZERO);
+    let id = store.create_volume(new("x", 1)).unwrap().id;
+    let shared = Mode {
+        shared: true,
+        ..WRITER
+    };
+    assert_eq!(store.attach(&id, "a", shared).unwrap().luns["a"], 1);
+    assert_eq!(status(store.attach(&id, "b", WRITER)), 423);
+    assert_eq!(status(store.attach(&id, "a", WRITER)), 409);
+    assert_eq!(store.attach(&id, "b", shared).unwrap().luns["b"], 2);
+    let shown = store.get(Kind::Volume, &id).unwrap().shown();
+    assert_eq!(shown.hosts, ["a", "b"]);
+    store.detach(&id, "a");
+    assert_eq!(status(store.delete_host("a")), 200);
+    assert_eq!(status(store.delete_host("b")), 409);
+    assert_eq!(status(store.delete(Kind::Volume, &id)), 409);
+    store.detach(&id, "b");
+    assert_eq!(status(store.attach(&id, "b", WRITER)), 200);
+    assert_eq!(status(store.attach(&id, "b", shared)), 409);
+}
+
+#[test]
 fn a_lun_is_used_again_and_a_serial_number_never() {
     let mut store = store(Duration::ZERO);
     let [one, two] = ["x", "y"].map(|name| store.create_volume(new(name, 1)).unwrap().id);
-    let lun = |store: &mut Store, id: &str| store.attach(id, "a", false).unwrap().lun;
-    assert_eq!(lun(&mut store, &one), Some(1));
-    assert_eq!(lun(&mut store, &two), Some(2));
+    let lun = |store: &mut Store, id: &str| store.attach(id, "a", WRITER).unwrap().luns["a"];
+    assert_eq!(lun(&mut store, &one), 1);
+    assert_eq!(lun(&mut store, &two), 2);
     let serial = store.get(Kind::Volume, &one).unwrap().serial.clone();
-    store.detach(&one);
+    store.detach(&one, "a");
     store.delete(Kind::Volume, &one).unwrap();
     let other = store.create_volume(new("x", 1)).unwrap().id;
-    assert_eq!(lun(&mut store, &other), Some(1));
+    assert_eq!(lun(&mut store, &other), 1);
     assert_ne!(store.get(Kind::Volume, &other).unwrap().serial, serial);
     assert_ne!(other, one);
 }
@@ -196,7 +228,7 @@ fn a_host_has_an_initiator_of_its_own() {
         assert_eq!(status(store.put_host("b", host(wrong))), 422, "{wrong}");
     }
     let id = store.create_volume(new("x", 1)).unwrap().id;
-    store.attach(&id, "a", false).unwrap();
+    store.attach(&id, "a", WRITER).unwrap();
     let other = host("iqn.1993-08.org.debian:01:5678");
     assert_eq!(status(store.put_host("a", other)), 409);
 }
@@ -240,14 +272,14 @@ fn records_outlive_the_array_and_sessions_do_not() {
     let mut store = store(Duration::ZERO);
     let token = store.login(USER, PASSWORD).unwrap();
     let id = store.create_volume(new("x", 1)).unwrap().id;
-    store.attach(&id, "a", true).unwrap();
+    store.attach(&id, "a", READER).unwrap();
     let kept = serde_json::to_string(&store).unwrap();
     let mut again: Store = serde_json::from_str(&kept).unwrap();
     assert_eq!(again.id(), store.id());
     assert!(!again.has_session(&token));
     let record = again.get(Kind::Volume, &id).unwrap();
-    assert_eq!((record.lun, record.readonly), (Some(1), true));
-    assert_eq!(record.object.host.as_deref(), Some("a"));
+    assert_eq!((record.luns["a"], record.readonly), (1, true));
+    assert_eq!(record.shown().hosts, ["a"]);
     again = again.with(ArrayOptions::default());
     assert_ne!(again.create_volume(new("y", 1)).unwrap().id, id);
 }

@@ -165,7 +165,7 @@ async fn an_array_goes_on_where_a_killed_one_ended() {
     let api = program.log_in().await;
     let after = api.done("GET", &path, Value::Null).await;
     assert_eq!(after, before);
-    assert_eq!(after["host"], "node-1");
+    assert_eq!(after["hosts"], json!(["node-1"]));
     assert_eq!(after["qos"]["iops"], 100);
     assert!(!stray.exists() && file(&directory, &id).exists());
     program.stop();
