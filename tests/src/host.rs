@@ -40,6 +40,8 @@ pub struct HostOptions {
     pub backends: Vec<PathBuf>,
     /// The role.
     pub role: HostRole,
+    /// `--node-id`; `test-node` if there is none.
+    pub node_id: Option<String>,
     /// A program that runs the host, with arguments, such as `strace`.
     pub wrapper: Vec<OsString>,
     /// Further arguments of `wasmount serve`.
@@ -94,6 +96,7 @@ impl Host {
         let HostOptions {
             mut backends,
             role,
+            node_id,
             wrapper,
             more,
             split,
@@ -114,7 +117,7 @@ impl Host {
             run: place.run(),
             sockets: place.sockets(),
             kubelet: place.kubelet(),
-            node_id: "test-node".to_owned(),
+            node_id: node_id.unwrap_or_else(|| "test-node".to_owned()),
             role: role.word().to_owned(),
             // Tests run concurrently, and a port can be used once on a machine.
             health: "off".to_owned(),

@@ -1,10 +1,12 @@
 //! plugins/array with disks of the kernel's own targets, by iSCSI and by NVMe over TCP, through a real host, in a VM that is array and node.
 
+mod contained;
 mod faults;
 mod lives;
+mod two_kernels;
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -49,6 +51,7 @@ const LOOK: Duration = Duration::from_millis(50);
 struct Playground {
     /// `None` once it has ended.
     array: Option<Array>,
+    document: PathBuf,
     host: Host,
     contents: PathBuf,
     _disk: LoopDisk,
@@ -57,22 +60,33 @@ struct Playground {
 
 impl Playground {
     async fn start(protocol: Protocol) -> Self {
+        let options = HostOptions {
+            any_paths: true,
+            ..HostOptions::default()
+        };
+        Self::start_at(Ipv4Addr::LOCALHOST.into(), protocol, options).await
+    }
+
+    /// The same with the API of the array at this address, and with other options of the host.
+    async fn start_at(address: IpAddr, protocol: Protocol, options: HostOptions) -> Self {
         prepare_node();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("disk");
         fs::create_dir(&path).unwrap();
         let disk = LoopDisk::mount_as("xfs", &path, DISK_BYTES).unwrap();
-        let options = ArrayOptions {
+        let array = ArrayOptions {
             directory: Some(path.clone()),
             protocol: protocol.clone(),
             hosts: Vec::new(),
             ..ArrayOptions::default()
         };
-        let array = Array::start(options).await.unwrap();
-        let host = host(folder.path(), array.address(), &protocol);
+        let array = Array::listen((address, 0).into(), array).await.unwrap();
+        let document = documents::array_with(folder.path(), array.address(), &protocol);
+        let document = document.unwrap();
         Self {
             array: Some(array),
-            host,
+            host: host(&document, options),
+            document,
             contents: path.join("contents"),
             _disk: disk,
             _folder: folder,
@@ -111,12 +125,10 @@ impl Drop for Playground {
     }
 }
 
-fn host(folder: &Path, array: SocketAddr, protocol: &Protocol) -> Host {
-    let document = documents::array_with(folder, array, protocol).unwrap();
+fn host(document: &Path, options: HostOptions) -> Host {
     let host = Host::start(HostOptions {
-        backends: vec![document],
-        any_paths: true,
-        ..HostOptions::default()
+        backends: vec![document.to_owned()],
+        ..options
     });
     host.unwrap()
 }
