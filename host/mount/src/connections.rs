@@ -4,8 +4,8 @@
 //! boot, and afterwards also the number of the controller's directory in sysfs, which the kernel does not use again until the next boot. If the mounter
 //! is killed in between, a controller that is there is taken for its own.
 
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -47,17 +47,22 @@ impl Connections {
 
     /// Before a connect.
     pub(crate) fn intend(&self, subsystem: &str, address: SocketAddr) -> io::Result<()> {
-        self.write(subsystem, address, &self.boot)
+        let file = self.file(subsystem, address);
+        file.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(file, &self.boot)
     }
 
-    /// After it.
+    /// After it. The number is added to what is there, by one write: a mounter that is killed at any moment leaves the intention, or all of it. An empty
+    /// record would make the controller somebody else's.
     pub(crate) fn done(
         &self,
         subsystem: &str,
         address: SocketAddr,
         controller: u64,
     ) -> io::Result<()> {
-        self.write(subsystem, address, &self.record(controller))
+        let file = self.file(subsystem, address);
+        let mut record = OpenOptions::new().append(true).open(file)?;
+        record.write_all(suffix(controller).as_bytes())
     }
 
     /// Forgets a controller that is gone, or another program's.
@@ -98,18 +103,17 @@ impl Connections {
     }
 
     fn record(&self, controller: u64) -> String {
-        format!("{} {controller}", self.boot)
-    }
-
-    fn write(&self, subsystem: &str, address: SocketAddr, text: &str) -> io::Result<()> {
-        let file = self.file(subsystem, address);
-        file.parent().map_or(Ok(()), fs::create_dir_all)?;
-        fs::write(file, text)
+        self.boot.clone() + &suffix(controller)
     }
 
     fn file(&self, subsystem: &str, address: SocketAddr) -> PathBuf {
         self.directory.join(subsystem).join(address.to_string())
     }
+}
+
+/// What a connect adds to the record of its intention.
+fn suffix(controller: u64) -> String {
+    format!(" {controller}")
 }
 
 #[cfg(test)]
@@ -152,7 +156,9 @@ mod tests {
         let run = tempfile::tempdir().unwrap();
         let connections = Connections::new(run.path());
         let (one, two) = (address("10.1.2.3:4420"), address("10.1.2.4:4420"));
-        connections.intend(NQN, one).unwrap();
+        for at in [one, two] {
+            connections.intend(NQN, at).unwrap();
+        }
         connections.done(NQN, two, 2).unwrap();
         connections.forget(NQN, one).unwrap();
         assert_eq!(connections.all(), [(NQN.to_owned(), vec![two])]);
