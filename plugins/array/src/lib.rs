@@ -6,6 +6,7 @@ use wasmount_guest::secrets::Scope;
 use wasmount_guest::*;
 
 const ARRAY: &str = "array"; // the grant
+const HOSTS: &str = "/api/hosts";
 const VOLUMES: &str = "/api/volumes";
 const SNAPSHOTS: &str = "/api/snapshots";
 const MINIMUM_BYTES: u64 = 1 << 20;
@@ -41,7 +42,7 @@ struct Connection {
 enum Protocol {
     Iscsi,
     NvmeTcp,
-    None, // volumes are in memory, and the administrator registers hosts
+    None, // volumes are in memory
 }
 
 #[derive(Deserialize)]
@@ -59,7 +60,7 @@ struct Page {
 struct Array;
 export! {
     identity: Array, controller: Array, controller_publish: Array, controller_expand: Array, volume_listing: Array, capacity: Array,
-    snapshots: Array, snapshot_listing: Array, node_stage: Array,
+    snapshots: Array, snapshot_listing: Array, node_stage: Array, node_register: Array,
 }
 
 impl Identity for Array {
@@ -69,8 +70,7 @@ impl Identity for Array {
     }
 
     fn check_settings() -> Result<Vec<String>, Error> {
-        let settings: Result<Settings, Error> = call::settings().read();
-        settings.map(|_| Vec::new())
+        call::settings().read::<Settings>().map(|_| Vec::new())
     }
 }
 
@@ -120,7 +120,6 @@ impl Controller for Array {
 impl ControllerPublish for Array {
     fn controller_publish_volume(args: ControllerPublishArgs) -> Result<Attributes, Error> {
         check(std::slice::from_ref(&args.capability), &Vec::new())?;
-        register(&args.node)?;
         let hosts = http::put(ARRAY, VOLUMES).segment(&args.id).segment("hosts");
         let shared = !args.capability.access_mode.is_single_node();
         let mode = json!({ "readonly": args.readonly, "shared": shared });
@@ -206,9 +205,8 @@ impl SnapshotListing for Array {
 impl NodeStage for Array {
     /// The disk that the array shows to this node; in memory if the array has no data path.
     fn node_stage(args: NodeStageArgs, plan: &Plan) -> Result<(), Error> {
-        let context = &args.publish_context;
-        let Some(connection) = context.value("connection") else {
-            return plan.tmpfs(context.bytes("bytes")?);
+        let Some(connection) = args.publish_context.value("connection") else {
+            return plan.tmpfs(args.publish_context.bytes("bytes")?);
         };
         let read = serde_json::from_str(connection);
         let at: Connection = read.map_err(|error| Error::internal(error.to_string()))?;
@@ -232,21 +230,25 @@ impl NodeStage for Array {
     }
 }
 
-/// Tells the array the initiator of a node; it refuses that of another host.
-fn register(node: &str) -> Result<(), Error> {
-    let settings: Settings = call::settings().read()?;
-    let (field, initiator) = match settings.protocol {
-        Protocol::Iscsi => ("iqn", nodes::iqn(node)?),
-        Protocol::NvmeTcp => ("nqn", nodes::nqn(node)?),
-        Protocol::None => return Ok(()),
-    };
-    let none = || format!("`{node}` has no {field}: install open-iscsi or nvme-cli there");
-    let initiator = initiator.ok_or_else(|| Error::failed_precondition(none()))?;
-    let host = http::put(ARRAY, "/api/hosts").segment(node);
-    let known_as = json!({ field: initiator });
-    let answer = host.json(&known_as).idempotent().send()?;
-    let in_use = (409, Code::FailedPrecondition);
-    answer.must_succeed_as(&[in_use]).map(drop)
+/// Nodes are hosts of the array before volumes are attached to them, so that an attachment is one request: if it is refused, nothing has changed.
+impl NodeRegister for Array {
+    /// The array refuses the initiator of another host.
+    fn register_node(node: String) -> Result<(), Error> {
+        let none = || Error::failed_precondition("no initiator: install open-iscsi or nvme-cli");
+        let known_as = match call::settings().read::<Settings>()?.protocol {
+            Protocol::Iscsi => json!({ "iqn": nodes::iqn(&node)?.ok_or_else(none)? }),
+            Protocol::NvmeTcp => json!({ "nqn": nodes::nqn(&node)?.ok_or_else(none)? }),
+            Protocol::None => json!({}),
+        };
+        let host = http::put(ARRAY, HOSTS).segment(&node);
+        let answer = host.json(&known_as).idempotent().send()?;
+        answer.must_succeed().map(drop)
+    }
+
+    fn unregister_node(node: String) -> Result<(), Error> {
+        let host = http::delete(ARRAY, HOSTS).segment(&node);
+        host.idempotent().send()?.deleted()
+    }
 }
 
 fn check(capabilities: &[VolumeCapability], parameters: &Attributes) -> Result<(), Error> {

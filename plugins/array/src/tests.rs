@@ -18,13 +18,15 @@ const NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:node-1";
 /// The requests of a call at most: a loop over them ends before.
 const REQUESTS: usize = 10;
 
-/// A host and an array, both new.
+/// A host and an array, both new: the array knows the node, and not yet its initiator.
 fn fresh() -> Rc<RefCell<Model>> {
     testing::reset();
     set_protocol("iscsi");
     testing::set_fact_of_node(NODE, "iqn", &[IQN]);
     testing::set_fact_of_node(NODE, "nqn", &[NQN]);
     let model = Rc::new(RefCell::new(Model::default()));
+    let known = (NODE.to_owned(), json!({}));
+    model.borrow_mut().hosts.extend([known]);
     let array = Rc::clone(&model);
     testing::http(move |request| array.borrow_mut().answer(request));
     model
@@ -170,6 +172,14 @@ fn a_lost_answer_is_completed_by_the_retry_of_its_call() {
         |array| assert_eq!(attached(array), json!([])),
     );
     lose_each_answer(
+        |_| Array::register_node(NODE.to_owned()),
+        |array| assert_eq!(array.hosts[NODE], json!({ "iqn": IQN })),
+    );
+    lose_each_answer(
+        |_| Array::unregister_node(NODE.to_owned()),
+        |array| assert!(array.hosts.is_empty()),
+    );
+    lose_each_answer(
         |id| expand(id, 2 * GIB),
         |array| assert_eq!(array.of("vol-1", "bytes"), 2 * GIB),
     );
@@ -253,12 +263,15 @@ fn a_refusal_of_the_array_is_the_code_that_its_caller_needs() {
 #[test]
 fn what_is_not_there_is_deleted_and_otherwise_not_found() {
     fresh();
+    let there = Array::create_volume(request("pvc", GIB)).unwrap().id;
     let id = || "vol-9".to_owned();
     assert_eq!(Array::delete_volume(id()), Ok(()));
     assert_eq!(Array::delete_snapshot(id()), Ok(()));
     assert_eq!(Array::controller_unpublish_volume(id(), None), Ok(()));
+    assert_eq!(Array::unregister_node("node-9".to_owned()), Ok(()));
     for missing in [
         code(publish("vol-9", NODE)),
+        code(publish(&there, "node-9")),
         code(expand("vol-9", GIB)),
         code(snapshot("snap", "vol-9")),
         code(Array::get_snapshot(id())),

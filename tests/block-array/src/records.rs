@@ -165,6 +165,8 @@ pub struct Counts {
     pub volumes: Vec<String>,
     /// Names of the snapshots that exist.
     pub snapshots: Vec<String>,
+    /// Names of the hosts that are registered.
+    pub hosts: Vec<String>,
     /// Attachments that exist: volume id and host.
     pub attachments: Vec<(String, String)>,
 }

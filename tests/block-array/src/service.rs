@@ -198,7 +198,8 @@ impl Service {
                 let why = "the host has no initiator: register it with `iqn` or `nqn`, as the protocol of this array needs";
                 return Err(unprocessable(why));
             }
-            if mode.readonly && !target.protects_volumes() {
+            // Of an attached volume another mode is a conflict, below.
+            if mode.readonly && was.is_none() && !target.protects_volumes() {
                 let why = "the kernel's NVMe target protects no volume from writes: attach it with `readonly` false";
                 return Err(unprocessable(why));
             }

@@ -88,6 +88,7 @@ impl Store {
             created: self.created,
             volumes: names(&self.volumes),
             snapshots: names(&self.snapshots),
+            hosts: self.hosts.keys().cloned().collect(),
             attachments: self.volumes.iter().flat_map(attached).collect(),
         }
     }

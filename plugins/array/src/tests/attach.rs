@@ -70,34 +70,48 @@ fn a_volume_of_an_nvme_target_is_its_namespace() {
 #[test]
 fn the_array_knows_a_node_by_its_initiator() {
     for (protocol, known_as) in [
-        ("iscsi", Some(json!({ "iqn": IQN }))),
-        ("nvme-tcp", Some(json!({ "nqn": NQN }))),
-        ("none", None),
+        ("iscsi", json!({ "iqn": IQN })),
+        ("nvme-tcp", json!({ "nqn": NQN })),
+        ("none", json!({})),
     ] {
         let array = fresh();
         set_protocol(protocol);
+        array.borrow_mut().hosts.clear();
+        Array::register_node(NODE.to_owned()).unwrap();
+        assert_eq!(array.borrow().hosts[NODE], known_as);
         let id = Array::create_volume(request("pvc", GIB)).unwrap().id;
         publish(&id, NODE).unwrap();
-        assert_eq!(array.borrow().hosts.get(NODE), known_as.as_ref());
         assert_eq!(array.borrow().of(&id, "hosts"), json!([NODE]));
     }
 }
 
 #[test]
-fn a_node_without_an_initiator_of_its_own_gets_no_volume() {
+fn a_node_without_an_initiator_of_its_own_is_no_host() {
     let array = fresh();
-    let id = Array::create_volume(request("pvc", GIB)).unwrap().id;
+    Array::register_node(NODE.to_owned()).unwrap();
     testing::set_fact_of_node("bare", "iqn", &[]);
     testing::set_fact_of_node("impostor", "iqn", &[IQN]);
-    publish(&id, NODE).unwrap();
     for (node, expected) in [
         ("bare", Code::FailedPrecondition),
-        ("impostor", Code::FailedPrecondition),
+        ("impostor", Code::AlreadyExists),
         ("unknown", Code::NotFound),
     ] {
-        assert_eq!(code(publish(&id, node)), Some(expected), "{node}");
-        assert_eq!(array.borrow().of(&id, "hosts"), json!([NODE]));
+        let registered = Array::register_node(node.to_owned());
+        assert_eq!(code(registered), Some(expected), "{node}");
+        assert!(!array.borrow().hosts.contains_key(node));
     }
+}
+
+#[test]
+fn a_node_with_volumes_stays_a_host() {
+    let array = fresh();
+    let id = Array::create_volume(request("pvc", GIB)).unwrap().id;
+    publish(&id, NODE).unwrap();
+    let unregister = || Array::unregister_node(NODE.to_owned());
+    assert_eq!(code(unregister()), Some(Code::FailedPrecondition));
+    Array::controller_unpublish_volume(id, Some(NODE.to_owned())).unwrap();
+    assert_eq!(unregister(), Ok(()));
+    assert!(array.borrow().hosts.is_empty());
 }
 
 #[test]

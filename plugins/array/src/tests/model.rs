@@ -41,7 +41,7 @@ impl Model {
         assert_eq!(request.grant(), "array");
         let path = request.path().to_owned();
         if let Some(host) = path.strip_prefix("/api/hosts/") {
-            return self.register(host, request);
+            return self.host(host, request);
         }
         let (object, rest) = match path.split_once("/hosts") {
             Some((volume, host)) => (volume.to_owned(), Some(host.trim_start_matches('/'))),
@@ -67,6 +67,7 @@ impl Model {
                 self.objects.remove(&object);
                 Response::new(204)
             }
+            (Method::Put, Some(host)) if !self.hosts.contains_key(host) => Response::new(404),
             (Method::Put, Some(host)) => {
                 let volume = self.objects.get_mut(&object).unwrap();
                 volume["hosts"] = json!([host]);
@@ -134,13 +135,21 @@ impl Model {
         shown
     }
 
-    fn register(&mut self, host: &str, request: &Request) -> Response {
+    fn host(&mut self, host: &str, request: &Request) -> Response {
+        if request.method() == Method::Delete {
+            let is_in_use = self.objects.values().any(|it| it["host"] == host);
+            return match self.hosts.contains_key(host) {
+                false => Response::new(404),
+                true if is_in_use => Response::new(409),
+                true => {
+                    self.hosts.remove(host);
+                    Response::new(204)
+                }
+            };
+        }
         let new: Value = request.read_json().unwrap();
-        if self
-            .hosts
-            .iter()
-            .any(|(name, it)| name != host && *it == new)
-        {
+        let is_same = |(name, it): (&String, &Value)| name != host && *it == new;
+        if new != json!({}) && self.hosts.iter().any(is_same) {
             return Response::new(409);
         }
         self.hosts.insert(host.to_owned(), new.clone());

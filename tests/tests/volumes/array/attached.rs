@@ -83,9 +83,13 @@ impl Playground {
         let array = Array::listen((address, 0).into(), array).await.unwrap();
         let document = documents::array_with(folder.path(), array.address(), &protocol);
         let document = document.unwrap();
+        let host = host(&document, options);
+        until("the node is a host of the array", || {
+            array.counts().hosts == [NODE]
+        });
         Self {
             array: Some(array),
-            host: host(&document, options),
+            host,
             document,
             contents: path.join("contents"),
             _disk: disk,
@@ -106,7 +110,9 @@ impl Playground {
         let left = left_behind(&self.host, &self.contents).unwrap();
         assert_eq!(left, [""; 0]);
         let counts = self.array().counts();
-        assert_eq!((counts.volumes, counts.attachments), (vec![], vec![]));
+        let objects = (counts.volumes, counts.snapshots, counts.attachments);
+        assert_eq!(objects, (vec![], vec![], vec![]));
+        assert_eq!(counts.hosts, [NODE]);
         assert_node_is_free();
         assert_eq!(shown(), [""; 0]);
         self.host.terminate().unwrap();
@@ -222,7 +228,7 @@ impl Node {
     }
 }
 
-/// No session, connection or disk of an array.
+/// No session, connection, disk or map of an array.
 fn assert_node_is_free() {
     let found = || {
         let disks = attributes("/sys/class/scsi_device", "device/wwid");
@@ -231,6 +237,7 @@ fn assert_node_is_free() {
         disks
             .chain(sessions)
             .chain(subsystems())
+            .chain(attributes("/sys/class/block", "dm/name"))
             .collect::<Vec<_>>()
     };
     until("the node is free of the array", || found().is_empty());
