@@ -3,6 +3,7 @@
 mod contained;
 mod faults;
 mod lives;
+mod sanity;
 mod two_kernels;
 
 use std::fs;
