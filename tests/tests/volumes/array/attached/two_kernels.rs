@@ -20,10 +20,10 @@ use wasmount_tests::orchestrator::Volume;
 use wasmount_tests::peer::{FIRST, Peer};
 
 /// The node on the second kernel.
-const SECOND_NODE: &str = "second-node";
+pub(super) const SECOND_NODE: &str = "second-node";
 
-/// What a node is answered that asks for a volume of another one. ABORTED is for a call that has changed something before, such as a registration.
-const REFUSED: [Code; 2] = [Code::FailedPrecondition, Code::Aborted];
+/// What a node is answered that asks for a volume of another one.
+const REFUSED: Code = Code::FailedPrecondition;
 
 /// What ControllerPublishVolume told a node.
 type Context = BTreeMap<String, String>;
@@ -86,6 +86,7 @@ async fn start_first(protocol: Protocol) -> (Playground, Peer) {
     let playground = Playground::start_at(first(), protocol, options).await;
     let mut peer = Peer::find().unwrap();
     peer.send(&playground.array().address()).unwrap();
+    playground.wait_until_known(SECOND_NODE);
     (playground, peer)
 }
 
