@@ -23,8 +23,8 @@ const CHANNEL: u32 = 0;
 const CONNECTED: &str = "LOGGED_IN";
 /// What the kernel shows of a disk that takes requests (`sdev_states`, drivers/scsi/scsi_sysfs.c).
 const RUNNING: &str = "running";
-/// What makes the kernel fail all requests to a disk at once.
-const OFFLINE: &str = "offline";
+/// What makes the kernel fail all requests to a disk at once; it wants the whole line (`store_state_field`, drivers/scsi/scsi_sysfs.c).
+const OFFLINE: &str = "offline\n";
 /// Characters of a digest in an interface's name: open-iscsi's names have 64 bytes.
 const DIGEST_CHARACTERS: usize = 24;
 
