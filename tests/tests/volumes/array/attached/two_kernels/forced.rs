@@ -2,7 +2,7 @@
 
 use super::{Context, Second, iscsi, nvme, placed, read, start_first, write};
 use crate::array::attached::{BYTES, NODE, entries};
-use crate::array::holds;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use tonic::Code;
@@ -11,6 +11,7 @@ use wasmount_tests::orchestrator::code;
 use wasmount_tests::other_kernel::needs_other_kernel;
 use wasmount_tests::peer::Peer;
 use wasmount_tests::requests;
+use wasmount_tests::secret_search::SecretSearch;
 
 /// After this many seconds the first node's kernel fails requests for a namespace without a path, which an administrator can choose.
 const FAIL_SECONDS: &str = "1";
@@ -76,7 +77,8 @@ async fn volume_is_taken_by_force(protocol: Protocol) {
     orchestrator.unstage(&taken).await.unwrap();
     node.show(&new).await.unwrap();
     write(&new, "of the new volume").unwrap();
-    assert!(!holds(&stored(), b"to nobody") && !holds(&stored(), b"of the first kernel"));
+    let lost = SecretSearch::of(["to nobody", "of the first kernel"]).unwrap();
+    assert_eq!(lost.found_in(stored()), BTreeSet::new());
     // The other node does not have it any more, and its host has ended.
     peer.meet(2).unwrap();
     node.show(&taken).await.unwrap();
