@@ -18,6 +18,5 @@ mod concurrency;
 mod conformance;
 mod local_images;
 mod nfs;
-mod printed_pod;
 mod sanity;
 mod storage;

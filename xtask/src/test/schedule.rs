@@ -29,12 +29,12 @@ pub(super) const THOROUGH: &str = "WASMOUNT_TEST_THOROUGH";
 const LONGEST: [&str; 10] = [
     "tests/cluster",
     "tests/cluster_up",
-    "vm/mount/attached",
-    "vm/mount/mounts",
     "tests/volumes",
-    "tests/host",
+    "vm/mount/attached",
     "vm/tests/volumes",
+    "vm/mount/mounts",
     "tests/api_server",
+    "tests/host",
     "mount/lib",
     "mount/mounts",
 ];

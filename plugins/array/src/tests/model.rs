@@ -137,7 +137,7 @@ impl Model {
 
     fn host(&mut self, host: &str, request: &Request) -> Response {
         if request.method() == Method::Delete {
-            let is_in_use = self.objects.values().any(|it| it["host"] == host);
+            let is_in_use = self.objects.values().any(|it| it["hosts"] == json!([host]));
             return match self.hosts.contains_key(host) {
                 false => Response::new(404),
                 true if is_in_use => Response::new(409),

@@ -1,6 +1,5 @@
 //! plugins/array with disks of the kernel's own targets, by iSCSI and by NVMe over TCP, through a real host, in a VM that is array and node.
 
-mod contained;
 mod faults;
 mod kills;
 mod lives;
@@ -54,7 +53,6 @@ const LOOK: Duration = Duration::from_millis(50);
 struct Playground {
     /// `None` once it has ended.
     array: Option<Array>,
-    document: PathBuf,
     host: Host,
     /// How often the host was killed: nobody ends its session with the array.
     kills: usize,
@@ -94,7 +92,6 @@ impl Playground {
         Self {
             array: Some(array),
             host,
-            document,
             kills: 0,
             contents: path.join("contents"),
             _disk: disk,
