@@ -194,9 +194,7 @@ impl Job {
         let mut output = String::from_utf8_lossy(&output).into_owned();
         if status.code().is_some_and(|code| TIMED_OUT.contains(&code)) {
             let limit = settings.time_limit();
-            output.push_str(&format!(
-                "{name} had not ended after {limit}, and was killed\n"
-            ));
+            output.push_str(&format!("{name} was killed; its time limit is {limit}\n"));
         }
         let mut totals = Totals::default();
         output.lines().for_each(|line| totals.add(line));

@@ -3,7 +3,7 @@
 //! Like kubelet up to 1.35 it does not come back to a driver that it refused until its socket is made anew.
 
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -61,6 +61,9 @@ struct State {
     desired: BTreeMap<String, u64>,
     /// Sockets that were called, with the appearance and the driver's name.
     actual: BTreeMap<String, (u64, Option<String>)>,
+    /// Sockets that are being called. Kubelet works on one socket once at a time (`goroutinemap` of its operation executor): a call of a socket that was
+    /// replaced may reach the new one.
+    under_way: BTreeSet<String>,
     /// Drivers that are registered, with their endpoint.
     drivers: BTreeMap<String, String>,
     appearances: u64,
@@ -183,6 +186,10 @@ async fn manage(registry: PathBuf, state: Arc<Mutex<State>>) {
         unregister(&state);
         for (socket, appearance) in to_register(&state) {
             let mood = lock(&state).moods.pop_front().unwrap_or(Mood::Takes);
+            // In the end kubelet gives up a call that hangs.
+            if !matches!(mood, Mood::HangsBeforeGetInfo | Mood::HangsBeforeNotify) {
+                lock(&state).under_way.insert(socket.clone());
+            }
             let (path, state) = (registry.join(&socket), state.clone());
             operations.spawn(async move {
                 let name = register(&path, mood, &state).await.unwrap_or_else(|error| {
@@ -192,7 +199,9 @@ async fn manage(registry: PathBuf, state: Arc<Mutex<State>>) {
                     });
                     None
                 });
-                lock(&state).actual.insert(socket, (appearance, name));
+                let mut state = lock(&state);
+                state.under_way.remove(&socket);
+                state.actual.insert(socket, (appearance, name));
             });
         }
         while operations.try_join_next().is_some() {}
@@ -249,11 +258,15 @@ fn unregister(state: &Mutex<State>) {
 fn to_register(state: &Mutex<State>) -> Vec<(String, u64)> {
     let mut state = lock(state);
     let State {
-        desired, actual, ..
+        desired,
+        actual,
+        under_way,
+        ..
     } = &mut *state;
+    let is_new = |socket: &String| !actual.contains_key(socket) && !under_way.contains(socket);
     let new: Vec<_> = desired
         .iter()
-        .filter(|(socket, _)| !actual.contains_key(*socket))
+        .filter(|(socket, _)| is_new(socket))
         .map(|(socket, appearance)| (socket.clone(), *appearance))
         .collect();
     for (socket, appearance) in &new {
