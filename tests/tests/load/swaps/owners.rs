@@ -137,6 +137,8 @@ async fn privileged_one_volume_alone_rolls_nothing_back_beside_others() {
             it.status.phase == Phase::RolledBack
         })
         .await;
+    // The version before offers more, so the connections of its clients end.
+    let orchestrator = scene.host.orchestrator().await.unwrap();
     orchestrator.unstage(&sound).await.unwrap();
     scene.host.abandon().unwrap();
 }
