@@ -8,8 +8,8 @@ use xtask::workspace::Workspace;
 /// A file past this has two subjects.
 const LINES_OF_A_FILE: usize = 400;
 
-/// `host/sys`, the only room with unsafe code: as much as one reads at a sitting.
-const LINES_OF_SYS: usize = 400;
+/// `host/sys`, the only crate with unsafe code: as much as one reads at a sitting, 12 files of some 40 lines.
+const LINES_OF_SYS: usize = 450;
 
 /// Crates that cannot forbid unsafe code: the one that is there for it, and the SDK, whose generated bindings hold some.
 const NOT_FORBIDDEN: [&str; 2] = ["host/sys", "guest-sdk"];

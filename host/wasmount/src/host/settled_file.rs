@@ -1,6 +1,7 @@
 //! Reads a file that a process may be writing: completely, or not at all.
 //!
-//! A writer that pauses for longer is not detected: the content read then is an incomplete component, and is rejected until the next change.
+//! The kernel knows who has a file of this machine open. A writer on another machine that pauses for longer is not detected: the content read then is
+//! an incomplete component, and is rejected until the next change.
 
 use super::follow::FileState;
 use crate::regular_file::{self, Refused};
@@ -8,6 +9,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
+use wasmount_sys::lease;
 use wasmount_versions::Refusal;
 
 /// How long a file must not change. 50 ms: writers on one machine pause for less, and a file that is replaced ten times a second still has
@@ -33,11 +35,12 @@ pub(super) async fn read(path: &Path, most: u64) -> Result<Vec<u8>, Refusal> {
         let file = path.to_owned();
         let read = blocking(move || {
             let first = FileState::at(&file);
+            let is_complete = at_rest || !has_writer(&file);
             let bytes = regular_file::read(&file, most);
-            ([first, FileState::at(&file)], bytes)
+            ([first, FileState::at(&file)], is_complete, bytes)
         });
-        let (states, bytes) = read.await?;
-        if states.iter().all(|state| *state == before) {
+        let (states, is_complete, bytes) = read.await?;
+        if is_complete && states.iter().all(|state| *state == before) {
             return bytes.map_err(|refused| unreadable(refused, path));
         }
         if Instant::now() > until {
@@ -45,12 +48,17 @@ pub(super) async fn read(path: &Path, most: u64) -> Result<Vec<u8>, Refusal> {
             return Err(Refusal::Source {
                 place: path.display().to_string(),
                 reason: format!(
-                    "it has not been the same for {rest} ms within {limit} s: it is still being written"
+                    "it did not stay unchanged for {rest} ms without a writer within {limit} s: it is still being written"
                 ),
                 passes: true,
             });
         }
     }
+}
+
+/// Whether a process has the file open for writing. No if the kernel cannot tell: how long the file has not changed decides then.
+fn has_writer(path: &Path) -> bool {
+    regular_file::open(path).is_ok_and(|file| lease::has_writer(&file).unwrap_or(false))
 }
 
 /// Why the file of a component was not read, as a reason of admission.
@@ -129,6 +137,30 @@ mod tests {
         });
         let bytes = read(&path, 1 << 20).await.unwrap();
         assert_eq!(bytes.len(), writing.join().unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_writer_that_pauses_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let mut file = fs::File::create(&path).unwrap();
+        file.write_all(b"first").unwrap();
+        let writing = async {
+            sleep(10 * REST).await;
+            file.write_all(b" second").unwrap();
+            drop(file);
+        };
+        let (bytes, ()) = tokio::join!(read(&path, 1 << 20), writing);
+        assert_eq!(bytes.unwrap(), b"first second");
+    }
+
+    #[tokio::test]
+    async fn a_file_kept_open_is_read_once_long_at_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let mut file = fs::File::create(&path).unwrap();
+        file.write_all(b"whole").unwrap();
+        assert_eq!(read(&path, 1 << 20).await.unwrap(), b"whole");
     }
 
     #[tokio::test(flavor = "multi_thread")]
