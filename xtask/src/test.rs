@@ -21,7 +21,7 @@ use crate::toolchain;
 use crate::tools;
 use crate::vm;
 use crate::workspace::Workspace;
-use failures::failures;
+use failures::{failures, unfinished};
 use programs::Program;
 use schedule::{Job, Report, Settings};
 use slowest::Times;
@@ -184,6 +184,7 @@ impl Run<'_> {
             self.show(&report);
             if !report.passed {
                 self.failures.extend(failures(&report.output));
+                self.failures.extend(unfinished(&report.output));
                 failed.push(report.name);
             }
         };

@@ -1,9 +1,15 @@
 //! Why tests failed, in a few lines each: a reader who sees only the end of a long output needs no second run.
 
+use std::collections::BTreeSet;
+
 /// How many lines of a panic's message are shown: an `assert_eq!` has three.
 const MESSAGE_LINES: usize = 4;
 /// How many characters of a line are shown: the values of an assertion may be whole logs.
 const LINE_CHARACTERS: usize = 400;
+
+/// What Rust's test runner prints behind the name of a test that runs for long, and before the result of one that ended.
+const RUNS_LONG: &str = " has been running for over ";
+const RESULT: &str = " ... ";
 
 /// The first panic of each failed test, from what Rust's test runner prints: its name, then the place and the message.
 pub(super) fn failures(output: &str) -> Vec<String> {
@@ -23,6 +29,18 @@ pub(super) fn failures(output: &str) -> Vec<String> {
         }
     }
     failures
+}
+
+/// The tests that ran for long and did not end: one of them may be why a program was killed.
+pub(super) fn unfinished(output: &str) -> Vec<String> {
+    let tests = || output.lines().filter_map(|line| line.strip_prefix("test "));
+    let name = |line: &'_ str, end| line.split_once(end).map(|(name, _)| name.to_owned());
+    let ended: BTreeSet<_> = tests().filter_map(|line| name(line, RESULT)).collect();
+    let long = tests().filter_map(|line| name(line, RUNS_LONG));
+    let unfinished = long.filter(|name| !ended.contains(name));
+    unfinished
+        .map(|name| format!("{name}\n      did not end"))
+        .collect()
 }
 
 /// `---- name stdout ----`
@@ -79,6 +97,18 @@ thread 'a::fails_too' (8) panicked at src/a.rs:12:5:
             "a::fails_too\n      thread 'a::fails_too' (8) panicked at src/a.rs:12:5:",
         ];
         assert_eq!(failures(OUTPUT), expected);
+    }
+
+    #[test]
+    fn a_test_that_does_not_end_is_named() {
+        let output = "\
+test a::slow has been running for over 60 seconds
+test a::hangs has been running for over 60 seconds
+test a::slow ... ok <61.000s>
+a line with test a::other has been running for over 60 seconds
+";
+        assert_eq!(unfinished(output), ["a::hangs\n      did not end"]);
+        assert!(unfinished("test a ... ok <61.000s>").is_empty());
     }
 
     #[test]

@@ -22,6 +22,7 @@ use super::*;
 use calls::*;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 use wasmount_core::pool::{PoolEntry, PoolEntryKind, PoolUsage};
 
@@ -30,6 +31,15 @@ struct Fixture {
     directory: TempDir,
     pools: Arc<Pools>,
     used: Arc<Used>,
+}
+
+/// Ends a thread that runs beside a test, also when the test panics: its scope waits for all of its threads.
+struct EndsOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndsOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[derive(Default)]

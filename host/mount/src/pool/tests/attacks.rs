@@ -5,7 +5,7 @@ use super::*;
 use rustix::fs::{FileType, RenameFlags};
 use rustix::mount::UnmountFlags;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 /// Duration of a race.
@@ -54,11 +54,11 @@ fn race(attack: impl Fn() -> bool + Sync, calls: impl Fn()) -> usize {
                 count.fetch_add(usize::from(attack()), Ordering::Relaxed);
             }
         });
+        let _end = EndsOnDrop(&is_over);
         let start = Instant::now();
         while start.elapsed() < RACE {
             calls();
         }
-        is_over.store(true, Ordering::Relaxed);
     });
     count.into_inner()
 }

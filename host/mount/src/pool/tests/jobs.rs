@@ -237,18 +237,18 @@ fn an_image_that_is_written_to_is_never_copied_torn() {
         .open(fixture.path("a"))
         .unwrap();
     image.write_all_at(&vec![1; 32 << 20], 0).unwrap();
-    let is_ended = std::sync::atomic::AtomicBool::new(false);
-    let ended = || is_ended.load(std::sync::atomic::Ordering::Relaxed);
+    let is_ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         // The first block is always written before the last one: a copy with a newer last block would be torn.
         scope.spawn(|| {
             let mut count = 1_u64;
-            while !ended() {
+            while !is_ended.load(Ordering::Relaxed) {
                 count += 1;
                 image.write_all_at(&count.to_le_bytes(), 0).unwrap();
                 image.write_all_at(&count.to_le_bytes(), bytes - 8).unwrap();
             }
         });
+        let _end = EndsOnDrop(&is_ended);
         for i in 0..10 {
             let name = format!("copy-{i}");
             match kind(fixture.call(clone_image("a", &name))) {
@@ -264,7 +264,6 @@ fn an_image_that_is_written_to_is_never_copied_torn() {
                 }
             }
         }
-        is_ended.store(true, std::sync::atomic::Ordering::Relaxed);
     });
     fixture.done(clone_image("a", "copy"));
     fixture.wait_until_clear();

@@ -6,7 +6,6 @@ mod trees;
 use super::disk::*;
 use super::*;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 const REFLINK: [&str; 2] = ["mkfs.xfs", "-q"];
 const DISK_BYTES: u64 = 320 * MIB;

@@ -11,15 +11,6 @@ const DIRECTORIES: usize = 30;
 /// Between two looks at a running copy, which takes longer for each directory; without it a VM does little else.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Ends a writer or reader that runs beside a test, also when the test panics: its scope waits for all of its threads.
-struct EndsOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for EndsOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Names in a directory, while it exists.
 fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).into_iter().flatten();
@@ -72,9 +63,9 @@ fn privileged_a_tree_written_once_is_copied_as_it_is_after() {
             }
             (seen, written)
         });
-        let ends = EndsOnDrop(&is_ended);
+        let end = EndsOnDrop(&is_ended);
         fixture.done(clone_directory("tree", "copy"));
-        drop(ends);
+        drop(end);
         writer.join().unwrap()
     });
     let (seen, written) = seen;
@@ -126,7 +117,7 @@ fn privileged_a_tree_is_copied_once_writes_stop() {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             });
-            let _ends = EndsOnDrop(&is_ended);
+            let _end = EndsOnDrop(&is_ended);
             let refused = kind(fixture.call(clone_directory("tree", "copy")));
             assert_eq!(refused, "in use", "{number}");
         });
@@ -155,7 +146,7 @@ fn a_tree_that_is_only_read_meanwhile_stands_still() {
                 }
             }
         });
-        let _ends = EndsOnDrop(&is_ended);
+        let _end = EndsOnDrop(&is_ended);
         fixture.done(clone_directory("tree", "copy"));
     });
     fixture.wait_until_clear();
