@@ -1,7 +1,7 @@
 //! The cost of a call in a pool with few and with many entries, in system calls and bytes and not in time, counted by strace in a separate process.
 
 use super::*;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 const FEW: usize = 100;
 const MANY: usize = 10_000;
@@ -68,17 +68,16 @@ fn work_in(fixture: Fixture) -> (usize, u64) {
     } = fixture;
     drop(pools);
     let trace = tempfile::NamedTempFile::new().unwrap();
-    let status = Command::new("strace")
+    let output = Command::new("strace")
         .args(["-f", "-qq", "-o"])
         .arg(trace.path())
         .arg(std::env::current_exe().unwrap())
         .args(["pool::tests::work::worker", "--exact", "--ignored"])
         .env(DIRECTORY, path)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
+        .output()
         .expect("this test needs strace: install it");
-    assert!(status.success());
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
     let text = std::fs::read_to_string(trace.path()).unwrap();
     let calls: Vec<_> = text
         .lines()
