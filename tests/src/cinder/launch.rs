@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,6 +26,9 @@ const PLACEMENT_PORT: u16 = 8778;
 
 /// How long a token is good: longer than all tests together.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
+
+/// How long a service waits for a writer of its database. After sqlite's default of 5 s, on a busy machine, it answers with 500.
+const DATABASE_LOCKED: Duration = Duration::from_secs(60);
 
 /// Timeout until a process listens: five seconds on an idle machine.
 pub(super) const START: Duration = Duration::from_secs(120);
@@ -159,7 +162,7 @@ impl Launch {
         let files = files.map(|it| it.display().to_string()).join(";");
         let cinder = format!("http://{}/v3/%(project_id)s", self.cinder_address());
         let placement = format!("http://{}:{PLACEMENT_PORT}", self.address);
-        let database = |name: &str| format!("sqlite:///{}", self.file(name).display());
+        let database = |name: &str| database_url(&self.file(name));
         let mut command = self.python("nova");
         command
             .arg(self.address.to_string())
@@ -203,10 +206,7 @@ impl Launch {
             )
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .env("PYTHONWARNINGS", "ignore")
-            .env(
-                "OS_DATABASE__CONNECTION",
-                format!("sqlite:///{}", database.display()),
-            );
+            .env("OS_DATABASE__CONNECTION", database_url(&database));
         command
     }
 
@@ -217,6 +217,11 @@ impl Launch {
     fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
+}
+
+fn database_url(file: &Path) -> String {
+    let wait_seconds = DATABASE_LOCKED.as_secs();
+    format!("sqlite:///{}?timeout={wait_seconds}", file.display())
 }
 
 /// Waits until a process listens.
