@@ -89,6 +89,11 @@ impl Mounting {
         &self.options
     }
 
+    /// The `--backend` options from the next start on.
+    pub fn serve(&mut self, backends: Vec<PathBuf>) {
+        self.options.backends = backends;
+    }
+
     /// SIGKILL.
     pub fn kill_9(&mut self) -> Result<ExitStatus, Failure> {
         self.process.kill_9()

@@ -260,7 +260,12 @@ impl Node {
             let users = self.users(has_it, |user, _| user.driver == *driver);
             !users.is_empty()
         });
-        nvme::end_unrecorded(&owner, |nqn| {
+        self.end_unrecorded_nvme();
+    }
+
+    /// The same for those by NVMe.
+    pub(crate) fn end_unrecorded_nvme(&self) {
+        nvme::end_unrecorded(&self.connections, |nqn| {
             let has_it = |other: &Attachment| match other {
                 Attachment::Nvme(namespace) => namespace.subsystem.as_str() == nqn,
                 Attachment::Iscsi(_) => false,

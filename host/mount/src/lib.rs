@@ -15,6 +15,7 @@
 //!             ├──▶ executor  attaches and verifies it
 //!             ├──▶ journal   intended and completed work, one file for each volume; stored by records, as durable is
 //!             └──▶ ownership, in_use, kubelet_record     the owner of a mount or device without a record
+//! local ──▶ without_document     at the start, recovery of drivers that no document names
 //! local ──▶ config_drive     what OpenStack says of the node on a device that no volume may be
 //! local ──▶ pool_places      no pool lies in another, or in a directory of the host itself
 //! local ──▶ pool             trees and images for a backend, in directories or on servers that it mounts (`mounted`); `confine` opens a plugin's paths, `in_use` reports what is mounted
@@ -82,6 +83,7 @@ mod teardown;
 mod threads;
 mod tools;
 mod walk;
+mod without_document;
 
 pub use failure::MountSetupError;
 pub use local::{LocalMounter, MounterConfig};

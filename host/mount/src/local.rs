@@ -17,11 +17,13 @@ use crate::roots::{PathRoot, Roots};
 use crate::stats;
 use crate::stats_cache::StatsCache;
 use crate::threads::{self, Budgets, Lane};
+use crate::without_document::{self, Pending};
 use async_trait::async_trait;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use wasmount_core::document::Grants;
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::{
@@ -62,6 +64,7 @@ pub struct LocalMounter {
     pub(crate) freezer: Arc<Freezer>,
     /// Of what has no record.
     removals: Arc<Semaphore>,
+    pending: Arc<Pending>,
 }
 
 /// The pools of all drivers.
@@ -110,6 +113,7 @@ impl LocalMounter {
             fact_sources,
             freezer,
             removals: Arc::new(Semaphore::new(REMOVALS)),
+            pending: Arc::default(),
         };
         for (driver, grants) in config.grants {
             // An error in one driver's document must not affect other drivers.
@@ -154,6 +158,12 @@ impl LocalMounter {
             served.withdrawn.push((driver.clone(), before));
         }
         Ok(())
+    }
+
+    /// Recovers what an earlier process left of drivers that are not `documented`, in the background: nobody else does. It is called once, before the
+    /// first request. Volumes that are staged or published stay.
+    pub fn recover_without_document(&self, documented: &BTreeSet<DriverName>) -> JoinHandle<()> {
+        without_document::recover(self.node.clone(), self.pending.clone(), documented)
     }
 
     /// Expands the image first, through the pool, so that its promised size stays correct.
@@ -221,6 +231,7 @@ impl Drop for LocalMounter {
 #[async_trait]
 impl Mounter for LocalMounter {
     async fn perform(&self, request: Request) -> Result<Response, MountError> {
+        self.pending.refuse(&request)?;
         let set_up = |key: &VolumeKey| self.node.budgets.of(&key.driver).set_up;
         // Also used for requests that precede a teardown or any set-up: they do not wait for storage.
         let tear_down = |driver: &DriverName| self.node.budgets.of(driver).tear_down;

@@ -6,6 +6,7 @@ mod kills;
 mod life;
 mod ready;
 mod taken_over;
+mod without_document;
 
 use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::leaks::{directory_pool, left_behind};

@@ -111,7 +111,7 @@ pub(super) fn detach(
 }
 
 /// The same for subsystems that no record of a volume names.
-pub(super) fn end_unrecorded(owner: &Owner<'_>, is_recorded: impl Fn(&str) -> bool) {
+pub(super) fn end_unrecorded(connections: &Connections, is_recorded: impl Fn(&str) -> bool) {
     let end = |nqn: &str, addresses: &[SocketAddr]| {
         let _turn = alone(nqn)?;
         if is_recorded(nqn) {
@@ -123,9 +123,9 @@ pub(super) fn end_unrecorded(owner: &Owner<'_>, is_recorded: impl Fn(&str) -> bo
         }
         let mut namespaces = subsystem.namespaces.values();
         namespaces.try_for_each(|it| refuse_shown(it.number))?;
-        disconnect(owner.connections, nqn, addresses)
+        disconnect(connections, nqn, addresses)
     };
-    for (nqn, addresses) in owner.connections.all() {
+    for (nqn, addresses) in connections.all() {
         if let Err(error) = end(&nqn, &addresses) {
             tracing::warn!(subsystem = nqn, %error, "connections without a volume stay; they end with the next volume of the subsystem, or at a later start");
         }

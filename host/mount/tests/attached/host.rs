@@ -1,6 +1,6 @@
 //! A host that is granted a target, and what it does with volumes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -103,6 +103,24 @@ impl Host {
             fs::remove_dir_all(&run).unwrap();
             fs::create_dir(run).unwrap();
         })
+    }
+
+    /// The next host, which no document names, once the mounter has recovered what it does by itself.
+    pub(crate) async fn restarted_without_document(self) -> Self {
+        self.restarted_beside(&[]).await
+    }
+
+    /// The same if documents name these drivers.
+    pub(crate) async fn restarted_beside(self, documented: &[&str]) -> Self {
+        let host = self.after(|_| {});
+        let documented = documented.iter().map(|it| DriverName::parse(*it).unwrap());
+        let documented: BTreeSet<_> = documented.collect();
+        if !documented.contains(&host.driver) {
+            host.mounter.set_grants(&host.driver, None).unwrap();
+        }
+        let recovering = host.mounter.recover_without_document(&documented);
+        recovering.await.unwrap();
+        host
     }
 
     fn after(self, happened: impl Fn(&Path)) -> Self {

@@ -1,5 +1,5 @@
-//! Leftovers without an owner, removed at the start: compiled code of backends that were removed while no host ran, and directories of commands that
-//! were killed.
+//! Leftovers without an owner, removed at the start: compiled code and unfinished mounts of backends that were removed while no host ran, and directories
+//! of commands that were killed.
 //!
 //! Records of a plugin and the history of a backend's versions are never touched here: its document may be created again.
 
@@ -21,8 +21,11 @@ pub(super) async fn sweep(
     data_dir: &Path,
     served: BTreeSet<DriverName>,
 ) {
-    let versions = data_dir.join(VERSIONS);
+    let (versions, local) = (data_dir.join(VERSIONS), services.local.clone());
     let swept = spawn_blocking(move || {
+        if let Some(local) = local {
+            local.recover_without_document(&served);
+        }
         sweep_temporary();
         let kept = served
             .iter()

@@ -65,6 +65,9 @@ async fn run(
                 tracing::error!(%driver, %error, "grants of the document are not in effect");
             }
         }
+        let documented = documents.all.iter();
+        let documented = documented.map(|it| it.document.driver_name.clone());
+        mounter.recover_without_document(&documented.collect());
         let bound = BoundSocket::bind_for(&socket, client_uid);
         let bound = bound.map_err(Fault::failed("the mounter's socket is not usable"))?;
         tracing::info!(socket = %socket.display(), client_uid, "serving mounts");

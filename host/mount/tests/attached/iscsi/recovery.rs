@@ -1,7 +1,7 @@
 //! What a killed host leaves. The test edits the journal to the state of that moment; the state of kernel and target is real.
 
 use super::target::{Lio, assert_nothing_left, disks, sessions, wwid};
-use super::volume::{Volume, host, host_of};
+use super::volume::{DRIVER, Volume, host, host_of};
 use crate::support::until;
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
@@ -129,4 +129,55 @@ async fn on_other_kernel_a_session_in_use_or_of_others_stays() {
         host.recover().await;
         assert_nothing_left();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_disk_without_a_document_is_detached() {
+    let lio = Lio::start();
+    lio.offer(1, 1);
+    for progress in ["Settled", "Coming", "Going"] {
+        let host = host();
+        let volume = Volume::of(1, 1);
+        host.stage(&volume).await.unwrap();
+        unmount(host.staging(&volume), UnmountFlags::empty()).unwrap();
+        let [file] = host.journal().try_into().unwrap();
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, text.replace("Settled", progress)).unwrap();
+        // A driver with a document asks for its recovery itself.
+        let host = host.restarted_beside(&[DRIVER]).await;
+        assert_eq!((sessions().len(), disks().len()), (1, 1));
+        let host = host.restarted_beside(&["other.test"]).await;
+        assert_nothing_left();
+        assert_eq!(host.journal().len(), 0, "{progress}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_disks_in_use_stay_without_a_document() {
+    let lio = Lio::start();
+    let volumes = [1, 2, 3].map(|number| {
+        lio.offer(number, number.into());
+        Volume::of(number, number.into())
+    });
+    let [mounted, mut raw, mut staged] = volumes;
+    (raw.is_raw, staged.is_raw) = (true, true);
+    let host = host();
+    for volume in [&mounted, &raw, &staged] {
+        host.stage(volume).await.unwrap();
+    }
+    host.publish(&mounted).await.unwrap();
+    host.publish(&raw).await.unwrap();
+    let file = host.target(&mounted).join("file");
+    fs::write(&file, "kept").unwrap();
+    let host = host.restarted_without_document().await;
+    assert_eq!((sessions().len(), disks().len()), (1, 3));
+    assert_eq!(host.journal().len(), 3);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
+    // A teardown needs no document.
+    for volume in [&mounted, &raw, &staged] {
+        host.unpublish(volume).await.unwrap();
+        host.unstage(volume).await.unwrap();
+    }
+    assert_nothing_left();
+    assert_eq!(host.journal().len(), 0);
 }

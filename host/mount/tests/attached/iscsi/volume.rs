@@ -9,7 +9,7 @@ use wasmount_core::plan::{Iscsi, Source};
 use wasmount_core::secrets::SecretOptions;
 
 /// The driver.
-const DRIVER: &str = "iscsi.test";
+pub(crate) const DRIVER: &str = "iscsi.test";
 /// How long a volume waits for its disk.
 const WAIT_MS: u32 = 5000;
 

@@ -71,3 +71,25 @@ async fn on_other_kernel_a_connect_of_a_killed_host_is_its_own() {
     host.unstage(&volume).await.unwrap();
     assert_eq!(controllers().len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_connection_without_a_document_ends() {
+    let mut target = Target::start(1);
+    target.add(1, &uuid(1), BYTES);
+    // With the record of its volume, and with that of the connection alone.
+    for has_volume in [true, false] {
+        let host = host();
+        let volume = Volume::of(1);
+        host.stage(&volume).await.unwrap();
+        let host = host.restarted_without_document().await;
+        assert_eq!(controllers().len(), 1);
+        assert!(host.staging(&volume).join("lost+found").exists());
+        unmount(host.staging(&volume), UnmountFlags::empty()).unwrap();
+        if !has_volume {
+            let [file] = host.journal().try_into().unwrap();
+            fs::remove_file(file).unwrap();
+        }
+        let host = host.restarted_without_document().await;
+        assert_nothing_left(&host);
+    }
+}
