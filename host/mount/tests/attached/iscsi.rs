@@ -14,3 +14,4 @@ mod target;
 mod volume;
 
 pub(crate) use kills::Killed;
+pub(crate) use target::entries;

@@ -11,6 +11,7 @@
     reason = "clippy exempts functions marked as tests, and not what they stand on"
 )]
 
+mod encryption;
 mod host;
 mod iscsi;
 mod kills;

@@ -1,6 +1,7 @@
 //! NVMe over TCP against the kernel's own target (nvmet) on loopback: volumes of a host whose subsystem has one address or two.
 
 mod authentication;
+mod encryption;
 mod kernel;
 mod kills;
 mod lives;

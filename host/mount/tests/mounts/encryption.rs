@@ -1,5 +1,6 @@
 //! Encrypted volumes on images, by the real cryptsetup and dm-crypt: only the VM's kernel has them.
 
+mod devices;
 mod kills;
 mod others;
 

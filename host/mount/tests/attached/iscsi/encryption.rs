@@ -1,61 +1,21 @@
 //! Encrypted disks behind a target: lives with a file system and raw, growth, and a host that was killed.
 
+use super::daemons::{self, Daemons};
+use super::multipath;
 use super::target::{DISK_BYTES, Lio, assert_nothing_left};
 use super::volume::{Volume, host};
-use crate::host;
+use crate::encryption::{Disk, Encrypted, PASSPHRASE, PLAIN, has_plain_text, lives, maps, prepare};
+use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
 use std::io::{Read, Write};
-use wasmount_core::plan::attached::SecretScope;
-use wasmount_core::plan::encryption::LUKS_KEY;
-use wasmount_core::plan::{Luks, Plan, Source};
-use wasmount_core::secrets::SecretOptions;
-
-const PASSPHRASE: &str = "correct horse battery staple";
-const PLAIN: &[u8] = b"nobody reads this on the storage";
-
-/// A volume that is encrypted.
-struct Encrypted(Volume);
-
-impl host::Volume for Encrypted {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn source(&self) -> Source {
-        self.0.source()
-    }
-
-    fn secrets(&self) -> SecretOptions {
-        SecretOptions::from_iter([(LUKS_KEY.to_owned(), PASSPHRASE.to_owned())])
-    }
-
-    fn is_raw(&self) -> bool {
-        self.0.is_raw()
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.0.is_read_only()
-    }
-
-    fn plan(&self) -> Plan {
-        Plan {
-            luks: Some(Luks::of(SecretScope::Backend, "key")),
-            ..self.0.plan()
-        }
-    }
-}
-
-fn has_plain_text(content: &[u8]) -> bool {
-    // What is written begins a block.
-    content.chunks(PLAIN.len()).any(|it| it == PLAIN)
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_other_kernel_an_encrypted_disk_lives_and_grows() {
     let lio = Lio::start();
     lio.offer(1, 1);
+    prepare(&lio.image(1));
     let host = host();
-    let volume = Encrypted(Volume::of(1, 1));
+    let volume = Encrypted::of(Volume::of(1, 1));
     for round in 0..2 {
         host.stage(&volume).await.unwrap();
         host.stage(&volume).await.unwrap();
@@ -70,7 +30,7 @@ async fn on_other_kernel_an_encrypted_disk_lives_and_grows() {
         host.unstage(&volume).await.unwrap();
         host.unstage(&volume).await.unwrap();
         assert_nothing_left();
-        assert!(!has_plain_text(&lio.content(1)));
+        assert!(!has_plain_text(&lio.image(1)));
     }
     host.stage(&volume).await.unwrap();
     let size = || {
@@ -97,8 +57,8 @@ async fn on_other_kernel_an_encrypted_raw_disk_lives() {
     let lio = Lio::start();
     lio.offer(1, 1);
     let host = host();
-    let mut volume = Encrypted(Volume::of(1, 1));
-    volume.0.is_raw = true;
+    let mut volume = Encrypted::of(Volume::of(1, 1));
+    volume.volume.is_raw = true;
     host.stage(&volume).await.unwrap();
     host.publish(&volume).await.unwrap();
     let node = host.target(&volume);
@@ -108,8 +68,8 @@ async fn on_other_kernel_an_encrypted_raw_disk_lives() {
     host.unpublish(&volume).await.unwrap();
     host.unstage(&volume).await.unwrap();
     assert_nothing_left();
-    assert!(!has_plain_text(&lio.content(1)));
-    volume.0.is_read_only = true;
+    assert!(!has_plain_text(&lio.image(1)));
+    volume.volume.is_read_only = true;
     host.stage(&volume).await.unwrap();
     host.publish(&volume).await.unwrap();
     let mut first = vec![0; PLAIN.len()];
@@ -119,5 +79,40 @@ async fn on_other_kernel_an_encrypted_raw_disk_lives() {
     assert_eq!(first, PLAIN);
     host.unpublish(&volume).await.unwrap();
     host.unstage(&volume).await.unwrap();
+    assert_nothing_left();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_an_encrypted_disk_of_two_paths_lives() {
+    let lio = Lio::start_with_two_paths();
+    lio.offer(1, 1);
+    let _daemons = Daemons::start("strict");
+    let map = || {
+        let [map] = daemons::maps().try_into().unwrap();
+        assert_eq!(daemons::paths(&map).len(), 2);
+        map
+    };
+    let disk = Disk {
+        file: &lio.image(1),
+        device: &map,
+        grow: &|bytes| lio.grow(1, bytes),
+        assert_nothing_left: &multipath::assert_nothing_left,
+    };
+    lives(&host(), Volume::of_two_paths(1, 1), disk).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_map_without_a_document_is_closed() {
+    let lio = Lio::start();
+    lio.offer(1, 1);
+    prepare(&lio.image(1));
+    let host = host();
+    let volume = Encrypted::of(Volume::of(1, 1));
+    host.stage(&volume).await.unwrap();
+    let host = host.restarted_without_document().await;
+    assert_eq!(maps(), 1);
+    unmount(host.staging(&volume), UnmountFlags::empty()).unwrap();
+    let host = host.restarted_without_document().await;
+    assert_eq!((maps(), host.journal().len()), (0, 0));
     assert_nothing_left();
 }
