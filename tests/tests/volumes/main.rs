@@ -18,5 +18,6 @@ mod concurrency;
 mod conformance;
 mod local_images;
 mod nfs;
+mod printed_pod;
 mod sanity;
 mod storage;

@@ -1,5 +1,6 @@
 //! plugins/array with disks of the kernel's own targets, by iSCSI and by NVMe over TCP, through a real host, in a VM that is array and node.
 
+mod contained;
 mod faults;
 mod kills;
 mod lives;
@@ -53,6 +54,7 @@ const LOOK: Duration = Duration::from_millis(50);
 struct Playground {
     /// `None` once it has ended.
     array: Option<Array>,
+    document: PathBuf,
     host: Host,
     /// How often the host was killed: nobody ends its session with the array.
     kills: usize,
@@ -91,6 +93,7 @@ impl Playground {
         let host = host(&document, options);
         Self {
             array: Some(array),
+            document,
             host,
             kills: 0,
             contents: path.join("contents"),

@@ -2,12 +2,12 @@
 //! capabilities. What they have of the API server is left out, since there is none.
 
 use super::server::{Knfsd, LOOPBACK, SHARE, eventually};
+use crate::printed_pod::Pod;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use tempfile::TempDir;
+use std::slice;
 use tonic::Code;
 use wasmount_csi::wire::csi::v1::{CreateSnapshotRequest, CreateVolumeRequest};
 use wasmount_csi::wire::csi::v1::{DeleteSnapshotRequest, Snapshot};
@@ -18,142 +18,37 @@ use wasmount_tests::other_kernel::needs_other_kernel;
 use wasmount_tests::requests;
 use xtask::mountinfo::mounts_below;
 use xtask::process::Process;
-use xtask::workspace::Workspace;
 
-/// Printed arguments for an API server.
-const API_SERVER: [&str; 2] = ["--state=kubernetes", "--leader-election"];
 /// The capabilities of the mounter as bits (capabilities(7)): FOWNER 3, SYS_ADMIN 21.
 const OF_MOUNTER: u64 = 1 << 3 | 1 << 21;
-/// What of the VM a container could write to, besides its volumes.
-const READ_ONLY: [&str; 3] = ["/", "/run", "/tmp"];
 /// What a host answers before its mounter listens.
 const MOUNTER_STARTS: [Code; 1] = [Code::Unavailable];
 /// The user of a pod.
 const POD: u32 = 1001;
 
-/// The printed pod, and its volumes as directories.
-struct Pod {
-    folder: TempDir,
-    containers: Vec<Value>,
-    components: Components,
+/// The printed pod of the controller, and what its host finds compiled.
+fn printed() -> (Pod, Components) {
+    let folder = tempfile::tempdir().unwrap();
+    let document = documents::nfs(folder.path(), &Knfsd::source(SHARE), &[], &[]).unwrap();
+    let store = folder.path().join("store");
+    let components = Components::seed(&store, slice::from_ref(&document)).unwrap();
+    let pod = Pod::printed(folder, "Deployment", &document, "nfs", &[]);
+    (pod, components)
 }
 
-impl Pod {
-    fn printed() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let workspace = Workspace::locate().unwrap();
-        let document = documents::nfs(folder.path(), &Knfsd::source(SHARE), &[], &[]).unwrap();
-        let mut manifests = Command::new(workspace.host_program());
-        manifests.args(["manifests", "--topology=network", "--backend"]);
-        manifests.arg(&document).arg("--plugin-in-image");
-        let printed = manifests.arg(workspace.component("nfs")).output().unwrap();
-        let said = String::from_utf8_lossy(&printed.stderr);
-        assert!(printed.status.success(), "{said}");
-        let printed = String::from_utf8(printed.stdout).unwrap();
-        let parts = printed.split("---\n").filter(|part| !part.is_empty());
-        let objects: Vec<Value> = parts
-            .map(|part| serde_saphyr::from_str(part).unwrap())
-            .collect();
-        let one = |kind: &str| objects.iter().find(|it| it["kind"] == kind).unwrap();
-        let store = folder.path().join("store");
-        let components = Components::seed(&store, &[document]).unwrap();
-        let config = folder.path().join("config");
-        fs::create_dir(&config).unwrap();
-        let files = one("ConfigMap")["data"].as_object().unwrap();
-        for (name, content) in files {
-            fs::write(config.join(name), content.as_str().unwrap()).unwrap();
-        }
-        let spec = &one("Deployment")["spec"]["template"]["spec"];
-        Self {
-            containers: spec["containers"].as_array().unwrap().clone(),
-            components,
-            folder,
-        }
-    }
-
-    fn volume(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn container(&self, name: &str) -> Value {
-        let mut containers = self.containers.iter();
-        containers.find(|it| it["name"] == name).unwrap().clone()
-    }
-
-    /// The mounter, but for one of its capabilities.
-    fn mounter_without(&self, capability: &str) -> Value {
-        let mut container = self.container("mounter");
-        let added = &mut container["securityContext"]["capabilities"]["add"];
-        added.as_array_mut().unwrap().retain(|it| it != capability);
-        container
-    }
-
-    async fn orchestrator(&self) -> Orchestrator {
-        let socket = self.volume("csi-socket").join("csi.sock");
-        let kubelet = self.folder.path();
-        eventually(async || Orchestrator::connect_at_once(&socket, kubelet).await).await;
-        Orchestrator::connect(&socket, kubelet).await.unwrap()
-    }
-
-    fn log(&self, container: &Value) -> PathBuf {
-        self.volume(&format!("{}.log", word(&container["name"])))
-    }
-
-    /// Starts a container: a mount namespace with its volumes, nothing else to write to, and the rights that it gets.
-    fn start(&self, container: &Value) -> Process {
-        let mut mounts = String::new();
-        for mount in container["volumeMounts"].as_array().unwrap() {
-            let volume = self.volume(word(&mount["name"]));
-            let at = word(&mount["mountPath"]);
-            fs::create_dir_all(&volume).unwrap();
-            fs::create_dir_all(at).unwrap();
-            let mode = if mount["readOnly"] == true {
-                "ro"
-            } else {
-                "rw"
-            };
-            mounts += &format!("mount -o bind,{mode} {} {at} && ", volume.display());
-        }
-        for tree in READ_ONLY {
-            mounts += &format!("mount -o remount,bind,ro {tree} && ");
-        }
-        let security = &container["securityContext"];
-        assert_eq!(security["readOnlyRootFilesystem"], true);
-        assert_eq!(security["capabilities"]["drop"], serde_json::json!(["ALL"]));
-        let mut capabilities = "-all".to_owned();
-        for added in security["capabilities"]["add"]
-            .as_array()
-            .into_iter()
-            .flatten()
-        {
-            capabilities += &format!(",+{}", word(added).to_lowercase());
-        }
-        let user = security["runAsUser"].to_string();
-        let mut command = Process::command();
-        command.args(["unshare", "--mount", "--", "sh", "-c"]);
-        command.arg(mounts + "exec \"$0\" \"$@\"");
-        command.args([
-            "setpriv",
-            "--reuid",
-            &user,
-            "--clear-groups",
-            "--inh-caps=-all",
-        ]);
-        command.args(["--bounding-set", &capabilities, "--pdeathsig=TERM"]);
-        if security["allowPrivilegeEscalation"] == false {
-            command.arg("--no-new-privs");
-        }
-        command
-            .arg("--")
-            .arg(Workspace::locate().unwrap().host_program());
-        let arguments = container["args"].as_array().unwrap().iter().map(word);
-        command.args(arguments.filter(|argument| !API_SERVER.contains(argument)));
-        Process::start(command, &self.log(container)).unwrap()
-    }
+/// Its mounter, but for a capability.
+fn mounter_without(pod: &Pod, capability: &str) -> Value {
+    let mut container = pod.container("mounter");
+    let added = &mut container["securityContext"]["capabilities"]["add"];
+    added.as_array_mut().unwrap().retain(|it| it != capability);
+    container
 }
 
-fn word(value: &Value) -> &str {
-    value.as_str().unwrap()
+async fn orchestrator(pod: &Pod) -> Orchestrator {
+    let socket = pod.volume("csi-socket").join("csi.sock");
+    let kubelet = pod.folder();
+    eventually(async || Orchestrator::connect_at_once(&socket, kubelet).await).await;
+    Orchestrator::connect(&socket, kubelet).await.unwrap()
 }
 
 /// The capabilities that a process has.
@@ -182,7 +77,7 @@ fn create(name: &str) -> CreateVolumeRequest {
 
 /// The mounter ends if its most important capability is not among them.
 async fn refuses_without_the_right_to_mount(pod: &Pod) {
-    let container = pod.mounter_without("SYS_ADMIN");
+    let container = mounter_without(pod, "SYS_ADMIN");
     let mut mounter = pod.start(&container);
     let status = eventually(async || mounter.ended().unwrap().ok_or("it runs")).await;
     assert_eq!(status.code(), Some(1));
@@ -212,8 +107,8 @@ async fn removes_nothing_without_the_right_of_owners(pod: &Pod, server: &Knfsd) 
         told.then_some(()).ok_or(log)
     };
     eventually(is_told).await;
-    let mut mounter = pod.start(&pod.mounter_without("FOWNER"));
-    let orchestrator = pod.orchestrator().await;
+    let mut mounter = pod.start(&mounter_without(pod, "FOWNER"));
+    let orchestrator = orchestrator(pod).await;
     let first = || orchestrator.create(create("pvc"));
     let (id, _) = patiently(&MOUNTER_STARTS, first).await.unwrap();
     keep_private(&server.share().join("pvc"));
@@ -230,12 +125,12 @@ async fn removes_nothing_without_the_right_of_owners(pod: &Pod, server: &Knfsd) 
 async fn on_other_kernel_a_controller_works_with_printed_rights() {
     needs_other_kernel();
     let server = Knfsd::start();
-    let pod = Pod::printed();
+    let (pod, components) = printed();
     refuses_without_the_right_to_mount(&pod).await;
     let left = removes_nothing_without_the_right_of_owners(&pod, &server).await;
     let mut mounter = pod.start(&pod.container("mounter"));
     let mut host = pod.start(&pod.container("wasmount"));
-    let orchestrator = pod.orchestrator().await;
+    let orchestrator = orchestrator(&pod).await;
     // What is left of it was set aside, and is removed with this mounter.
     let first = || orchestrator.delete(&left);
     patiently(&MOUNTER_STARTS, first).await.unwrap();
@@ -269,12 +164,9 @@ async fn on_other_kernel_a_controller_works_with_printed_rights() {
     let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, [".wasmount"]);
 
-    pod.components.keep(&pod.volume("store")).unwrap();
+    components.keep(&pod.volume("store")).unwrap();
     // Its mounts are seen by nobody else.
-    assert_eq!(
-        mounts_below(pod.folder.path()).unwrap(),
-        Vec::<PathBuf>::new()
-    );
+    assert_eq!(mounts_below(pod.folder()).unwrap(), Vec::<PathBuf>::new());
     assert_eq!(
         mounts_below(Path::new("/run/wasmount")).unwrap(),
         Vec::<PathBuf>::new()
