@@ -177,6 +177,12 @@ impl Snapshots {
                     "a group of this name is there, of other volumes: use another name",
                 ));
             }
+            for member in known.members.values() {
+                let record = self.records.find(member)?.ok_or_else(half_deleted)?;
+                if record.content.pool.stat(member)?.is_none() {
+                    return Err(half_deleted());
+                }
+            }
             return self.show_group(id, known);
         }
         let copied = self.copy_members(&id, &members, content);
@@ -193,7 +199,7 @@ impl Snapshots {
         self.show_group(id, made?)
     }
 
-    /// `GetVolumeGroupSnapshot`.
+    /// `GetVolumeGroupSnapshot`; `aborted` for a group that is half deleted, since its members are still there.
     pub fn get_group(&self, id: &str, snapshots: &[SnapshotId]) -> Result<GroupSnapshot, Error> {
         let group = self.groups.get(id)?;
         group.must_hold(snapshots)?;
@@ -345,7 +351,10 @@ impl Snapshots {
     }
 
     fn show_group(&self, id: String, group: Group) -> Result<GroupSnapshot, Error> {
-        let member = |id: SnapshotId| Ok(self.show(id.clone(), self.records.get(&id)?));
+        let member = |id: SnapshotId| {
+            let record = self.records.find(&id)?.ok_or_else(half_deleted)?;
+            Ok(self.show(id, record))
+        };
         let snapshots = group.members.into_values().map(member);
         Ok(GroupSnapshot {
             id,
@@ -366,6 +375,11 @@ impl Group {
             "not all of the snapshots are in the group",
         ))
     }
+}
+
+/// CSI knows no code for a group without some of its members. NOT_FOUND would say that nothing is left to delete.
+fn half_deleted() -> Error {
+    Error::aborted("the group is half deleted, or content of it is lost: delete it first")
 }
 
 fn at_most(extents: u32) -> u32 {

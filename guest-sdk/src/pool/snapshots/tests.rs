@@ -166,6 +166,42 @@ fn a_half_deleted_snapshot_is_not_answered_as_a_new_one() {
 }
 
 #[test]
+fn a_half_deleted_group_is_not_answered_as_a_new_one() {
+    let mut half_deleted = 0;
+    for point in 0..32 {
+        fresh();
+        let group = together("g1", &["a", "b"]).unwrap();
+        let whole = left_behind();
+        testing::fail_after(point, Error::unavailable("power cut"));
+        let deleted = SNAPSHOTS.delete_group(&group.id, &[]);
+        testing::mend();
+        if deleted.is_ok() {
+            break;
+        }
+        let again = together("g1", &["a", "b"]);
+        if left_behind() == whole {
+            assert_eq!(again, Ok(group), "ended after {point} host calls");
+            continue;
+        }
+        half_deleted += 1;
+        assert_eq!(code(again), Some(Code::Aborted), "{point}");
+        let shown = SNAPSHOTS.get_group(&group.id, &[]).map(|it| it.id);
+        let are_listed = listed(None).len() == group.snapshots.len();
+        match are_listed {
+            true => assert_eq!(shown, Ok(group.id.clone()), "{point}"),
+            false => assert_eq!(code(shown), Some(Code::Aborted), "{point}"),
+        }
+        SNAPSHOTS.delete_group(&group.id, &[]).unwrap();
+        assert_eq!(
+            together("g1", &["a", "b"]).map(|it| it.ready_to_use),
+            Ok(true)
+        );
+    }
+    // After the content and after the record of each of the two.
+    assert!(half_deleted >= 4, "{half_deleted}");
+}
+
+#[test]
 fn a_group_is_taken_shown_and_deleted_as_a_whole() {
     fresh();
     let there = left_behind();
