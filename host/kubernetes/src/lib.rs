@@ -6,8 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod access;
-#[cfg(test)]
-mod api_double;
 pub mod csi_driver;
 pub mod csi_node;
 mod election;
@@ -26,6 +24,8 @@ mod state;
 mod status;
 pub mod storage_backend;
 mod taints;
+#[cfg(test)]
+mod tests;
 pub mod wire;
 
 pub use access::{ApiAccess, connect};

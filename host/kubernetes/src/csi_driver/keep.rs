@@ -201,7 +201,7 @@ fn owned(live: &CSIDriver) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api_double::{Reply, api_double};
+    use crate::tests::api_double::{Reply, api_double};
     use http::StatusCode;
     use serde_json::json;
     use std::sync::{Arc, Mutex};

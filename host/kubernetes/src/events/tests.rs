@@ -1,7 +1,7 @@
 //! What is sent to the API server, and what happens when it does not answer.
 
 use super::*;
-use crate::api_double::{Reply, api_double};
+use crate::tests::api_double::{Reply, api_double};
 
 #[test]
 fn a_note_is_cut_between_characters_at_the_api_limit() {

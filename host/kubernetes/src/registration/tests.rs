@@ -1,8 +1,8 @@
 //! The registration task, over a real socket and a real directory, with paused time.
 
 use super::*;
-use crate::api_double::{Reply, api_double};
 use crate::status::GapStart;
+use crate::tests::api_double::{Reply, api_double};
 use crate::wire::pluginregistration::registration_client::RegistrationClient;
 use crate::wire::pluginregistration::{InfoRequest, RegistrationStatus as Status};
 use kube::Client;

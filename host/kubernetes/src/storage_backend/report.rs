@@ -217,7 +217,7 @@ pub(super) fn is_of(report: &ReportObject, object: &BackendObject) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api_double::{Reply, api_double};
+    use crate::tests::api_double::{Reply, api_double};
     use http::StatusCode;
     use std::sync::Mutex;
 
@@ -283,7 +283,8 @@ mod tests {
         let task = tokio::spawn(write_reports(reporter, reports, RateLimit::of(rate_limit)));
         let phases = || {
             let requests = requests.lock().unwrap();
-            let phase = |it: &crate::api_double::ReceivedRequest| it.body["spec"]["phase"].clone();
+            let phase =
+                |it: &crate::tests::api_double::ReceivedRequest| it.body["spec"]["phase"].clone();
             requests.iter().map(phase).collect::<Vec<_>>()
         };
         // The first write is rejected, and repeated; then nothing changes.

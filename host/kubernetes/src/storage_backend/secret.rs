@@ -119,7 +119,7 @@ async fn follow(client: &Client, secret: &SecretName, changed: &impl Fn(&SecretN
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api_double::{Reply, api_double};
+    use crate::tests::api_double::{Reply, api_double};
     use http::StatusCode;
     use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use super::super::watch::Observed;
 use super::*;
-use crate::api_double::{Reply, api_double};
+use crate::tests::api_double::{Reply, api_double};
 use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
 use wasmount_core::attributes::Attributes;

@@ -2,8 +2,8 @@
 
 use super::super::object::tests::{object, spec};
 use super::*;
-use crate::api_double::{Reply, api_double};
 use crate::storage_backend::FORCE_DELETE;
+use crate::tests::api_double::{Reply, api_double};
 
 fn report(phase: Phase) -> ReportSpec {
     let spec = json!({ "backend": "a", "host": "n", "phase": phase });

@@ -1,0 +1,3 @@
+//! What unit tests of several modules need.
+
+pub(crate) mod api_double;
