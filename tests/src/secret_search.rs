@@ -18,7 +18,7 @@ use aho_corasick::AhoCorasick;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use xtask::command;
 use xtask::failure::Failure;
@@ -72,19 +72,28 @@ impl SecretSearch {
         secrets.map(|it| shown(it)).collect()
     }
 
-    /// Where they are below a directory.
+    /// Where they are below a directory: in files, and in the names of files and directories.
     pub fn found_below(&self, directory: &Path) -> Result<Vec<String>, Failure> {
-        let mut found = Vec::new();
-        for path in leaks::below(directory)? {
-            if !fs::symlink_metadata(&path).is_ok_and(|it| it.is_file()) {
-                continue;
+        self.found_at(leaks::below(directory)?)
+    }
+
+    /// Where they are in the whole directory of a host, but for what is mounted there, and in arguments and variables of any process.
+    pub fn found_around(&self, host: &Host) -> Result<Vec<String>, Failure> {
+        let root = host.root();
+        let root = root
+            .canonicalize()
+            .map_err(Failure::cannot(format!("resolve {}", root.display())))?;
+        let (mut paths, mounts) = (leaks::below(&root)?, host.mounts()?);
+        paths.retain(|path| !mounts.iter().any(|mount| path.starts_with(mount)));
+        let mut found = self.found_at(paths)?;
+        let cannot = || Failure::cannot("list the processes");
+        for process in fs::read_dir("/proc").map_err(cannot())? {
+            let process = process.map_err(cannot())?.path();
+            for file in ["cmdline", "environ"].map(|file| process.join(file)) {
+                // Not every entry is a process, and processes end meanwhile.
+                let content = fs::read(&file).unwrap_or_default();
+                self.note(&file.display().to_string(), content, &mut found);
             }
-            let content = match fs::read(&path) {
-                // The host works on its files meanwhile.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                read => read.map_err(Failure::cannot(format!("read {}", path.display())))?,
-            };
-            self.note(&path.display().to_string(), content, &mut found);
         }
         Ok(found)
     }
@@ -132,6 +141,25 @@ impl SecretSearch {
         Ok(found)
     }
 
+    fn found_at(&self, paths: Vec<PathBuf>) -> Result<Vec<String>, Failure> {
+        let mut found = Vec::new();
+        for path in paths {
+            let place = path.display().to_string();
+            let name = format!("the name of {place}");
+            self.note(&name, path.as_os_str().as_encoded_bytes(), &mut found);
+            if !fs::symlink_metadata(&path).is_ok_and(|it| it.is_file()) {
+                continue;
+            }
+            let content = match fs::read(&path) {
+                // The host works on its files meanwhile.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                read => read.map_err(Failure::cannot(format!("read {place}")))?,
+            };
+            self.note(&place, content, &mut found);
+        }
+        Ok(found)
+    }
+
     fn note(&self, place: &str, bytes: impl AsRef<[u8]>, found: &mut Vec<String>) {
         let secrets = self.found_in(bytes);
         found.extend(secrets.iter().map(|secret| format!("{place}: {secret}")));
@@ -169,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_in_a_directory_is_found_and_its_file_named() {
+    fn a_secret_in_a_file_or_its_name_is_found_and_shown() {
         let folder = tempfile::tempdir().unwrap();
         let below = folder.path().join("below");
         fs::create_dir(&below).unwrap();
@@ -180,5 +208,10 @@ mod tests {
         let file = below.join("file");
         let found = search.found_below(folder.path()).unwrap();
         assert_eq!(found, [format!("{}: sesame", file.display())]);
+        fs::remove_file(&file).unwrap();
+        let named = below.join("a sesame");
+        fs::create_dir(&named).unwrap();
+        let found = search.found_below(folder.path()).unwrap();
+        assert_eq!(found, [format!("the name of {}: sesame", named.display())]);
     }
 }

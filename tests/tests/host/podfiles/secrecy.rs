@@ -4,13 +4,11 @@
 use crate::podfiles::pod::{Arrival, Pod, TOKENS};
 use crate::podfiles::{FORMS, assert_nothing_left, serving_with};
 use std::fs;
-use std::path::{Path, PathBuf};
 use tonic::Code;
 use wasmount_csi::wire::csi::v1::volume_capability::{AccessType, BlockVolume};
 use wasmount_csi::wire::csi::v1::{NodePublishVolumeRequest, VolumeCapability};
-use wasmount_tests::host::Host;
-use wasmount_tests::leaks;
 use wasmount_tests::requests;
+use wasmount_tests::secret_search::SecretSearch;
 use xtask::clients::Clients;
 
 /// All that the host and what it stands on ever say.
@@ -58,34 +56,6 @@ fn tokens(request: &mut NodePublishVolumeRequest, document: String) {
     request.secrets.insert(TOKENS.to_owned(), document);
 }
 
-/// Every place that a secret stands in: files of the host's (but not what is mounted), names of files, and processes.
-fn found(host: &Host, secret: &str) -> Vec<PathBuf> {
-    let mounts = host.mounts().unwrap();
-    let root = host.root().canonicalize().unwrap();
-    let files = leaks::below(&root).unwrap().into_iter();
-    let files = files.filter(|path| !mounts.iter().any(|mount| path.starts_with(mount)));
-    let processes = fs::read_dir("/proc").unwrap().flat_map(|process| {
-        let process = process.unwrap().path();
-        ["cmdline", "environ"].map(|file| process.join(file))
-    });
-    files
-        .chain(processes)
-        .filter(|path| holds(path, secret) || path.to_string_lossy().contains(secret))
-        .collect()
-}
-
-fn holds(path: &Path, secret: &str) -> bool {
-    let regular = fs::symlink_metadata(path).is_ok_and(|status| status.is_file());
-    let content = if regular {
-        fs::read(path).unwrap_or_default()
-    } else {
-        Vec::new()
-    };
-    content
-        .windows(secret.len())
-        .any(|window| window == secret.as_bytes())
-}
-
 async fn provoke(clients: &Clients, pod: &Pod) {
     for (what, change) in MISCHIEF {
         let mut request = pod.request(Arrival::Secret, 1);
@@ -120,16 +90,18 @@ async fn privileged_a_token_is_in_its_file_and_nowhere_else() {
         assert!(!format!("{refused:?}").contains(&pod.secret));
         provoke(&clients, &pod).await;
 
-        assert!(holds(&pod.target.join("..data/token"), &pod.secret));
-        assert_eq!(found(&host, &pod.secret), Vec::<PathBuf>::new());
+        let search = SecretSearch::of([pod.secret.as_str()]).unwrap();
+        let token = fs::read(pod.target.join("..data/token")).unwrap();
+        assert_eq!(search.found_in(token), search.all());
+        assert_eq!(search.found_around(&host).unwrap(), [""; 0]);
         // Nor in what a killed host leaves.
         host.kill_9().unwrap();
-        assert_eq!(found(&host, &pod.secret), Vec::<PathBuf>::new());
+        assert_eq!(search.found_around(&host).unwrap(), [""; 0]);
         host.restart().unwrap();
         let clients = host.client().await.unwrap();
         pod.unpublish(&clients).await.unwrap();
         assert_nothing_left(&host);
-        assert_eq!(found(&host, &pod.secret), Vec::<PathBuf>::new());
+        assert_eq!(search.found_around(&host).unwrap(), [""; 0]);
         let log = host.log();
         for word in FINEST {
             assert!(log.contains(word), "nothing of {word} was logged");
