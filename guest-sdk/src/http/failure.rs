@@ -29,9 +29,7 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn into_error(self, request: &Request) -> Error {
         match self {
-            Self::NotGranted => {
-                Error::permission_denied(format!("{request:?} is not granted to this backend"))
-            }
+            Self::NotGranted => Error::permission_denied(format!("the host denies {request:?}")),
             Self::NotServing => Error::unavailable(format!(
                 "{request:?} was not sent: this version does not serve yet"
             )),
@@ -60,7 +58,7 @@ mod tests {
     fn an_error_says_whether_the_request_was_sent() {
         let why = || "reset".to_owned();
         for (failure, code, word) in [
-            (Failure::NotGranted, Code::PermissionDenied, "not granted"),
+            (Failure::NotGranted, Code::PermissionDenied, "denies"),
             (Failure::NotServing, Code::Unavailable, "was not sent"),
             (
                 Failure::NotSent(why()),

@@ -172,6 +172,12 @@ impl Response {
             .filter(|word| !word.is_empty())
             .collect();
         let mut message = format!("{} was answered {}", self.request, self.status);
+        if let (300..400, Some(to)) = (self.status, self.header("location")) {
+            let to: String = to.chars().take(EXCERPT_BYTES).collect();
+            message.push_str(&format!(
+                " to {to}, and the host follows redirects of GET and HEAD within the grant only"
+            ));
+        }
         if !said.is_empty() {
             message.push_str(": ");
             message.push_str(&said.join(" "));
@@ -267,6 +273,11 @@ mod tests {
         assert_eq!(
             error.message,
             "GET /api/volumes/1 of `array` was answered 409: { \"error\": \"in use\" }"
+        );
+        let moved = answered(302, "").with_header("Location", "https://other.example.com/");
+        assert_eq!(
+            moved.error().message,
+            "GET /api/volumes/1 of `array` was answered 302 to https://other.example.com/, and the host follows redirects of GET and HEAD within the grant only"
         );
         let long = answered(500, &"x".repeat(1000)).error();
         assert_eq!(

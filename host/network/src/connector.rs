@@ -1,7 +1,7 @@
 //! The connections of one grant: its hosts in turn, its limits, and one attempt of a request.
 
 use crate::address::{AddressRules, CheckedResolver, NotAllowed};
-use crate::error::SendError;
+use crate::error::{SendError, cause};
 use crate::tls;
 use crate::usage::Usage;
 use bytes::{Bytes, BytesMut};
@@ -20,11 +20,9 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use wasmount_core::document::network::{Host, HostName, NetworkGrant, Protocol, RateLimit, Scheme};
 use wasmount_core::mutex::lock;
 use wasmount_core::secrets::Secrets;
-use wasmount_core::text::{chain, shortened};
+use wasmount_core::text::chain;
 use zeroize::Zeroizing;
 
-/// Longest text of a cause, in bytes: a server may put anything into a TLS alert or an HTTP/2 error.
-const CAUSE_BYTES: usize = 512;
 /// Most header bytes of an answer with HTTP/2, and headers with HTTP/1: what servers such as nginx accept themselves.
 const HEADERS_BYTES: u32 = 64 << 10;
 const HEADERS_MAX: usize = 128;
@@ -307,7 +305,10 @@ impl Connector {
     }
 
     fn no_answer(&self, host: &str, error: &reqwest::Error) -> SendError {
-        let host = host.to_owned();
+        let host = match &self.grant.proxy {
+            Some(proxy) => format!("{host} through the proxy {proxy}"),
+            None => host.to_owned(),
+        };
         if let Some(NotAllowed(address)) = found_in(error) {
             let address = *address;
             return SendError::Address { host, address };
@@ -334,20 +335,6 @@ fn shown(host: &Host) -> String {
         HostName::Range(range) => format!("{range}:{port}"),
         HostName::Suffix(end) => format!("*{end}:{port}"),
     }
-}
-
-/// The causes of an error, without the URL, which may hold a token.
-fn cause(error: &reqwest::Error) -> String {
-    let mut causes = Vec::new();
-    let mut next = error.source();
-    while let Some(error) = next {
-        let text = error.to_string();
-        if !causes.iter().any(|known: &String| known.contains(&text)) {
-            causes.push(text);
-        }
-        next = error.source();
-    }
-    shortened(causes.join(": "), CAUSE_BYTES)
 }
 
 /// An error of a type among the causes of another one. Errors inside of an [`io::Error`] are not its sources.

@@ -1,6 +1,13 @@
 //! Why the network of a backend cannot be opened, and why a request has no answer.
 
 use serde::{Deserialize, Serialize};
+use std::error::Error;
+use wasmount_core::text::shortened;
+
+/// Longest text of a cause, in bytes: a server may put anything into a TLS alert or an HTTP/2 error.
+const CAUSE_BYTES: usize = 512;
+/// How a layer of the HTTP client begins a text that only says which step failed.
+const STEP: &str = "client error (";
 
 /// Why a grant cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -150,6 +157,16 @@ impl SendError {
         }
     }
 
+    /// Why a login got no answer. Whether it was sent does not matter to the request that needs the session: that one was not.
+    pub(crate) fn of_login(&self) -> String {
+        match self {
+            Self::Tls { host, reason } => format!("no TLS connection to {host}: {reason}"),
+            Self::Lost { reason, .. } => format!("the connection of the login ended: {reason}"),
+            Self::Timeout { .. } => "the login was not answered in time".to_owned(),
+            other => other.to_string(),
+        }
+    }
+
     /// The part of the text that a server may have written.
     pub(crate) fn reason_mut(&mut self) -> Option<&mut String> {
         match self {
@@ -181,4 +198,21 @@ fn sent_text(sent: bool) -> &'static str {
         true => "was sent and may have been executed",
         false => "was not sent",
     }
+}
+
+/// The causes of an error, without the URL, which may hold a token.
+pub(crate) fn cause(error: &reqwest::Error) -> String {
+    let mut causes = Vec::new();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let text = error.to_string();
+        if !causes.iter().any(|known: &String| known.contains(&text)) {
+            causes.push(text);
+        }
+        next = error.source();
+    }
+    if causes.len() > 1 {
+        causes.retain(|cause| !cause.starts_with(STEP));
+    }
+    shortened(causes.join(": "), CAUSE_BYTES)
 }

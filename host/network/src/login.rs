@@ -186,7 +186,7 @@ impl Login {
         let response = self.connector.attempt(&request, deadline).await;
         let response = response.map_err(|error| match error.is_unreachable() {
             true => error,
-            false => failed(error.to_string()),
+            false => failed(error.of_login()),
         })?;
         let status = response.parts.status;
         if !status.is_success() {

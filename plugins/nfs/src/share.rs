@@ -42,7 +42,13 @@ impl Settings {
                 (Some(pool), _) => settings.shares.push(Share::parse(pool, &value)?),
                 (None, "onDelete") => settings.on_delete = OnDelete::parse(&value)?,
                 (None, "mountPermissions") => settings.mode = class::mode(&value)?,
-                (None, "reserve") => settings.reserve = value == "true",
+                (None, "reserve") => {
+                    settings.reserve = value.parse().map_err(|_| {
+                        Error::invalid_argument(format!(
+                            "setting `reserve` cannot be `{value}`: it is true or false"
+                        ))
+                    })?;
+                }
                 (None, _) => {
                     return Err(Error::invalid_argument(format!(
                         "unknown setting `{key}`: known are share.POOL, onDelete, mountPermissions and reserve"

@@ -38,7 +38,7 @@ impl Controller for Nfs {
         }
         if known.as_ref().is_some_and(|known| known.source != source) {
             return Err(Error::already_exists(
-                "a volume of another source has this name",
+                "a volume of this name is there, of another source: use another name",
             ));
         }
         let from = match known.is_none() {

@@ -121,3 +121,20 @@ async fn a_proxy_that_refuses_a_tunnel_sends_nothing() {
     assert!(matches!(refused, SendError::Connect { .. }), "{refused}");
     assert_eq!(server.connections(), 0);
 }
+
+#[tokio::test]
+async fn a_proxy_that_is_down_is_named_with_the_host() {
+    // Bound and not listening: each connection is refused.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let proxy = socket.local_addr().unwrap();
+    let mut grant = json!({ "hosts": ["array.invalid:8080"], "scheme": "http" });
+    let endpoints = behind(proxy, &mut grant, &[]);
+    let refused = send(&endpoints, "GET http://array/a").await.unwrap_err();
+    let text = refused.to_string();
+    let expected = format!(
+        "no connection to array.invalid:8080 through the proxy http://{proxy}: tcp connect error"
+    );
+    assert!(text.starts_with(&expected), "{text}");
+    assert!(text.contains("Connection refused"), "{text}");
+}

@@ -216,6 +216,24 @@ async fn a_login_that_meets_a_busy_system_blames_no_secret() {
 }
 
 #[tokio::test]
+async fn a_login_to_a_system_without_tls_says_so_once() {
+    let server = Server::start(|_, _| answer(200, "")).await;
+    let mut grant = with_session(&server);
+    grant["scheme"] = json!("https");
+    let endpoints = open(json!({ "array": grant }));
+    let refused = send(&endpoints, "POST http://array/a").await.unwrap_err();
+    let text = refused.to_string();
+    let expected = format!(
+        "no session with `array`: no TLS connection to {}: ",
+        server.address
+    );
+    assert!(text.starts_with(&expected), "{text}");
+    assert!(text.ends_with("; the request was not sent"), "{text}");
+    assert!(!text.contains("nothing was sent"), "{text}");
+    assert!(!text.contains("client error"), "{text}");
+}
+
+#[tokio::test]
 async fn another_grant_uses_the_same_session() {
     let (server, logins) = system().await;
     let mut user = with_session(&server);

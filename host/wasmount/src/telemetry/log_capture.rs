@@ -1,4 +1,4 @@
-//! Captures the log of a plugin instead of writing it: for a command that shows it beside the answer.
+//! Captures the log of a plugin, and why its requests failed, instead of writing them: for a command that shows them beside the answer.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -11,12 +11,15 @@ use wasmount_core::mutex::lock;
 /// The log target of plugins' messages.
 const GUESTS: &str = "wasmount::guest";
 
-/// One line of a plugin.
+/// The log target of requests to storage systems: only the host knows the address and the cause, since the plugin gets one of `wasi:http`'s codes.
+const REQUESTS: &str = "wasmount_engine::http";
+
+/// One line of a plugin, or of the host about a request of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogRecord {
     /// The plugin's level; standard output is INFO, standard error WARN.
     pub(crate) level: Level,
-    /// The text; secrets were replaced.
+    /// The text, and the reason that the host gives; secrets were replaced.
     pub(crate) text: String,
 }
 
@@ -24,7 +27,11 @@ pub(crate) struct LogRecord {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LogCapture(Arc<Mutex<Vec<LogRecord>>>);
 
-struct Message(String);
+#[derive(Default)]
+struct Message {
+    text: String,
+    reason: Option<String>,
+}
 
 impl LogCapture {
     /// Starts to capture until the process ends.
@@ -45,15 +52,19 @@ impl LogCapture {
 
 impl<S: Subscriber> Layer<S> for LogCapture {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        metadata.target() == GUESTS
+        [GUESTS, REQUESTS].contains(&metadata.target())
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut message = Message(String::new());
+        let mut message = Message::default();
         event.record(&mut message);
+        let Message { text, reason } = message;
         let record = LogRecord {
             level: *event.metadata().level(),
-            text: message.0,
+            text: match reason {
+                Some(reason) => format!("{text}: {reason}"),
+                None => text,
+            },
         };
         lock(&self.0).push(record);
     }
@@ -62,7 +73,15 @@ impl<S: Subscriber> Layer<S> for LogCapture {
 impl Visit for Message {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if field.name() == "message" {
-            self.0 = format!("{value:?}");
+            self.text = format!("{value:?}");
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "message" => value.clone_into(&mut self.text),
+            "reason" => self.reason = Some(value.to_owned()),
+            _ => {}
         }
     }
 }
@@ -72,18 +91,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_plugin_says_is_kept_and_what_the_host_says_is_not() {
+    fn lines_of_a_plugin_and_of_its_requests_are_kept_alone() {
         let log_capture = LogCapture::default();
         let subscriber = tracing_subscriber::registry().with(log_capture.clone());
         tracing::subscriber::with_default(subscriber, || {
             tracing::debug!(target: "wasmount::guest", driver = "a.b", "made {}", 7);
-            tracing::error!(target: "wasmount_csi::status", "call failed");
+            tracing::error!(target: "wasmount_csi::status", reason = "x", "call failed");
+            tracing::warn!(target: "wasmount_engine::http", reason = "refused", "no answer");
         });
-        let record = LogRecord {
-            level: Level::DEBUG,
-            text: "made 7".to_owned(),
+        let record = |level, text: &str| LogRecord {
+            level,
+            text: text.to_owned(),
         };
-        assert_eq!(log_capture.take(), [record]);
+        let made = record(Level::DEBUG, "made 7");
+        let refused = record(Level::WARN, "no answer: refused");
+        assert_eq!(log_capture.take(), [made, refused]);
         assert_eq!(log_capture.take(), []);
     }
 }

@@ -217,6 +217,7 @@ fn settings_are_held_against_the_grants() {
         ("share.nas", "nas"),
         ("share.nas", ":/a"),
         ("onDelete", "keep"),
+        ("reserve", "yes"),
         ("shares", ""),
     ] {
         fresh();

@@ -113,6 +113,26 @@ async fn a_replay_stays_within_the_grants() {
     assert_eq!(answer["http"], json!([]));
 }
 
+/// Only the host knows the address and the cause: the plugin gets a code of `wasi:http`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_without_an_answer_is_explained_in_the_log() {
+    let bench = Bench::new();
+    let array = Array::start(ArrayOptions::default()).await.unwrap();
+    let address = array.address();
+    let document = documents::array_at(&bench.path(""), address).unwrap();
+    drop(array);
+    let told = tokio::task::block_in_place(|| call(&bench, &document, &create("a"), &["--json"]));
+    assert_eq!(told.code, Some(1), "{told:?}");
+    let answer = told.json();
+    assert_eq!(answer["codeName"], "UNAVAILABLE", "{answer:#}");
+    let line = &answer["log"][0];
+    assert_eq!(line["level"], "WARN", "{answer:#}");
+    let why = format!("a request of the plugin failed: no connection to {address}: ");
+    let text = line["text"].as_str().unwrap();
+    assert!(text.starts_with(&why), "{text}");
+    assert!(text.contains("Connection refused"), "{text}");
+}
+
 #[test]
 fn a_tape_that_cannot_be_read_is_refused_with_64() {
     let bench = Bench::new();
