@@ -8,6 +8,8 @@ use xtask::failure::Failure;
 /// An answer.
 #[derive(Debug)]
 pub struct Answer {
+    /// Method and path, for messages.
+    request: String,
     /// Its status.
     pub status: u16,
     /// Its JSON; null if it has none.
@@ -21,7 +23,10 @@ impl Answer {
         if (200..300).contains(&self.status) {
             return Ok(self);
         }
-        Err(Failure::Unexpected(format!("OpenStack refuses: {self:?}")))
+        Err(Failure::Unexpected(format!(
+            "OpenStack refuses {}: {self:?}",
+            self.request
+        )))
     }
 
     pub(super) fn header(&self, name: &str) -> Option<String> {
@@ -64,6 +69,7 @@ pub(super) fn ask(
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
     let status = head.split(' ').nth(1).and_then(|it| it.parse().ok());
     Ok(Answer {
+        request: format!("{method} {path}"),
         status: status.unwrap_or_default(),
         body: serde_json::from_str(body).unwrap_or_default(),
         head: head.to_owned(),
