@@ -12,7 +12,6 @@ const SNAPSHOTS: &str = "/api/snapshots";
 const MINIMUM_BYTES: u64 = 1 << 20;
 const DEFAULT_BYTES: u64 = 1 << 30; // for a claim that names no size
 const DISK_WAIT_MS: u32 = 10_000; // of a login to a volume that is attached: enough for a busy array
-const OTHER_SOURCE: &str = "this name is in use, with another source: use another name";
 const CHAP: [&str; 2] = ["chap-user", "chap-password"]; // secrets of the document, if nodes have a password
 
 /// A volume or a snapshot of the array. No two volumes, and no two snapshots, have one name.
@@ -87,7 +86,7 @@ impl Controller for Array {
         };
         let known = find(VOLUMES, &args.name)?;
         if known.as_ref().is_some_and(|it| it.source.as_deref() != id) {
-            return Err(Error::already_exists(OTHER_SOURCE));
+            return Err(Error::already_exists("the name has another source"));
         }
         let (range, known_bytes) = (args.capacity, known.as_ref().map(|it| it.bytes));
         range.agree(known_bytes, MINIMUM_BYTES, DEFAULT_BYTES)?;
@@ -180,7 +179,7 @@ impl Snapshots for Array {
         let known = find(SNAPSHOTS, &args.name)?;
         let snapshot = known.map_or_else(|| create(SNAPSHOTS, &new), Ok)?;
         if snapshot.source.as_ref() != Some(&args.source_volume) {
-            return Err(Error::already_exists(OTHER_SOURCE));
+            return Err(Error::already_exists("the name has another source"));
         }
         Ok(snapshot.into())
     }
@@ -235,10 +234,7 @@ impl NodeStage for Array {
 impl NodeRegister for Array {
     /// The array refuses the initiator of another host.
     fn register_node(node: String) -> Result<(), Error> {
-        let none = || {
-            let why = format!("`{node}` has no initiator: install open-iscsi or nvme-cli there");
-            Error::failed_precondition(why)
-        };
+        let none = || Error::failed_precondition("no initiator: install open-iscsi or nvme-cli");
         let known_as = match call::settings().read::<Settings>()?.protocol {
             Protocol::Iscsi => json!({ "iqn": nodes::iqn(&node)?.ok_or_else(none)? }),
             Protocol::NvmeTcp => json!({ "nqn": nodes::nqn(&node)?.ok_or_else(none)? }),
