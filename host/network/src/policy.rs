@@ -197,15 +197,14 @@ pub(crate) fn includes(granted: &Host, host: &Host) -> bool {
         }
 }
 
-/// Whether a path has one reading only. Servers treat an encoded dot or slash, a backslash and an empty segment differently.
+/// Whether a path leads to one place, whoever reads it. Servers treat an encoded dot, a backslash and an empty segment differently. An encoded slash is a
+/// part of a name (such as that of an image of Ceph), and a server that takes it for a slash is led to something below the same place.
 fn is_normal(path: &str) -> bool {
+    let path = path.to_ascii_lowercase().replace("%2f", "/");
     let Some(rest) = path.strip_prefix('/') else {
         return false;
     };
-    let lower = path.to_ascii_lowercase();
-    let encoded = ["%2e", "%2f", "%5c", "%00"]
-        .iter()
-        .any(|it| lower.contains(it));
+    let encoded = ["%2e", "%5c", "%00"].iter().any(|it| path.contains(it));
     let (last, inner) = match rest.rsplit_once('/') {
         Some((inner, last)) => (last, Some(inner)),
         None => (rest, None),
@@ -262,6 +261,7 @@ mod tests {
             (r#"{"paths":["/api/"]}"#, "GET /api/volumes"),
             (r#"{"paths":["/api"]}"#, "GET /api"),
             (r#"{"paths":["/api"]}"#, "GET /api/volumes/"),
+            (r#"{"paths":["/api"]}"#, "GET /api/pool%2Fimage/a"),
             (r#"{"methods":["GET"]}"#, "GET /"),
         ] {
             assert_eq!(checked(document, &all, line), Ok(()), "{line}");
@@ -309,6 +309,8 @@ mod tests {
             "/api//b",
             "/api/%2e%2e/b",
             "/api/%2Fb",
+            "/api/a%2f..%2f..%2fadmin",
+            "/api/a%2F.",
             "/a/./b",
             "/api/%5c..",
         ] {
