@@ -41,10 +41,10 @@ pub mod node_facts {
     });
 }
 
-/// The interfaces `node-iscsi`, `node-nvme` and `node-encryption`: they are not part of the world `imports`.
+/// The interfaces `node-iscsi`, `node-nvme`, `node-rbd` and `node-encryption`: they are not part of the world `imports`.
 pub mod attached {
     wit_bindgen::generate!({
-        inline: "package wasmount:sdk-attached; world attached { import wasmount:csi/node-iscsi@0.1.0; import wasmount:csi/node-nvme@0.1.0; import wasmount:csi/node-encryption@0.1.0; }",
+        inline: "package wasmount:sdk-attached; world attached { import wasmount:csi/node-iscsi@0.1.0; import wasmount:csi/node-nvme@0.1.0; import wasmount:csi/node-rbd@0.1.0; import wasmount:csi/node-encryption@0.1.0; }",
         path: "wit",
         world: "wasmount:sdk-attached/attached",
         with: {

@@ -126,7 +126,7 @@ pub use identity::{Identity, PluginInfo};
 pub use node::{
     NodeDescription, NodeHooks, NodeInfo, NodePublish, NodePublishArgs, NodeStage, NodeStageArgs,
 };
-pub use plan::{File, IscsiPath, Plan};
+pub use plan::{CephxUser, File, ImageAccess, IscsiPath, Plan, RbdImage};
 pub use pool::Pool;
 pub use quantity::{NotAQuantity, Quantity};
 pub use snapshots::{
@@ -144,7 +144,7 @@ pub use volume::{
 mod imports {
     #[cfg(target_arch = "wasm32")]
     pub(crate) use crate::bindings::attached::wasmount::csi::{
-        node_encryption, node_iscsi, node_nvme,
+        node_encryption, node_iscsi, node_nvme, node_rbd,
     };
     #[cfg(target_arch = "wasm32")]
     pub(crate) use crate::bindings::imports::wasmount::csi::{
@@ -162,8 +162,8 @@ mod imports {
     pub(crate) use crate::http::wire as http;
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) use crate::testing::{
-        call, http, node_encryption, node_facts, node_iscsi, node_nvme, node_plan, nodes, pool,
-        sealed_secrets, secrets, session, state,
+        call, http, node_encryption, node_facts, node_iscsi, node_nvme, node_plan, node_rbd, nodes,
+        pool, sealed_secrets, secrets, session, state,
     };
 
     /// The clocks of WASI, which Rust's own library uses, or the clock of the test.

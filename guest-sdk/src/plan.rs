@@ -10,6 +10,9 @@ use crate::pool::{self, Pool};
 use crate::secrets::Scope;
 
 pub use crate::bindings::attached::wasmount::csi::node_iscsi::Path as IscsiPath;
+pub use crate::bindings::attached::wasmount::csi::node_rbd::{
+    Access as ImageAccess, Image as RbdImage, User as CephxUser,
+};
 pub use crate::bindings::imports::wasmount::csi::node_plan::File;
 
 /// Records the steps of the current call: one source, then how it is to be used. Only the SDK can create a plan, so a step outside of `node_stage`
@@ -111,6 +114,22 @@ impl Plan {
         controller_key: Option<&str>,
     ) -> Result<(), Error> {
         imports::node_nvme::dhchap(scope, host_key, controller_key)
+    }
+
+    /// Source: an image of a Ceph cluster, which the node's kernel maps, by the addresses and ports of its monitors. [`Plan::cephx`] must follow. See
+    /// `node-rbd` of the contract.
+    pub fn rbd(
+        &self,
+        monitors: &[&str],
+        image: &RbdImage,
+        access: ImageAccess,
+    ) -> Result<(), Error> {
+        imports::node_rbd::rbd(&owned(monitors), image, access)
+    }
+
+    /// Who maps the image of the step [`Plan::rbd`], after it: a user, and the name of the secret that is its key.
+    pub fn cephx(&self, user: &CephxUser, scope: Scope, key: &str) -> Result<(), Error> {
+        imports::node_rbd::cephx(user, scope, key)
     }
 
     /// Encrypts the block device that the source is, after it, by LUKS2: the passphrase is the value of the secret of this name. See `node-encryption` of

@@ -21,6 +21,7 @@ pub(crate) mod node_facts;
 pub(crate) mod node_iscsi;
 pub(crate) mod node_nvme;
 pub(crate) mod node_plan;
+pub(crate) mod node_rbd;
 pub(crate) mod nodes;
 pub(crate) mod pool;
 pub(crate) mod sealed_secrets;
@@ -34,6 +35,7 @@ pub use node_facts::set_node_fact;
 pub use node_iscsi::{Chap, Iscsi};
 pub use node_nvme::{Dhchap, Nvme};
 pub use node_plan::{RecordedPlan, Source};
+pub use node_rbd::{Cephx, Rbd};
 pub use nodes::set_fact_of_node;
 pub use sealed_secrets::{grant_sealing, unsealed};
 

@@ -30,6 +30,14 @@ pub const FILE_SYSTEM: &str = "cephfs";
 /// The group whose subvolumes the key of nodes is for.
 pub const GROUP: &str = "csi";
 
+/// The id of the cluster.
+pub const CLUSTER: &str = "8b0b3a5e-0000-4000-8000-000000000001";
+
+/// The pool of images.
+pub const POOL: &str = "kubernetes";
+/// The user who may map them.
+pub const IMAGE_USER: &str = "node";
+
 /// The daemons, in the order in which they start.
 const DAEMONS: [(&str, &str); 4] = [("mon", "a"), ("mgr", "a"), ("osd", "0"), ("mds", "a")];
 
@@ -125,6 +133,35 @@ impl Ceph {
     /// Names of all subvolumes of the group, with those of which only snapshots are left.
     pub fn subvolumes(&self) -> Result<String, Failure> {
         self.run("ceph", &["fs", "subvolume", "ls", FILE_SYSTEM, GROUP])
+    }
+
+    /// The key of the user who may map images. The first call makes the pool and the user.
+    pub fn image_key(&self) -> Result<String, Failure> {
+        let rights = [
+            "mon",
+            "profile rbd",
+            "osd",
+            &format!("profile rbd pool={POOL}"),
+        ];
+        self.run("ceph", &["osd", "pool", "create", POOL])?;
+        let enable = ["osd", "pool", "application", "enable", POOL, "rbd"];
+        self.run("ceph", &enable)?;
+        let user = format!("client.{IMAGE_USER}");
+        let create = ["auth", "get-or-create-key", &user];
+        let key = self.run("ceph", &[&create[..], &rights].concat())?;
+        Ok(key.trim().to_owned())
+    }
+
+    /// The output of rbd(8) in the pool of images.
+    pub fn rbd(&self, arguments: &[&str]) -> Result<String, Failure> {
+        self.run("rbd", &[&["--pool", POOL], arguments].concat())
+    }
+
+    /// A file with the content of an image.
+    pub fn export(&self, image: &str) -> Result<PathBuf, Failure> {
+        let name = format!("{image}.exported");
+        self.rbd(&["export", "--no-progress", image, &format!("/{name}")])?;
+        Ok(self.root().join(name))
     }
 
     /// The output of a program of the root file system.

@@ -3,6 +3,7 @@
 use super::node_encryption::Luks;
 use super::node_iscsi::Iscsi;
 use super::node_nvme::Nvme;
+use super::node_rbd::Rbd;
 use super::{attempt, with};
 use crate::error::Error;
 use crate::plan::File;
@@ -61,6 +62,8 @@ pub enum Source {
     Iscsi(Iscsi),
     /// A namespace of an NVMe subsystem over TCP.
     Nvme(Nvme),
+    /// An image of a Ceph cluster.
+    Rbd(Rbd),
     /// A file system that the kernel mounts by name.
     Filesystem {
         /// Such as `nfs4`.
@@ -87,11 +90,8 @@ pub enum Source {
 
 impl Source {
     pub(super) fn is_block_device(&self) -> bool {
-        use Source::{AnyDevice, Device, Image, Iscsi, Nvme};
-        matches!(
-            self,
-            Image { .. } | Device { .. } | AnyDevice { .. } | Iscsi(_) | Nvme(_)
-        )
+        let steps = ["image", "device", "any-device", "iscsi", "nvme", "rbd"];
+        steps.contains(&self.step())
     }
 
     /// The step's name in the contract.
@@ -103,6 +103,7 @@ impl Source {
             Source::AnyDevice { .. } => "any-device",
             Source::Iscsi(_) => "iscsi",
             Source::Nvme(_) => "nvme",
+            Source::Rbd(_) => "rbd",
             Source::Filesystem { .. } => "filesystem",
             Source::Tmpfs { .. } => "tmpfs",
             Source::Files(_) => "files",

@@ -5,10 +5,12 @@
 mod alternatives;
 pub mod attached;
 pub mod encryption;
+pub mod rbd;
 
 pub use alternatives::{ALTERNATIVES, Alternatives};
 pub use attached::{Iscsi, Nvme};
 pub use encryption::Luks;
+pub use rbd::Rbd;
 
 use crate::attributes::MAP_BYTES;
 use crate::names::{InvalidField, check_length, check_no_nul};
@@ -104,6 +106,8 @@ pub enum Source {
         /// Replaced as a whole.
         files: Vec<PlanFile>,
     },
+    /// An image of a Ceph cluster.
+    Rbd(Rbd),
 }
 
 /// A plan received from another process.
@@ -182,6 +186,7 @@ impl Plan {
             } => (secret_options, backend_secret_options),
             Source::Iscsi(iscsi) => return iscsi.secret_options(of_request, of_backend),
             Source::Nvme(nvme) => return nvme.secret_options(of_request, of_backend),
+            Source::Rbd(rbd) => return rbd.secret_options(of_request, of_backend),
             _ => return SecretOptions::default(),
         };
         let values = |options: &[(String, String)], secrets: &Secrets| {
@@ -204,7 +209,8 @@ impl Source {
             | Source::Device { .. }
             | Source::AnyDevice { .. }
             | Source::Iscsi(_)
-            | Source::Nvme(_) => true,
+            | Source::Nvme(_)
+            | Source::Rbd(_) => true,
             Source::Directory { .. }
             | Source::Filesystem { .. }
             | Source::Tmpfs { .. }
@@ -229,6 +235,7 @@ impl Source {
             Source::AnyDevice { .. } => "any-device",
             Source::Iscsi(_) => "iscsi",
             Source::Nvme(_) => "nvme",
+            Source::Rbd(_) => "rbd",
             Source::Filesystem { .. } => "filesystem",
             Source::Tmpfs { .. } => "tmpfs",
             Source::Files { .. } => "files",
@@ -251,6 +258,7 @@ impl Source {
             }
             Source::Iscsi(iscsi) => iscsi.strings(),
             Source::Nvme(nvme) => nvme.strings(),
+            Source::Rbd(rbd) => rbd.strings(),
             Source::Filesystem {
                 fs_type,
                 source,

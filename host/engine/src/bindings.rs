@@ -5,7 +5,7 @@
 use crate::host_error::HostError;
 
 wasmtime::component::bindgen!({
-    inline: "package wasmount:host; world host { include wasmount:csi/full-plugin@0.1.0; import wasmount:csi/node-encryption@0.1.0; import wasmount:csi/node-facts@0.1.0; import wasmount:csi/node-iscsi@0.1.0; import wasmount:csi/node-nvme@0.1.0; import wasmount:csi/nodes@0.1.0; import wasmount:csi/sealed-secrets@0.1.0; import wasmount:csi/session@0.1.0; export wasmount:csi/node-register@0.1.0; }",
+    inline: "package wasmount:host; world host { include wasmount:csi/full-plugin@0.1.0; import wasmount:csi/node-encryption@0.1.0; import wasmount:csi/node-facts@0.1.0; import wasmount:csi/node-iscsi@0.1.0; import wasmount:csi/node-nvme@0.1.0; import wasmount:csi/node-rbd@0.1.0; import wasmount:csi/nodes@0.1.0; import wasmount:csi/sealed-secrets@0.1.0; import wasmount:csi/session@0.1.0; export wasmount:csi/node-register@0.1.0; }",
     path: "../../guest-sdk/wit",
     world: "wasmount:host/host",
     imports: {
@@ -14,6 +14,7 @@ wasmtime::component::bindgen!({
         "wasmount:csi/node-encryption": trappable,
         "wasmount:csi/node-iscsi": trappable,
         "wasmount:csi/node-nvme": trappable,
+        "wasmount:csi/node-rbd": trappable,
         "wasmount:csi/node-plan": trappable,
         "wasmount:csi/sealed-secrets": trappable,
         default: async | trappable,

@@ -19,6 +19,7 @@ const CONTRACT: &[&str] = &[
     "node-iscsi",
     "node-nvme",
     "node-plan",
+    "node-rbd",
     "nodes",
     "pool",
     "sealed-secrets",
@@ -156,6 +157,7 @@ fn add_contract(linker: &mut Linker<Invocation>) -> wasmtime::Result<()> {
     imported::node_facts::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::node_iscsi::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::node_nvme::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
+    imported::node_rbd::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::sealed_secrets::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::nodes::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
     imported::pool::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
@@ -176,6 +178,7 @@ mod tests {
             "wasmount:csi/node-facts@0.1.0",
             "wasmount:csi/node-iscsi@0.1.0",
             "wasmount:csi/node-nvme@0.1.0",
+            "wasmount:csi/node-rbd@0.1.0",
             "wasmount:csi/nodes@0.1.0",
             "wasmount:csi/sealed-secrets@0.1.0",
             "wasi:http/outgoing-handler@0.2.6",

@@ -90,7 +90,7 @@ impl Recorder {
             self.luks = Some(luks);
             return Ok(());
         }
-        let reason = "it belongs to a step that is a block device (`image`, `device`, `any-device`, `iscsi`, `nvme`), which comes first";
+        let reason = "it belongs to a step that is a block device (`image`, `device`, `any-device`, `iscsi`, `nvme`, `rbd`), which comes first";
         Err(self.refuse("luks", reason, Blame::Of(Owner::Plugin)))
     }
 

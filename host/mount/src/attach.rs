@@ -7,6 +7,7 @@
 
 mod iscsi;
 mod nvme;
+mod rbd;
 
 use crate::block::DeviceNumber;
 use crate::connections::Connections;
@@ -38,7 +39,7 @@ const NOT_FOUND: i32 = 127;
 
 /// Whose disk it is.
 pub(crate) struct Owner<'a> {
-    /// Connections by iSCSI belong to a driver, and are not shared with others. Those by NVMe are.
+    /// Connections by iSCSI and mapped images of Ceph belong to a driver, and are not shared with others. Connections by NVMe are.
     pub(crate) driver: &'a DriverName,
     /// Those by NVMe.
     pub(crate) connections: &'a Connections,
@@ -58,6 +59,7 @@ impl Owner<'_> {
         match attachment {
             Attachment::Iscsi(disk) => iscsi::attach(self, disk, secrets),
             Attachment::Nvme(namespace) => nvme::attach(self, namespace, secrets),
+            Attachment::Rbd(image) => rbd::attach(self, image, secrets),
         }
     }
 
@@ -71,6 +73,7 @@ impl Owner<'_> {
         match attachment {
             Attachment::Iscsi(disk) => iscsi::detach(self, disk),
             Attachment::Nvme(namespace) => nvme::detach(self, namespace, is_last),
+            Attachment::Rbd(image) => rbd::detach(self, image),
         }
     }
 
@@ -79,7 +82,7 @@ impl Owner<'_> {
         match attachment {
             Attachment::Iscsi(disk) => iscsi::bounded(self, disk, work),
             // The kernel bounds it.
-            Attachment::Nvme(_) => work(),
+            Attachment::Nvme(_) | Attachment::Rbd(_) => work(),
         }
     }
 
@@ -88,12 +91,15 @@ impl Owner<'_> {
         match attachment {
             Attachment::Iscsi(disk) => iscsi::rescan(self, disk),
             Attachment::Nvme(namespace) => nvme::rescan(namespace),
+            Attachment::Rbd(image) => rbd::rescan(self, image),
         }
     }
 
     /// Whether this driver's mounter attached a device, or may have by its grants, as the kernel shows it.
     pub(crate) fn has_attached(&self, grants: &Grants, number: DeviceNumber) -> bool {
-        iscsi::has_attached(self, number) || nvme::is_granted(&grants.attach, number)
+        iscsi::has_attached(self, number)
+            || nvme::is_granted(&grants.attach, number)
+            || rbd::has_attached(self, number)
     }
 
     /// A run of a program of the node.
@@ -255,7 +261,15 @@ impl Node {
                     let mut paths = disk.paths.iter();
                     paths.any(|other| other.shares_session_with(path))
                 }
-                Attachment::Nvme(_) => false,
+                Attachment::Nvme(_) | Attachment::Rbd(_) => false,
+            };
+            let users = self.users(has_it, |user, _| user.driver == *driver);
+            !users.is_empty()
+        });
+        rbd::end_unrecorded(&owner, |mapped| {
+            let has_it = |other: &Attachment| match other {
+                Attachment::Rbd(image) => rbd::is_of(mapped, image),
+                Attachment::Iscsi(_) | Attachment::Nvme(_) => false,
             };
             let users = self.users(has_it, |user, _| user.driver == *driver);
             !users.is_empty()
@@ -268,7 +282,7 @@ impl Node {
         nvme::end_unrecorded(&self.connections, |nqn| {
             let has_it = |other: &Attachment| match other {
                 Attachment::Nvme(namespace) => namespace.subsystem.as_str() == nqn,
-                Attachment::Iscsi(_) => false,
+                Attachment::Iscsi(_) | Attachment::Rbd(_) => false,
             };
             !self.users(has_it, |_, _| true).is_empty()
         });

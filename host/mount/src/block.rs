@@ -3,6 +3,7 @@
 pub(crate) mod loop_device;
 pub(crate) mod multipath;
 pub(crate) mod node_device;
+pub(crate) mod rbd;
 
 use crate::failure::{io, kernel};
 use crate::observe::{Identity, identity};

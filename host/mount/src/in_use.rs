@@ -137,6 +137,7 @@ fn path_in<'p>(pool_name: &str, mount: Option<&PoolMount>, plan: &'p Plan) -> Op
         | Source::AnyDevice { .. }
         | Source::Iscsi(_)
         | Source::Nvme(_)
+        | Source::Rbd(_)
         | Source::Tmpfs { .. }
         | Source::Files { .. } => None,
     }

@@ -152,7 +152,9 @@ pub(crate) fn check(
             };
             on_device(device::check(&step, grants)?)?
         }
-        Source::Iscsi(_) | Source::Nvme(_) => on_device(attach::check(&plan.source, grants)?)?,
+        Source::Iscsi(_) | Source::Nvme(_) | Source::Rbd(_) => {
+            on_device(attach::check(&plan.source, grants)?)?
+        }
         Source::Filesystem {
             fs_type,
             source,

@@ -59,7 +59,7 @@ pub(crate) fn check_imports(imports: &[String], wasi: Wasi) -> Result<(), Refusa
 const OUTGOING_HANDLER: &str = "wasi:http/outgoing-handler";
 
 /// The interfaces by which a plan has disks attached, each with its protocol and the keys of a grant.
-const ATTACH_INTERFACES: [(&str, AttachProtocol, &str); 2] = [
+const ATTACH_INTERFACES: [(&str, AttachProtocol, &str); 3] = [
     (
         "node-iscsi",
         AttachProtocol::Iscsi,
@@ -69,6 +69,11 @@ const ATTACH_INTERFACES: [(&str, AttachProtocol, &str); 2] = [
         "node-nvme",
         AttachProtocol::NvmeTcp,
         "addresses: [\"ADDRESS:4420\"], subsystems: [NQN]",
+    ),
+    (
+        "node-rbd",
+        AttachProtocol::Rbd,
+        "monitors: [\"ADDRESS:6789\"], pools: [POOL]",
     ),
 ];
 
@@ -267,6 +272,7 @@ mod tests {
                     "attach": [
                         { "protocol": "iscsi", "portals": ["192.0.2.1:3260"], "targets": ["iqn.a"] },
                         { "protocol": "nvme-tcp", "addresses": ["192.0.2.1:4420"], "subsystems": ["nqn.a"] },
+                        { "protocol": "rbd", "monitors": ["192.0.2.1:6789"], "pools": ["a"] },
                     ],
                     "nodes": ["iqn"],
                     "sealing": { "secret": "seal" },
@@ -286,6 +292,10 @@ mod tests {
             (
                 "wasmount:csi/node-nvme@0.1.0",
                 "attach: [{protocol: nvme-tcp, addresses:",
+            ),
+            (
+                "wasmount:csi/node-rbd@0.1.0",
+                "attach: [{protocol: rbd, monitors:",
             ),
             ("wasmount:csi/nodes@0.1.0", "nodes: [iqn, nqn, addresses]"),
             (

@@ -69,7 +69,7 @@ const TWO: &str = "two_kernels";
 const POWER_CUT: &str = "power_cut";
 
 /// A part of the names of tests that start a Ceph, which takes half a minute: they have a VM of their own beside the others.
-const CEPH: &str = "cephfs";
+const CEPH: &str = "ceph";
 
 /// Tests of a VM run one after another: it has one processor, and one NFS server.
 const TESTS_AT_ONCE: &str = "1";

@@ -12,7 +12,7 @@ pub struct AttachGrant {
     pub protocol: AttachProtocol,
     /// Where. Never empty.
     pub portals: Vec<Portals>,
-    /// Patterns of the targets' names, IQN or NQN: exact, or with a `*` at the end. Never empty.
+    /// Patterns of the targets' names, IQN or NQN, or of pools with their namespaces: exact, or with a `*` at the end. Never empty.
     pub targets: Vec<String>,
     /// Mount options beyond the harmless ones.
     pub mount_options: Vec<String>,
@@ -26,6 +26,8 @@ pub enum AttachProtocol {
     Iscsi,
     /// NVMe over TCP.
     NvmeTcp,
+    /// RBD: images of a Ceph cluster.
+    Rbd,
 }
 
 /// Addresses with one port.
@@ -46,13 +48,18 @@ impl AttachGrant {
 
 impl AttachProtocol {
     /// All of them.
-    pub const ALL: [AttachProtocol; 2] = [AttachProtocol::Iscsi, AttachProtocol::NvmeTcp];
+    pub const ALL: [AttachProtocol; 3] = [
+        AttachProtocol::Iscsi,
+        AttachProtocol::NvmeTcp,
+        AttachProtocol::Rbd,
+    ];
 
     /// The name in the document.
     pub fn name(self) -> &'static str {
         match self {
             AttachProtocol::Iscsi => "iscsi",
             AttachProtocol::NvmeTcp => "nvme-tcp",
+            AttachProtocol::Rbd => "rbd",
         }
     }
 
@@ -61,6 +68,7 @@ impl AttachProtocol {
         match self {
             AttachProtocol::Iscsi => ["portals", "targets"],
             AttachProtocol::NvmeTcp => ["addresses", "subsystems"],
+            AttachProtocol::Rbd => ["monitors", "pools"],
         }
     }
 

@@ -96,6 +96,10 @@ pub mod option {
     pub const HOST_KEY: &str = "dhchap-host-key";
     /// Key of the controller for DH-HMAC-CHAP.
     pub const CONTROLLER_KEY: &str = "dhchap-controller-key";
+    /// User of cephx, if it is a secret.
+    pub const CEPHX_USER: &str = "cephx-user";
+    /// Key of cephx.
+    pub const CEPHX_KEY: &str = "cephx-key";
 }
 
 /// A secret that a source names: the option that it is, whose it is, and its name.

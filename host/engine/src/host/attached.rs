@@ -1,13 +1,14 @@
-//! Imports `node-iscsi`, `node-nvme` and `node-encryption`: sources of a plan that the mounter attaches, encryption, and their secrets by name. They are
+//! Imports `node-iscsi`, `node-nvme`, `node-rbd` and `node-encryption`: sources of a plan that the mounter attaches, encryption, and their secrets by name. They are
 //! only recorded.
 
 use super::Answer;
 use crate::bindings::imported::secrets::Scope;
-use crate::bindings::imported::{node_encryption, node_iscsi, node_nvme};
+use crate::bindings::imported::{node_encryption, node_iscsi, node_nvme, node_rbd};
 use crate::invocation::Invocation;
 use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::plan::attached::{Chap, Dhchap, IscsiPath, SecretScope};
-use wasmount_core::plan::{Iscsi, Luks, Nvme, Source};
+use wasmount_core::plan::rbd::{Cephx, CephxUser, ImageAccess};
+use wasmount_core::plan::{Iscsi, Luks, Nvme, Rbd, Source};
 
 impl node_iscsi::Host for Invocation {
     fn iscsi(
@@ -80,6 +81,54 @@ impl node_nvme::Host for Invocation {
                         host_key,
                         controller_key,
                     });
+                    Some(())
+                }
+                _ => None,
+            })
+    }
+}
+
+impl node_rbd::Host for Invocation {
+    fn rbd(
+        &mut self,
+        monitors: Vec<String>,
+        image: node_rbd::Image,
+        access: node_rbd::Access,
+    ) -> Answer<()> {
+        self.recorder.source(Source::Rbd(Rbd {
+            monitors,
+            cluster: image.cluster,
+            pool: image.pool,
+            namespace: image.namespace,
+            image: image.name,
+            image_id: image.id,
+            access: match access {
+                node_rbd::Access::Shared => ImageAccess::Shared,
+                node_rbd::Access::Exclusive => ImageAccess::Exclusive,
+                node_rbd::Access::ReadOnly => ImageAccess::ReadOnly,
+            },
+            cephx: None,
+        }))
+    }
+
+    fn cephx(&mut self, user: node_rbd::User, scope: Scope, key: String) -> Answer<()> {
+        const STEP: &str = "cephx";
+        let (user, scope) = match user {
+            node_rbd::User::Name(user) => {
+                self.recorder.check(STEP, &[&user])?;
+                let scope = self.checked_scope(STEP, scope, &[&key])?;
+                (CephxUser::Name(user), scope)
+            }
+            node_rbd::User::Secret(user) => {
+                let scope = self.checked_scope(STEP, scope, &[&user, &key])?;
+                (CephxUser::Secret(user), scope)
+            }
+        };
+        let cephx = Cephx { user, scope, key };
+        self.recorder
+            .add_to_source(STEP, "rbd", |source| match source {
+                Source::Rbd(rbd) => {
+                    rbd.cephx = Some(cephx);
                     Some(())
                 }
                 _ => None,

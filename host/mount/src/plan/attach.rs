@@ -1,6 +1,10 @@
-//! The steps `iscsi` and `nvme`: checks where a disk is attached from, and that a grant covers every way to it.
+//! The steps `iscsi`, `nvme` and `rbd`: checks where a disk is attached from, and that a grant covers every way to it.
 //!
 //! The attachment of a recorded plan is read again at teardown, without grants and without secrets.
+
+mod rbd;
+
+pub(crate) use rbd::{CephName, RbdImage, wwid};
 
 use super::device::{CheckedDevice, RequestedFacts, checked_wait, invalid};
 use super::matches;
@@ -29,6 +33,7 @@ const ISCSI_NAMES: [&str; 3] = ["iqn.", "eui.", "naa."];
 pub(crate) enum Attachment {
     Iscsi(IscsiDisk),
     Nvme(NvmeNamespace),
+    Rbd(RbdImage),
 }
 
 /// A disk behind iSCSI targets.
@@ -112,9 +117,9 @@ fn covering<'g>(
     let protocol = attachment.protocol();
     let ways = attachment.ways();
     let covers = |grant: &&AttachGrant| {
-        let has = |(portal, target): &(SocketAddr, &TargetName)| {
+        let has = |(portal, target): &(SocketAddr, &str)| {
             let mut patterns = grant.targets.iter();
-            grant.has_portal(*portal) && patterns.any(|pattern| matches(pattern, target.as_str()))
+            grant.has_portal(*portal) && patterns.any(|pattern| matches(pattern, target))
         };
         grant.protocol == protocol && ways.iter().all(has)
     };
@@ -129,7 +134,7 @@ fn covering<'g>(
         texts.join(", ")
     };
     let portals = ways.iter().map(|(it, _)| Portals::of(*it).to_string());
-    let targets = ways.iter().map(|(_, it)| it.as_str().to_owned());
+    let targets = ways.iter().map(|(_, it)| (*it).to_owned());
     let [portals_key, targets_key] = protocol.keys();
     let reason = format!(
         "no entry of `grants.attach` of the backend document covers all of its paths; add `{{ protocol: {}, {portals_key}: [{}], {targets_key}: [{}] }}`, or an entry with ranges and patterns",
@@ -137,9 +142,9 @@ fn covering<'g>(
         quoted(portals.collect()),
         quoted(targets.collect()),
     );
-    let words = ways.iter().flat_map(|(portal, target)| {
-        [Portals::of(*portal).to_string(), target.as_str().to_owned()]
-    });
+    let words = ways
+        .iter()
+        .flat_map(|(portal, target)| [Portals::of(*portal).to_string(), (*target).to_owned()]);
     let blame = Blame::argument(words.collect::<Vec<_>>().join(" "));
     Err(MountError::not_granted(step, reason, blame))
 }
@@ -150,6 +155,7 @@ impl Attachment {
         match source {
             Source::Iscsi(iscsi) => IscsiDisk::of(iscsi).map(|disk| Some(Self::Iscsi(disk))),
             Source::Nvme(nvme) => NvmeNamespace::of(nvme).map(|it| Some(Self::Nvme(it))),
+            Source::Rbd(rbd) => RbdImage::of(rbd).map(|image| Some(Self::Rbd(image))),
             _ => Ok(None),
         }
     }
@@ -166,6 +172,7 @@ impl Attachment {
                     || paths.any(|path| other.paths.iter().any(|other| is_at(path, other)))
             }
             (Self::Nvme(one), Self::Nvme(other)) => one.id == other.id,
+            (Self::Rbd(one), Self::Rbd(other)) => one.is_same_image(other),
             _ => false,
         }
     }
@@ -188,6 +195,7 @@ impl Attachment {
                 fact(DeviceFact::Wwid, format!("uuid.{}", namespace.id)),
                 fact(DeviceFact::Nguid, namespace.id.to_string()),
             ],
+            Self::Rbd(image) => vec![fact(DeviceFact::Wwid, image.wwid())],
         }
     }
 
@@ -195,6 +203,8 @@ impl Attachment {
         match self {
             Self::Iscsi(disk) => disk.wait,
             Self::Nvme(namespace) => namespace.wait,
+            // It is there when the kernel has mapped it.
+            Self::Rbd(_) => Duration::ZERO,
         }
     }
 
@@ -202,18 +212,25 @@ impl Attachment {
         match self {
             Self::Iscsi(_) => AttachProtocol::Iscsi,
             Self::Nvme(_) => AttachProtocol::NvmeTcp,
+            Self::Rbd(_) => AttachProtocol::Rbd,
         }
     }
 
-    fn ways(&self) -> Vec<(SocketAddr, &TargetName)> {
+    fn ways(&self) -> Vec<(SocketAddr, &str)> {
         match self {
             Self::Iscsi(disk) => {
                 let paths = disk.paths.iter();
-                paths.map(|path| (path.portal, &path.target)).collect()
+                let ways = paths.map(|path| (path.portal, path.target.as_str()));
+                ways.collect()
             }
             Self::Nvme(namespace) => {
                 let addresses = namespace.addresses.iter();
-                addresses.map(|it| (*it, &namespace.subsystem)).collect()
+                let subsystem = namespace.subsystem.as_str();
+                addresses.map(|it| (*it, subsystem)).collect()
+            }
+            Self::Rbd(image) => {
+                let monitors = image.monitors.iter();
+                monitors.map(|it| (*it, image.place.as_str())).collect()
             }
         }
     }

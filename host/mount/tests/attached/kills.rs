@@ -68,8 +68,10 @@ pub(crate) trait Scene {
     fn host(folder: &Path) -> Host;
     /// The volume on the disk with a number.
     fn volume(number: u32) -> Self::Volume;
-    /// Offers a blank disk; returns its file.
-    fn offer(&mut self, number: u32) -> PathBuf;
+    /// Offers a blank disk.
+    fn offer(&mut self, number: u32);
+    /// A file with what is on the disk.
+    fn file(&self, number: u32) -> PathBuf;
     /// Takes it away.
     fn withdraw(&mut self, number: u32);
     /// Nothing of it is left on the node.
@@ -129,7 +131,7 @@ async fn survive<S: Scene>(
     number: u32,
     steps: [Step; 2],
 ) -> [bool; 2] {
-    let file = scene.offer(number);
+    scene.offer(number);
     let volume = S::volume(number);
     let killed = |call: &str, step: Step| !killed_at::<S>(folder, number, call, step);
     let while_staged = killed("stage", steps[0]);
@@ -154,6 +156,7 @@ async fn survive<S: Scene>(
         }
         S::assert_nothing_left(&host);
     }
+    let file = scene.file(number);
     let file = file.to_str().unwrap();
     let read = run("debugfs", &["-R", "cat /file", file]);
     assert_eq!(read, CONTENT, "{steps:?}");
@@ -268,6 +271,7 @@ async fn worker() {
     match protocol.as_str() {
         crate::iscsi::Killed::NAME => work::<crate::iscsi::Killed>(folder, disk, &call).await,
         crate::nvme::Killed::NAME => work::<crate::nvme::Killed>(folder, disk, &call).await,
+        crate::rbd::Killed::NAME => work::<crate::rbd::Killed>(folder, disk, &call).await,
         other => panic!("{other}"),
     }
 }

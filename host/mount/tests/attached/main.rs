@@ -17,6 +17,7 @@ mod iscsi;
 mod kills;
 mod many;
 mod nvme;
+mod rbd;
 mod reboot;
 mod speed;
 mod support;

@@ -67,7 +67,7 @@ async fn lose_power<S: Scene>(scene: &mut S, folder: &Path) -> Host {
 
 /// Stages the volume on a node that knows of nothing but what is on its disk.
 async fn return_after<S: Scene>(scene: &mut S, folder: &Path) {
-    let image = scene.offer(DISK);
+    scene.offer(DISK);
     // It lies below `/run` on a node, and ends with each boot.
     fs::remove_dir_all(folder.join("run")).unwrap();
     let host = S::host(folder);
@@ -81,5 +81,6 @@ async fn return_after<S: Scene>(scene: &mut S, folder: &Path) {
     fs::write(staging.join("durable"), "after the power cut").unwrap();
     host.unstage(&volume).await.unwrap();
     S::assert_nothing_left(&host);
+    let image = scene.file(DISK);
     run("e2fsck", &["-f", "-n", image.to_str().unwrap()]);
 }

@@ -5,7 +5,7 @@ use super::{Deed, Table, random};
 use crate::POOL;
 use wasmount_guest::bindings::imports::wasmount::csi::node_plan;
 use wasmount_guest::secrets::Scope;
-use wasmount_guest::{Error, File, IscsiPath, Plan, Pool};
+use wasmount_guest::{CephxUser, Error, File, ImageAccess, IscsiPath, Plan, Pool, RbdImage};
 
 /// Records the steps for a volume with this id.
 pub type Steps = fn(&Plan, &str) -> Result<(), Error>;
@@ -64,6 +64,17 @@ pub const PLANS: Table<Steps> = &[
     ("nvme-not-granted", |plan, _| {
         let id = "00253858-0000-0000-0000-000000000001";
         plan.nvme(&["192.0.2.1:4420"], "nqn.2026-01.example:a", id, 1, 0)
+    }),
+    ("rbd-not-granted", |plan, _| {
+        let image = RbdImage {
+            cluster: "8b0b3a5e-0000-4000-8000-000000000001".into(),
+            pool: "pool".into(),
+            namespace: None,
+            name: "image".into(),
+            id: "10226b8b4567".into(),
+        };
+        plan.rbd(&["192.0.2.1:6789"], &image, ImageAccess::Shared)?;
+        plan.cephx(&CephxUser::Name("user".into()), Scope::Request, "password")
     }),
     ("chap-of-no-secret", |plan, _| {
         plan.iscsi(&[disk()], "naa.6001405", 1, 0)?;

@@ -74,6 +74,11 @@ pub(crate) const STAGED: &[(&str, Code, Told)] = &[
         Fault("add `{ protocol: nvme-tcp, addresses: [\"192.0.2.1:4420\"]"),
     ),
     (
+        "rbd-not-granted",
+        Code::PermissionDenied,
+        Fault("add `{ protocol: rbd, monitors: [\"192.0.2.1:6789\"], pools: [\"pool\"] }`"),
+    ),
+    (
         "chap-of-no-secret",
         Code::InvalidArgument,
         Fault("it names a secret that this request does not bring"),

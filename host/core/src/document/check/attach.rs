@@ -2,6 +2,7 @@
 
 use super::{Checked, few, non_empty, options, pattern};
 use crate::document::{AttachGrant, AttachProtocol, KeyPath, Portals, raw};
+use std::mem;
 
 /// An entry of `attach`. The keys of addresses and names follow from the protocol.
 pub(super) fn attach_grant(key: &KeyPath, attach: raw::Attach) -> Checked<AttachGrant> {
@@ -11,6 +12,8 @@ pub(super) fn attach_grant(key: &KeyPath, attach: raw::Attach) -> Checked<Attach
         targets,
         addresses,
         subsystems,
+        monitors,
+        pools,
         mount_options,
     } = attach;
     let named = AttachProtocol::parse(&protocol);
@@ -19,19 +22,31 @@ pub(super) fn attach_grant(key: &KeyPath, attach: raw::Attach) -> Checked<Attach
         let problem = format!("unknown protocol; known are {names}");
         key.key("protocol").invalid(problem)
     })?;
-    let (used, unused) = match protocol {
-        AttachProtocol::Iscsi => ((portals, targets), (addresses, subsystems)),
-        AttachProtocol::NvmeTcp => ((addresses, subsystems), (portals, targets)),
+    let (mut iscsi, mut nvme, mut rbd) = (
+        (portals, targets),
+        (addresses, subsystems),
+        (monitors, pools),
+    );
+    let (used, example) = match protocol {
+        AttachProtocol::Iscsi => (&mut iscsi, "targets, such as `iqn.2010-06.com.acme:*`"),
+        AttachProtocol::NvmeTcp => (&mut nvme, "subsystems, such as `nqn.2010-06.com.acme:*`"),
+        AttachProtocol::Rbd => (
+            &mut rbd,
+            "pools, such as `kubernetes`, or `kubernetes/*` for its namespaces",
+        ),
     };
+    let (portals, targets) = mem::take(used);
     let [portals_key, targets_key] = protocol.keys();
+    let others = [iscsi, nvme, rbd];
     key.ensure(
-        unused.0.is_empty() && unused.1.is_empty(),
+        others
+            .iter()
+            .all(|(places, names)| places.is_empty() && names.is_empty()),
         &format!(
             "of `{}` it has `{portals_key}` and `{targets_key}` alone",
             protocol.name()
         ),
     )?;
-    let (portals, targets) = used;
     let (portals_key, targets_key) = (key.key(portals_key), key.key(targets_key));
     portals_key.ensure(
         !portals.is_empty(),
@@ -39,7 +54,7 @@ pub(super) fn attach_grant(key: &KeyPath, attach: raw::Attach) -> Checked<Attach
     )?;
     targets_key.ensure(
         !targets.is_empty(),
-        "grants nothing; name targets, such as `iqn.2010-06.com.acme:*`",
+        &format!("grants nothing; name {example}"),
     )?;
     few(&portals_key, portals.len())?;
     few(&targets_key, targets.len())?;
@@ -85,6 +100,10 @@ mod tests {
             r#"{"protocol":"nvme-tcp","addresses":["[fd00::1]:4420"],"subsystems":["nqn.2026-01.example:a"]}"#,
         );
         assert_eq!(nvme.unwrap().protocol, AttachProtocol::NvmeTcp);
+        let rbd = granted(
+            r#"{"protocol":"rbd","monitors":["10.1.3.0/24:6789"],"pools":["kubernetes","shared/*"]}"#,
+        );
+        assert_eq!(rbd.unwrap().targets, ["kubernetes", "shared/*"]);
     }
 
     #[test]
@@ -92,7 +111,7 @@ mod tests {
         for (json, refused) in [
             (
                 r#"{"protocol":"fc"}"#,
-                "attach[0].protocol: unknown protocol; known are `iscsi`, `nvme-tcp`",
+                "attach[0].protocol: unknown protocol; known are `iscsi`, `nvme-tcp`, `rbd`",
             ),
             (
                 r#"{"protocol":"iscsi","targets":["iqn.a"]}"#,
@@ -100,7 +119,15 @@ mod tests {
             ),
             (
                 r#"{"protocol":"nvme-tcp","addresses":["10.1.1.1:4420"]}"#,
-                "attach[0].subsystems: grants nothing; name targets, such as `iqn.2010-06.com.acme:*`",
+                "attach[0].subsystems: grants nothing; name subsystems, such as `nqn.2010-06.com.acme:*`",
+            ),
+            (
+                r#"{"protocol":"rbd","monitors":["10.1.3.1:6789"]}"#,
+                "attach[0].pools: grants nothing; name pools, such as `kubernetes`, or `kubernetes/*` for its namespaces",
+            ),
+            (
+                r#"{"protocol":"rbd","monitors":["10.1.3.1:6789"],"pools":["a"],"portals":["10.1.1.1:3260"]}"#,
+                "attach[0]: of `rbd` it has `monitors` and `pools` alone",
             ),
             (
                 r#"{"protocol":"iscsi","portals":["array:3260"],"targets":["iqn.a"]}"#,

@@ -137,11 +137,12 @@ pub struct Device {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::rules([
-    ("self.protocol != 'iscsi' || (has(self.portals) && has(self.targets) && !has(self.addresses) && !has(self.subsystems))", "`iscsi` needs `portals` and `targets`, and has no other names"),
-    ("self.protocol != 'nvme-tcp' || (has(self.addresses) && has(self.subsystems) && !has(self.portals) && !has(self.targets))", "`nvme-tcp` needs `addresses` and `subsystems`, and has no other names"),
+    ("self.protocol != 'iscsi' || (has(self.portals) && has(self.targets) && !has(self.addresses) && !has(self.subsystems) && !has(self.monitors) && !has(self.pools))", "`iscsi` needs `portals` and `targets`, and has no other names"),
+    ("self.protocol != 'nvme-tcp' || (has(self.addresses) && has(self.subsystems) && !has(self.portals) && !has(self.targets) && !has(self.monitors) && !has(self.pools))", "`nvme-tcp` needs `addresses` and `subsystems`, and has no other names"),
+    ("self.protocol != 'rbd' || (has(self.monitors) && has(self.pools) && !has(self.portals) && !has(self.targets) && !has(self.addresses) && !has(self.subsystems))", "`rbd` needs `monitors` and `pools`, and has no other names"),
 ]))))]
 pub struct Attach {
-    /// `iscsi` or `nvme-tcp`.
+    /// `iscsi`, `nvme-tcp` or `rbd`.
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::attach_protocols"))]
     pub protocol: String,
     /// For `iscsi`: addresses or ranges with a port, such as `10.1.1.0/24:3260`.
@@ -160,6 +161,14 @@ pub struct Attach {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 64), inner(regex(pattern = START))))]
     pub subsystems: Vec<String>,
+    /// For `rbd`: addresses or ranges with a port, such as `10.1.3.0/24:6789`.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 64), inner(regex(pattern = PORTALS))))]
+    pub monitors: Vec<String>,
+    /// For `rbd`: pools, or pools with a namespace (`kubernetes/tenant`): exact, or with a `*` at the end.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 64), inner(regex(pattern = START))))]
+    pub pools: Vec<String>,
     /// Mount options beyond the harmless ones.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(inner(regex(pattern = OPTION))))]

@@ -3,6 +3,7 @@
 //! It only reads small files and links and opens no device, so the search can be tested on trees of plain files.
 
 use crate::block::multipath::Map;
+use crate::block::rbd::MappedImage;
 use crate::block::{DeviceNumber, SECTOR_BYTES};
 use crate::failure::{io, shown};
 use crate::plan::device::DeviceFacts;
@@ -177,7 +178,9 @@ impl DeviceTree {
         match fact {
             DeviceFact::Partition => self.text(name, "partition"),
             DeviceFact::Nguid => first(&NGUID),
-            DeviceFact::Wwid => first(&WWID).or_else(|| self.map(&disk)?.wwid()),
+            DeviceFact::Wwid => first(&WWID)
+                .or_else(|| self.map(&disk)?.wwid())
+                .or_else(|| MappedImage::of_device(&self.sys, &disk.0)?.wwid()),
             DeviceFact::Serial => first(&SERIAL).or_else(|| self.serial_page(&disk)),
             // Links lead to a device and are not attributes of it.
             DeviceFact::ById | DeviceFact::ByPath => None,

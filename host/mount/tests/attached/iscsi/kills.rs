@@ -30,8 +30,11 @@ impl Scene for Killed {
         Volume::of(LUN, number)
     }
 
-    fn offer(&mut self, number: u32) -> PathBuf {
+    fn offer(&mut self, number: u32) {
         self.0.offer(LUN, number);
+    }
+
+    fn file(&self, number: u32) -> PathBuf {
         self.0.image(number)
     }
 

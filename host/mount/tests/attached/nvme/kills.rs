@@ -29,10 +29,13 @@ impl Scene for Killed {
         Volume::of(number + 1)
     }
 
-    fn offer(&mut self, number: u32) -> PathBuf {
+    fn offer(&mut self, number: u32) {
         let id = number + 1;
         self.0.add(id, &uuid(id), BYTES);
-        self.0.file(id).to_owned()
+    }
+
+    fn file(&self, number: u32) -> PathBuf {
+        self.0.file(number + 1).to_owned()
     }
 
     fn withdraw(&mut self, number: u32) {

@@ -7,6 +7,7 @@ use crate::visible;
 use serde_json::{Map, Value, json};
 use wasmount_core::document::Grants;
 use wasmount_core::plan::attached::{Chap, SecretScope};
+use wasmount_core::plan::rbd::{CephxUser, ImageAccess};
 use wasmount_core::plan::{Plan, Source};
 
 /// A plan as JSON.
@@ -62,6 +63,27 @@ fn source_json(source: &Source) -> Value {
                 "scope": scope(it.scope),
                 "hostKey": it.host_key,
                 "controllerKey": it.controller_key,
+            })),
+        }),
+        Source::Rbd(rbd) => json!({
+            "monitors": rbd.monitors,
+            "cluster": rbd.cluster,
+            "pool": rbd.pool,
+            "namespace": rbd.namespace,
+            "image": rbd.image,
+            "imageId": rbd.image_id,
+            "access": match rbd.access {
+                ImageAccess::Shared => "shared",
+                ImageAccess::Exclusive => "exclusive",
+                ImageAccess::ReadOnly => "read-only",
+            },
+            "cephx": rbd.cephx.as_ref().map(|it| json!({
+                "user": match &it.user {
+                    CephxUser::Name(user) => json!({ "name": user }),
+                    CephxUser::Secret(user) => json!({ "secret": user }),
+                },
+                "scope": scope(it.scope),
+                "key": it.key,
             })),
         }),
         Source::Filesystem {

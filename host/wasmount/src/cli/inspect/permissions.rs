@@ -16,7 +16,7 @@ pub(super) struct Permission {
 }
 
 /// Prefixes of imports without their versions, and their permissions. The first match counts.
-const MEANINGS: [(&str, &str, &str); 21] = [
+const MEANINGS: [(&str, &str, &str); 22] = [
     (
         "wasmount:csi/pool",
         "pools",
@@ -61,6 +61,11 @@ const MEANINGS: [(&str, &str, &str); 21] = [
         "wasmount:csi/node-nvme",
         "nvme",
         "says which namespace of an NVMe subsystem a volume is; the host attaches it, if `grants.attach` allows it",
+    ),
+    (
+        "wasmount:csi/node-rbd",
+        "rbd",
+        "says which image of a Ceph cluster a volume is; the host maps it, if `grants.attach` allows it",
     ),
     (
         "wasmount:csi/node-encryption",
@@ -138,6 +143,7 @@ pub(super) fn needs(imports: &[String]) -> Vec<&'static str> {
         "`spec: {grants: {nodeFacts: [instance-id, zone]}}`, of which those that the plugin reads";
     let iscsi = "`spec: {grants: {attach: [{protocol: iscsi, portals: [\"ADDRESS:3260\"], targets: [IQN]}]}}`";
     let nvme = "`spec: {grants: {attach: [{protocol: nvme-tcp, addresses: [\"ADDRESS:4420\"], subsystems: [NQN]}]}}`";
+    let rbd = "`spec: {grants: {attach: [{protocol: rbd, monitors: [\"ADDRESS:6789\"], pools: [POOL]}]}}`";
     let nodes =
         "`spec: {grants: {nodes: [iqn, nqn, addresses]}}`, of which those that the plugin reads";
     let sealing = "`spec: {grants: {sealing: {secret: NAME}}, secrets: {NAME: {file: FILE}}}`, a secret of at least 32 bytes";
@@ -147,6 +153,7 @@ pub(super) fn needs(imports: &[String]) -> Vec<&'static str> {
         (facts, has(reads_facts)),
         (iscsi, has(|import| meaning(import).0 == "iscsi")),
         (nvme, has(|import| meaning(import).0 == "nvme")),
+        (rbd, has(|import| meaning(import).0 == "rbd")),
         (nodes, has(reads_nodes)),
         (sealing, has(|import| meaning(import).0 == "sealing")),
     ]

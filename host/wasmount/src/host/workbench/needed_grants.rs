@@ -110,6 +110,16 @@ fn source(source: &Source, options: &[String]) -> Grants {
             let grant = attach(AttachProtocol::NvmeTcp, addresses, subsystem, mount_options);
             grants.attach.push(grant);
         }
+        Source::Rbd(rbd) => {
+            let monitors = rbd.monitors.iter().map(String::as_str);
+            let place = match &rbd.namespace {
+                Some(namespace) => format!("{}/{namespace}", rbd.pool),
+                None => rbd.pool.clone(),
+            };
+            let places = [place.as_str()].into_iter();
+            let grant = attach(AttachProtocol::Rbd, monitors, places, mount_options);
+            grants.attach.push(grant);
+        }
         Source::Filesystem {
             fs_type, source, ..
         } => grants.filesystems.push(FilesystemGrant {
