@@ -8,6 +8,13 @@ use std::fmt::Write;
 /// Hexadecimal digits of a SHA-256 hash.
 const HASH_DIGITS: usize = 64;
 
+/// Longest name that [`readable`] keeps, such as `snapshot-` and a UUID: an id may be made of two, and has at most 128 bytes.
+const READABLE_BYTES: usize = 45;
+/// Digits of the hash of any other name: 128 bits.
+const READABLE_DIGITS: usize = 32;
+/// Before such a hash; no name that is kept begins with it.
+const HASHED: &str = "x";
+
 /// The id of a name: `<prefix>-<hash>`, safe as the name of a directory, a bucket or a dataset. Two names never share an id. With a prefix of up to
 /// 63 bytes it stays within CSI's limit of 128.
 pub fn from_name(prefix: &str, name: &str) -> String {
@@ -17,6 +24,27 @@ pub fn from_name(prefix: &str, name: &str) -> String {
         let _ = write!(id, "{byte:02x}");
     }
     id
+}
+
+/// A name for a storage system that shows names to people: `<prefix><name>`, if the name has at most 45 bytes of letters, digits, `-`, `_` and `.`, and
+/// otherwise the prefix and a hash of the name. Two names never share one. The prefix should be made of the same characters.
+///
+/// ```
+/// use wasmount_guest::id;
+///
+/// assert_eq!(id::readable("csi-vol-", "pvc-1"), "csi-vol-pvc-1");
+/// assert!(id::readable("csi-vol-", "a/b").starts_with("csi-vol-x-"));
+/// ```
+pub fn readable(prefix: &str, name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_short = (1..=READABLE_BYTES).contains(&name.len());
+    let is_directory = matches!(name, "." | "..");
+    if is_short && !is_directory && name.chars().all(is_plain) && !name.starts_with(HASHED) {
+        return format!("{prefix}{name}");
+    }
+    let hash = from_name(HASHED, name);
+    let hash = hash.get(..HASHED.len() + 1 + READABLE_DIGITS);
+    format!("{prefix}{}", hash.unwrap_or_default())
 }
 
 /// Whether [`from_name`] can have returned this id. Ids are sent by clients: one that was not created here may be `../../etc`.

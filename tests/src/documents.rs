@@ -1,7 +1,10 @@
 //! `StorageBackend` documents for tests that need others than those in the directories of the plugins.
 
+mod of_ceph;
+
+pub use of_ceph::{SEALING_SECRET, cephfs, rbd};
+
 use crate::array::{self, Protocol};
-use crate::ceph;
 use crate::cinder::Credential;
 use crate::tls_front::TlsFront;
 use serde_json::json;
@@ -309,53 +312,6 @@ pub fn cinder_on_instances(directory: &Path) -> Result<PathBuf, Failure> {
            grants: {{ nodeFacts: [instance-id, zone] }}\n"
     );
     write(directory, "cinder", &text)
-}
-
-/// What seals in all tests of cephfs: two hosts have the same.
-pub const SEALING_SECRET: &str = "of-tests-0123456789abcdef0123456";
-
-/// Writes a document into `directory` that serves plugins/cephfs for the Ceph at an address. `key` is that of the user `kubernetes`.
-pub fn cephfs(directory: &Path, address: &str, key: &str) -> Result<PathBuf, Failure> {
-    let (user, password) = ceph::USER;
-    for (name, secret) in [
-        ("password", password),
-        ("key", key),
-        ("user", user),
-        ("seal", SEALING_SECRET),
-    ] {
-        let path = directory.join(name);
-        fs::write(&path, secret).map_err(Failure::cannot(format!("write {}", path.display())))?;
-    }
-    let component = Workspace::locate()?.component("cephfs");
-    let (api, monitor, group) = (ceph::API, format!("{address}:6789"), ceph::GROUP);
-    let text = format!(
-        r#"apiVersion: wasmount.io/v1alpha1
-kind: StorageBackend
-metadata: {{ name: cephfs }}
-spec:
-  driverName: cephfs.wasmount.io
-  plugin: {{ path: {component:?} }}
-  settings: {{ clusterID: tests, monitors: "{monitor}" }}
-  secrets: {{ user: {{ file: user }}, password: {{ file: password }}, key: {{ file: key }}, seal: {{ file: seal }} }}
-  grants:
-    sealing: {{ secret: seal }}
-    filesystems: [{{ type: ceph, sources: ["{monitor}:/volumes/{group}/*"], mountOptions: [mds_namespace] }}]
-    network:
-      ceph:
-        hosts: ["{api}"]
-        scheme: http
-        paths: ["/api/"]
-        auth:
-          session:
-            login:
-              path: /api/auth
-              headers: {{ Accept: application/vnd.ceph.api.v1.0+json }}
-              json: {{ username: {{ identifier: user }}, password: {{ secret: password }} }}
-            take: {{ json: /token }}
-            give: {{ bearer: true }}
-"#
-    );
-    write(directory, "cephfs", &text)
 }
 
 /// Copies the built plugins/directory.

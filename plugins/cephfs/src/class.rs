@@ -5,12 +5,6 @@ use serde::Deserialize;
 use wasmount_guest::*;
 
 const PREFIX: &str = "csi-vol-";
-/// Of a name that stays as it is, such as `snapshot-` and a UUID: the id of a snapshot has two names, and at most 128 bytes.
-const NAME_BYTES: usize = 45;
-/// Before the hash of any other name, which no name that stays begins with.
-const HASHED: &str = "x";
-/// Digits of such a hash: 128 bits.
-const HASH_DIGITS: usize = 32;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -98,12 +92,7 @@ pub(crate) fn prefixed(
     name: &str,
 ) -> Result<String, Error> {
     let prefix = checked(key, prefix.unwrap_or(default))?;
-    if is_name(name) && name.len() <= NAME_BYTES && !name.starts_with(HASHED) {
-        return Ok(format!("{prefix}{name}"));
-    }
-    let hash = id::from_name(HASHED, name);
-    let hash = hash.get(..HASHED.len() + 1 + HASH_DIGITS);
-    Ok(format!("{prefix}{}", hash.unwrap_or_default()))
+    Ok(id::readable(prefix, name))
 }
 
 fn checked<'a>(key: &str, word: &'a str) -> Result<&'a str, Error> {

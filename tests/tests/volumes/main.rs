@@ -19,5 +19,6 @@ mod conformance;
 mod local_images;
 mod nfs;
 mod printed_pod;
+mod rbd;
 mod sanity;
 mod storage;
