@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `METHOD [MARKS] /PATH` | a request to the grant `array`, whose answer is awaited; any status is good |
 //! | `leave METHOD [MARKS] /PATH` | a request whose answer is not awaited |
+//! | `grpc /SERVICE/METHOD` | a unary call of gRPC with an empty message; a status other than 0 ends the call |
 //! | `to AUTHORITY` | the next requests go there |
 //! | `body BYTES` | the next requests have a body of this size |
 //! | `answer` | ends the call with the last answer in an error |

@@ -3,11 +3,14 @@
 use crate::http::{self, Answer, Request};
 use std::time::Duration;
 use wasmount_guest::secrets::{self, Secret};
-use wasmount_guest::{Error, log, session};
+use wasmount_guest::{Error, http as sdk, log, session};
 
 /// The session's key, and how long a value lasts.
 const SESSION: &str = "array";
 const LASTS: Duration = Duration::from_secs(600);
+
+/// A message of gRPC without a field: it is not compressed, and its length is 0 ("Length-Prefixed-Message" of the protocol over HTTP/2).
+const EMPTY_MESSAGE: [u8; 5] = [0; 5];
 
 /// Longer than any call.
 const LONG: Duration = Duration::from_secs(86_400);
@@ -50,6 +53,7 @@ pub fn run(script: &str) -> Result<(), Error> {
             ["logout", value] => session::invalidate(SESSION, &Secret::new(*value)),
             ["to", authority] => target = (*authority).to_owned(),
             ["body", bytes] => body = bytes.parse().map_err(|_| unknown(step))?,
+            ["grpc", path] => grpc(&target, path)?,
             ["leave", words @ ..] => {
                 let request = request(words, &target, body).ok_or_else(|| unknown(step))?;
                 left.push(http::begin(&request)?);
@@ -76,6 +80,22 @@ fn request<'a>(words: &[&'a str], authority: &'a str, body: usize) -> Option<Req
         marks,
         body: vec![b'x'; body],
     })
+}
+
+/// A unary call as a vendor writes it, with the client of the SDK.
+fn grpc(grant: &str, path: &str) -> Result<(), Error> {
+    let response = sdk::post(grant, path)
+        .header("te", "trailers")
+        .body("application/grpc", EMPTY_MESSAGE.to_vec())
+        .send()?;
+    // An answer without a message has the status among its headers.
+    let status = response
+        .trailer("grpc-status")
+        .or(response.header("grpc-status"));
+    match status {
+        Some("0") => Ok(()),
+        other => Err(Error::failed_precondition(format!("grpc-status {other:?}"))),
+    }
 }
 
 fn unknown(step: &str) -> Error {

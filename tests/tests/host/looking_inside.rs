@@ -4,6 +4,7 @@
 mod call;
 mod check;
 mod every_call;
+mod grpc;
 mod hostile;
 mod inspect;
 mod leftovers;
