@@ -1,10 +1,8 @@
 //! Encrypted disks behind a target: lives with a file system and raw, growth, and a host that was killed.
 
-use super::daemons::{self, Daemons};
-use super::multipath;
 use super::target::{DISK_BYTES, Lio, assert_nothing_left};
 use super::volume::{Volume, host};
-use crate::encryption::{Disk, Encrypted, PASSPHRASE, PLAIN, has_plain_text, lives, maps, prepare};
+use crate::encryption::{Encrypted, PASSPHRASE, PLAIN, has_plain_text, maps, prepare};
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
 use std::io::{Read, Write};
@@ -80,25 +78,6 @@ async fn on_other_kernel_an_encrypted_raw_disk_lives() {
     host.unpublish(&volume).await.unwrap();
     host.unstage(&volume).await.unwrap();
     assert_nothing_left();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn on_other_kernel_an_encrypted_disk_of_two_paths_lives() {
-    let lio = Lio::start_with_two_paths();
-    lio.offer(1, 1);
-    let _daemons = Daemons::start("strict");
-    let map = || {
-        let [map] = daemons::maps().try_into().unwrap();
-        assert_eq!(daemons::paths(&map).len(), 2);
-        map
-    };
-    let disk = Disk {
-        file: &lio.image(1),
-        device: &map,
-        grow: &|bytes| lio.grow(1, bytes),
-        assert_nothing_left: &multipath::assert_nothing_left,
-    };
-    lives(&host(), Volume::of_two_paths(1, 1), disk).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,8 +1,9 @@
-//! Disks over two paths that multipathd joins: lives of volumes, too few paths, growth.
+//! Disks over two paths that multipathd joins: lives of volumes, encrypted too, too few paths, growth.
 
 use super::daemons::{Daemons, maps, paths, states};
 use super::target::{self, DISK_BYTES, Lio, disks, sessions, wwid};
 use super::volume::{Volume, host};
+use crate::encryption::{Disk, lives};
 use crate::host::Host;
 use crate::support::{Writer, run, until};
 use std::fs;
@@ -169,4 +170,23 @@ async fn on_other_kernel_a_map_in_use_grows() {
     );
     host.unstage(&volume).await.unwrap();
     assert_nothing_left();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_an_encrypted_map_lives() {
+    let lio = Lio::start_with_two_paths();
+    lio.offer(1, 1);
+    let _daemons = Daemons::start("strict");
+    let map = || {
+        let [map] = maps().try_into().unwrap();
+        assert_eq!(paths(&map).len(), 2);
+        map
+    };
+    let disk = Disk {
+        file: &lio.image(1),
+        device: &map,
+        grow: &|bytes| lio.grow(1, bytes),
+        assert_nothing_left: &assert_nothing_left,
+    };
+    lives(&host(), Volume::of_two_paths(1, 1), disk).await;
 }
