@@ -20,6 +20,8 @@ use wasmount_core::services::Service;
 
 /// Longer than changes are gathered, and than the first pauses of a node that failed; the clock of these tests does not wait.
 const LATER: Duration = Duration::from_secs(10);
+/// The longest pause after the five failures that fit into twice [`LATER`].
+const PAUSE: Duration = Duration::from_secs(32);
 
 /// A cluster that a test changes.
 #[derive(Default)]
@@ -288,5 +290,6 @@ async fn a_drained_driver_unregisters_and_does_not_register() {
     nodes.set("b", Some(node("1", Some("b"), "iqn")));
     assert_eq!(calls(&bench.backend).await[1..], ["unregister_node a"]);
     bench.driver.set_drained(None);
+    sleep(PAUSE).await;
     assert_eq!(calls(&bench.backend).await[2..], ["register_node b"]);
 }

@@ -2,6 +2,7 @@
 
 use crate::bench::*;
 use crate::engine::engine;
+use crate::swap::to;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -9,6 +10,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 use wasmount_core::status::RefusalKind;
 use wasmount_versions::SwapRequest;
+
+/// More than the plugin of an abandoned attempt can outlive.
+const LATER_ATTEMPTS: usize = 20;
 
 #[tokio::test]
 async fn a_rejection_is_recorded_counted_and_survives_restart() {
@@ -112,7 +116,15 @@ async fn compiled_code_of_an_abandoned_attempt_is_removed() {
             bench.set_desired(json!({})).await;
         }
         bench.reconciler.undrain().await.unwrap();
-        assert!(!is_compiled(&left).await, "{mark}");
+        // Code that the abandoned attempt still used then is removed after a later one.
+        put(&build("misbehave", 1), &bench.plugin());
+        let mut later = 0..LATER_ATTEMPTS;
+        while is_compiled(&left).await {
+            assert!(later.next().is_some(), "{mark}");
+            let rejected = to(bench.desired(behaving("bad-settings")));
+            bench.reconciler.swap(rejected).await.unwrap_err();
+            bench.reconciler.undrain().await.unwrap();
+        }
     }
     assert_eq!(bench.number(), 1);
 }

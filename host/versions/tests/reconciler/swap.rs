@@ -12,7 +12,7 @@ use wasmount_core::error::Error;
 use wasmount_core::status::{HeldBy, Phase};
 use wasmount_versions::{Refusal, SwapRequest};
 
-fn to(desired: wasmount_versions::Desired) -> SwapRequest {
+pub(crate) fn to(desired: wasmount_versions::Desired) -> SwapRequest {
     SwapRequest {
         desired: Some(desired),
         ..SwapRequest::default()
