@@ -216,13 +216,13 @@ impl Kind {
         })
     }
 
-    /// Deletes what this call, or one before it with the same arguments, has created.
+    /// Deletes what this call, or one before it with the same arguments, has created. `aborted` while its state does not allow that, such as `creating`.
     pub(crate) fn undo(self, id: &str) -> Result<(), Error> {
         let request = http::delete("cinder", &self.path_of(id)?)
             .undo()
             .idempotent();
         match send(request) {
-            Err(error) if error.code != Code::NotFound => Err(error),
+            Err(error) if error.code != Code::NotFound => Err(forbidden(error, false)),
             _ => Ok(()),
         }
     }
