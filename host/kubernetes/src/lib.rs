@@ -25,7 +25,9 @@ mod status;
 pub mod storage_backend;
 mod taints;
 #[cfg(test)]
-mod tests;
+mod tests {
+    pub(crate) mod api_double;
+}
 pub mod wire;
 
 pub use access::{ApiAccess, connect};
