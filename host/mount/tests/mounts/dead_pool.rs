@@ -8,13 +8,11 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use wasmount_core::mounter::MountError;
 use wasmount_core::volume::AccessType;
 
 /// Size of the pool's own disk, in bytes.
 const DISK_BYTES: u64 = 128 << 20;
-/// Deadline of calls that do not wait for storage. It is generous because other tests share the machine.
-const AT_ONCE: Duration = Duration::from_secs(2);
 
 fn run(program: &str, arguments: &[&str]) {
     let ended = Command::new(program).args(arguments).output();
@@ -65,8 +63,8 @@ fn privileged_an_image_of_a_lost_pool_is_torn_down() {
                 Some(Errno::IO.raw_os_error()),
                 "{form}"
             );
-            let stats = tokio::time::timeout(AT_ONCE, volume.stats("a")).await;
-            assert!(stats.is_ok(), "{form}: no stats after {AT_ONCE:?}");
+            let stats = volume.stats("a").await;
+            assert!(!matches!(stats, Err(MountError::Hung { .. })), "{form}");
             volume.unpublish("a").await.unwrap();
             volume.unstage().await.unwrap();
             bench.assert_no_loop_devices();

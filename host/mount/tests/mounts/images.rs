@@ -5,7 +5,6 @@ use crate::bench::*;
 use crate::volume::{Volume, mounted_as};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
-use std::time::Duration;
 use wasmount_core::mounter::MountError;
 use wasmount_core::plan::Source;
 use wasmount_core::pool::PoolCall;
@@ -13,8 +12,6 @@ use wasmount_core::volume::{AccessMode, AccessType, MountAccess};
 
 const FORMS: [(&str, u64); 4] = [("ext4", 32), ("xfs", 300), ("btrfs", 128), ("raw", 16)];
 const MEBIBYTE: u64 = 1 << 20;
-/// Deadline of calls that do not wait for storage. It is generous because other tests share the machine.
-const AT_ONCE: Duration = Duration::from_secs(2);
 
 async fn pool_call(bench: &Bench, call: PoolCall) -> Result<(), MountError> {
     bench.mounter.pool(driver(), call).await.map(drop)
@@ -261,8 +258,8 @@ fn privileged_a_removed_image_blocks_neither_stats_nor_teardown() {
                 .unwrap();
             fs::remove_file(&image).unwrap();
             // Correct or refused: a superblock that is in memory is still reported.
-            let stats = tokio::time::timeout(AT_ONCE, volume.stats("a")).await;
-            assert!(stats.is_ok(), "{form}: no stats after {AT_ONCE:?}");
+            let stats = volume.stats("a").await;
+            assert!(!matches!(stats, Err(MountError::Hung { .. })), "{form}");
             volume.end(&["a"]).await;
         }
     });
