@@ -1,5 +1,6 @@
-//! plugins/rbd on a real Ceph: a life with a file system, growth, a snapshot and copies.
+//! plugins/rbd on a real Ceph: csi-sanity, and a life with a file system and raw, growth, a snapshot and copies.
 
+use crate::sanity::assert_passed;
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
@@ -16,8 +17,14 @@ use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::orchestrator::{Orchestrator, Volume, patiently};
 use wasmount_tests::other_kernel::needs_other_kernel;
 use wasmount_tests::requests;
+use wasmount_tests::sanity::{SECRET, SanityRun};
 use wasmount_tests::secret_search::SecretSearch;
 use xtask::command;
+use xtask::tools::CSI_SANITY_5_6;
+
+/// Specs of csi-sanity 5.6.0 for what plugins/rbd exports, and those for attaching, groups and modification, and for CSI 1.13.
+const OFFERED: usize = 71;
+const NOT_OFFERED: usize = 31;
 
 const MIB: i64 = 1 << 20;
 
@@ -116,6 +123,26 @@ impl Staged {
     fn read(&self) -> String {
         fs::read_to_string(self.volume.target.join("data")).unwrap()
     }
+}
+
+#[tokio::test]
+async fn on_other_kernel_sanity_5_6_passes_against_rbd_of_ceph() {
+    let mut scene = Scene::start();
+    scene.host.client().await.unwrap();
+    let outcome = SanityRun {
+        tool: CSI_SANITY_5_6,
+        endpoint: scene.host.socket(),
+        controller_endpoint: None,
+        directory: &scene.host.paths(),
+        access_type: "mount",
+        parameters: &[("clusterID", "tests"), ("pool", POOL)],
+        mutable_parameters: &[],
+    };
+    let outcome = outcome.run().unwrap();
+    assert_passed(&outcome, OFFERED, NOT_OFFERED);
+    assert!(!scene.host.log().contains(SECRET), "a secret was logged");
+    scene.assert_nothing_left();
+    assert!(scene.host.terminate().unwrap().success());
 }
 
 #[tokio::test]
