@@ -24,8 +24,9 @@ use xtask::failure::Failure;
 /// Size of a volume unless a test says otherwise, in bytes.
 pub const VOLUME_BYTES: i64 = 1 << 20;
 
-/// How long a call is repeated while another one is under way, or the plugin is still being compiled. Generous: other tests share the machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a call is repeated while another one is under way, or the plugin is still being compiled. Three times what the slowest takes, the
+/// restoration of a backup by Cinder: other tests share the machine.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Between two attempts.
 const AGAIN: Duration = Duration::from_millis(10);
