@@ -2,7 +2,9 @@
 
 use crate::error::{ControlError, Refusal, RefusalKind};
 
-use crate::messages::{Delete, Done, Drain, Drained, History, HostStatus, Rollback, Swap, Volumes};
+use crate::messages::{
+    Delete, Done, Drain, Drained, History, HostStatus, LogLevel, Rollback, Swap, Volumes,
+};
 use crate::{ANSWER_BYTES, paths};
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -48,6 +50,16 @@ impl Client {
     /// The host and its drivers.
     pub async fn status(&self) -> Result<HostStatus, ControlError> {
         self.get(paths::STATUS).await
+    }
+
+    /// What the host logs.
+    pub async fn log_level(&self) -> Result<LogLevel, ControlError> {
+        self.get(paths::LOG_LEVEL).await
+    }
+
+    /// Changes what the host logs, until it restarts.
+    pub async fn set_log_level(&self, level: &LogLevel) -> Result<LogLevel, ControlError> {
+        self.post(paths::LOG_LEVEL, level, SHORT).await
     }
 
     /// The versions of a driver.

@@ -17,7 +17,7 @@ mod server;
 
 pub use client::Client;
 pub use error::{ControlError, Refusal, RefusalKind};
-pub use server::{ServerLimits, serve};
+pub use server::{Peer, ServerLimits, serve};
 
 /// Largest answer, in bytes. 16 MiB: the volumes of a node with 50,000 of them.
 const ANSWER_BYTES: usize = 16 << 20;

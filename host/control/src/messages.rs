@@ -26,6 +26,14 @@ pub struct HostStatus {
     pub drivers: Vec<DriverReport>,
 }
 
+/// What a host logs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LogLevel {
+    /// In the form of `wasmount serve --log`.
+    pub level: String,
+}
+
 /// One driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

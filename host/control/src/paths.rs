@@ -5,6 +5,8 @@ use wasmount_core::names::DriverName;
 
 /// GET: [`crate::messages::HostStatus`].
 pub const STATUS: &str = "/v1/status";
+/// GET: [`crate::messages::LogLevel`]; POST, [`crate::messages::LogLevel`]: the same.
+pub const LOG_LEVEL: &str = "/v1/log-level";
 /// GET: [`crate::messages::History`].
 pub const HISTORY: &str = "/v1/drivers/{driver}/history";
 /// GET: [`crate::messages::Volumes`].

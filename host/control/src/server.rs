@@ -4,10 +4,10 @@
 //! client.
 
 use crate::error::{Refusal, RefusalKind};
-use axum::Router;
 use axum::body::to_bytes;
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Router};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request};
 use http_body_util::{BodyExt, Full, Limited};
@@ -56,6 +56,13 @@ impl Default for ServerLimits {
     }
 }
 
+/// Who sent a request: an extension of each one that reaches a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// The number of the user.
+    pub uid: u32,
+}
+
 /// Serves these routes to root and to the user of this process, until dropped.
 pub async fn serve(listener: OwnedFd, routes: Router, limits: ServerLimits) -> io::Result<()> {
     let listener = UnixListener::from_std(listener.into())?;
@@ -68,7 +75,9 @@ pub async fn serve(listener: OwnedFd, routes: Router, limits: ServerLimits) -> i
         while connections.try_join_next().is_some() {}
         let stream = accepted(&listener).await;
         let routes = match stream.peer_cred() {
-            Ok(peer) if may_connect(peer.uid(), own) => routes.clone(),
+            Ok(peer) if may_connect(peer.uid(), own) => {
+                routes.clone().layer(Extension(Peer { uid: peer.uid() }))
+            }
             peer => refusing(peer.map(|peer| peer.uid()).ok()),
         };
         connections.spawn(async move {

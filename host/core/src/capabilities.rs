@@ -91,6 +91,15 @@ pub enum Role {
 }
 
 impl Role {
+    /// The role as on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::All => "all",
+            Role::Controller => "controller",
+            Role::Node => "node",
+        }
+    }
+
     /// Whether a call is served in this role. Identity calls always are, and so is NodeGetCapabilities: external-resizer calls it on the controller's
     /// socket, to learn whether a driver without controller expansion expands on the node (`NewResizerFromClient`).
     pub fn serves(self, rpc: Rpc) -> bool {

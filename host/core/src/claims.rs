@@ -13,7 +13,8 @@ mod sync {
 }
 
 pub(crate) use lock::{ClaimLock, Claimed};
-pub(crate) use rules::{Subject, changes, claims, volume_alone};
+pub use rules::changes;
+pub(crate) use rules::{Subject, claims, volume_alone};
 pub(crate) use table::{Claim, Conflict};
 
 use crate::error::Error;

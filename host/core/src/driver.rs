@@ -23,6 +23,7 @@ mod swap;
 mod work;
 
 pub use crate::capabilities::{Hidden, Profile, Role};
+pub use crate::claims::changes;
 pub use calls::{RunningCall, RunningCalls};
 pub use faults::LastFault;
 pub use node_register::NodeReport;

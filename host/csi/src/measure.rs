@@ -93,6 +93,11 @@ impl Measured {
         self.code.store(code as u8, Ordering::Relaxed);
     }
 
+    /// The time since the call arrived, in milliseconds with one decimal.
+    pub(crate) fn duration_ms(&self) -> f64 {
+        (self.began.elapsed().as_secs_f64() * 10_000.0).round() / 10.0
+    }
+
     fn in_flight(&self) -> Gauge {
         let driver = self.driver.clone();
         let gauge = self.metrics.in_flight.get_or_create(&OfDriver { driver });

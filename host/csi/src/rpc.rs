@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status};
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 use wasmount_core::call::{Incoming, Origin};
-use wasmount_core::driver::Driver;
+use wasmount_core::driver::{Driver, changes};
 use wasmount_core::rpc::Rpc;
 
 /// Most time by which the answer precedes the client's deadline. The client's clock started before its request arrived, and a client whose own timer
@@ -85,8 +85,7 @@ impl RpcHandler {
             let work = work(Arc::clone(&self.driver), incoming, arguments);
             let answer = call.before_deadline(async { Ok(work.await?) }).await;
             let answer = answer.map_err(|error| call.refused(&error))?;
-            tracing::debug!("call answered");
-            call.measured.answered(tonic::Code::Ok);
+            call.succeeded();
             Ok(Response::new(answer))
         }
         .instrument(span)
@@ -103,6 +102,7 @@ impl RpcHandler {
             %rpc,
             driver = %self.driver.name(),
             request_id,
+            version = Empty,
             volume = Empty,
             snapshot = Empty,
             group = Empty,
@@ -165,9 +165,19 @@ impl IncomingCall {
         }
     }
 
+    /// Logs and counts a successful call: at `info` if it may have changed something. Within the call's span.
+    pub(crate) fn succeeded(&self) {
+        let (code, duration_ms) = (tonic::Code::Ok, self.measured.duration_ms());
+        match changes(self.rpc) {
+            true => tracing::info!(?code, duration_ms, "call answered"),
+            false => tracing::debug!(?code, duration_ms, "call answered"),
+        }
+        self.measured.answered(code);
+    }
+
     /// The status of a failed call, logged and counted. Within the call's span.
     pub(crate) fn refused(&self, error: &Error) -> Status {
-        let status = status(error);
+        let status = status(error, self.measured.duration_ms());
         self.measured.answered(status.code());
         status
     }
@@ -283,7 +293,7 @@ mod tests {
     async fn work_that_outlasts_the_deadline_is_still_under_way() {
         let never = std::future::pending::<Result<(), Error>>();
         let late = call(Some(Instant::now())).before_deadline(never).await;
-        let status = status(&late.unwrap_err());
+        let status = status(&late.unwrap_err(), 0.0);
         assert_eq!(status.code(), tonic::Code::DeadlineExceeded);
         assert_eq!(status.message(), "CreateVolume is still under way");
     }

@@ -15,14 +15,14 @@ use wasmount_core::text::{chain, shortened};
 /// KiB of headers.
 const MESSAGE_BYTES: usize = 4096;
 
-/// Logs a failed call and returns the client's status.
-pub(crate) fn status(error: &Error) -> Status {
+/// Logs a failed call, with its duration in milliseconds, and returns the client's status.
+pub(crate) fn status(error: &Error, duration_ms: f64) -> Status {
     let code = tonic::Code::from_i32(error.code().number());
     let causes = chain(error);
     if is_fault(error) {
-        tracing::error!(?code, error = %causes, "call failed");
+        tracing::error!(?code, duration_ms, error = %causes, "call failed");
     } else {
-        tracing::warn!(?code, error = %causes, "call refused");
+        tracing::warn!(?code, duration_ms, error = %causes, "call refused");
     }
     Status::new(code, shortened(causes, MESSAGE_BYTES))
 }

@@ -47,7 +47,7 @@ pub(crate) fn answers<W, A: Send + 'static>(
             sent = all => sent,
         };
         match sent.unwrap_or(Err(Error::CutOff { rpc })) {
-            Ok(()) => call.measured.answered(tonic::Code::Ok),
+            Ok(()) => call.succeeded(),
             Err(error) => {
                 // Fails when the client has disconnected, and then needs no answer.
                 let _ = answers.send(Err(call.refused(&error))).await;

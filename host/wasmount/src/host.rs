@@ -146,6 +146,31 @@ struct FatalError {
 }
 
 impl HostOptions {
+    /// Says what runs, and where its files are.
+    fn log_start(&self) {
+        let (run_dir, mounter) = match &self.mounts {
+            MountsOptions::Here { run_dir, .. } => (Some(run_dir), None),
+            MountsOptions::Elsewhere { socket } => (None, Some(socket)),
+        };
+        tracing::info!(
+            role = self.role.as_str(),
+            node = %self.node_id,
+            version = env!("CARGO_PKG_VERSION"),
+            data_dir = ?self.data_dir,
+            run_dir = run_dir.map(tracing::field::debug),
+            mounter = mounter.map(tracing::field::debug),
+            socket_dir = ?self.socket_dir,
+            admin_socket = ?self.admin_socket,
+            kubelet_dir = ?self.kubelet_dir,
+            health = match self.health {
+                HealthAddress::Off => None,
+                HealthAddress::At(address) => Some(tracing::field::display(address)),
+            },
+            grace_seconds = self.grace.as_secs(),
+            "host started"
+        );
+    }
+
     /// The CSI socket of a driver.
     pub(crate) fn socket(&self, driver: &DriverName) -> PathBuf {
         self.socket_dir.join(driver.as_str()).join("csi.sock")
@@ -200,7 +225,7 @@ async fn run(
     health::serve(options.health, readiness.clone(), metrics.clone()).await?;
 
     let grace = options.grace;
-    let (role, node) = (options.role, options.node_id.clone());
+    let started = options.clone();
     let starting = Serving::start(options, backends, readiness, metrics, descriptors, place);
     let mut serving = tokio::select! {
         started = starting => started?,
@@ -209,7 +234,7 @@ async fn run(
             return Ok(());
         }
     };
-    tracing::info!(?role, %node, "serving");
+    started.log_start();
     let ended = tokio::select! {
         signal = signals.next() => {
             tracing::info!(signal, grace_seconds = grace.as_secs(), "stopping");

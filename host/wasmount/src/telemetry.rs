@@ -8,12 +8,16 @@ use crate::visible;
 use clap::ValueEnum;
 use std::fmt;
 use std::io::{self, IsTerminal};
+use std::str::FromStr;
+use std::sync::{Mutex, OnceLock};
 use tracing::field::Field;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Registry, reload};
+use wasmount_core::mutex::lock;
 use wasmount_core::text::nearest;
 
 /// Form of the log lines.
@@ -24,6 +28,22 @@ pub(crate) enum LogFormat {
     /// One JSON object on each line
     Json,
 }
+
+/// Log levels such as `debug`, which is the host's own, or `info,wasmount_mount=debug,h2=trace`, which names other crates.
+#[derive(Debug, Clone)]
+pub(crate) struct LogLevels {
+    text: String,
+    targets: Targets,
+}
+
+/// The levels of the running log.
+struct CurrentLevels {
+    text: Mutex<String>,
+    filter: reload::Handle<Targets, Registry>,
+}
+
+/// Set when the log starts.
+static CURRENT: OnceLock<CurrentLevels> = OnceLock::new();
 
 /// The host's own modules, plugins' messages included: every target of this project starts with it.
 const OWN: &str = "wasmount";
@@ -38,8 +58,18 @@ const REQUESTS: &str = "kube_client";
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// Parses log levels such as `debug`, which is the host's own, or `info,wasmount_mount=debug,h2=trace`, which names other crates.
-pub(crate) fn levels(text: &str) -> Result<Targets, String> {
+impl FromStr for LogLevels {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self {
+            targets: targets(text)?,
+            text: text.to_owned(),
+        })
+    }
+}
+
+fn targets(text: &str) -> Result<Targets, String> {
     let mut own = LevelFilter::INFO;
     let mut named = Vec::new();
     for level_text in text.split(',').map(str::trim) {
@@ -75,9 +105,10 @@ fn level(level_text: &str) -> Result<LevelFilter, String> {
 }
 
 /// Starts logging until the process ends; a second call changes nothing.
-pub(crate) fn start(format: LogFormat, levels: Targets) {
+pub(crate) fn start(format: LogFormat, levels: LogLevels) {
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
-    let registry = tracing_subscriber::registry().with(levels);
+    let (targets, filter) = reload::Layer::new(levels.targets);
+    let registry = tracing_subscriber::registry().with(targets);
     let started = match format {
         LogFormat::Text => registry
             .with(
@@ -87,12 +118,29 @@ pub(crate) fn start(format: LogFormat, levels: Targets) {
             )
             .try_init(),
         LogFormat::Json => registry
-            .with(lines.json().flatten_event(true).with_current_span(true))
+            .with(lines.json().flatten_event(true).with_span_list(false))
             .try_init(),
     };
     if started.is_ok() {
         std::panic::set_hook(Box::new(log_panic));
+        let text = Mutex::new(levels.text);
+        CURRENT.get_or_init(|| CurrentLevels { text, filter });
     }
+}
+
+/// The levels of the running log; none before it is started.
+pub(crate) fn levels() -> Option<String> {
+    CURRENT.get().map(|current| lock(&current.text).clone())
+}
+
+/// Changes the levels of the running log.
+pub(crate) fn set_levels(levels: LogLevels) -> Result<(), String> {
+    let current = CURRENT.get().ok_or("the log is not started")?;
+    let mut text = lock(&current.text);
+    let changed = current.filter.reload(levels.targets);
+    changed.map_err(|error| error.to_string())?;
+    *text = levels.text;
+    Ok(())
 }
 
 /// One field of a text line. It may contain paths, ids and plugins' messages, so everything that could end the line, or start another, is escaped.
@@ -144,7 +192,7 @@ mod tests {
                 false,
             ),
         ] {
-            let would = levels(levels_text).unwrap().would_enable(target, &level);
+            let would = targets(levels_text).unwrap().would_enable(target, &level);
             assert_eq!(would, heard, "{levels_text}: {target} {level}");
         }
     }
@@ -163,7 +211,7 @@ mod tests {
             ("", "`` is no level;"),
             ("3", "`3` is no level;"),
         ] {
-            let message = levels(levels_text).unwrap_err();
+            let message = targets(levels_text).unwrap_err();
             assert!(message.contains(part), "{message}");
         }
     }

@@ -94,7 +94,7 @@ impl Drop for Host {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_cannot_exhaust_descriptors_of_another_driver() {
     let host = Host::start(&["one", "two"]);
-    let said = host.says("serving role");
+    let said = host.says("host started");
     let warned = format!("limit={HARD_LIMIT}");
     assert!(said.iter().any(|line| line.contains(&warned)), "{said:#?}");
 

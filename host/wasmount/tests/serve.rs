@@ -143,7 +143,7 @@ impl Drop for Host {
 async fn a_host_without_its_plugin_answers_and_is_not_ready() {
     let folder = tempfile::tempdir().unwrap();
     let mut host = Host::start(folder.path(), "one");
-    host.says("serving");
+    host.says("host started");
     let mut client = host.client().await;
     let info = client
         .get_plugin_info(GetPluginInfoRequest {})
@@ -189,7 +189,7 @@ async fn a_host_without_its_plugin_answers_and_is_not_ready() {
 fn a_second_host_on_the_same_data_waits_says_so_and_then_serves() {
     let folder = tempfile::tempdir().unwrap();
     let mut first = Host::start(folder.path(), "one");
-    first.says("serving");
+    first.says("host started");
     let mut second = Host::start(folder.path(), "two");
     let line = second.says("waiting for the other host");
     assert!(line.contains(&folder.path().join("data").display().to_string()));
@@ -203,7 +203,7 @@ fn a_second_host_on_the_same_data_waits_says_so_and_then_serves() {
     assert!(!second.socket.exists());
 
     assert_eq!(first.stop(), Some(0));
-    second.says("serving");
+    second.says("host started");
     assert!(UnixStream::connect(&second.socket).is_ok());
     assert_eq!(second.stop(), Some(0));
 }
@@ -212,7 +212,7 @@ fn a_second_host_on_the_same_data_waits_says_so_and_then_serves() {
 fn a_host_that_waits_stops_cleanly() {
     let folder = tempfile::tempdir().unwrap();
     let first = Host::start(folder.path(), "one");
-    first.says("serving");
+    first.says("host started");
     let mut second = Host::start(folder.path(), "two");
     second.says("waiting for the other host");
     assert_eq!(second.stop(), Some(0));
@@ -222,13 +222,13 @@ fn a_host_that_waits_stops_cleanly() {
 fn a_socket_that_a_killed_host_left_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let mut first = Host::start(folder.path(), "one");
-    first.says("serving");
+    first.says("host started");
     first.child.kill().unwrap();
     first.child.wait().unwrap();
     let socket = first.socket.clone();
     assert!(socket.exists() && UnixStream::connect(&socket).is_err());
     let mut again = Host::start(folder.path(), "one");
-    again.says("serving");
+    again.says("host started");
     assert!(UnixStream::connect(&socket).is_ok());
     assert_eq!(again.stop(), Some(0));
 }

@@ -66,6 +66,18 @@ fn routes() -> Router {
 }
 
 #[tokio::test]
+async fn a_route_is_told_who_sends_the_request() {
+    let own = rustix::process::geteuid().as_raw();
+    let who = post(async move |Extension(peer): Extension<Peer>| {
+        let is_own = peer == Peer { uid: own };
+        Refusal::new(RefusalKind::NotFound, is_own.to_string())
+    });
+    let bench = Bench::start(Router::new().route(paths::PAUSE, who)).await;
+    let refused = bench.client().pause("a.b").await.unwrap_err();
+    assert_eq!(refused.to_string(), "true");
+}
+
+#[tokio::test]
 async fn a_request_is_answered_and_a_refusal_keeps_its_message() {
     let bench = Bench::start(routes()).await;
     assert_eq!(bench.client().status().await.unwrap(), status());

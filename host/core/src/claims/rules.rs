@@ -97,7 +97,7 @@ fn row(rpc: Rpc) -> &'static [(Part, Mode)] {
 }
 
 /// Whether a call changes anything.
-pub(crate) fn changes(rpc: Rpc) -> bool {
+pub fn changes(rpc: Rpc) -> bool {
     !row(rpc).is_empty()
 }
 

@@ -15,6 +15,8 @@ use tokio::time::Instant;
 /// The serving policy of one version.
 #[derive(Debug, Clone)]
 pub struct ServingPolicy {
+    /// The number of the version, as `wasmount status` shows it; for the log.
+    pub version: Option<u64>,
     /// How long one call of the backend may take (`limits.time`).
     pub time_budget: Duration,
     /// Capabilities that are neither advertised nor served.
@@ -46,6 +48,7 @@ impl ServingPolicy {
     /// The policy of a document.
     pub fn of(document: &StorageBackend) -> Self {
         Self {
+            version: None,
             time_budget: document.limits.time,
             hidden: document.hidden.clone(),
             pod_info: PodInfo::of(&document.csi_driver),
@@ -59,6 +62,7 @@ impl Default for ServingPolicy {
     /// The policy of a document without such settings.
     fn default() -> Self {
         Self {
+            version: None,
             time_budget: Limits::default().time,
             hidden: Hidden::default(),
             pod_info: PodInfo::default(),

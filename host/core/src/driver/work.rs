@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 /// A running call.
 pub(super) struct Work {
@@ -55,6 +55,8 @@ impl Driver {
     {
         let until = Instant::now() + self.time_budget();
         let entered = self.enter(rpc, until).await?;
+        // The span of the call, which the service opened.
+        Span::current().record("version", entered.policy(self).version);
         self.may_begin(rpc)?;
         // Taken before `closing` is read: shutdown sets it first and then waits for all tokens, so no change slips in between.
         let tracked = changes(rpc).then(|| self.tasks.token());
@@ -102,7 +104,7 @@ impl Driver {
             jobs.wait().await;
             drop(held);
         };
-        tokio::spawn(task.instrument(tracing::Span::current()));
+        tokio::spawn(task.instrument(Span::current()));
         let answer = receiver.await;
         drop(stop_reading);
         answer.unwrap_or(Err(Error::Lost { rpc }))

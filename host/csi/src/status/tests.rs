@@ -6,6 +6,10 @@ use wasmount_core::blame::Blame;
 use wasmount_core::code::Code;
 use wasmount_core::rpc::Rpc;
 
+fn status(error: &Error) -> Status {
+    super::status(error, 0.5)
+}
+
 fn answered(code: Code) -> Error {
     Error::Driver(
         BackendError::Answered {

@@ -82,6 +82,31 @@ async fn a_failed_call_is_logged_once_with_name_driver_and_subject() {
 }
 
 #[tokio::test]
+async fn a_change_is_logged_at_info_a_read_is_not() {
+    let (log, _guard) = caught(Level::INFO);
+    let served = Served::whole();
+    let mut controller = served.controller().await;
+    let already = log.lines().len();
+    let list = wire::ListVolumesRequest::default();
+    controller.list_volumes(list).await.unwrap();
+    controller.create_volume(volume_named("a")).await.unwrap();
+    let lines = log.lines().split_off(already);
+    let [line] = lines.as_slice() else {
+        panic!("{lines:#?}")
+    };
+    for part in [
+        "INFO",
+        "rpc=CreateVolume",
+        "driver=memory.wasmount.io",
+        "version=7",
+        "volume=\"a\"",
+        "call answered code=Ok duration_ms=",
+    ] {
+        assert!(line.contains(part), "{part} is missing in {line}");
+    }
+}
+
+#[tokio::test]
 async fn no_level_of_logging_shows_a_secret() {
     let (log, _guard) = caught(Level::TRACE);
     let served = Served::whole();

@@ -41,6 +41,7 @@ pub(crate) fn config(role: Role) -> DriverConfig {
         profile: Profile::V1_12,
         node_id: NodeId::parse("node", "node-1").unwrap(),
         policy: ServingPolicy {
+            version: Some(7),
             time_budget: PATIENCE,
             ..ServingPolicy::default()
         },

@@ -65,6 +65,7 @@ impl ReconcileLoop {
 
         let (sender, faults) = mpsc::channel(FAULTS);
         let serving_policy = ServingPolicy {
+            version: Some(number),
             faults: Some(sender),
             ..ServingPolicy::of(document)
         };

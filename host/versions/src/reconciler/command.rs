@@ -60,7 +60,7 @@ impl ReconcileLoop {
         let driver = self.parts.driver.name();
         match self.history.target(None, true) {
             Ok(target) => {
-                tracing::error!(%driver, reason, target, "version rolled back");
+                tracing::error!(%driver, from = number, to = target, reason, "rolling back the version");
                 self.roll_back(target, HeldBy::Faults { failed: number }, reason, None);
             }
             Err(_) => {

@@ -138,7 +138,9 @@ impl ReconcileLoop {
         if outcome.changed {
             tracing::info!(
                 driver = %self.parts.driver.name(),
-                version = record.number,
+                from = outcome.before,
+                to = record.number,
+                trigger = goal.trigger(),
                 plugin = %record.plugin,
                 plugin_version = %record.plugin_version,
                 digest = %record.digest,

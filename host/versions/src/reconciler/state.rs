@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use wasmount_core::document::Grants;
 use wasmount_core::driver::{QuiesceGuard, VersionFault};
 use wasmount_core::migration::Migration;
-use wasmount_core::status::{Hold, RefusedVersion};
+use wasmount_core::status::{HeldBy, Hold, RefusedVersion};
 use wasmount_engine::WasmBackend;
 
 /// Pause after the first rejection; doubled after each further one.
@@ -179,6 +179,19 @@ impl Goal {
     /// Whether the version may be one that never served.
     pub(super) fn is_new(&self) -> bool {
         matches!(self, Self::Converge | Self::Swap { .. })
+    }
+
+    /// What causes the attempt, for the log.
+    pub(super) fn trigger(&self) -> &'static str {
+        match self {
+            Self::Converge => "document",
+            Self::Restore => "restart",
+            Self::Swap { .. } => "swap command",
+            Self::RollBack(hold) => match hold.by {
+                HeldBy::Faults { .. } => "faults",
+                HeldBy::Rollback | HeldBy::Swap => "rollback command",
+            },
+        }
     }
 
     /// Whether a command is done before it.

@@ -4,6 +4,7 @@
 
 pub(crate) mod change;
 pub(crate) mod history;
+pub(crate) mod log_level;
 pub(crate) mod status;
 mod table;
 pub(crate) mod volumes;

@@ -4,11 +4,10 @@
 
 use crate::config::{self, Configured};
 use crate::fault::Fault;
-use crate::telemetry::{self, LogFormat};
+use crate::telemetry::{self, LogFormat, LogLevels};
 use clap::Args;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
-use tracing_subscriber::filter::Targets;
 use wasmount_mount::PathRoot;
 use wasmount_socket::SOCKET_PATH_BYTES;
 
@@ -31,8 +30,13 @@ pub(super) struct CommonFlags {
 
     /// Log level: off, error, warn, info, debug or trace. It applies to the host and its plugins; other crates log at `warn`, unless they are
     /// named: `info,wasmount_mount=debug,h2=debug`
-    #[arg(long, value_name = "LEVEL", env = "WASMOUNT_LOG", default_value = "info", value_parser = telemetry::levels)]
-    log: Targets,
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        env = "WASMOUNT_LOG",
+        default_value = "info"
+    )]
+    log: LogLevels,
 
     /// Seconds that running calls may take after SIGTERM
     // 20: ten less than the 30 that Kubernetes gives a pod by default.

@@ -2,13 +2,16 @@
 //!
 //! A change that has begun continues if its client disconnects.
 
+mod audit;
+mod log_level;
 mod messages;
 
 use super::backends::{Backends, Removal, RemoveError, Seen, file_of};
 use super::document_watch;
+use audit::audited;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -17,7 +20,7 @@ use tokio::time::timeout;
 use wasmount_control::messages::{
     Delete, Done, Drain, Drained, History, HostStatus, Plugin, Rollback, Swap, Volumes,
 };
-use wasmount_control::{Refusal, RefusalKind, ServerLimits, paths, serve};
+use wasmount_control::{Peer, Refusal, RefusalKind, ServerLimits, paths, serve};
 use wasmount_core::document::{PluginPlace, Reference, RegistryPlace, without_credentials};
 use wasmount_core::names::DriverName;
 use wasmount_core::text::chain;
@@ -76,6 +79,7 @@ async fn run(bound: BoundSocket, routes: Router) {
 fn routes(state: AdminState) -> Router {
     Router::new()
         .route(paths::STATUS, get(status))
+        .route(paths::LOG_LEVEL, get(log_level::show).post(log_level::set))
         .route(paths::HISTORY, get(history))
         .route(paths::VOLUMES, get(volumes))
         .route(paths::SWAP, post(swap))
@@ -109,10 +113,10 @@ impl AdminState {
         self.backends.seen(&name).ok_or_else(unknown)
     }
 
-    /// A driver, and a permit for a change of it. The change is logged: the log says why a driver serves something else.
-    fn change(&self, driver: &str, what: &str) -> Result<(Seen, OwnedSemaphorePermit), Refusal> {
+    /// A driver, and a permit for a change of it.
+    fn change(&self, driver: &str) -> Result<(Seen, OwnedSemaphorePermit), Refusal> {
         let seen = self.driver(driver)?;
-        let place = place(&self.changes, CHANGES, "changes", driver, what)?;
+        let place = place(&self.changes, CHANGES, "changes")?;
         Ok((seen, place))
     }
 
@@ -132,20 +136,12 @@ impl AdminState {
     }
 }
 
-fn place(
-    places: &Arc<Semaphore>,
-    most: usize,
-    of: &str,
-    driver: &str,
-    what: &str,
-) -> Result<OwnedSemaphorePermit, Refusal> {
-    let place = Arc::clone(places).try_acquire_owned().map_err(|_| {
+fn place(places: &Arc<Semaphore>, most: usize, of: &str) -> Result<OwnedSemaphorePermit, Refusal> {
+    Arc::clone(places).try_acquire_owned().map_err(|_| {
         let message =
             format!("{most} {of} are running already; repeat the command when one has ended");
         Refusal::new(RefusalKind::Busy, message)
-    })?;
-    tracing::info!(driver, what, "request of an administrator");
-    Ok(place)
+    })
 }
 
 async fn status(State(state): State<AdminState>) -> Json<HostStatus> {
@@ -190,22 +186,27 @@ async fn volumes(State(state): State<AdminState>, Path(driver): Path<String>) ->
 
 async fn swap(
     State(state): State<AdminState>,
+    Extension(peer): Extension<Peer>,
     Path(driver): Path<String>,
     Json(swap): Json<Swap>,
 ) -> Answer<Done> {
-    let (seen, _change) = state.change(&driver, "swap")?;
-    // A client that has just written the document must not race with the task that follows it.
-    let file = file_of(&seen.desired.borrow().from).cloned();
-    if let Some(file) = file {
-        let followed = document_watch::apply(&state.backends, &file).await;
-        followed.map_err(|reason| Refusal::new(RefusalKind::Refused, reason))?;
-    }
-    let with_plugin = |plugin| with_plugin(seen.desired.borrow().clone(), plugin);
-    let request = SwapRequest {
-        allow_service_change: swap.allow_service_change,
-        desired: swap.plugin.map(with_plugin).transpose()?,
-    };
-    answered(seen.reconciler.swap(request).await)
+    let arguments = audit::of_swap(&swap);
+    audited(peer, "swap", Some(&driver), arguments, async {
+        let (seen, _change) = state.change(&driver)?;
+        // A client that has just written the document must not race with the task that follows it.
+        let file = file_of(&seen.desired.borrow().from).cloned();
+        if let Some(file) = file {
+            let followed = document_watch::apply(&state.backends, &file).await;
+            followed.map_err(|reason| Refusal::new(RefusalKind::Refused, reason))?;
+        }
+        let with_plugin = |plugin| with_plugin(seen.desired.borrow().clone(), plugin);
+        let request = SwapRequest {
+            allow_service_change: swap.allow_service_change,
+            desired: swap.plugin.map(with_plugin).transpose()?,
+        };
+        answered(seen.reconciler.swap(request).await)
+    })
+    .await
 }
 
 fn answered(outcome: Result<Outcome, wasmount_versions::Refusal>) -> Answer<Done> {
@@ -245,26 +246,45 @@ fn with_plugin(mut desired: Desired, plugin: Plugin) -> Result<Desired, Refusal>
 
 async fn rollback(
     State(state): State<AdminState>,
+    Extension(peer): Extension<Peer>,
     Path(driver): Path<String>,
     Json(rollback): Json<Rollback>,
 ) -> Answer<Done> {
-    let (seen, _change) = state.change(&driver, "rollback")?;
-    let Rollback { to, from } = rollback;
-    let request = RollbackRequest { to, from };
-    answered(seen.reconciler.rollback(request).await)
+    let arguments = format!("to={:?} from={:?}", rollback.to, rollback.from);
+    audited(peer, "rollback", Some(&driver), arguments, async {
+        let (seen, _change) = state.change(&driver)?;
+        let Rollback { to, from } = rollback;
+        let request = RollbackRequest { to, from };
+        answered(seen.reconciler.rollback(request).await)
+    })
+    .await
 }
 
-async fn pause(State(state): State<AdminState>, Path(driver): Path<String>) -> Answer<Done> {
-    let (seen, _change) = state.change(&driver, "pause")?;
-    let was = seen.reconciler.status().paused;
-    let paused = seen.reconciler.set_paused(true).await;
-    paused.map_err(messages::refusal)?;
-    let text = format!("{driver} keeps the version that serves until `wasmount resume`");
-    Ok(Json(messages::done_with(text, !was, &seen)))
+async fn pause(
+    State(state): State<AdminState>,
+    Extension(peer): Extension<Peer>,
+    Path(driver): Path<String>,
+) -> Answer<Done> {
+    let arguments = String::new();
+    audited(peer, "pause", Some(&driver), arguments, async {
+        let (seen, _change) = state.change(&driver)?;
+        let was = seen.reconciler.status().paused;
+        let paused = seen.reconciler.set_paused(true).await;
+        paused.map_err(messages::refusal)?;
+        let text = format!("{driver} keeps the version that serves until `wasmount resume`");
+        Ok(Json(messages::done_with(text, !was, &seen)))
+    })
+    .await
 }
 
-async fn resume(State(state): State<AdminState>, Path(driver): Path<String>) -> Answer<Done> {
-    let (seen, _change) = state.change(&driver, "resume")?;
+async fn resume(
+    State(state): State<AdminState>,
+    Extension(peer): Extension<Peer>,
+    Path(driver): Path<String>,
+) -> Answer<Done> {
+    let arguments = String::new();
+    audited(peer, "resume", Some(&driver), arguments, async {
+    let (seen, _change) = state.change(&driver)?;
     let status = seen.reconciler.status();
     let was = status.paused || status.drained.is_some();
     let resumed = async {
@@ -283,58 +303,73 @@ async fn resume(State(state): State<AdminState>, Path(driver): Path<String>) -> 
         ),
     };
     Ok(Json(messages::done_with(text, was, &seen)))
+    })
+    .await
 }
 
 async fn drain(
     State(state): State<AdminState>,
+    Extension(peer): Extension<Peer>,
     Path(driver): Path<String>,
     Json(drain): Json<Drain>,
 ) -> Answer<Drained> {
-    let seen = state.driver(&driver)?;
-    let _change = place(&state.drains, DRAINS, "drains", &driver, "drain")?;
-    let reason = drain.reason.unwrap_or_else(|| DRAINED.to_owned());
-    let limit = Duration::from_secs(drain.patience_seconds);
-    let drained = seen.reconciler.drain(reason, limit).await;
-    let drained = drained.map_err(messages::refusal)?;
-    let volumes = state.volumes_in_use(seen.driver.name()).await;
-    Ok(Json(Drained {
-        calls_in_flight: drained as u64,
-        volumes_in_use: volumes.ok().map(|volumes| volumes.len() as u64),
-    }))
+    let arguments = format!(
+        "reason={:?} patience_seconds={}",
+        drain.reason, drain.patience_seconds
+    );
+    audited(peer, "drain", Some(&driver), arguments, async {
+        let seen = state.driver(&driver)?;
+        let _change = place(&state.drains, DRAINS, "drains")?;
+        let reason = drain.reason.unwrap_or_else(|| DRAINED.to_owned());
+        let limit = Duration::from_secs(drain.patience_seconds);
+        let drained = seen.reconciler.drain(reason, limit).await;
+        let drained = drained.map_err(messages::refusal)?;
+        let volumes = state.volumes_in_use(seen.driver.name()).await;
+        Ok(Json(Drained {
+            calls_in_flight: drained as u64,
+            volumes_in_use: volumes.ok().map(|volumes| volumes.len() as u64),
+        }))
+    })
+    .await
 }
 
 async fn delete(
     State(state): State<AdminState>,
+    Extension(peer): Extension<Peer>,
     Path(driver): Path<String>,
     Json(delete): Json<Delete>,
 ) -> Answer<Done> {
-    let (seen, change) = state.change(&driver, "delete")?;
-    let name = seen.driver.name().clone();
-    let removal = match delete.force {
-        true => Removal::Forced,
-        false => Removal::IfUnused,
-    };
-    let served = seen.reconciler.status().version;
-    let backends = state.backends.clone();
-    // A removal must not be cancelled halfway.
-    let removed = tokio::spawn(async move {
-        let removed = backends.remove(&name, removal).await;
-        drop(change);
-        removed
-    });
-    let stopped = || Refusal::new(RefusalKind::Busy, "the host is going down");
-    removed.await.map_err(|_| stopped())?.map_err(|error| {
-        let kind = match &error {
-            RemoveError::Unknown { .. } => RefusalKind::NotFound,
-            RemoveError::StillStaged { .. } => RefusalKind::InUse,
-            RemoveError::Unknowable { .. } => RefusalKind::Failed,
+    let arguments = format!("force={}", delete.force);
+    audited(peer, "delete", Some(&driver), arguments, async {
+        let (seen, change) = state.change(&driver)?;
+        let name = seen.driver.name().clone();
+        let removal = match delete.force {
+            true => Removal::Forced,
+            false => Removal::IfUnused,
         };
-        Refusal::new(kind, chain(&error))
-    })?;
-    Ok(Json(Done {
-        said: format!("{driver} is no longer served; its records stay"),
-        changed: true,
-        version: served,
-        warnings: Vec::new(),
-    }))
+        let served = seen.reconciler.status().version;
+        let backends = state.backends.clone();
+        // A removal must not be cancelled halfway.
+        let removed = tokio::spawn(async move {
+            let removed = backends.remove(&name, removal).await;
+            drop(change);
+            removed
+        });
+        let stopped = || Refusal::new(RefusalKind::Busy, "the host is going down");
+        removed.await.map_err(|_| stopped())?.map_err(|error| {
+            let kind = match &error {
+                RemoveError::Unknown { .. } => RefusalKind::NotFound,
+                RemoveError::StillStaged { .. } => RefusalKind::InUse,
+                RemoveError::Unknowable { .. } => RefusalKind::Failed,
+            };
+            Refusal::new(kind, chain(&error))
+        })?;
+        Ok(Json(Done {
+            said: format!("{driver} is no longer served; its records stay"),
+            changed: true,
+            version: served,
+            warnings: Vec::new(),
+        }))
+    })
+    .await
 }

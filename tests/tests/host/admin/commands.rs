@@ -48,6 +48,60 @@ async fn privileged_status_watch_prints_changes() {
 }
 
 #[tokio::test]
+async fn privileged_requests_of_administrators_are_audited() {
+    let scene = Scene::start();
+    scene.done(&["drain", DRIVER, "--reason", "new disks"]);
+    scene.refused(&["rollback", DRIVER, "--to", "7"]);
+    let log = scene.host.log();
+    for (operation, arguments, end) in [
+        (
+            "drain",
+            "arguments=\"reason=Some(\\\"new disks\\\") patience_seconds=60\"",
+            "request of an administrator is done",
+        ),
+        (
+            "rollback",
+            "arguments=\"to=Some(7) from=None\"",
+            "request of an administrator is rejected",
+        ),
+    ] {
+        let of = format!("uid=0 operation=\"{operation}\" driver=\"{DRIVER}\"");
+        let lines: Vec<_> = log.lines().filter(|line| line.contains(&of)).collect();
+        let [begin, ended] = lines.as_slice() else {
+            panic!("{operation}: {lines:#?}");
+        };
+        assert!(begin.contains(arguments), "{begin}");
+        assert!(
+            ended.contains(end) && ended.contains("duration_ms="),
+            "{ended}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn privileged_the_log_level_changes_while_the_host_runs() {
+    let scene = Scene::start();
+    let reads = || scene.host.log().matches("call answered").count();
+    assert_eq!(scene.done(&["log-level"]), "info\n");
+    let orchestrator = scene.orchestrator().await;
+    orchestrator.has_plugin().await.unwrap();
+    assert_eq!(reads(), 0);
+    scene.done(&["log-level", "info,wasmount_csi=debug"]);
+    assert_eq!(
+        scene.done(&["log-level", "--json"]),
+        "{\n  \"level\": \"info,wasmount_csi=debug\"\n}\n"
+    );
+    orchestrator.has_plugin().await.unwrap();
+    assert_eq!(reads(), 1);
+    scene.done(&["log-level", "warn"]);
+    orchestrator.has_plugin().await.unwrap();
+    assert_eq!(reads(), 1);
+    let said = scene.wasmount(&["log-level", "loud"]);
+    assert_eq!(said.code, Some(64), "{said:?}");
+    assert!(said.error.contains("`loud` is no level"), "{said:?}");
+}
+
+#[tokio::test]
 async fn privileged_an_unknown_driver_is_answered_with_known_ones() {
     let scene = Scene::start();
     for command in [

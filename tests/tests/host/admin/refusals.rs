@@ -25,7 +25,7 @@ const SIGNED_CORE: &str = "signed-core.wasm";
 /// Sections of a component end with it; this one says that it is longer than the file.
 const CUT_OFF: &[u8] = b"\0asm\x0d\0\x01\0\x01\x7f";
 
-/// What request of an administrator for.
+/// What an administrator requests.
 pub(crate) enum Wish {
     /// `swap --file` of these bytes.
     Bytes(Vec<u8>),

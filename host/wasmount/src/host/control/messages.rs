@@ -7,7 +7,7 @@ use wasmount_control::messages::{
     Done, DriverReport, DriverStatus, Fault, HostStatus, Phase, Volume,
 };
 use wasmount_control::{Refusal, RefusalKind};
-use wasmount_core::driver::{LastFault, Role};
+use wasmount_core::driver::LastFault;
 use wasmount_core::mounter::VolumeInUse;
 use wasmount_core::names::DriverName;
 use wasmount_core::status::{Drained, RefusalKind as Why};
@@ -20,15 +20,10 @@ pub(super) fn host(
     report: &Report,
     drivers: Vec<DriverReport>,
 ) -> HostStatus {
-    let role = match options.role {
-        Role::All => "all",
-        Role::Node => "node",
-        Role::Controller => "controller",
-    };
     HostStatus {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         node: options.node_id.to_string(),
-        role: role.to_owned(),
+        role: options.role.as_str().to_owned(),
         not_ready: report.of_host(),
         drivers,
     }
