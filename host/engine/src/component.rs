@@ -118,6 +118,7 @@ impl LoadedComponent {
             memory: Arc::new(SharedMemory::new(&parts.limits)),
             rate: Arc::default(),
             slices: self.engine.slices.clone(),
+            ticker: Arc::clone(&self.engine.ticker),
             usage: self.engine.usage.clone(),
             parts: Arc::new(parts),
             label,

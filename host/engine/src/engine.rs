@@ -7,6 +7,7 @@ use crate::linker::Linkers;
 use crate::load::{Loader, key_of_digest};
 use crate::settings::{self, PoolSize, Target};
 use crate::slices::Slices;
+use crate::ticker::Ticker;
 use crate::usage::{Usage, UsageWatch};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -92,6 +93,7 @@ pub struct Engine {
     /// The size of one slot of the pool; none: there is no pool, and each call allocates up to its backend's limit.
     pub(crate) slot: Option<PoolSize>,
     pub(crate) slices: Slices,
+    pub(crate) ticker: Arc<Ticker>,
     pub(crate) usage: UsageWatch,
     pub(crate) loader: Arc<Loader>,
 }
@@ -101,7 +103,12 @@ impl Engine {
     /// directory it logs a warning and continues.
     pub fn new(options: EngineOptions) -> Result<Arc<Self>, EngineError> {
         let (wasmtime, slot) = settings::engine([options.roomy(), options.least()])?;
-        settings::start_ticker(&wasmtime)?;
+        let engine = wasmtime.weak();
+        let ticker = Ticker::start(move || {
+            if let Some(engine) = engine.upgrade() {
+                engine.increment_epoch();
+            }
+        })?;
         let cache = options.cache_directory.as_ref().and_then(|directory| {
             Cache::open(directory, &wasmtime)
                 .inspect_err(|error| {
@@ -115,6 +122,7 @@ impl Engine {
             linkers: Linkers::new(&wasmtime)?,
             slot,
             slices: Slices::for_this_machine(),
+            ticker: Arc::new(ticker),
             usage: UsageWatch::default(),
             loader: Arc::new(loader),
         }))

@@ -45,6 +45,7 @@ mod sealing;
 mod session;
 mod settings;
 mod slices;
+mod ticker;
 mod usage;
 
 pub use backend::WasmBackend;

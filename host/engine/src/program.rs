@@ -7,6 +7,7 @@ use crate::invocation::{BackendParts, Invocation};
 use crate::limits::SharedMemory;
 use crate::resident::Resident;
 use crate::slices::Slices;
+use crate::ticker::Ticker;
 use crate::usage::UsageWatch;
 use std::sync::Arc;
 use wasmount_core::attributes::Attributes;
@@ -38,6 +39,7 @@ pub(crate) struct Program {
     pub(crate) memory: Arc<SharedMemory>,
     pub(crate) rate: Arc<LogRate>,
     pub(crate) slices: Slices,
+    pub(crate) ticker: Arc<Ticker>,
     pub(crate) usage: UsageWatch,
     pub(crate) label: PluginLabel,
 }

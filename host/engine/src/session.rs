@@ -16,9 +16,11 @@ use crate::recorder::{Recorder, StepRefusal};
 use crate::redact::Redactor;
 use crate::requests::Denial;
 use crate::slices::Turn;
+use crate::ticker::Ticker;
 use crate::usage::{CpuTime, Usage};
 use std::fmt::Display;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -60,6 +62,7 @@ pub(crate) struct Session<'a> {
 pub(crate) struct Time {
     began: Instant,
     call: Call,
+    ticker: Arc<Ticker>,
     turn: Turn,
     used: CpuTime,
 }
@@ -98,6 +101,7 @@ impl Time {
         Self {
             began: Instant::now(),
             call: call.clone(),
+            ticker: Arc::clone(&program.ticker),
             turn: program.slices.turn(),
             used: CpuTime::default(),
         }
@@ -108,7 +112,8 @@ impl Time {
         &self,
         call: impl Future<Output = wasmtime::Result<T>>,
     ) -> Result<T, Stop> {
-        self.race(self.turn.during(self.used.during(call)))
+        let mut guest = pin!(self.turn.during(self.used.during(call)));
+        self.race(poll_fn(|context| self.ticker.poll(guest.as_mut(), context)))
             .await?
             .map_err(Stop::Failed)
     }

@@ -5,7 +5,6 @@
 use crate::error::EngineError;
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 /// Wasm stack of one call, in bytes. wasmtime's own default; no measured guest comes close to it.
@@ -29,10 +28,6 @@ const MEMORY_KEPT_BYTES: usize = 64 << 10;
 const TABLE_KEPT_BYTES: usize = 16 << 10;
 /// Address space before and after each memory if address space is scarce, in bytes: one page of Wasm. The compiled code then checks accesses.
 const SHORT_GUARD_BYTES: u64 = 64 << 10;
-
-/// Time between two ticks: how long a guest may hold a thread before it yields, and the precision of its CPU limit. 10 ms has no measurable cost, and
-/// with two guests spinning on two cores other calls are delayed by less than that.
-const TICK: Duration = Duration::from_millis(10);
 
 /// The engine for which code is compiled: wasmtime accepts only code that matches its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,23 +87,6 @@ pub(crate) fn engine(
         "no address space for pooled instances: every call allocates its own, which is slower; raise RLIMIT_AS (ulimit -v)"
     );
     Ok((made(&unpooled())?, None))
-}
-
-/// Starts the ticker that interrupts guests. It ends within a tick after the engine is dropped. An operating system thread and not a task: a spinning
-/// guest can hold every thread of the runtime, and then no task would run that could stop it.
-pub(crate) fn start_ticker(engine: &Engine) -> Result<(), EngineError> {
-    let engine = engine.weak();
-    std::thread::Builder::new()
-        .name("wasmount-ticker".to_owned())
-        .spawn(move || {
-            while let Some(engine) = engine.upgrade() {
-                engine.increment_epoch();
-                drop(engine);
-                std::thread::sleep(TICK);
-            }
-        })
-        .map(drop)
-        .map_err(|error| EngineError::Start(format!("no thread for the clock: {error}")))
 }
 
 /// Creates an engine that compiles for [`engine`]'s, and runs nothing: it reserves no address space, so that it fits into a confined child process.
