@@ -6,8 +6,10 @@
 
 use crate::digest::Digest;
 use crate::error::RegistryError;
-use crate::manifest::{Descriptor, Manifest};
-use crate::media_type::{COSIGN_ARTIFACT_FAMILY, COSIGN_SIGNATURE, SIGSTORE_BUNDLE_FAMILY};
+use crate::manifest::{Descriptor, Document, Manifest};
+use crate::media_type::{
+    COSIGN_ARTIFACT_FAMILY, COSIGN_SIGNATURE, EMPTY, SIGSTORE_BUNDLE_FAMILY, is_manifest,
+};
 use crate::registry::{RawManifest, Registry};
 use crate::signature::is_bundle_type;
 use std::collections::BTreeSet;
@@ -158,13 +160,13 @@ impl Search<'_> {
         // The rest of the list is not kept: it may be large.
         let mut referrers: Vec<_> = list
             .into_iter()
-            .filter(may_sign)
-            .map(|it| it.digest)
-            .filter(|it| self.seen.insert(it.clone()))
+            .filter_map(|it| Some((declared(&it)?, it.digest)))
+            .filter(|(_, digest)| self.seen.insert(digest.clone()))
             .collect();
+        referrers.sort_by_key(|(declared, _)| *declared);
         self.missed.left_out += referrers.len().saturating_sub(REFERRERS);
         referrers.truncate(REFERRERS);
-        for digest in referrers {
+        for (declared, digest) in referrers {
             if self.is_over {
                 return;
             }
@@ -176,6 +178,7 @@ impl Search<'_> {
                 .registry
                 .manifest_of_at_most(digest.as_str(), REFERRER_BYTES);
             match found.await {
+                Ok(raw) if declared == Declared::Unknown && !signs_by_itself(&raw) => {}
                 Ok(raw) => self.show(raw, None, each).await,
                 Err(error) => self.pass_over(&referrer_place(&digest), error),
             }
@@ -273,9 +276,35 @@ fn is_signature(media_type: &str) -> bool {
     media_type == COSIGN_SIGNATURE || is_bundle_type(media_type)
 }
 
-/// Whether the referrer is declared as a signature: SBOMs and the like are ignored.
-fn may_sign(referrer: &Descriptor) -> bool {
-    let kind = referrer.artifact_type.as_deref().unwrap_or_default();
+/// What a list says about a referrer. Signatures are read first, so that others do not displace them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Declared {
+    /// It is a signature.
+    Signature,
+    /// Nothing: its manifest says what it is.
+    Unknown,
+}
+
+/// What a list says about a referrer that may be a signature; none: it is something else, such as an SBOM. A client that maintains the list at a tag
+/// should name the artifact type of the manifest, but cosign 2.6 names the media type of its config, which is empty for a Sigstore bundle.
+fn declared(referrer: &Descriptor) -> Option<Declared> {
+    match referrer.artifact_type.as_deref() {
+        None => Some(Declared::Unknown),
+        Some(kind) if is_kind_of_signature(kind) => Some(Declared::Signature),
+        Some(kind) if kind == EMPTY || is_manifest(kind) => Some(Declared::Unknown),
+        Some(_) => None,
+    }
+}
+
+/// Whether a manifest itself says that it is a signature.
+fn signs_by_itself(raw: &RawManifest) -> bool {
+    match &raw.document {
+        Document::Manifest(manifest) => is_kind_of_signature(manifest.kind()),
+        Document::Index(_) => false,
+    }
+}
+
+fn is_kind_of_signature(kind: &str) -> bool {
     kind.starts_with(SIGSTORE_BUNDLE_FAMILY) || kind.starts_with(COSIGN_ARTIFACT_FAMILY)
 }
 
@@ -286,18 +315,23 @@ mod tests {
 
     #[test]
     fn signatures_are_distinguished_from_other_referrers() {
-        for (kind, signs) in [
-            (Some("application/vnd.dev.sigstore.bundle.v0.3+json"), true),
+        for (kind, expected) in [
+            (
+                Some("application/vnd.dev.sigstore.bundle.v0.3+json"),
+                Some(Declared::Signature),
+            ),
             (
                 Some("application/vnd.dev.cosign.artifact.sig.v1+json"),
-                true,
+                Some(Declared::Signature),
             ),
-            (Some("application/spdx+json"), false),
-            (None, false),
+            (Some(EMPTY), Some(Declared::Unknown)),
+            (Some(OCI_MANIFEST), Some(Declared::Unknown)),
+            (None, Some(Declared::Unknown)),
+            (Some("application/spdx+json"), None),
         ] {
             let mut referrer = Descriptor::of(OCI_MANIFEST, b"");
             referrer.artifact_type = kind.map(str::to_owned);
-            assert_eq!(may_sign(&referrer), signs, "{kind:?}");
+            assert_eq!(declared(&referrer), expected, "{kind:?}");
         }
     }
 }

@@ -12,8 +12,8 @@ use crate::digest::Digest;
 use crate::error::RegistryError;
 use crate::fetch::Beside;
 use crate::judged::judged;
-use crate::manifest::{Annotations, ComponentFacts, Descriptor, Manifest, WasmConfig, json};
-use crate::media_type::{WASM_CONFIG, WASM_LAYER};
+use crate::manifest::{Annotations, ComponentFacts, Descriptor, Manifest, TITLE, WasmConfig, json};
+use crate::media_type::{EMPTY, WASM_CONFIG, WASM_LAYER};
 use crate::pull::Resolved;
 use crate::registry::{RawManifest, Registry};
 use crate::signature::{BUNDLE_TYPE, SignerKeys};
@@ -22,13 +22,16 @@ use std::io;
 /// Largest config that is included, in bytes: a component's config lists its imports and exports.
 pub(crate) const CONFIG_BYTES: u64 = 1 << 20;
 
+/// The name of the file as which other tools, such as `oras pull`, write the component; they write no file for a layer without one. A constant: the
+/// same component pushed twice is one artifact.
+const FILE_NAME: &str = "component.wasm";
+
 /// The artifact type of a manifest that holds the signatures of a file: they are over the bytes of the component, so no registry has a use for them.
 /// Other tools ignore it.
 const FILE_SIGNATURES: &str = "application/vnd.wasmount.file.signatures.v1+json";
 /// The layer that is a `.sig` file.
 const SIGNATURE: &str = "application/vnd.wasmount.file.signature.v1";
-/// An empty config (OCI image specification 1.1, "Guidance for an Empty Descriptor"), and its bytes.
-const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+/// The bytes of an empty config.
 const EMPTY_BYTES: &[u8] = b"{}";
 
 /// One artifact with its blobs.
@@ -71,7 +74,10 @@ pub enum BundleError {
 impl Bundle {
     /// Builds a bundle of a component that is not in a registry yet.
     pub fn of_component(component: Vec<u8>, facts: &ComponentFacts) -> Self {
-        let layer = Descriptor::of(WASM_LAYER, &component);
+        let mut layer = Descriptor::of(WASM_LAYER, &component);
+        layer
+            .annotations
+            .insert(TITLE.to_owned(), FILE_NAME.to_owned());
         let config = json(&WasmConfig::new(&layer.digest, facts));
         let descriptor = Descriptor::of(WASM_CONFIG, &config);
         let manifest = Manifest::new(descriptor, vec![layer], facts.annotations.clone());

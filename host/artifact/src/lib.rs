@@ -33,7 +33,9 @@ pub use fetch::{
     gathered_beside, signers,
 };
 pub use judged::{Judged, judged};
-pub use manifest::{Annotations, ComponentFacts, Descriptor, Document, Index, Manifest, Platform};
+pub use manifest::{
+    Annotations, ComponentFacts, Descriptor, Document, Index, Manifest, Platform, TITLE,
+};
 pub use media_type::{COSIGN_SIGNATURE, SIGSTORE_BUNDLE_FAMILY, WASM_CONFIG, WASM_LAYER};
 pub use pull::{Pulled, Resolved, pull};
 pub use push::Pushed;

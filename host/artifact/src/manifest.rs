@@ -12,6 +12,10 @@ use std::collections::BTreeMap;
 /// The schema version of manifests, the only one there is.
 const SCHEMA: u32 = 2;
 
+/// The annotation for a title: of an artifact for people, of a layer the name of its file (OCI image specification 1.1, "Pre-Defined Annotation
+/// Keys").
+pub const TITLE: &str = "org.opencontainers.image.title";
+
 /// The platform of a component of WASI 0.2.
 const WASI_0_2: &str = "wasip2";
 /// The creation time of an artifact: a constant, since it is not known, and the same component pushed twice should be one artifact.
@@ -194,6 +198,12 @@ impl Manifest {
     /// The media type under which it is pushed.
     pub fn media_type(&self) -> &str {
         self.media_type.as_deref().unwrap_or(OCI_MANIFEST)
+    }
+
+    /// The artifact type: its own, else the media type of its config (OCI distribution specification 1.1, "Listing Referrers").
+    pub(crate) fn kind(&self) -> &str {
+        let own = self.artifact_type.as_deref();
+        own.unwrap_or(&self.config.media_type)
     }
 
     /// The bytes that are pushed.

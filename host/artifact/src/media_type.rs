@@ -28,6 +28,9 @@ pub const COSIGN_SIGNATURE: &str = "application/vnd.dev.cosign.simplesigning.v1+
 /// The prefix of the media types of a Sigstore bundle, before its version.
 pub const SIGSTORE_BUNDLE_FAMILY: &str = "application/vnd.dev.sigstore.bundle";
 
+/// An empty config (OCI image specification 1.1, "Guidance for an Empty Descriptor").
+pub(crate) const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+
 /// The prefix of cosign's own artifact types of a referrer.
 pub(crate) const COSIGN_ARTIFACT_FAMILY: &str = "application/vnd.dev.cosign.artifact.sig";
 

@@ -3,7 +3,7 @@
 use crate::bundle::{Bundle, is_of_file};
 use crate::digest::Digest;
 use crate::error::RegistryError;
-use crate::manifest::{Descriptor, Manifest};
+use crate::manifest::Descriptor;
 use crate::registry::Registry;
 use crate::sign::Signatures;
 use bytes::Bytes;
@@ -54,7 +54,7 @@ impl Bundle {
                 registry.add_signatures(&raw.digest, signatures).await?;
             } else {
                 let mut entry = Descriptor::of(&signature.media_type, &signature.bytes);
-                entry.artifact_type = Some(kind(&signature.document));
+                entry.artifact_type = Some(signature.document.kind().to_owned());
                 registry
                     .attach(&raw.digest, &entry, signature.bytes)
                     .await?;
@@ -70,10 +70,4 @@ impl Bundle {
             attached: count,
         })
     }
-}
-
-/// The artifact type: the manifest's own, else its config's media type ("Listing Referrers").
-fn kind(manifest: &Manifest) -> String {
-    let own = manifest.artifact_type.clone();
-    own.unwrap_or_else(|| manifest.config.media_type.clone())
 }

@@ -2,13 +2,12 @@
 
 use std::fmt::Display;
 use wasm_metadata::Metadata;
-use wasmount_artifact::{Annotations, ComponentFacts};
+use wasmount_artifact::{Annotations, ComponentFacts, TITLE};
 use wasmount_core::text::shortened;
 use wasmount_engine::{EngineError, Names};
 use wasmparser::{Encoding, Parser, Payload};
 
 /// The keys of OCI's annotations (image specification 1.1, "Pre-Defined Annotation Keys").
-const TITLE: &str = "org.opencontainers.image.title";
 const VERSION: &str = "org.opencontainers.image.version";
 const DESCRIPTION: &str = "org.opencontainers.image.description";
 const LICENSES: &str = "org.opencontainers.image.licenses";

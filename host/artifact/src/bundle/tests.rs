@@ -101,6 +101,13 @@ fn what_is_written_is_read_with_its_signatures() {
 }
 
 #[test]
+fn other_tools_find_the_name_of_a_file_in_an_artifact() {
+    let bundle = Bundle::of_component(COMPONENT.to_vec(), &facts());
+    let layer = bundle.manifest().component().unwrap();
+    assert_eq!(layer.annotations[TITLE], "component.wasm");
+}
+
+#[test]
 fn what_lay_beside_a_file_is_what_is_found_again() {
     let plain = || Bundle::of_component(COMPONENT.to_vec(), &facts());
     assert_eq!(plain().with_beside(Beside::default()), plain());

@@ -195,10 +195,7 @@ impl Registry {
         match timeout_at(by, client.execute(request)).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(match of_tls(&error) {
-                Some(reason) => Failed::from(RegistryError::Other(format!(
-                    "the registry {host} is not trusted: {reason}; name the certificate of its authority (`registry.caFile` in a document, --ca-file \
-                     of a command that has it), or `registry.plainHttp` and --plain-http for one without TLS"
-                ))),
+                Some(reason) => Failed::from(trust::untrusted(&host, &reason)),
                 None => Failed::transient(RegistryError::Down {
                     host,
                     reason: innermost(&error),

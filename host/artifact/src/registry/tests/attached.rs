@@ -8,7 +8,7 @@ use crate::error::{FetchError, RegistryError};
 use crate::fetch::{Signed, signers};
 use crate::judged::judged;
 use crate::manifest::{Index, Manifest};
-use crate::media_type::{COSIGN_SIGNATURE, OCI_INDEX};
+use crate::media_type::{COSIGN_SIGNATURE, EMPTY, OCI_INDEX};
 use crate::signature::{
     NamedKey, PrivateKey, SIGNATURE_ANNOTATION, SignatureError, SignerKeys, encoded, payload,
 };
@@ -207,6 +207,33 @@ async fn a_broken_tag_does_not_hide_referrers_or_the_reverse() {
         signed.remarks[1],
         format!("the referrer {gone} is not there")
     );
+}
+
+#[tokio::test]
+async fn a_referrer_listed_by_its_config_is_what_it_says_itself() {
+    let key = PrivateKey::generate().unwrap();
+    let (good, bytes) = signature(&key);
+    let of_cosign = "application/vnd.dev.cosign.artifact.sig.v1+json";
+    for (kind, listed_as, counts) in [
+        (of_cosign, Some(EMPTY), true),
+        (of_cosign, Some(OCI_MANIFEST), true),
+        (of_cosign, None, true),
+        (of_cosign, Some("application/spdx+json"), false),
+        ("application/spdx+json", Some(EMPTY), false),
+        ("application/spdx+json", None, false),
+    ] {
+        let config = Descriptor::of(EMPTY, CONFIG);
+        let mut referrer = Manifest::new(config, vec![good.clone()], Annotations::new());
+        referrer.subject = Some(Descriptor::of(OCI_MANIFEST, &manifest()));
+        referrer.artifact_type = Some(kind.to_owned());
+        let (mut entry, referrer) = listed(referrer.to_bytes());
+        entry.artifact_type = listed_as.map(str::to_owned);
+        let mut shelf = Shelf::new();
+        shelf.blob(&bytes, Reply::ok(&bytes));
+        shelf.refer(vec![(entry, referrer)]);
+        let signed = verified(&shelf.served().await, &key).await;
+        assert_eq!(signed.is_ok(), counts, "{kind} {listed_as:?}");
+    }
 }
 
 #[tokio::test]
