@@ -112,7 +112,7 @@ pub fn directory_of_its_own(directory: &Path, driver: &str) -> Result<(PathBuf, 
     let component = directory.join(format!("{driver}.wasm"));
     copy_component(&component)?;
     let pool = Path::new("pools").join(driver);
-    let text = document("directory", driver, &component, &pool);
+    let text = document(driver, driver, &component, &pool);
     Ok((write(directory, driver, &text)?, component))
 }
 
@@ -322,11 +322,11 @@ pub fn copy_component(to: &Path) -> Result<(), Failure> {
 }
 
 /// Full copies: temporary directories are seldom on a file system that shares blocks.
-fn document(plugin: &str, driver: &str, component: &Path, pool: &Path) -> String {
+fn document(name: &str, driver: &str, component: &Path, pool: &Path) -> String {
     format!(
         "apiVersion: wasmount.io/v1alpha1\n\
          kind: StorageBackend\n\
-         metadata: {{ name: {plugin} }}\n\
+         metadata: {{ name: {name} }}\n\
          spec:\n  \
            driverName: {driver}\n  \
            plugin: {{ path: {component:?} }}\n  \

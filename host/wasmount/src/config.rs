@@ -5,11 +5,13 @@
 
 mod complaint;
 mod places;
+mod remaining;
 mod yaml;
 
 pub(crate) use complaint::{Complaint, Complaints};
 
 use crate::regular_file::{self, Refused};
+use places::Places;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use wasmount_core::document::{KeyPath, PluginPlace, SecretSource, StorageBackend};
@@ -34,26 +36,32 @@ pub(crate) fn load(files: &[PathBuf]) -> Result<Vec<Configured>, Complaints> {
     let mut complaints = Vec::new();
     let mut names = BTreeMap::new();
     for file in files {
-        match read(file).and_then(|text| yaml::parse(file, &text)) {
-            Err(complaint) => complaints.push(complaint),
-            Ok((document, places)) => {
-                let key = KeyPath::of("spec.driverName");
-                let line = places.line_of(&key);
-                match names.insert(document.driver_name.clone(), file) {
-                    None => configured.push(resolved(file, document)),
-                    Some(other) => complaints.push(Complaint {
-                        file: file.clone(),
-                        line,
-                        key: Some(key),
-                        reason: format!(
-                            "`{}` is the driver of {} too; each document needs a name of its own",
-                            document.driver_name,
-                            other.display()
-                        ),
-                    }),
-                }
+        let (document, places) = match parse(file) {
+            Ok(parsed) => parsed,
+            Err(mut of_file) => {
+                complaints.append(&mut of_file);
+                continue;
             }
+        };
+        for (key, name, noun) in [
+            ("spec.driverName", document.driver_name.as_str(), "driver"),
+            ("metadata.name", document.name.as_str(), "name"),
+        ] {
+            let Some(other) = names.insert((key, name.to_owned()), file) else {
+                continue;
+            };
+            let key = KeyPath::of(key);
+            let other = other.display();
+            complaints.push(Complaint {
+                file: file.clone(),
+                line: places.line_of(&key),
+                key: Some(key),
+                reason: format!(
+                    "`{name}` is the {noun} of {other} too; each document needs one of its own"
+                ),
+            });
         }
+        configured.push(resolved(file, document));
     }
     if complaints.is_empty() {
         Ok(configured)
@@ -64,9 +72,13 @@ pub(crate) fn load(files: &[PathBuf]) -> Result<Vec<Configured>, Complaints> {
 
 /// Reads one document without the others.
 pub(crate) fn load_one(file: &Path) -> Result<Configured, Complaints> {
-    let parsed = read(file).and_then(|text| yaml::parse(file, &text));
-    let (document, _) = parsed.map_err(|complaint| Complaints(vec![complaint]))?;
+    let (document, _) = parse(file).map_err(Complaints)?;
     Ok(resolved(file, document))
+}
+
+fn parse(file: &Path) -> Result<(StorageBackend, Places), Vec<Complaint>> {
+    let text = read(file).map_err(|complaint| vec![complaint])?;
+    yaml::parse(file, &text)
 }
 
 fn read(file: &Path) -> Result<String, Complaint> {

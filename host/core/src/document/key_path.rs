@@ -40,6 +40,15 @@ impl KeyPath {
         Some(Self(above.to_vec()))
     }
 
+    /// The keys from the top of the document to the value, or to the first list on the way.
+    pub fn keys(&self) -> Vec<String> {
+        let keys = self.0.iter().map_while(|step| match step {
+            Step::Key(key) => Some(key.clone()),
+            Step::Index(_) => None,
+        });
+        keys.collect()
+    }
+
     /// From a literal such as `spec.limits.memory`; keys that have dots themselves are added by [`KeyPath::key`].
     pub fn of(literal: &str) -> Self {
         Self(
@@ -129,9 +138,8 @@ mod tests {
             pools.key("a.b").key("path").to_string(),
             "spec.grants.pools[\"a.b\"].path"
         );
-        assert_eq!(
-            KeyPath::of("spec").key("list").index(2).to_string(),
-            "spec.list[2]"
-        );
+        let element = KeyPath::of("spec.list").index(2).key("a");
+        assert_eq!(element.to_string(), "spec.list[2].a");
+        assert_eq!(element.keys(), ["spec", "list"]);
     }
 }

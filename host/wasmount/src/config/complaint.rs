@@ -23,6 +23,18 @@ pub(crate) struct Complaint {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) struct Complaints(pub(crate) Vec<Complaint>);
 
+impl Complaints {
+    /// All errors in one line, for a log or a status.
+    pub(crate) fn in_one_line(&self) -> String {
+        self.joined("; ")
+    }
+
+    fn joined(&self, separator: &str) -> String {
+        let all: Vec<_> = self.0.iter().map(ToString::to_string).collect();
+        all.join(separator)
+    }
+}
+
 impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.file.display())?;
@@ -38,7 +50,6 @@ impl fmt::Display for Complaint {
 
 impl fmt::Display for Complaints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<_> = self.0.iter().map(ToString::to_string).collect();
-        f.write_str(&lines.join("\n"))
+        f.write_str(&self.joined("\n"))
     }
 }

@@ -149,7 +149,7 @@ fn each_wrong_value_is_named_by_its_key_and_never_repeated() {
         ),
         (
             "  secrets:\n    a: {file: x}\n    b: hunter2\n",
-            "11: spec.secrets.b: must be a group of keys",
+            "11: spec.secrets.b: must say where the secret is, such as `{ file: /run/secrets/token }`; its value is not allowed here",
         ),
         (
             "  secrets:\n    b: {value: hunter2}\n",
@@ -348,7 +348,7 @@ fn what_every_document_needs_is_asked_for() {
 #[test]
 fn a_text_that_is_no_document_is_refused() {
     for (text, complaint) in [
-        ("", "1: ends too early: it is incomplete"),
+        ("", "1: is empty or ends too early;"),
         ("[1]", "1: must be a group of keys"),
         ("a: \"b", "1: a: unknown key"),
     ] {
@@ -370,7 +370,8 @@ fn all_errors_of_documents_are_reported_at_once() {
     let message = message.replace(&format!("{}/", folder.path().display()), "");
     assert_eq!(
         message,
-        "b.yaml:6: spec.driverName: `directory.wasmount.io` is the driver of a.yaml too; each document needs a name of its own\n\
+        "b.yaml:6: spec.driverName: `directory.wasmount.io` is the driver of a.yaml too; each document needs one of its own\n\
+         b.yaml:4: metadata.name: `directory` is the name of a.yaml too; each document needs one of its own\n\
          c.yaml: cannot be read: No such file or directory (os error 2)"
     );
 }

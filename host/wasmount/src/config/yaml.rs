@@ -4,31 +4,71 @@
 
 use super::complaint::Complaint;
 use super::places::Places;
+use super::remaining;
 use serde_saphyr::{Error, Location, MessageFormatter, UserMessageFormatter};
 use std::path::Path;
 use wasmount_core::document::{KeyPath, StorageBackend, raw};
 use wasmount_core::text::nearest;
 
-/// Reads a document, and the locations of its keys for checks across documents.
-pub(super) fn parse(file: &Path, text: &str) -> Result<(StorageBackend, Places), Complaint> {
-    let options = serde_saphyr::options! { with_snippet: false, no_schema: true };
+/// The reason for a secret that is not a group of keys: a value, in most cases.
+const A_SECRET: &str = "must say where the secret is, such as `{ file: /run/secrets/token }`; its value is not allowed here";
+
+/// The first error of a text.
+struct First {
+    line: Option<u64>,
+    key: Option<KeyPath>,
+    reason: String,
+}
+
+/// Reads a document, and the locations of its keys for checks across documents. The complaints are in the order of the text.
+pub(super) fn parse(file: &Path, text: &str) -> Result<(StorageBackend, Places), Vec<Complaint>> {
     let places = Places::of(text);
+    let First { line, key, reason } = match read(text, &places) {
+        Ok(document) => return Ok((document, places)),
+        Err(first) => first,
+    };
+    let others = key.as_ref().map(|key| {
+        remaining::others(text, key, |text| {
+            let First { key, reason, .. } = read(text, &Places::of(text)).err()?;
+            Some((key?, reason))
+        })
+    });
     let complain = |line, key, reason| Complaint {
         file: file.to_owned(),
         line,
         key,
         reason,
     };
+    let mut complaints = vec![complain(line, key, reason)];
+    for (key, reason) in others.into_iter().flatten() {
+        complaints.push(complain(places.line_of(&key), Some(key), reason));
+    }
+    complaints.sort_by_key(|it| it.line);
+    Err(complaints)
+}
+
+fn read(text: &str, places: &Places) -> Result<StorageBackend, First> {
+    let options = serde_saphyr::options! { with_snippet: false, no_schema: true };
     let document: raw::Document =
         serde_saphyr::from_str_with_options(text, options).map_err(|error| {
             let line = error.location().map(|location| location.line());
-            complain(line, key_of(&error, &places), reason(&error))
+            let key = key_of(&error, places);
+            let reason = match &key {
+                Some(key) if is_secret(key) => A_SECRET.to_owned(),
+                _ => reason(&error),
+            };
+            First { line, key, reason }
         })?;
-    let checked = StorageBackend::try_from(document).map_err(|invalid| {
-        let line = places.line_of(&invalid.key);
-        complain(line, Some(invalid.key), invalid.reason)
-    })?;
-    Ok((checked, places))
+    StorageBackend::try_from(document).map_err(|invalid| First {
+        line: places.line_of(&invalid.key),
+        key: Some(invalid.key),
+        reason: invalid.reason,
+    })
+}
+
+/// Whether a key is that of a secret itself, and not one within it.
+fn is_secret(key: &KeyPath) -> bool {
+    key.parent() == Some(KeyPath::of("spec.secrets"))
 }
 
 /// The key that a parser's error is about; none: it is about the text as a whole.
@@ -81,7 +121,10 @@ fn reason(error: &Error) -> String {
         Error::MultipleDocuments { .. } => {
             "a second document begins here; write one file for each backend".to_owned()
         }
-        Error::Eof { .. } => "ends too early: it is incomplete".to_owned(),
+        Error::Eof { .. } => {
+            "is empty or ends too early; a StorageBackend begins with `apiVersion` and `kind`"
+                .to_owned()
+        }
         other => {
             let message = UserMessageFormatter.format_message(other);
             format!("is not valid YAML: {message}")

@@ -11,12 +11,13 @@ use super::common::Common;
 use crate::fault::Fault;
 use futures::future::join_all;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Mutex as Turn, watch};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
+use wasmount_core::document::StorageBackend;
 use wasmount_core::driver::{Driver, Leaving, Role};
 use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
@@ -34,6 +35,8 @@ pub(crate) struct Backends {
     seen: Mutex<BTreeMap<DriverName, Seen>>,
     /// Backends that are removed as soon as none of their volumes is in use.
     leaving: Mutex<BTreeMap<DriverName, Leaving>>,
+    /// Documents in files, of drivers that were removed: they return when their document is another one.
+    removed: Mutex<BTreeMap<PathBuf, StorageBackend>>,
     changes: watch::Sender<u64>,
     /// Tasks that outlive their backend.
     tasks: TaskTracker,
@@ -71,6 +74,7 @@ impl Backends {
             running: Turn::default(),
             seen: Mutex::default(),
             leaving: Mutex::default(),
+            removed: Mutex::default(),
             changes: watch::Sender::default(),
             tasks: TaskTracker::new(),
         })
@@ -103,6 +107,14 @@ impl Backends {
         if let Some((before, _)) = self.all().into_iter().find(|(_, seen)| same(seen)) {
             let after = name;
             return Err(ApplyError::Renamed { before, after });
+        }
+        if let Some(file) = file_of(&desired.from) {
+            let removed = lock(&self.removed).get(file).cloned();
+            if removed.as_ref() == Some(&desired.document) {
+                tracing::info!(driver = %name, file = %file.display(), "the document of a removed driver was written without a change: the driver stays removed");
+                return Ok(());
+            }
+            self.forget_removed(file);
         }
         let drivers = self.all().len() + 1;
         let backend = Backend::start(&self.common, desired, drivers).await;
@@ -219,11 +231,17 @@ impl Backends {
         lock(&self.leaving).remove(name);
     }
 
+    /// The document of a removed driver has changed: whatever it says next is served.
+    pub(super) fn forget_removed(&self, file: &Path) {
+        lock(&self.removed).remove(file);
+    }
+
     /// Deletes the versions of a removed object. A file may be created again, so the administrator's decisions about its versions are kept.
     async fn forget(&self, backend: &Backend) {
         let driver = backend.driver.name();
-        let is_object = matches!(backend.desired.borrow().from, DesiredFrom::Object(_));
-        if !is_object {
+        let Desired { document, from, .. } = backend.desired.borrow().clone();
+        if let Some(file) = file_of(&from) {
+            lock(&self.removed).insert(file.clone(), document);
             let engine = &self.common.services.engine;
             engine.retain_compiled(driver, &[]).await;
         } else if let Err(error) = backend.reconciler.forget().await {

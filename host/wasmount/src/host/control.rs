@@ -364,11 +364,17 @@ async fn delete(
             };
             Refusal::new(kind, chain(&error))
         })?;
+        let file = file_of(&seen.desired.borrow().from).map(|file| file.display().to_string());
+        let returns = |file| {
+            format!(
+                "--backend still names {file}: the driver returns when that document changes, or after a restart"
+            )
+        };
         Ok(Json(Done {
             said: format!("{driver} is no longer served; its records stay"),
             changed: true,
             version: served,
-            warnings: Vec::new(),
+            warnings: file.map(returns).into_iter().collect(),
         }))
     })
     .await

@@ -37,7 +37,10 @@ pub(super) async fn apply(backends: &Backends, file: &Path) -> Result<(), String
             let applied = backends.apply(desired(document)).await;
             applied.map_err(|error| format!("{}: {}", file.display(), chain(&error)))
         }
-        Err(error) => Err(error),
+        Err(error) => {
+            backends.forget_removed(file);
+            Err(error)
+        }
     };
     followed.inspect_err(|error| trouble(backends, file, error.clone()))
 }
@@ -123,7 +126,7 @@ async fn read(file: &Path) -> Result<Configured, String> {
                 "{path}: is gone; restore it, or delete the driver with `wasmount delete`"
             ));
         }
-        config::load_one(&path).map_err(|complaint| complaint.to_string())
+        config::load_one(&path).map_err(|complaints| complaints.in_one_line())
     });
     read.await.map_err(|error| error.to_string())?
 }

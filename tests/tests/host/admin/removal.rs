@@ -3,6 +3,7 @@
 use crate::admin::scene::{DRIVER, Scene};
 use futures::future::join_all;
 use std::fs;
+use std::time::{Duration, Instant};
 use tonic::Code;
 use wasmount_control::messages::{Delete, Drain};
 use wasmount_control::{Client, ControlError};
@@ -37,6 +38,10 @@ async fn privileged_a_driver_with_volumes_in_use_names_them() {
 
 /// Deletions at the same time, all of which are refused.
 const DELETIONS: usize = 4;
+/// How long a busy host may take to see a file.
+const SEEN: Duration = Duration::from_secs(30);
+/// Interval between two looks at the log.
+const AGAIN: Duration = Duration::from_millis(50);
 /// How often it is tried that something happens while a deletion is refused.
 const ROUNDS: usize = 10;
 
@@ -100,9 +105,23 @@ async fn privileged_a_deleted_driver_returns_with_its_document() {
         .create(requests::create("pvc", VOLUME_BYTES))
         .await
         .unwrap();
-    scene.done(&["delete", DRIVER]);
+    let said = scene.done(&["delete", DRIVER]);
+    assert!(
+        said.contains("returns when that document changes"),
+        "{said}"
+    );
     let text = fs::read_to_string(&scene.document).unwrap();
-    scene.rewrite_with(&text);
+    // The same document, written again, is no change; a comment is none either.
+    for same in [text.clone(), format!("{text}# the same\n")] {
+        scene.rewrite_with(&same);
+    }
+    let end = Instant::now() + SEEN;
+    while !scene.host.log().contains("the driver stays removed") {
+        assert!(Instant::now() < end, "{}", scene.host.log());
+        std::thread::sleep(AGAIN);
+    }
+    assert!(scene.status().is_null());
+    scene.rewrite_with(&format!("{text}  limits: {{ handles: 999 }}\n"));
     scene.until("it is back", |driver| driver["phase"] == "serving");
     // With all that it had.
     let orchestrator = scene.orchestrator().await;

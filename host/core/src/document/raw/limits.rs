@@ -15,9 +15,11 @@ pub struct Limits {
     pub memory: Option<Amount>,
     /// Wall time of one call; 60s by default.
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::day"))]
+    #[serde(deserialize_with = "duration")]
     pub time: Option<String>,
     /// CPU time of one call; 10s by default.
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::day"))]
+    #[serde(deserialize_with = "duration")]
     pub cpu: Option<String>,
     /// Calls at a time; 32 by default.
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 2_147_483_647)))]
@@ -48,6 +50,7 @@ pub struct Versions {
     pub keep: Option<u64>,
     /// How long calls of an old version may go on before the host says that they still do; 60s by default.
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::day"))]
+    #[serde(deserialize_with = "duration")]
     pub drain: Option<String>,
     /// When a new version is rolled back.
     pub rollback: Rollback,
@@ -63,6 +66,7 @@ pub struct Rollback {
     pub faults: Option<u64>,
     /// In how long a time; 60s by default.
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::hour"))]
+    #[serde(deserialize_with = "duration")]
     pub window: Option<String>,
 }
 
@@ -73,6 +77,31 @@ pub struct Amount(pub String);
 impl<'de> Deserialize<'de> for Amount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(AmountVisitor)
+    }
+}
+
+/// A duration as written. A number without a unit is rejected as such: quoted, as other text would have to be, it is not valid either.
+pub(super) fn duration<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<String>, D::Error> {
+    deserializer.deserialize_any(DurationVisitor)
+}
+
+struct DurationVisitor;
+
+impl de::Visitor<'_> for DurationVisitor {
+    type Value = Option<String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a duration such as `60s` or `1m30s`")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Option<String>, E> {
+        Ok(Some(text.to_owned()))
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Option<String>, E> {
+        Ok(None)
     }
 }
 

@@ -1,6 +1,7 @@
 //! `spec.grants.network` on disk.
 
 use super::Amount;
+use super::limits::duration;
 #[cfg(feature = "schema")]
 use super::rules::{self, TEXT};
 use crate::document::network::{Algorithm, Protocol, Scheme, ServiceName};
@@ -119,15 +120,19 @@ pub struct Tls {
 pub struct Timeouts {
     /// Until the connection exists; 5s by default.
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::day"))]
+    #[serde(deserialize_with = "duration")]
     pub connect: Option<String>,
     /// Until the headers of the answer are there; 60s by default.
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::day"))]
+    #[serde(deserialize_with = "duration")]
     pub first_byte: Option<String>,
     /// Until the answer is complete; 300s by default.
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::day"))]
+    #[serde(deserialize_with = "duration")]
     pub total: Option<String>,
     /// Until an unused connection is closed; 90s by default.
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::day"))]
+    #[serde(deserialize_with = "duration")]
     pub idle: Option<String>,
 }
 
@@ -224,6 +229,7 @@ pub struct Jwt {
     /// How long a token is valid; 5m by default.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::day"))]
+    #[serde(deserialize_with = "duration")]
     pub lifetime: Option<String>,
 }
 
@@ -342,6 +348,7 @@ pub struct Give {
 pub struct Renew {
     /// At this age of the session; only when it is refused by default.
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::day"))]
+    #[serde(deserialize_with = "duration")]
     pub after: Option<String>,
     /// Status codes that say that the session has ended; 401 by default.
     #[cfg_attr(
