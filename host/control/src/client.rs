@@ -13,9 +13,10 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
@@ -179,6 +180,9 @@ impl Client {
     fn not_connected(&self, source: io::Error) -> ControlError {
         let path = self.socket.clone();
         match source.kind() {
+            io::ErrorKind::ConnectionRefused if is_other_file(&path) => {
+                ControlError::NotASocket { path }
+            }
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                 ControlError::NotRunning { path }
             }
@@ -193,4 +197,9 @@ impl Client {
             reason: reason.to_string(),
         }
     }
+}
+
+/// Whether something else than a socket is there.
+fn is_other_file(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|it| !it.file_type().is_socket())
 }

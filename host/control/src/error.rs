@@ -19,6 +19,14 @@ pub enum ControlError {
         /// The socket.
         path: PathBuf,
     },
+    /// The path is that of a file or a directory.
+    #[error(
+        "{} is not a socket: name the admin socket of a host, which is admin.sock in its data directory unless it was started with --admin-socket", .path.display()
+    )]
+    NotASocket {
+        /// The path.
+        path: PathBuf,
+    },
     /// The socket belongs to another user's host.
     #[error(
         "the admin socket {} is not accessible to this user: only root and the user of the host may use it", .path.display()

@@ -61,6 +61,7 @@ pub fn check_kind(wasm: &[u8]) -> Result<(), Refusal> {
     match wasm.strip_prefix(MAGIC) {
         Some(rest) if rest.starts_with(COMPONENT) => Ok(()),
         Some(rest) if rest.starts_with(CORE_MODULE) => Err(Refusal::CoreModule),
+        None if wasm.is_empty() => Err(Refusal::Empty),
         _ => Err(Refusal::NotWasm),
     }
 }
@@ -96,7 +97,7 @@ mod tests {
             (&b"\0asm\x01\0\0\0"[..], "core module"),
             (b"\x7fELF\x02\x01\x01\0", "not WebAssembly"),
             (b"\0asm", "not WebAssembly"),
-            (b"", "not WebAssembly"),
+            (b"", "an empty file"),
         ] {
             let refusal = check_kind(bytes).unwrap_err().to_string();
             assert!(refusal.contains(expected), "{refusal}");

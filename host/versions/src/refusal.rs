@@ -11,7 +11,7 @@ use wasmount_engine::{CONTRACT_LINE, EngineError};
 pub enum Refusal {
     /// The file is missing or not readable.
     #[error(
-        "the plugin {path} cannot be read: {source}; build it, or correct the path: `plugin.path` of a document, or what a command names"
+        "the plugin {path} cannot be read: {source}; build it, let this user read it, or correct the path: `plugin.path` of a document, or what a command names"
     )]
     Unreadable {
         /// Which file.
@@ -53,6 +53,9 @@ pub enum Refusal {
         "the plugin is not WebAssembly; compiled code (.cwasm) is not accepted, give the .wasm file"
     )]
     NotWasm,
+    /// No bytes.
+    #[error("the plugin is an empty file; build it or copy it again: a disk may have been full")]
+    Empty,
     /// The engine rejected it.
     #[error("{0}{hint}", hint = to_do(.0))]
     Engine(#[from] EngineError),
@@ -236,7 +239,9 @@ impl Refusal {
             Refusal::TooLarge { .. } => (Kind::Size, RetryPolicy::Never),
             Refusal::OtherDigest { .. } => (Kind::Digest, Unlimited),
             Refusal::Signature(_) => (Kind::Signature, Unlimited),
-            Refusal::CoreModule | Refusal::NotWasm => (Kind::NotAComponent, Unlimited),
+            Refusal::CoreModule | Refusal::NotWasm | Refusal::Empty => {
+                (Kind::NotAComponent, Unlimited)
+            }
             Refusal::Engine(error) => match error {
                 EngineError::Compile(_) => (Kind::Compile, RetryPolicy::Never),
                 EngineError::Lost => (Kind::Compile, FewTimes),
@@ -311,6 +316,7 @@ mod tests {
     fn what_may_come_is_waited_for_and_what_was_judged_is_not() {
         for (refusal, kind, retry_policy) in [
             (Refusal::NotWasm, "not_a_component", RetryPolicy::Unlimited),
+            (Refusal::Empty, "not_a_component", RetryPolicy::Unlimited),
             (Refusal::TooLarge { limit: 1 }, "size", RetryPolicy::Never),
             (
                 Refusal::Engine(EngineError::Compile("x".to_owned())),

@@ -247,6 +247,35 @@ mod tests {
     }
 
     #[test]
+    fn examples_are_whole_lines_in_a_terminal_of_80_columns() {
+        for command in CommandLine::command().term_width(80).get_subcommands_mut() {
+            let help = command.get_after_help().unwrap_or_default().to_string();
+            let rendered = command.clone().term_width(80).render_help().to_string();
+            let mut continues = false;
+            for line in help.lines() {
+                let is_example = continues || line.trim_start().starts_with("$ ");
+                continues = is_example && line.ends_with('\\');
+                let is_whole = rendered.lines().any(|it| it == line);
+                assert!(!is_example || is_whole, "{}: {line}", command.get_name());
+            }
+        }
+    }
+
+    #[test]
+    fn a_host_without_any_document_is_told_of_both_sources() {
+        let serve = |more: &[&str]| {
+            let arguments = ["wasmount", "serve"].iter().chain(more);
+            CommandLine::try_parse_from(arguments).map_err(|error| error.to_string())
+        };
+        let error = serve(&[]).unwrap_err();
+        assert!(error.contains("--backend <FILE>"), "{error}");
+        assert!(error.contains("--storage-backends"), "{error}");
+        assert!(serve(&["--backend", "a.yaml"]).is_ok());
+        assert!(serve(&["--storage-backends"]).is_ok());
+        assert!(serve(&["--storage-backends", "--backend", "a.yaml"]).is_ok());
+    }
+
+    #[test]
     fn flags_can_be_set_by_environment_except_per_call_ones() {
         for (command, flag, variable) in flags(&CommandLine::command()) {
             let name = flag.get_long().unwrap_or_default();

@@ -66,7 +66,6 @@ impl Fault {
 
     /// Prints the error on standard error (help and version on standard output) and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        // A closed standard error must not turn into another exit code.
         let written = match self {
             Self::Usage(error) => error.print(),
             Self::Found => Ok(()),
@@ -76,7 +75,15 @@ impl Fault {
                 visible::lines(&other.to_string())
             ),
         };
-        drop(written);
+        // A closed standard error must not turn into another exit code, but help that was requested must be there. A reader that has seen enough
+        // closes its pipe.
+        if let (Self::Usage(error), Err(failed)) = (self, written)
+            && !error.use_stderr()
+            && failed.kind() != io::ErrorKind::BrokenPipe
+        {
+            let _ = writeln!(io::stderr(), "wasmount: the help is not written: {failed}");
+            return ExitCode::from(EX_FAILURE);
+        }
         match self {
             Self::Usage(error) if !error.use_stderr() => ExitCode::SUCCESS,
             Self::Usage(_)

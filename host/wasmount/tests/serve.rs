@@ -162,7 +162,7 @@ async fn a_host_without_its_plugin_answers_and_is_not_ready() {
     let (status, body) = host.get_once("/readyz/absent.wasmount.io", "cannot be read");
     assert_eq!(status, "503");
     let expected = format!(
-        "{DRIVER}: the plugin {} cannot be read: No such file or directory (os error 2); build it, or correct the path: `plugin.path` of a document, or what a command names\n",
+        "{DRIVER}: the plugin {} cannot be read: No such file or directory (os error 2); build it, let this user read it, or correct the path: `plugin.path` of a document, or what a command names\n",
         folder.path().join("absent.wasm").display()
     );
     assert_eq!(body, expected);

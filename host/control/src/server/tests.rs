@@ -187,6 +187,13 @@ async fn a_host_that_is_not_there_is_said_to_be_so() {
     drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
     let refused = Client::new(&socket).status().await;
     assert!(matches!(refused, Err(ControlError::NotRunning { .. })));
+    for other in [folder.path().to_owned(), folder.path().join("file")] {
+        if !other.exists() {
+            std::fs::write(&other, "").unwrap();
+        }
+        let refused = Client::new(&other).status().await;
+        assert!(matches!(refused, Err(ControlError::NotASocket { .. })));
+    }
 }
 
 #[tokio::test]

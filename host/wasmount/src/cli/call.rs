@@ -27,9 +27,11 @@ use wasmount_versions::AdmissionReport;
 #[command(after_help = "\
 Examples; the second call finds the records of the first:
   $ wasmount call plugin.wasm GetCapacity
-  $ wasmount call plugin.wasm CreateVolume @create.yaml --state records.json --pools /tmp/pools
+  $ wasmount call plugin.wasm CreateVolume @create.yaml \\
+      --state records.json --pools /tmp/pools
   $ wasmount call plugin.wasm NodeStageVolume - --backend backend.yaml --json
-  $ wasmount call plugin.wasm ListVolumes --backend backend.yaml --http-record tape.json
+  $ wasmount call plugin.wasm ListVolumes --backend backend.yaml \\
+      --http-record tape.json
 
 A request is CSI's message by its own names, such as `volume_id: a` or `{\"volumeId\":\"a\"}`. Secrets in it reach the plugin and are never
 shown. Nothing is mounted: of stage and publish the recorded plan is shown, held against the grants of the document; without one it is

@@ -221,6 +221,7 @@ fn is_no_component(refusal: &Refusal) -> bool {
             | Refusal::TooLarge { .. }
             | Refusal::CoreModule
             | Refusal::NotWasm
+            | Refusal::Empty
             | Refusal::Engine(EngineError::Compile(_) | EngineError::Lost)
     )
 }

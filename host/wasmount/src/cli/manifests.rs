@@ -14,7 +14,8 @@ use crate::config::{self, Configured};
 use crate::fault::Fault;
 use crate::host::{TemporaryDirectory, Workbench, block_on};
 use crate::regular_file;
-use clap::{Args, ValueEnum};
+use crate::visible;
+use clap::{ArgGroup, Args, ValueEnum};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -43,6 +44,7 @@ const PULLED: &str = "component.wasm";
 
 /// Print the Kubernetes manifests of a backend
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("printed").args(["backend", "crd", "shared"]).required(true).multiple(true)))]
 #[command(after_help = "\
 Example, once for a cluster, and then for a backend with volumes on the nodes:
   $ wasmount manifests --shared
@@ -53,12 +55,7 @@ Apply each with `kubectl apply --server-side -f -`: a component is too large for
 Exit codes: 0, 64 for wrong flags or documents, 1 for any other failure.")]
 pub(crate) struct Flags {
     /// A StorageBackend document; its plugin is loaded to read its capabilities
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "WASMOUNT_BACKEND",
-        required_unless_present_any = ["crd", "shared"]
-    )]
+    #[arg(long, value_name = "FILE", env = "WASMOUNT_BACKEND")]
     backend: Option<PathBuf>,
 
     /// Print only the CustomResourceDefinition of StorageBackend
@@ -157,17 +154,18 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let impossible = "no manifests can be printed";
     if flags.shared {
         let all = shared_manifests(&flags.namespace).map_err(Fault::failed(impossible))?;
-        return print(&all);
+        return print(&all, &[]);
     }
     let Some(file) = flags.backend.clone().filter(|_| !flags.crd) else {
         let all = definition_manifests().map_err(Fault::failed(impossible))?;
-        return print(&all);
+        return print(&all, &[]);
     };
     plain("--kubelet-dir", &flags.kubelet_dir)?;
     let configured = config::load_one(&file)?;
     if flags.as_object {
         let text = read_again(&file)?;
-        return print(&[object::of_folder(&text, &configured.folder)?]);
+        let (object, warnings) = object::of_folder(&text, &configured.folder)?;
+        return print(&[object], &warnings);
     }
     let admitted = flags.admit(&configured)?;
     let (offer, hidden) = (admitted.backend.offer(), &configured.document.hidden);
@@ -180,19 +178,22 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     };
     let choices = flags.choices(form);
     let all = manifests(&backend, &choices).map_err(Fault::failed(impossible))?;
-    for warning in admitted
-        .warnings
-        .into_iter()
-        .chain(warnings(&backend, &choices))
-    {
-        // A closed standard error must not prevent the output of the YAML.
-        let _ = writeln!(io::stderr(), "wasmount: warning: {warning}");
-    }
-    print(&all)
+    let of_form = warnings(&backend, &choices);
+    let warnings: Vec<_> = admitted.warnings.into_iter().chain(of_form).collect();
+    print(&all, &warnings)
 }
 
-fn print(all: &[Manifest]) -> Result<(), Fault> {
-    let text = to_yaml(all).map_err(Fault::failed("no manifests can be printed"))?;
+/// The warnings are comments of the YAML as well: whoever reads the file later did not see standard error.
+fn print(all: &[Manifest], warnings: &[String]) -> Result<(), Fault> {
+    let yaml = to_yaml(all).map_err(Fault::failed("no manifests can be printed"))?;
+    let mut text = String::new();
+    for warning in warnings {
+        let warning = visible::line(warning);
+        // A closed standard error must not prevent the output of the YAML.
+        let _ = writeln!(io::stderr(), "wasmount: warning: {warning}");
+        text.push_str(&format!("# Warning: {warning}\n"));
+    }
+    text.push_str(&yaml);
     let printed = io::stdout().write_all(text.as_bytes());
     printed.map_err(Fault::failed("the manifests cannot be printed"))
 }

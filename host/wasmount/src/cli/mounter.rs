@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example, beside `wasmount serve --mounter unix:/run/wasmount/mounter.sock` with the same documents:
-  $ wasmount mounter --socket /run/wasmount/mounter.sock --backend directory.yaml
+  $ wasmount mounter --socket /run/wasmount/mounter.sock \\
+      --backend directory.yaml
 
 It reads the grants of the documents only, and grants nothing that its own copy does not. Both processes must be of one version.
 

@@ -7,12 +7,12 @@ mod kubernetes;
 mod storage_backends;
 
 use super::admin::ADMIN_SOCKET;
-use super::common::{CommonFlags, MountFlags, makeable, plain, socket_fits};
+use super::common::{CommonFlags, MountFlags, makeable, plain, socket_fits, wrong};
 use crate::config::Configured;
 use crate::fault::Fault;
 use crate::health::HealthAddress;
 use crate::host::{self, HostOptions, MountsOptions, RegistrationMode};
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use controller::ControllerFlags;
 use ipnet::IpNet;
 use kubernetes::KubernetesFlags;
@@ -25,10 +25,12 @@ use wasmount_kubernetes::{registration_socket, registry};
 /// Serve backends as CSI drivers, each on `<socket-dir>/<driverName>/csi.sock`
 #[derive(Debug, Args)]
 // A host of objects needs no file.
-#[command(mut_arg("backend", |it| it.required(false).required_unless_present("storage_backends")))]
+#[command(mut_arg("backend", |it| it.required(false)))]
+#[command(group(ArgGroup::new("served").args(["backend", "storage_backends"]).required(true).multiple(true)))]
 #[command(after_help = "\
 Example, beside a kubelet, with two backends:
-  $ wasmount serve --backend directory.yaml --backend nfs.yaml --node-id worker-1
+  $ wasmount serve --backend directory.yaml --backend nfs.yaml \\
+      --node-id worker-1
 
 Example, in a cluster, with the backends that are objects of it:
   $ wasmount serve --storage-backends --role node --node-id worker-1
@@ -112,6 +114,7 @@ pub(crate) struct Flags {
         long,
         value_name = "CIDR",
         env = "WASMOUNT_CLUSTER_RANGES",
+        value_parser = network,
         value_delimiter = ','
     )]
     cluster_ranges: Vec<IpNet>,
@@ -169,8 +172,6 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         RoleArg::Controller => Role::Controller,
     };
     let controller = flags.controller.options(role)?;
-    let default_socket_dir = || mount.kubelet_dir.join("plugins");
-    let socket_dir = flags.socket_dir.unwrap_or_else(default_socket_dir);
     makeable("--data-dir", &data_dir)?;
     if let Some(socket) = &flags.admin_socket {
         plain("--admin-socket", socket)?;
@@ -178,8 +179,12 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     }
     let default_admin_socket = || data_dir.join(ADMIN_SOCKET);
     let admin_socket = flags.admin_socket.unwrap_or_else(default_admin_socket);
-    makeable("--socket-dir", &socket_dir)?;
     plain("--kubelet-dir", &mount.kubelet_dir)?;
+    let socket_dir = match flags.socket_dir {
+        Some(socket_dir) => socket_dir,
+        None => default_socket_dir(&mount.kubelet_dir)?,
+    };
+    makeable("--socket-dir", &socket_dir)?;
     let mounts = match flags.mounter {
         Some(socket) => MountsOptions::Elsewhere { socket },
         None => {
@@ -217,6 +222,15 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     host::serve(options, backends)
 }
 
+/// The directory in which kubelet expects the sockets of its plugins. An error is about the flag that it follows from.
+fn default_socket_dir(kubelet_dir: &Path) -> Result<PathBuf, Fault> {
+    if kubelet_dir.is_dir() {
+        return Ok(kubelet_dir.join("plugins"));
+    }
+    let reason = "is not an existing directory; name the root directory of kubelet, or without a kubelet --socket-dir and --path-root";
+    Err(wrong("--kubelet-dir", kubelet_dir, reason))
+}
+
 fn sockets_fit(options: &HostOptions, backends: &[Configured]) -> Result<(), Fault> {
     for backend in backends {
         let socket = options.socket(&backend.document.driver_name);
@@ -238,6 +252,11 @@ fn host_name() -> Result<NodeId, Fault> {
         let reason = format!("{invalid}; name the node yourself");
         Fault::flag("--node-id", &name, reason)
     })
+}
+
+fn network(value: &str) -> Result<IpNet, String> {
+    let network = value.parse();
+    network.map_err(|_| "must be a network such as `10.96.0.0/12` or `fd00::/108`".to_owned())
 }
 
 fn node_id(value: &str) -> Result<NodeId, String> {

@@ -14,7 +14,8 @@ use wasmount_artifact::check_file;
 #[command(after_help = "\
 Examples:
   $ wasmount verify plugin.wasm --key acme.pub
-  $ wasmount verify oci://registry.example.com/storage/nas:1.4.0 --key acme.pub --key auditors.pub --all
+  $ wasmount verify oci://registry.example.com/storage/nas:1.4.0 \\
+      --key acme.pub --key auditors.pub --all
 
 Reads what `wasmount sign` and cosign write: for a file plugin.wasm.sig and plugin.wasm.bundle beside it, for an artifact the tag sha256-...sig and
 Sigstore bundles that refer to it. Prints the digest that is signed, by which of the keys, and signatures that were ignored because they cannot be read.

@@ -1,8 +1,10 @@
 //! The Kubernetes side of a serving host: its options, its client of the API server, and the events about its node.
 
+use crate::fault::Fault;
 use crate::readiness::Readiness;
 use clap::ValueEnum;
 use kube::Client;
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -60,19 +62,26 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Without an API server there are no events; everything else works.
-    pub(super) async fn reach(options: &KubernetesOptions) -> Self {
-        let client = connect(&options.api).await.unwrap_or_else(|error| {
-            let reason = chain(&error);
-            tracing::error!(reason, "continuing without the API server");
-            None
-        });
+    /// Without an API server there are no events; everything else works. A kubeconfig that was named must be usable.
+    pub(super) async fn reach(options: &KubernetesOptions) -> Result<Self, Fault> {
+        let client = match connect(&options.api).await {
+            Ok(client) => client,
+            Err(error) => {
+                if let ApiAccess::Kubeconfig(file) = &options.api {
+                    let reason = error.source().map_or_else(|| chain(&error), chain);
+                    return Err(Fault::flag("--kubeconfig", file.display(), reason));
+                }
+                let reason = chain(&error);
+                tracing::error!(reason, "continuing without the API server");
+                None
+            }
+        };
         let node_name = options.node_name.clone();
-        Self {
+        Ok(Self {
             events: Events::new(client.clone(), node_name.clone()),
             client,
             node_name,
-        }
+        })
     }
 
     /// The object of events about the node.

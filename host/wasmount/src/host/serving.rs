@@ -49,7 +49,7 @@ impl Serving {
     ) -> Result<Self, Fault> {
         let (services, documents) = SharedServices::open(&options, backends, &readiness).await?;
         let Documents { all, states } = documents;
-        let cluster = Cluster::reach(&options.kubernetes).await;
+        let cluster = Cluster::reach(&options.kubernetes).await?;
         let mut background = JoinSet::new();
         let csi_nodes = CsiNodes::begin(&options, &cluster, &mut background);
         let (fatal, fatal_errors) = mpsc::unbounded_channel();

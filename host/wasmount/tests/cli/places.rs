@@ -2,7 +2,7 @@
 
 use crate::{DOCUMENT, said, serve, wasmount};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 #[test]
 fn directories_that_cannot_work_end_with_64() {
@@ -278,4 +278,67 @@ fn a_node_that_may_not_mount_ends_with_1_and_says_what_to_do() {
         text.starts_with("wasmount: role `node` mounts volumes and needs the capability CAP_SYS_ADMIN, which this process lacks: "),
         "{text}"
     );
+}
+
+#[test]
+fn a_missing_kubelet_directory_is_blamed_by_its_own_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("backend.yaml");
+    std::fs::write(&file, DOCUMENT).unwrap();
+    let (data, kubelet) = (folder.path().join("data"), folder.path().join("kublet"));
+    let words = ["serve", "--role", "controller", "--listen-health", "off"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wasmount"));
+    command.args(words).arg("--backend").arg(&file);
+    command.arg("--data-dir").arg(&data);
+    let (code, text) = said(&command.arg("--kubelet-dir").arg(&kubelet).output().unwrap());
+    assert_eq!(code, Some(64));
+    let begin = format!(
+        "wasmount: --kubelet-dir {}: is not an existing directory; name the root directory of kubelet",
+        kubelet.display()
+    );
+    assert!(text.starts_with(&begin), "{text}");
+    assert!(!data.exists());
+}
+
+#[test]
+fn a_kubeconfig_that_is_named_must_be_usable() {
+    let folder = tempfile::tempdir().unwrap();
+    let rubbish = folder.path().join("rubbish");
+    std::fs::write(&rubbish, "[1]").unwrap();
+    for file in ["/nowhere/config", &rubbish.display().to_string()] {
+        let (code, text) = serve(DOCUMENT, &["--kubeconfig", file]);
+        assert_eq!(code, Some(64), "{text}");
+        let begin = format!("wasmount: --kubeconfig {file}: ");
+        assert!(text.starts_with(&begin), "{text}");
+    }
+}
+
+#[test]
+fn a_cluster_range_that_is_no_network_is_told_the_form() {
+    let (code, text) = serve(DOCUMENT, &["--cluster-ranges", "10.0.0.0/99"]);
+    assert_eq!(code, Some(64));
+    assert!(
+        text.contains("must be a network such as `10.96.0.0/12`"),
+        "{text}"
+    );
+}
+
+#[test]
+fn help_that_cannot_be_written_is_an_error() {
+    let help = |to: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wasmount"));
+        command.args(["status", "--help"]).stdout(to);
+        said(&command.output().unwrap())
+    };
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let (code, text) = help(full.into());
+    assert_eq!(code, Some(1));
+    assert!(
+        text.contains("the help is not written: No space left"),
+        "{text}"
+    );
+    assert_eq!(help(Stdio::null()), (Some(0), String::new()));
 }

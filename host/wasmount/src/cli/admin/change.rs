@@ -91,7 +91,6 @@ pub(crate) struct PauseFlags {
 Example:
   $ wasmount resume directory.wasmount.io
 
-
 Exit codes: 0, 64 for wrong flags, 1 for any other failure.")]
 pub(crate) struct ResumeFlags {
     #[command(flatten)]

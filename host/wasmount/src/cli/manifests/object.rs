@@ -16,25 +16,34 @@ const PATHS: [&str; 3] = [
     "/spec/plugin/registry/credentials/file",
 ];
 
-/// The object with the paths of this machine.
-pub(super) fn of_folder(text: &str, folder: &Path) -> Result<Manifest, Fault> {
+/// The object with the paths of this machine, and a warning if there are any.
+pub(super) fn of_folder(text: &str, folder: &Path) -> Result<(Manifest, Vec<String>), Fault> {
     let mut document = read(text)?;
+    let mut paths = Vec::new();
     for pointer in PATHS {
         if let Some(path) = document.pointer_mut(pointer) {
-            absolute(path, folder);
+            paths.extend(absolute(path, folder));
         }
     }
     for pointer in KEYS {
         let keys = document.pointer_mut(pointer).and_then(Value::as_array_mut);
-        absolute_files(keys.into_iter().flatten(), folder);
+        paths.extend(absolute_files(keys.into_iter().flatten(), folder));
     }
     let secrets = document.pointer_mut("/spec/secrets");
     let secrets = secrets.and_then(Value::as_object_mut);
-    absolute_files(secrets.into_iter().flat_map(|all| all.values_mut()), folder);
-    Ok(Manifest {
-        comment: "Its paths are those of this machine: each host reads them on its own.".to_owned(),
+    let secrets = secrets.into_iter().flat_map(|all| all.values_mut());
+    paths.extend(absolute_files(secrets, folder));
+    let manifest = Manifest {
+        comment: "The document of a backend as an object.".to_owned(),
         object: object_of(document),
-    })
+    };
+    let warning = format!(
+        "the object names files of this machine, which each host reads on its own node: {}; \
+         for nodes without them, print a plugin with --storage-backends, or name it by `plugin.reference` and secrets by `secret`",
+        paths.join(", ")
+    );
+    let warnings = (!paths.is_empty()).then_some(warning);
+    Ok((manifest, warnings.into_iter().collect()))
 }
 
 /// The document with the path of the plugin in pods, and `source` as the source of each of these secrets.
@@ -57,16 +66,16 @@ pub(super) fn read(text: &str) -> Result<Value, Fault> {
     serde_saphyr::from_str(text).map_err(Fault::failed("the document cannot be read again"))
 }
 
-fn absolute_files<'a>(sources: impl Iterator<Item = &'a mut Value>, folder: &Path) {
-    for file in sources.filter_map(|source| source.get_mut("file")) {
-        absolute(file, folder);
-    }
+fn absolute_files<'a>(sources: impl Iterator<Item = &'a mut Value>, folder: &Path) -> Vec<String> {
+    let files = sources.filter_map(|source| source.get_mut("file"));
+    files.filter_map(|file| absolute(file, folder)).collect()
 }
 
-fn absolute(path: &mut Value, folder: &Path) {
-    if let Some(text) = path.as_str() {
-        *path = json!(folder.join(text).display().to_string());
-    }
+/// Makes a path absolute, and returns it.
+fn absolute(path: &mut Value, folder: &Path) -> Option<String> {
+    let full = folder.join(path.as_str()?).display().to_string();
+    *path = json!(full);
+    Some(full)
 }
 
 #[cfg(test)]
@@ -89,7 +98,8 @@ spec:
 
     #[test]
     fn every_path_but_that_of_a_pool_becomes_a_full_one() {
-        let object = of_folder(DOCUMENT, Path::new("/etc/w")).unwrap().object;
+        let (manifest, warnings) = of_folder(DOCUMENT, Path::new("/etc/w")).unwrap();
+        let object = manifest.object;
         let spec = &object["spec"];
         assert_eq!(spec["plugin"]["path"], "/etc/w/a.wasm");
         let verify = &spec["plugin"]["verify"]["anyOf"];
@@ -101,6 +111,21 @@ spec:
         assert_eq!(spec["secrets"]["key"]["file"], "/etc/w/key");
         assert_eq!(spec["grants"]["pools"]["p"]["path"], "p");
         assert_eq!(spec["settings"]["port"], "8080");
+        let named = "/etc/w/a.wasm, /etc/w/key.pub, /etc/w/key, /run/token;";
+        assert!(warnings[0].contains(named), "{warnings:?}");
+    }
+
+    #[test]
+    fn an_object_that_names_no_file_has_no_warning() {
+        let text = DOCUMENT
+            .replace("path: a.wasm", "reference: a.example/b:1")
+            .replace("{ file: key.pub }, ", "")
+            .replace(
+                "secrets: { token: { file: /run/token }, key: { file: key } }",
+                "secrets: {}",
+            );
+        let (_, warnings) = of_folder(&text, Path::new("/etc/w")).unwrap();
+        assert_eq!(warnings, [""; 0]);
     }
 
     #[test]
