@@ -39,6 +39,9 @@ use wasmount_versions::{AdmissionReport, Admitted};
 /// Types of file systems whose mounts use no network. Any other may, and then belongs to the network namespace of its mounter.
 const LOCAL_TYPES: [&str; 2] = ["tmpfs", "overlay"];
 
+/// The beginning of each object: the comments are within the first one, for programs that split the text.
+const BEGINNING: &str = "---\n";
+
 /// The file name of a pulled component.
 const PULLED: &str = "component.wasm";
 
@@ -186,14 +189,15 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
 /// The warnings are comments of the YAML as well: whoever reads the file later did not see standard error.
 fn print(all: &[Manifest], warnings: &[String]) -> Result<(), Fault> {
     let yaml = to_yaml(all).map_err(Fault::failed("no manifests can be printed"))?;
-    let mut text = String::new();
+    let objects = yaml.strip_prefix(BEGINNING).unwrap_or(&yaml);
+    let mut text = BEGINNING.to_owned();
     for warning in warnings {
         let warning = visible::line(warning);
         // A closed standard error must not prevent the output of the YAML.
         let _ = writeln!(io::stderr(), "wasmount: warning: {warning}");
         text.push_str(&format!("# Warning: {warning}\n"));
     }
-    text.push_str(&yaml);
+    text.push_str(objects);
     let printed = io::stdout().write_all(text.as_bytes());
     printed.map_err(Fault::failed("the manifests cannot be printed"))
 }

@@ -123,3 +123,25 @@ fn a_missing_temporary_directory_is_named_with_the_fix() {
         assert!(errors.contains(expected), "{words:?}: {errors}");
     }
 }
+
+#[test]
+fn a_warning_of_manifests_is_a_comment_of_the_yaml_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let printed = |document: &str| {
+        fs::write(folder.path().join("backend.yaml"), document).unwrap();
+        let words = ["manifests", "--as-object", "--backend", "backend.yaml"];
+        run(folder.path(), &words)
+    };
+    let (code, text, yaml) = printed(DOCUMENT);
+    assert_eq!(code, Some(0), "{text}");
+    let begin = "---\n# Warning: the object names files of this machine";
+    assert!(yaml.starts_with(begin), "{yaml}");
+    assert!(
+        text.starts_with("wasmount: warning: the object names files"),
+        "{text}"
+    );
+    let in_registry = DOCUMENT.replace("path: plugin.wasm", "reference: a.example/b:1");
+    let (code, text, yaml) = printed(&in_registry);
+    assert_eq!((code, text.as_str()), (Some(0), ""));
+    assert!(!yaml.contains("Warning"), "{yaml}");
+}
