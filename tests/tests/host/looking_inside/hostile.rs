@@ -44,7 +44,7 @@ fn each_command_rejects_what_is_no_component() {
     fs::create_dir(&folder).unwrap();
     for (file, part) in [
         (bench.path("missing.wasm"), "No such file or directory"),
-        (bench.file("empty", ""), "is not WebAssembly"),
+        (bench.file("empty", ""), "is an empty file"),
         (
             bench.file("core.wasm", b"\0asm\x01\0\0\0"),
             "is a core module, not a component",
@@ -78,7 +78,7 @@ fn a_component_that_ends_early_is_refused_wherever_it_ends() {
         let file = bench.file("short.wasm", &whole[..length]);
         let told = bench.run(&["inspect", text(&file)]);
         match (length, told.code) {
-            (0, _) => assert_refused(&told, "is not WebAssembly"),
+            (0, _) => assert_refused(&told, "is an empty file"),
             // Cut between two sections it is whole, and no plugin.
             (_, Some(0)) => assert!(told.out.contains("this host would refuse it"), "{told:?}"),
             _ => assert_refused(&told, "the component does not compile"),
