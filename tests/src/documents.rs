@@ -122,7 +122,7 @@ pub fn of_component(directory: &Path, driver: &str, component: &Path) -> Result<
     write(
         directory,
         driver,
-        &document("directory", driver, component, &pool),
+        &document(driver, driver, component, &pool),
     )
 }
 

@@ -117,7 +117,10 @@ const NO_RIGHTS: [Right; 7] = [
 fn admit(scene: &Scene, folder: &Path) {
     let (document, _) = documents::directory_of_its_own(folder, "rights.example").unwrap();
     let text = std::fs::read_to_string(&document).unwrap();
-    let named = text.replace("name: directory", &format!("name: {BACKEND}"));
+    let named = text.replace(
+        "{ name: rights.example }",
+        &format!("{{ name: {BACKEND} }}"),
+    );
     assert_ne!(named, text);
     std::fs::write(&document, named).unwrap();
     let document = document.to_str().unwrap();

@@ -15,7 +15,7 @@ async fn privileged_status_shows_what_serves_in_a_table_and_as_json() {
     let status = scene.status();
     assert_eq!(status["version"]["number"], 1);
     assert_eq!(status["volumesInUse"], 0);
-    assert_eq!(status["backend"], "directory");
+    assert_eq!(status["backend"], DRIVER);
     let digest = status["version"]["digest"].as_str().unwrap();
     let table = scene.done(&["status"]);
     let lines: Vec<&str> = table.lines().collect();
