@@ -35,14 +35,28 @@ impl Health {
 
     /// Status and body of a check.
     pub fn get(&self, path: &str) -> Result<(String, String), Failure> {
+        let (head, body) = self.request(path, "*/*")?;
+        let status = head.split(' ').nth(1).unwrap_or_default();
+        Ok((status.to_owned(), body))
+    }
+
+    /// Content type and text of the metrics for this `Accept` header.
+    pub fn metrics(&self, accept: &str) -> Result<(String, String), Failure> {
+        let (head, body) = self.request("/metrics", accept)?;
+        let mut fields = head.lines().filter_map(|line| line.split_once(": "));
+        let content_type = fields.find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        let (_, content_type) = content_type.unwrap_or_default();
+        Ok((content_type.to_owned(), body))
+    }
+
+    fn request(&self, path: &str, accept: &str) -> Result<(String, String), Failure> {
         let failed = || Failure::cannot(format!("ask {path} of the host"));
         let mut stream = TcpStream::connect(self.0).map_err(failed())?;
-        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").map_err(failed())?;
+        write!(stream, "GET {path} HTTP/1.0\r\nAccept: {accept}\r\n\r\n").map_err(failed())?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).map_err(failed())?;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
-        let status = head.split(' ').nth(1).unwrap_or_default();
-        Ok((status.to_owned(), body.to_owned()))
+        Ok((head.to_owned(), body.to_owned()))
     }
 
     /// Repeats the check until this is the answer; a host that is starting does not answer at once.

@@ -33,6 +33,7 @@ pub mod outside;
 pub mod peer;
 pub mod pod_token;
 pub mod program;
+pub mod prometheus;
 pub mod relay;
 pub mod requests;
 pub mod retrying_proxy;

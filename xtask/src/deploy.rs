@@ -62,6 +62,12 @@ pub fn print(workspace: &Workspace) -> Result<Vec<Printed>, Failure> {
         let path = deploy.join(format!("chart/backends/{plugin}.yaml"));
         print(path, &workspace.root().join(document), plugin, &[])?;
     }
+    // A chart can read only files of its own folder.
+    let alerts = files::read(&deploy.join("monitoring/alerts.yaml"))?;
+    printed.push(Printed {
+        path: deploy.join("chart/alerts.yaml"),
+        text: String::from_utf8_lossy(&alerts).into_owned(),
+    });
     Ok(printed)
 }
 

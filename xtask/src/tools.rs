@@ -68,6 +68,14 @@ pub const WIRE_1_13: Tool = Tool {
     ..own("wire", "1.13.0", CSI_SPECIFICATION, "wire")
 };
 
+/// Prometheus' own parsers and rule evaluation: promtool would take several minutes of CPU, most of them for service discovery.
+pub const PROMETHEUS: Tool = own(
+    "prometheus",
+    "0.311.3",
+    "github.com/prometheus/prometheus",
+    "prometheus",
+);
+
 /// Makes and verifies signatures, without cosign's command line.
 pub const COSIGN: Tool = own("cosign", "3.1.3", "github.com/sigstore/cosign/v3", "cosign");
 
@@ -127,7 +135,14 @@ pub const CLUSTER: [Tool; 7] = [
 pub const SIDECARS: [Tool; 4] = [CSI_PROVISIONER, CSI_ATTACHER, CSI_RESIZER, CSI_SNAPSHOTTER];
 
 /// All other tools; the first is the one that users run by hand.
-pub const ALL: [Tool; 5] = [CSI_SANITY_5_4, CSI_SANITY_5_6, WIRE_1_12, WIRE_1_13, COSIGN];
+pub const ALL: [Tool; 6] = [
+    CSI_SANITY_5_4,
+    CSI_SANITY_5_6,
+    WIRE_1_12,
+    WIRE_1_13,
+    COSIGN,
+    PROMETHEUS,
+];
 
 /// The program in one of our folders.
 const fn own(

@@ -285,6 +285,17 @@ pub enum BackendError {
     Cancelled,
 }
 
+/// The places of a backend for concurrent calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Load {
+    /// How many places there are (`limits.concurrency`).
+    pub limit: usize,
+    /// How many are taken.
+    pub running: usize,
+    /// How many calls wait for one.
+    pub waiting: usize,
+}
+
 /// The result of a call of a backend.
 pub type Answer<T> = Result<T, BackendError>;
 
@@ -299,6 +310,8 @@ pub trait Backend: Send + Sync + 'static {
     fn secret_options(&self, call: &Call, id: &VolumeId, plan: &Plan) -> Answer<SecretOptions>;
     /// `plugin-info.manifest`.
     fn manifest(&self) -> &Attributes;
+    /// The use of its places for concurrent calls.
+    fn load(&self) -> Load;
 
     /// False: the backend is still starting.
     async fn probe(&self, call: &Call) -> Answer<bool>;

@@ -49,8 +49,8 @@ pub struct Call {
     pub deadline: Instant,
     /// The full budget, for messages: each of several calls into the plugin has only the remaining part.
     pub time: Duration,
-    /// CPU time of all calls into the plugin so far.
-    pub cpu: CpuUsed,
+    /// What all calls into the plugin have used so far.
+    pub used: CallUsage,
     /// Set when the host shuts down or the budget is spent.
     pub cancelled: CancellationToken,
     /// Destructive jobs that the call started. They continue whatever happens to the backend, and the claims of the call last as long.
@@ -63,9 +63,15 @@ pub struct Call {
 #[derive(Debug, Clone, Default)]
 pub struct EffectMark(Arc<AtomicBool>);
 
-/// CPU time that is counted over a whole RPC. Clones share one counter.
+/// What the calls into a plugin use over a whole RPC. Clones share the counters.
 #[derive(Debug, Clone, Default)]
-pub struct CpuUsed(Arc<AtomicU64>);
+pub struct CallUsage(Arc<Counters>);
+
+#[derive(Debug, Default)]
+struct Counters {
+    cpu_nanoseconds: AtomicU64,
+    memory_bytes: AtomicU64,
+}
 
 impl Call {
     /// A call without secrets, with this budget from now on.
@@ -76,7 +82,7 @@ impl Call {
             secrets: Arc::default(),
             deadline: Instant::now() + time,
             time,
-            cpu: CpuUsed::default(),
+            used: CallUsage::default(),
             cancelled: CancellationToken::new(),
             jobs: TaskTracker::new(),
             effect: EffectMark::default(),
@@ -89,16 +95,26 @@ impl Call {
     }
 }
 
-impl CpuUsed {
-    /// Adds the CPU time of a call into the plugin.
-    pub fn add(&self, used: Duration) {
-        let nanoseconds = u64::try_from(used.as_nanos()).unwrap_or(u64::MAX);
-        self.0.fetch_add(nanoseconds, Ordering::Relaxed);
+impl CallUsage {
+    /// Adds the CPU time of a call into the plugin, and notes its memory in bytes.
+    pub fn add(&self, cpu: Duration, memory_bytes: u64) {
+        let nanoseconds = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX);
+        self.0
+            .cpu_nanoseconds
+            .fetch_add(nanoseconds, Ordering::Relaxed);
+        self.0
+            .memory_bytes
+            .fetch_max(memory_bytes, Ordering::Relaxed);
     }
 
-    /// The sum over all calls that have ended.
-    pub fn so_far(&self) -> Duration {
-        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    /// CPU time of all calls that have ended.
+    pub fn cpu(&self) -> Duration {
+        Duration::from_nanos(self.0.cpu_nanoseconds.load(Ordering::Relaxed))
+    }
+
+    /// The most memory that one of these calls had.
+    pub fn memory_bytes(&self) -> u64 {
+        self.0.memory_bytes.load(Ordering::Relaxed)
     }
 }
 

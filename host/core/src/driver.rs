@@ -20,12 +20,14 @@ mod service;
 mod serving_policy;
 mod snapshots;
 mod swap;
+mod usage;
 mod work;
 
 pub use crate::capabilities::{Hidden, Profile, Role};
 pub use crate::claims::changes;
 pub use calls::{RunningCall, RunningCalls};
 pub use faults::LastFault;
+pub use health::{Storage, VolumesInUse};
 pub use node_register::NodeReport;
 pub use quiesce::{Leaving, QuiesceGuard};
 pub use requests::{
@@ -35,6 +37,7 @@ pub use requests::{
 };
 pub use service::LastService;
 pub use serving_policy::{EPHEMERAL, PodInfo, SERVICE_ACCOUNT_TOKENS, ServingPolicy, VersionFault};
+pub use usage::{Recoveries, RpcUsage};
 
 use crate::attributes::Attributes;
 use crate::call::Incoming;
@@ -108,6 +111,7 @@ pub struct Driver {
     /// The last answer of NodeGetInfo.
     node_info: watch::Sender<Option<NodeInfo>>,
     faults: Faults,
+    counters: usage::Counters,
     offered: watch::Sender<Option<ServiceSet>>,
 }
 
@@ -143,6 +147,7 @@ impl Driver {
             health: HealthAnswers::default(),
             node_info: watch::Sender::default(),
             faults: Faults::default(),
+            counters: usage::Counters::default(),
             offered: watch::Sender::new(None),
         })
     }

@@ -2,6 +2,7 @@
 
 use crate::names::DriverName;
 use async_trait::async_trait;
+use std::time::Duration;
 
 /// Longest key of a backend, in bytes.
 pub const STATE_KEY_BYTES: usize = 1024;
@@ -117,6 +118,17 @@ pub enum StateError {
     },
 }
 
+/// The use of a store's file since the start of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreUsage {
+    /// Size of the file, in bytes.
+    pub file_bytes: u64,
+    /// How often waiting writes were committed, successfully or not.
+    pub commits: u64,
+    /// How long that took in all.
+    pub commit_time: Duration,
+}
+
 /// A durable key-value store with optimistic concurrency.
 #[async_trait]
 pub trait StateStore: Send + Sync + 'static {
@@ -150,6 +162,10 @@ pub trait StateStore: Send + Sync + 'static {
     async fn size(&self, space: &Keyspace) -> Result<u64, StateError>;
     /// Returns when every write that was visible before the call is on stable storage. One wait serves all waiting callers.
     async fn sync(&self) -> Result<(), StateError>;
+    /// The use of the store's file; none: its records are in no file of this host.
+    fn usage(&self) -> Option<StoreUsage> {
+        None
+    }
     /// Whether the store can write several records at once.
     fn has_transactions(&self) -> bool {
         false

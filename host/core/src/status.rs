@@ -241,6 +241,16 @@ pub struct Draining {
     pub calls: u64,
 }
 
+impl DriverStatus {
+    /// The phase for an administrator: a version that serves keeps serving while that of the document is rejected.
+    pub fn shown_phase(&self) -> Phase {
+        match (self.phase, &self.refused) {
+            (Phase::Serving, Some(refused)) if refused.by_document => Phase::Refused,
+            (phase, _) => phase,
+        }
+    }
+}
+
 impl Phase {
     /// Whether an administrator should check it.
     pub fn is_trouble(self) -> bool {

@@ -97,6 +97,7 @@ fn of_two_sets_that_cross_one_is_granted_whole() {
             thread.join().unwrap();
         }
         assert_eq!(granted.load(Ordering::SeqCst), 1);
+        assert_eq!(claims.rejected(), 1);
     };
     shuttle::check_random(model, INTERLEAVINGS);
 }

@@ -57,19 +57,12 @@ impl Default for CallMetrics {
 }
 
 impl CallMetrics {
-    /// Adds the metrics to a registry.
-    pub fn register(&self, registry: &mut Registry) {
-        registry.register_with_unit(
-            "csi_call_duration",
-            "Time from the headers of a CSI call to its answer",
-            Unit::Seconds,
-            self.durations.clone(),
-        );
-        registry.register(
-            "csi_calls_in_flight",
-            "CSI calls that are not answered yet",
-            self.in_flight.clone(),
-        );
+    /// Adds the metrics to a registry, with the meanings of both.
+    pub fn register(&self, registry: &mut Registry, duration: &str, in_flight: &str) {
+        let (name, unit) = ("wasmount_csi_call_duration", Unit::Seconds);
+        registry.register_with_unit(name, duration, unit, self.durations.clone());
+        let name = "wasmount_csi_calls_in_flight";
+        registry.register(name, in_flight, self.in_flight.clone());
     }
 
     /// Counts a call that arrived.
@@ -135,7 +128,7 @@ mod tests {
 
     fn shown(metrics: &CallMetrics) -> String {
         let mut registry = Registry::default();
-        metrics.register(&mut registry);
+        metrics.register(&mut registry, "durations", "calls");
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();
         text

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{
     Available, Backend, BackendError, ControllerExpand, ControllerPublish, CreateGroup,
-    CreateSnapshot, CreateVolume, Expanded, GetCapacity, ListSnapshots, NodeDescription,
+    CreateSnapshot, CreateVolume, Expanded, GetCapacity, ListSnapshots, Load, NodeDescription,
     NodePublish, NodeStage, PluginLabel, ValidateVolume, Validation,
 };
 use wasmount_core::blame::{Blame, Owner};
@@ -105,6 +105,10 @@ impl Backend for WasmBackend {
 
     fn manifest(&self) -> &Attributes {
         &self.manifest
+    }
+
+    fn load(&self) -> Load {
+        self.program.gate.load()
     }
 
     async fn probe(&self, call: &Call) -> Result<bool> {

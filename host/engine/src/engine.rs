@@ -11,6 +11,7 @@ use crate::ticker::Ticker;
 use crate::usage::{Usage, UsageWatch};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use wasmount_core::document::Limits;
 use wasmount_core::names::DriverName;
 
@@ -132,6 +133,11 @@ impl Engine {
     /// set before.
     pub fn set_usage_observer(&self, observer: impl Fn(Usage) + Send + Sync + 'static) -> bool {
         self.usage.set(Box::new(observer)).is_ok()
+    }
+
+    /// How often a component was compiled, successfully or not, and how long that took in all.
+    pub fn compilations(&self) -> (u64, Duration) {
+        self.loader.compilations.so_far()
     }
 
     /// Sets the digests to which a backend may return without compiling. Earlier ones that no backend retains any more are removed from memory and

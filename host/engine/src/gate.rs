@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use wasmount_core::backend::Load;
 
 /// How long a call waits for a place: several times the duration of the slowest burst that was measured, and less than the shortest deadline of the
 /// sidecars (10 s).
@@ -33,6 +34,8 @@ pub(crate) struct Gate {
     timeout: Duration,
     all: Arc<Semaphore>,
     ordinary: Arc<Semaphore>,
+    /// One clone for each call that waits.
+    waiting: Arc<()>,
 }
 
 /// A place, released when dropped.
@@ -66,6 +69,7 @@ impl Gate {
             timeout,
             all: Arc::new(Semaphore::new(limit)),
             ordinary: Arc::new(Semaphore::new(limit - reserved)),
+            waiting: Arc::default(),
         }
     }
 
@@ -82,9 +86,19 @@ impl Gate {
                 _any: any,
             })
         };
+        let _waiting = Arc::clone(&self.waiting);
         let entered = tokio::time::timeout(self.timeout, places).await;
         let limit = self.limit;
         entered.ok().flatten().ok_or(Full { limit })
+    }
+
+    /// How many places there are, how many are taken, and how many calls wait for one.
+    pub(crate) fn load(&self) -> Load {
+        Load {
+            limit: self.limit,
+            running: self.limit - self.all.available_permits(),
+            waiting: Arc::strong_count(&self.waiting) - 1,
+        }
     }
 }
 
@@ -143,7 +157,14 @@ mod tests {
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
+        let load = |running, waiting| Load {
+            limit: 1,
+            running,
+            waiting,
+        };
+        assert_eq!(gate.load(), load(1, 1));
         drop(place);
         assert!(waiting.await.unwrap());
+        assert_eq!(gate.load(), load(0, 0));
     }
 }

@@ -10,7 +10,9 @@ use sha2::{Digest, Sha256};
 use std::collections::{HashSet, VecDeque};
 use std::fs::File;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use wasmount_core::document::DIGEST_PREFIX;
@@ -38,6 +40,27 @@ pub(crate) struct Loader {
     pub(crate) residents: Residents,
     refused: Refused,
     compilers: Semaphore,
+    pub(crate) compilations: Compilations,
+}
+
+/// How often a component was compiled, successfully or not, and how long that took.
+#[derive(Debug, Default)]
+pub(crate) struct Compilations {
+    count: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+impl Compilations {
+    fn add(&self, took: Duration) {
+        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
+    pub(crate) fn so_far(&self) -> (u64, Duration) {
+        let took = Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed));
+        (self.count.load(Ordering::Relaxed), took)
+    }
 }
 
 impl Loader {
@@ -57,6 +80,7 @@ impl Loader {
             residents: Residents::default(),
             refused: Refused::default(),
             compilers: Semaphore::new(compilers.clamp(COMPILERS_MIN, COMPILERS_MAX)),
+            compilations: Compilations::default(),
         }
     }
 
@@ -89,7 +113,9 @@ impl Loader {
         if let Some(reason) = self.refused.reason(&key) {
             return Err(EngineError::Compile(reason));
         }
+        let began = Instant::now();
         let compiled = self.compiler.compile(self.target, wasm).await;
+        self.compilations.add(began.elapsed());
         if let Err(EngineError::Compile(reason)) = &compiled {
             self.refused.remember(key, reason);
         }

@@ -135,14 +135,15 @@ impl Time {
     /// Reports the usage.
     fn report(&self, callee: Callee<'_>, invocation: &Invocation) {
         let cpu = self.used.so_far();
-        self.call.cpu.add(cpu);
+        let memory_bytes = invocation.memory.bytes();
+        self.call.used.add(cpu, memory_bytes);
         if let Some(report) = callee.program.usage.get() {
             report(Usage {
                 interface: callee.function.interface,
                 function: callee.function.name,
                 wall: self.began.elapsed(),
                 cpu,
-                memory_bytes: invocation.memory.bytes(),
+                memory_bytes,
                 host_calls: invocation.host_calls,
             });
         }
@@ -158,7 +159,7 @@ impl<'a> Session<'a> {
     ) -> Result<Self, BackendError> {
         let callee = Callee { program, function };
         let time = Time::of(program, call);
-        let cpu_before = call.cpu.so_far();
+        let cpu_before = call.used.cpu();
         let parts = &program.parts;
         // A call that is shorter than a tick is never checked while it runs.
         limits::within_cpu(parts.limits.cpu, cpu_before)

@@ -4,12 +4,14 @@
 
 use crate::database::Database;
 use crate::pending::Pending;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use wasmount_core::mutex::lock;
-use wasmount_core::state::StateError;
+use wasmount_core::state::{StateError, StoreUsage};
 
 /// What the store and its committer share.
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub(crate) struct Shared {
     pending: Mutex<Pending>,
     /// The file below.
     pub(crate) database: Database,
+    commits: AtomicU64,
+    commit_nanoseconds: AtomicU64,
 }
 
 impl Shared {
@@ -24,12 +28,24 @@ impl Shared {
         Self {
             pending: Mutex::new(pending),
             database,
+            commits: AtomicU64::new(0),
+            commit_nanoseconds: AtomicU64::new(0),
         }
     }
 
     /// The writes that wait. The lock is held for microseconds.
     pub(crate) fn pending(&self) -> MutexGuard<'_, Pending> {
         lock(&self.pending)
+    }
+
+    /// The size of the file, and the commits so far.
+    pub(crate) fn usage(&self) -> StoreUsage {
+        let nanoseconds = self.commit_nanoseconds.load(Ordering::Relaxed);
+        StoreUsage {
+            file_bytes: self.database.file_bytes(),
+            commits: self.commits.load(Ordering::Relaxed),
+            commit_time: Duration::from_nanos(nanoseconds),
+        }
     }
 
     fn commit(&self) -> Result<(), StateError> {
@@ -40,7 +56,11 @@ impl Shared {
             }
             pending.batch()
         };
+        let began = Instant::now();
         let result = self.database.commit(&batch);
+        let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        self.commit_nanoseconds.fetch_add(took, Ordering::Relaxed);
         match &result {
             Ok(()) => self.pending().settle(&batch),
             Err(_) => self.pending().keep(&batch),

@@ -137,6 +137,11 @@ impl Database {
         disk.f_bfree.saturating_mul(disk.f_frsize) >= FREE_BYTES
     }
 
+    /// The size of the file; 0 if it was removed.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.path.metadata().map_or(0, |file| file.len())
+    }
+
     /// Makes a batch durable: waits for the disk. After an error nothing of it is stored, and the file has been opened again.
     pub(crate) fn commit(&self, batch: &Batch) -> Result<(), StateError> {
         let result = self.with("commit", |database| write(database, batch));

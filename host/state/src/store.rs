@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use wasmount_core::state::{
     Expect, Keyspace, Outcome, STATE_SCAN_ENTRIES, StateEntry, StateError, StateStore, StateWrite,
-    check_key, check_value,
+    StoreUsage, check_key, check_value,
 };
 
 /// Most bytes of one scan answer: half of what one guest call may carry by default, as one more entry may follow.
@@ -191,6 +191,10 @@ impl StateStore for RedbStore {
             return Ok(());
         }
         self.committer.commit().await
+    }
+
+    fn usage(&self) -> Option<StoreUsage> {
+        Some(self.shared.usage())
     }
 
     fn has_transactions(&self) -> bool {

@@ -5,12 +5,12 @@
 mod socket;
 
 use crate::fault::Fault;
-use crate::metrics::{self, Metrics};
+use crate::metrics::{Format, Metrics};
 use crate::readiness::{DriverReport, Readiness};
 use axum::Router;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use futures::future::join_all;
@@ -119,9 +119,15 @@ async fn or_silent(known: Option<String>, driver: &DriverReport) -> Option<Strin
     }
 }
 
-/// All metrics, as text.
-async fn metrics(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics.text())
+/// All metrics, in the format that the client prefers.
+async fn metrics(State(metrics): State<Arc<Metrics>>, headers: HeaderMap) -> impl IntoResponse {
+    let accept = headers.get_all(ACCEPT).iter();
+    let accept: Vec<_> = accept.filter_map(|value| value.to_str().ok()).collect();
+    let format = Format::negotiated(&accept.join(","));
+    (
+        [(CONTENT_TYPE, format.content_type())],
+        metrics.text(format),
+    )
 }
 
 /// One line for each driver; 503 if any has a fault.

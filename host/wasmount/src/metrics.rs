@@ -1,36 +1,40 @@
-//! `/metrics`: the host's metrics, in Prometheus' text format.
-//!
-//! Labels are bounded: drivers are those of the documents, methods and codes those of CSI and gRPC. docs/kubernetes.md has the same table.
+//! `/metrics`: the host's metrics, in the formats of Prometheus. `table` lists them all.
 
-use crate::readiness::{DriverReport, Readiness};
+mod format;
+mod process;
+mod scrape;
+mod table;
+
+pub(crate) use format::Format;
+
+use crate::readiness::Readiness;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
+use scrape::Scrape;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+use table::Metric;
 use wasmount_core::driver::Driver;
 use wasmount_core::fault::FaultKind;
 use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
-use wasmount_core::status::RefusalKind;
+use wasmount_core::state::StateStore;
+use wasmount_core::status::{Phase, RefusalKind};
 use wasmount_csi::CallMetrics;
+use wasmount_engine::Engine;
 use wasmount_versions::{VersionEvent, VersionReconciler};
 
-/// OpenMetrics 1.0, which Prometheus accepts since 2.5.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Why a version was rolled back, as a label.
+const TRIGGERS: [&str; 2] = ["command", "faults"];
 
 /// The metrics of one host.
 pub(crate) struct Metrics {
     readiness: Arc<Readiness>,
     calls: CallMetrics,
-    swaps: Family<Labels<1>, Counter>,
-    rollbacks: Family<Labels<1>, Counter>,
-    refusals: Family<Labels<2>, Counter>,
+    /// What events count. All other values are read when they are requested.
+    counted: Mutex<Scrape>,
     drivers: Mutex<BTreeMap<DriverName, Shown>>,
+    services: OnceLock<(Arc<Engine>, Arc<dyn StateStore>)>,
 }
 
 /// The sources of one serving driver's metrics.
@@ -39,19 +43,15 @@ struct Shown {
     reconciler: Arc<VersionReconciler>,
 }
 
-/// The labels of one value, by name.
-type Labels<const N: usize> = [(&'static str, String); N];
-
 impl Metrics {
     /// The metrics of a host without drivers yet.
     pub(crate) fn new(readiness: Arc<Readiness>) -> Self {
         Self {
             readiness,
             calls: CallMetrics::default(),
-            swaps: Family::default(),
-            rollbacks: Family::default(),
-            refusals: Family::default(),
+            counted: Mutex::default(),
             drivers: Mutex::default(),
+            services: OnceLock::new(),
         }
     }
 
@@ -60,213 +60,214 @@ impl Metrics {
         self.calls.clone()
     }
 
+    /// Adds the metrics of what all drivers share. Only the first call has an effect.
+    pub(crate) fn share(&self, engine: Arc<Engine>, state: Arc<dyn StateStore>) {
+        self.services.get_or_init(|| (engine, state));
+    }
+
     /// Adds the metrics of this driver's plugin. Counts are shown from the start: a rate needs a zero to start at.
     pub(crate) fn add(&self, driver: Arc<Driver>, reconciler: Arc<VersionReconciler>) {
         let name = driver.name().clone();
-        drop(self.swaps.get_or_create(&of(&name)));
-        drop(self.rollbacks.get_or_create(&of(&name)));
-        for kind in RefusalKind::ALL {
-            drop(self.refusals.get_or_create(&of_kind(&name, kind.as_str())));
+        let mut counted = lock(&self.counted);
+        counted.add(&table::PLUGIN_SWAPS, &[name.as_str()], 0.0);
+        for trigger in TRIGGERS {
+            counted.add(&table::PLUGIN_ROLLBACKS, &[name.as_str(), trigger], 0.0);
         }
+        for kind in RefusalKind::ALL {
+            let labels = [name.as_str(), kind.as_str()];
+            counted.add(&table::PLUGIN_REFUSALS, &labels, 0.0);
+        }
+        drop(counted);
         lock(&self.drivers).insert(name, Shown { driver, reconciler });
     }
 
     /// Counts a change to the versions of a driver.
     pub(crate) fn count(&self, driver: &DriverName, event: &VersionEvent) {
+        let (name, mut counted) = (driver.as_str(), lock(&self.counted));
         match event {
-            VersionEvent::Swapped(_) => self.swaps.get_or_create(&of(driver)).inc(),
-            VersionEvent::RolledBack { .. } => self.rollbacks.get_or_create(&of(driver)).inc(),
-            VersionEvent::Refused(refused) => {
-                let labels = of_kind(driver, refused.kind.as_str());
-                self.refusals.get_or_create(&labels).inc()
+            VersionEvent::Swapped(outcome) => {
+                counted.add(&table::PLUGIN_SWAPS, &[name], 1.0);
+                for (step, took) in [
+                    ("proving", outcome.proving),
+                    ("switching", outcome.switching),
+                    ("writing", outcome.writing),
+                ] {
+                    let labels = [name, step];
+                    counted.add(&table::PLUGIN_SWAP_SECONDS, &labels, took.as_secs_f64());
+                }
             }
-            VersionEvent::CannotRollBack { .. } | VersionEvent::StillDraining(_) => 0,
-        };
+            VersionEvent::RolledBack { by_itself, .. } => {
+                let [command, faults] = TRIGGERS;
+                let trigger = if *by_itself { faults } else { command };
+                counted.add(&table::PLUGIN_ROLLBACKS, &[name, trigger], 1.0);
+            }
+            VersionEvent::Refused(refused) => {
+                let labels = [name, refused.kind.as_str()];
+                counted.add(&table::PLUGIN_REFUSALS, &labels, 1.0);
+            }
+            VersionEvent::CannotRollBack { .. } | VersionEvent::StillDraining(_) => {}
+        }
     }
 
     /// Removes the metrics of a driver.
     pub(crate) fn remove(&self, driver: &DriverName) {
         lock(&self.drivers).remove(driver);
-        self.swaps.remove(&of(driver));
-        self.rollbacks.remove(&of(driver));
-        for kind in RefusalKind::ALL {
-            self.refusals.remove(&of_kind(driver, kind.as_str()));
-        }
+        lock(&self.counted).remove(driver.as_str());
     }
 
     /// The text of all metrics now.
-    pub(crate) fn text(&self) -> String {
-        let mut registry = Registry::with_prefix("wasmount");
-        let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-        registry.register("build", "The version of the host", version);
-        self.calls.register(&mut registry);
-        self.register_drivers(&mut registry);
-        self.register_faults(&mut registry);
-        self.register_versions(&mut registry);
-        self.register_network(&mut registry);
+    pub(crate) fn text(&self, format: Format) -> String {
+        let mut scrape = lock(&self.counted).clone();
+        scrape.set(&table::BUILD_INFO, &[env!("CARGO_PKG_VERSION")], 1.0);
+        self.set_reported(&mut scrape);
+        for (name, shown) in lock(&self.drivers).iter() {
+            set_driver(&mut scrape, name.as_str(), &shown.driver);
+            set_versions(&mut scrape, name.as_str(), &shown.reconciler);
+            set_network(&mut scrape, name.as_str(), &shown.reconciler);
+        }
+        self.set_services(&mut scrape);
+        process::set(&mut scrape);
+        let mut registry = Registry::default();
+        let [duration, in_flight] = [&table::CSI_CALL_DURATION, &table::CSI_CALLS_IN_FLIGHT];
+        self.calls
+            .register(&mut registry, duration.help, in_flight.help);
+        registry.register_collector(Box::new(scrape));
         let mut text = String::new();
         if let Err(error) = encode(&mut text, &registry) {
             tracing::error!(%error, "metrics cannot be encoded");
         }
-        text
+        format.of(text)
     }
 
-    fn register_drivers(&self, registry: &mut Registry) {
+    /// What readiness knows of each driver; a value that is not known is absent.
+    fn set_reported(&self, scrape: &mut Scrape) {
         let report = self.readiness.report();
-        let mut gauge = |name, help, value: &dyn Fn(&DriverReport) -> Option<bool>| {
-            let family = Family::<Labels<1>, Gauge>::default();
-            for (driver, found) in &report.drivers {
-                if let Some(value) = value(found) {
-                    family.get_or_create(&of(driver)).set(value.into());
+        for (name, found) in &report.drivers {
+            let mut set = |metric: &'static Metric, value: Option<f64>| {
+                if let Some(value) = value {
+                    scrape.set(metric, &[name.as_str()], value);
                 }
+            };
+            let is_ready = report.not_ready(found).is_none();
+            set(&table::DRIVER_READY, Some(is_ready.into()));
+            let is_loaded = found.no_plugin.is_none();
+            set(&table::PLUGIN_LOADED, Some(is_loaded.into()));
+            let is_usable = found.storage.is_none();
+            set(&table::STORAGE_USABLE, Some(is_usable.into()));
+            let listing = found.listing.as_ref();
+            set(&table::DRIVER_LISTED, listing.map(|it| it.listed.into()));
+            set(&table::LISTING_DRIFTS, listing.map(|it| it.drifts as f64));
+            if let Some(it) = &found.registration {
+                set(&table::DRIVER_REGISTERED, Some(it.registered.into()));
+                set(&table::REGISTRATIONS, Some(it.registrations as f64));
+                set(&table::REGISTRATION_REFUSALS, Some(it.refusals as f64));
+                set(&table::REGISTRATION_REBINDS, Some(it.rebinds as f64));
+                let gap = it.gap.map(|gap| gap.length.as_secs_f64());
+                set(&table::HANDOVER_GAP, gap);
             }
-            registry.register(name, help, family);
+            if let Some(volumes) = found.volumes {
+                set(&table::VOLUMES_STAGED, Some(volumes.staged as f64));
+                set(&table::VOLUMES_PUBLISHED, Some(volumes.published as f64));
+            }
+            for (pool, usage) in &found.pools {
+                let labels = [name.as_str(), pool];
+                let (total, available) = (usage.total_bytes, usage.available_bytes);
+                scrape.set(&table::POOL_SIZE, &labels, total as f64);
+                scrape.set(&table::POOL_AVAILABLE, &labels, available as f64);
+            }
+        }
+    }
+
+    fn set_services(&self, scrape: &mut Scrape) {
+        let Some((engine, state)) = self.services.get() else {
+            return;
         };
-        let help = "1 if the driver is ready, as /readyz/<driver> says";
-        gauge("driver_ready", help, &|driver| {
-            Some(report.not_ready(driver).is_none())
-        });
-        let help = "1 if the driver has a plugin";
-        gauge("plugin_loaded", help, &|driver| {
-            Some(driver.no_plugin.is_none())
-        });
-        let help = "1 if the pools of the driver can be used on this node";
-        gauge("storage_usable", help, &|driver| {
-            Some(driver.storage.is_none())
-        });
-        let help = "1 if the driver is registered with kubelet; absent where the host does not register it";
-        gauge("driver_registered", help, &|driver| {
-            Some(driver.registration.as_ref()?.registered)
-        });
-        let help = "1 if CSINode and Node match the driver; absent where it is not checked";
-        gauge("driver_listed", help, &|driver| {
-            Some(driver.listing.as_ref()?.listed)
-        });
-
-        let mut counter = |name, help, value: &dyn Fn(&DriverReport) -> Option<u64>| {
-            let family = Family::<Labels<1>, Counter>::default();
-            for (driver, found) in &report.drivers {
-                if let Some(value) = value(found) {
-                    family.get_or_create(&of(driver)).inc_by(value);
-                }
-            }
-            registry.register(name, help, family);
-        };
-        let help = "How often kubelet registered the driver";
-        counter("registrations", help, &|driver| {
-            Some(driver.registration.as_ref()?.registrations)
-        });
-        let help = "How often kubelet refused the driver";
-        counter("registration_refusals", help, &|driver| {
-            Some(driver.registration.as_ref()?.refusals)
-        });
-        let help = "How often the registration socket was bound again";
-        counter("registration_rebinds", help, &|driver| {
-            Some(driver.registration.as_ref()?.rebinds)
-        });
-        let help = "How often CSINode or Node ceased to match the driver";
-        counter("listing_drifts", help, &|driver| {
-            Some(driver.listing.as_ref()?.drifts)
-        });
-
-        let gaps = Family::<Labels<1>, Gauge<f64, AtomicU64>>::default();
-        for (name, driver) in &report.drivers {
-            let gap = driver.registration.as_ref().and_then(|it| it.gap);
-            if let Some(gap) = gap {
-                let length = gap.length.as_secs_f64();
-                gaps.get_or_create(&of(name)).set(length);
-            }
+        let (compilations, took) = engine.compilations();
+        scrape.set(&table::COMPILATIONS, &[], compilations as f64);
+        scrape.set(&table::COMPILATION_SECONDS, &[], took.as_secs_f64());
+        if let Some(usage) = state.usage() {
+            let took = usage.commit_time.as_secs_f64();
+            scrape.set(&table::STORE_SIZE, &[], usage.file_bytes as f64);
+            scrape.set(&table::STORE_COMMITS, &[], usage.commits as f64);
+            scrape.set(&table::STORE_COMMIT_SECONDS, &[], took);
         }
-        let help = "How long no host served the driver before this one took over";
-        registry.register_with_unit("handover_gap", help, Unit::Seconds, gaps);
-    }
-
-    fn register_faults(&self, registry: &mut Registry) {
-        let faults = Family::<Labels<2>, Counter>::default();
-        for Shown { driver, .. } in lock(&self.drivers).values() {
-            let counts = driver.fault_counts();
-            for &kind in FaultKind::ALL {
-                // Faults that never occurred are shown as well: a rate needs a zero to start at.
-                let labels = of_kind(driver.name(), kind.as_str());
-                let count = counts.get(&kind).copied().unwrap_or(0);
-                faults.get_or_create(&labels).inc_by(count);
-            }
-        }
-        let help = "Calls that failed by a fault of the driver's plugin";
-        registry.register("plugin_faults", help, faults);
-    }
-
-    fn register_versions(&self, registry: &mut Registry) {
-        let infos = Family::<Labels<3>, Gauge>::default();
-        for (name, shown) in lock(&self.drivers).iter() {
-            if let Some(version) = shown.reconciler.status().version {
-                let labels = [
-                    ("driver", name.to_string()),
-                    ("version", version.plugin_version),
-                    ("digest", version.digest),
-                ];
-                infos.get_or_create(&labels).set(1);
-            }
-        }
-        let help = "The version that serves; always 1";
-        registry.register("plugin_info", help, infos);
-        let help = "How often another version was activated";
-        registry.register("plugin_swaps", help, self.swaps.clone());
-        let help = "How often a version was rolled back, by the host or by hand";
-        registry.register("plugin_rollbacks", help, self.rollbacks.clone());
-        let help = "Versions that were refused";
-        registry.register("plugin_refusals", help, self.refusals.clone());
-    }
-
-    /// Labels are the names of grants, never hosts or URLs.
-    fn register_network(&self, registry: &mut Registry) {
-        let requests = Family::<Labels<3>, Counter>::default();
-        let logins = Family::<Labels<3>, Counter>::default();
-        let retries = Family::<Labels<2>, Counter>::default();
-        let in_flight = Family::<Labels<2>, Gauge>::default();
-        let seconds = Family::<Labels<2>, Counter<f64, AtomicU64>>::default();
-        for (driver, shown) in lock(&self.drivers).iter() {
-            for (grant, usage) in shown.reconciler.network_usage() {
-                let of_grant = [("driver", driver.to_string()), ("grant", grant)];
-                let counted = |family: &Family<Labels<3>, Counter>, outcome: &str, count| {
-                    let [driver, grant] = of_grant.clone();
-                    let labels = [driver, grant, ("outcome", outcome.to_owned())];
-                    family.get_or_create(&labels).inc_by(count);
-                };
-                counted(&requests, "succeeded", usage.succeeded);
-                counted(&requests, "rejected", usage.rejected);
-                counted(&requests, "failed", usage.failed);
-                counted(&requests, "unsent", usage.unsent);
-                counted(&requests, "lost", usage.lost);
-                counted(&logins, "succeeded", usage.logins);
-                counted(&logins, "failed", usage.failed_logins);
-                retries.get_or_create(&of_grant).inc_by(usage.retries);
-                let waiting = i64::try_from(usage.in_flight).unwrap_or(i64::MAX);
-                in_flight.get_or_create(&of_grant).set(waiting);
-                seconds
-                    .get_or_create(&of_grant)
-                    .inc_by(usage.time.as_secs_f64());
-            }
-        }
-        let help = "Requests of the driver's plugin to a network grant, by outcome";
-        registry.register("network_requests", help, requests);
-        let help = "Logins of the host for a network grant";
-        registry.register("network_logins", help, logins);
-        let help = "Requests that were sent again";
-        registry.register("network_retries", help, retries);
-        let help = "Requests that are not answered yet";
-        registry.register("network_requests_in_flight", help, in_flight);
-        let help = "Time that requests took, with their waiting, logins and retries";
-        registry.register_with_unit("network_request", help, Unit::Seconds, seconds);
     }
 }
 
-fn of(name: &DriverName) -> Labels<1> {
-    [("driver", name.to_string())]
+fn set_driver(scrape: &mut Scrape, name: &str, driver: &Driver) {
+    let counts = driver.fault_counts();
+    for kind in FaultKind::ALL {
+        // Faults that never occurred are shown as well: a rate needs a zero to start at.
+        let count = counts.get(kind).copied().unwrap_or(0);
+        scrape.set(&table::PLUGIN_FAULTS, &[name, kind.as_str()], count as f64);
+    }
+    let rejected = driver.claims_rejected();
+    scrape.set(&table::CLAIMS_REJECTED, &[name], rejected as f64);
+    let recoveries = driver.recoveries();
+    for (outcome, count) in [
+        ("succeeded", recoveries.succeeded),
+        ("failed", recoveries.failed),
+    ] {
+        scrape.set(&table::RECOVERIES, &[name, outcome], count as f64);
+    }
+    if let Some(leads) = driver.leads() {
+        scrape.set(&table::DRIVER_LEADER, &[name], leads.into());
+    }
+    if let Some(load) = driver.load() {
+        scrape.set(&table::PLUGIN_PLACES, &[name], load.limit as f64);
+        scrape.set(&table::PLUGIN_RUNNING, &[name], load.running as f64);
+        scrape.set(&table::PLUGIN_WAITING, &[name], load.waiting as f64);
+    }
+    for (rpc, usage) in driver.usage() {
+        let labels = [name, rpc.name()];
+        let peak = usage.memory_peak_bytes;
+        scrape.set(&table::PLUGIN_CALLS, &labels, usage.calls as f64);
+        scrape.set(&table::PLUGIN_CPU, &labels, usage.cpu.as_secs_f64());
+        scrape.set(&table::PLUGIN_MEMORY_PEAK, &labels, peak as f64);
+    }
 }
 
-fn of_kind(name: &DriverName, kind: &str) -> Labels<2> {
-    [("driver", name.to_string()), ("kind", kind.to_owned())]
+fn set_versions(scrape: &mut Scrape, name: &str, reconciler: &VersionReconciler) {
+    let status = reconciler.status();
+    let shown = status.shown_phase();
+    for phase in Phase::ALL {
+        let is_shown = f64::from(*phase == shown);
+        scrape.set(&table::DRIVER_PHASE, &[name, phase.name()], is_shown);
+    }
+    for (metric, is_set) in [
+        (&table::DRIVER_HELD, status.held.is_some()),
+        (&table::DRIVER_PAUSED, status.paused),
+        (&table::DRIVER_DRAINED, status.drained.is_some()),
+    ] {
+        scrape.set(metric, &[name], is_set.into());
+    }
+    if let Some(version) = status.version {
+        let since = version.since.as_second() as f64;
+        scrape.set(&table::PLUGIN_SERVING_SINCE, &[name], since);
+        let labels = [name, &version.plugin_version, &version.digest];
+        scrape.set(&table::PLUGIN_INFO, &labels, 1.0);
+    }
+}
+
+/// Labels are the names of grants, never hosts or URLs.
+fn set_network(scrape: &mut Scrape, name: &str, reconciler: &VersionReconciler) {
+    for (grant, usage) in reconciler.network_usage() {
+        for (metric, outcome, count) in [
+            (&table::NETWORK_REQUESTS, "succeeded", usage.succeeded),
+            (&table::NETWORK_REQUESTS, "rejected", usage.rejected),
+            (&table::NETWORK_REQUESTS, "failed", usage.failed),
+            (&table::NETWORK_REQUESTS, "unsent", usage.unsent),
+            (&table::NETWORK_REQUESTS, "lost", usage.lost),
+            (&table::NETWORK_LOGINS, "succeeded", usage.logins),
+            (&table::NETWORK_LOGINS, "failed", usage.failed_logins),
+        ] {
+            scrape.set(metric, &[name, &grant, outcome], count as f64);
+        }
+        let (labels, time) = ([name, grant.as_str()], usage.time.as_secs_f64());
+        scrape.set(&table::NETWORK_RETRIES, &labels, usage.retries as f64);
+        scrape.set(&table::NETWORK_IN_FLIGHT, &labels, usage.in_flight as f64);
+        scrape.set(&table::NETWORK_SECONDS, &labels, time);
+    }
 }
 
 #[cfg(test)]

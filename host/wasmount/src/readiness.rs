@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tokio::sync::watch;
+use wasmount_core::driver::VolumesInUse;
 use wasmount_core::names::DriverName;
+use wasmount_core::pool::PoolUsage;
 use wasmount_kubernetes::{ListingStatus, RegistrationStatus, TroubleKind, Troubles};
 
 /// The reason until more is known: not a failure, only not yet ready.
@@ -39,6 +41,10 @@ pub(crate) struct DriverReport {
     pub(crate) never_loaded: bool,
     /// Why its storage cannot be used here; none: it can, or it was not checked yet.
     pub(crate) storage: Option<String>,
+    /// The space of the pools that answer here, at the last check.
+    pub(crate) pools: BTreeMap<String, PoolUsage>,
+    /// The volumes in use here, at the last check; none: not known.
+    pub(crate) volumes: Option<VolumesInUse>,
     /// The status of its registration with kubelet; none: this host does not register it.
     pub(crate) registration: Option<RegistrationStatus>,
     /// Its status in CSINode; none: CSINode is not watched.

@@ -18,6 +18,7 @@ mod inline;
 mod kubelet;
 mod life;
 mod looking_inside;
+mod metrics;
 mod misbehave;
 mod mounter;
 mod podfiles;

@@ -5,11 +5,13 @@
 use super::sync::{Arc, Mutex};
 use super::table::{Claim, Conflict, Table, Token};
 use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The claims of one driver.
 #[derive(Clone, Default)]
 pub(crate) struct ClaimLock {
     table: Arc<Mutex<Table>>,
+    rejected: Arc<AtomicU64>,
 }
 
 /// A granted set of claims; dropping it releases them.
@@ -25,11 +27,18 @@ impl ClaimLock {
         &self,
         set: impl IntoIterator<Item = Claim>,
     ) -> Result<Claimed, Conflict> {
-        let token = with(&self.table, |table| table.acquire(set))?;
+        let token = with(&self.table, |table| table.acquire(set)).inspect_err(|_| {
+            self.rejected.fetch_add(1, Ordering::Relaxed);
+        })?;
         Ok(Claimed {
             table: Arc::clone(&self.table),
             token: Some(token),
         })
+    }
+
+    /// How many sets were rejected.
+    pub(crate) fn rejected(&self) -> u64 {
+        self.rejected.load(Ordering::Relaxed)
     }
 }
 

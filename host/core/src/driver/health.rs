@@ -8,6 +8,7 @@ mod listing;
 mod storage;
 
 pub(super) use answers::HealthAnswers;
+pub use storage::{Storage, VolumesInUse};
 
 use super::work::Work;
 use super::{
@@ -104,7 +105,7 @@ impl Driver {
         incoming: Incoming,
     ) -> Result<Vec<StorageHealth>, Error> {
         self.read(Rpc::NodeGetStorageHealth, incoming, |work| async move {
-            work.driver.sick_storage().await
+            Ok(work.driver.storage().await?.sick)
         })
         .await
     }

@@ -50,9 +50,15 @@ impl Driver {
             () = self.cancelled.cancelled() => return,
         };
         match self.mounter.recover(self.key(volume.clone())).await {
-            Ok(()) => tracing::info!(%volume, "recovered"),
+            Ok(()) => {
+                self.counters.recovered.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(%volume, "recovered");
+            }
             // The next stage or unstage of the volume finds the same state and returns the error to its client.
-            Err(error) => tracing::warn!(%volume, %error, "not recovered"),
+            Err(error) => {
+                self.counters.not_recovered.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(%volume, %error, "not recovered");
+            }
         }
         drop(turn);
         drop(claimed);

@@ -90,6 +90,10 @@ impl Driver {
                 false => error,
             });
             work.count_result(&answer);
+            if work.entered.uses_plugin() {
+                let counters = &work.driver.counters;
+                counters.ended(rpc, &work.call.used);
+            }
             let jobs = work.call.jobs.clone();
             // The version may be dropped: no job uses it.
             drop(work);

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{
     Available, Backend, BackendError, ControllerExpand, ControllerPublish, CreateGroup,
-    CreateSnapshot, CreateVolume, Expanded, GetCapacity, ListSnapshots, NodeDescription,
+    CreateSnapshot, CreateVolume, Expanded, GetCapacity, ListSnapshots, Load, NodeDescription,
     NodePublish, NodeStage, PluginLabel, ValidateVolume, Validation,
 };
 use wasmount_core::call::Call;
@@ -157,6 +157,9 @@ impl Backend for FakeBackend {
     }
     fn manifest(&self) -> &Attributes {
         &self.manifest
+    }
+    fn load(&self) -> Load {
+        Load::default()
     }
     async fn probe(&self, call: &Call) -> Result<bool> {
         self.at("probe", "", call).await.map(|()| true)

@@ -48,6 +48,7 @@ impl Serving {
         place: registration::Place,
     ) -> Result<Self, Fault> {
         let (services, documents) = SharedServices::open(&options, backends, &readiness).await?;
+        metrics.share(services.engine.clone(), services.state.clone());
         let Documents { all, states } = documents;
         let cluster = Cluster::reach(&options.kubernetes).await?;
         let mut background = JoinSet::new();

@@ -140,11 +140,14 @@ pub(super) async fn recover(driver: &Arc<Driver>) -> bool {
 pub(super) async fn watch_pools(driver: Arc<Driver>, readiness: Arc<Readiness>) {
     let mut last_reported = None;
     loop {
-        let found = match driver.sick_storage().await {
-            Ok(sick) if sick.is_empty() => None,
-            Ok(sick) => {
-                let messages = sick.into_iter().map(|it| it.message);
-                Some(messages.collect::<Vec<_>>().join("; "))
+        let (storage, volumes) = tokio::join!(driver.storage(), driver.volumes_in_use());
+        let mut pools = BTreeMap::new();
+        let found = match storage {
+            Ok(storage) => {
+                pools = storage.pools;
+                let messages = storage.sick.into_iter().map(|it| it.message);
+                let all: Vec<_> = messages.collect();
+                (!all.is_empty()).then(|| all.join("; "))
             }
             // The host itself reports a mounter that does not answer, once for all drivers.
             Err(error) => {
@@ -152,7 +155,11 @@ pub(super) async fn watch_pools(driver: Arc<Driver>, readiness: Arc<Readiness>) 
                 last_reported.clone()
             }
         };
-        readiness.change(driver.name(), |it| it.storage = found.clone());
+        readiness.change(driver.name(), |it| {
+            it.storage = found.clone();
+            it.pools = pools;
+            it.volumes = volumes.ok();
+        });
         if last_reported != found {
             let driver = driver.name();
             match &found {

@@ -1,11 +1,14 @@
 //! The output of the metrics, and the table in the documentation.
 
+use super::table::ALL;
 use super::*;
-use std::collections::BTreeSet;
+use k8s_openapi::jiff::Timestamp;
+use prometheus_client::registry::Unit;
 use std::time::Duration;
+use wasmount_core::status::RefusedVersion;
 use wasmount_kubernetes::{Gap, GapStart, ListingStatus, RegistrationStatus};
 
-const PAGE: &str = include_str!("../../../../docs/kubernetes.md");
+const PAGE: &str = include_str!("../../../../docs/metrics.md");
 
 fn metrics() -> (DriverName, Metrics) {
     let name = DriverName::parse("a.b").unwrap();
@@ -46,7 +49,7 @@ fn registered() -> Metrics {
 
 #[test]
 fn what_the_host_knows_of_a_driver_is_shown() {
-    let text = registered().text();
+    let text = registered().text(Format::OpenMetrics);
     for line in [
         "wasmount_driver_ready{driver=\"a.b\"} 0",
         "wasmount_plugin_loaded{driver=\"a.b\"} 1",
@@ -71,50 +74,56 @@ fn what_the_host_knows_of_a_driver_is_shown() {
 #[test]
 fn a_host_that_does_not_register_says_nothing_of_registration() {
     let (_, metrics) = metrics();
-    let text = metrics.text();
+    let text = metrics.text(Format::OpenMetrics);
     assert!(!text.contains("wasmount_driver_registered{"), "{text}");
     assert!(!text.contains("wasmount_registrations_total{"), "{text}");
 }
 
 #[test]
-fn the_metrics_table_of_the_docs_lists_every_metric() {
-    let text = registered().text();
-    let mut shown: BTreeSet<String> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE "))
-        .map(|line| {
-            let (name, type_) = line.split_once(' ').unwrap();
-            match type_ {
-                "counter" => format!("{name}_total"),
-                "info" => format!("{name}_info"),
-                _ => name.to_owned(),
-            }
-        })
-        .collect();
-    // These are shown once a driver serves and has received a call: `tests/serve.rs` and `tests/events` check them.
-    shown.extend(
-        [
-            "wasmount_csi_call_duration_seconds",
-            "wasmount_csi_calls_in_flight",
-            "wasmount_network_logins_total",
-            "wasmount_network_request_seconds_total",
-            "wasmount_network_requests_in_flight",
-            "wasmount_network_requests_total",
-            "wasmount_network_retries_total",
-            "wasmount_plugin_faults_total",
-            "wasmount_plugin_info",
-            "wasmount_plugin_refusals_total",
-            "wasmount_plugin_rollbacks_total",
-            "wasmount_plugin_swaps_total",
-        ]
-        .map(str::to_owned),
+fn counts_of_versions_begin_at_zero_and_end_with_the_driver() {
+    let (name, metrics) = metrics();
+    let refused = RefusedVersion {
+        by_document: true,
+        digest: None,
+        kind: RefusalKind::Digest,
+        reason: "another digest".to_owned(),
+        at: Timestamp::UNIX_EPOCH,
+    };
+    metrics.count(&name, &VersionEvent::Refused(refused));
+    let line = "wasmount_plugin_refusals_total{driver=\"a.b\",kind=\"digest\"} 1";
+    assert_has(&metrics.text(Format::Plain), line);
+    metrics.remove(&name);
+    let text = metrics.text(Format::Plain);
+    assert!(!text.contains("wasmount_plugin_refusals_total{"), "{text}");
+}
+
+#[test]
+fn the_process_is_measured() {
+    let (_, metrics) = metrics();
+    let text = metrics.text(Format::Plain);
+    for metric in ALL.iter().filter(|it| it.name.starts_with("process_")) {
+        let line = text.lines().find(|line| line.starts_with(metric.name));
+        let value = line.and_then(|line| line.rsplit(' ').next()).unwrap();
+        // A process that has just started may have used no whole tick of CPU time.
+        let least = f64::from(metric.name != "process_cpu_seconds_total");
+        assert!(value.parse::<f64>().unwrap() >= least, "{line:?}");
+    }
+}
+
+#[test]
+fn the_table_of_the_docs_is_that_of_the_program() {
+    let mut table =
+        "| name | type | labels | unit | meaning |\n| --- | --- | --- | --- | --- |\n".to_owned();
+    for metric in ALL {
+        let (name, kind) = (metric.name, metric.kind.as_str());
+        let (_, unit) = metric.family();
+        let unit = unit.as_ref().map_or("", Unit::as_str);
+        let labels = metric.labels.join(", ");
+        let help = metric.help;
+        table += &format!("| `{name}` | {kind} | {labels} | {unit} | {help} |\n");
+    }
+    assert!(
+        PAGE.contains(&table),
+        "docs/metrics.md must contain this table:\n{table}"
     );
-    let section = PAGE.split("\n## Metrics\n").nth(1).unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    let documented: BTreeSet<String> = section
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
-        .map(str::to_owned)
-        .collect();
-    assert_eq!(documented, shown);
 }

@@ -4,7 +4,7 @@ use super::in_time;
 use crate::driver::{Driver, StorageHealth};
 use crate::error::Error;
 use crate::mounter::MountError;
-use crate::pool::{PoolCall, PoolReply};
+use crate::pool::{PoolCall, PoolReply, PoolUsage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -15,9 +15,43 @@ const NOT_ANSWERING: &str = "PoolNotAnswering";
 /// A pool returns an error.
 const NOT_USABLE: &str = "PoolNotUsable";
 
+/// The pools of a driver on this node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Storage {
+    /// Those that cannot be used, grouped by health condition.
+    pub sick: Vec<StorageHealth>,
+    /// The space of the others, by name.
+    pub pools: BTreeMap<String, PoolUsage>,
+}
+
+/// How many volumes of a driver a node has in use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct VolumesInUse {
+    /// Those that are staged.
+    pub staged: usize,
+    /// The paths at which volumes are published.
+    pub published: usize,
+}
+
 impl Driver {
-    /// Pools that cannot be used on this node, grouped by health condition.
-    pub async fn sick_storage(&self) -> Result<Vec<StorageHealth>, Error> {
+    /// Counts the volumes in use, as the mounter's records say.
+    pub async fn volumes_in_use(&self) -> Result<VolumesInUse, Error> {
+        let volumes = self.mounter.volumes_in_use(self.config.name.clone());
+        let volumes = match timeout_at(in_time(), volumes).await {
+            Ok(volumes) => volumes?,
+            Err(_) => return Err(not_in_time("the list of volumes").into()),
+        };
+        Ok(VolumesInUse {
+            staged: volumes
+                .iter()
+                .filter(|it| it.staging_path.is_some())
+                .count(),
+            published: volumes.iter().map(|it| it.target_paths.len()).sum(),
+        })
+    }
+
+    /// Asks each pool for its space.
+    pub async fn storage(&self) -> Result<Storage, Error> {
         let name = &self.config.name;
         let until = in_time();
         let names = self.mounter.pool(name.clone(), PoolCall::Names);
@@ -35,7 +69,7 @@ impl Driver {
             queries.spawn(async move {
                 let capacity = PoolCall::Capacity { pool: pool.clone() };
                 let reply = match timeout_at(until, mounter.pool(name, capacity)).await {
-                    Ok(reply) => reply.map(drop),
+                    Ok(reply) => reply,
                     Err(_) => Err(not_in_time("the pool")),
                 };
                 (pool, reply)
@@ -46,7 +80,22 @@ impl Driver {
             // A panic of a task is logged elsewhere.
             answers.extend(answer);
         }
-        Ok(sick(answers)?)
+        let (mut sound, mut failed) = (BTreeMap::new(), BTreeMap::new());
+        for (pool, answer) in answers {
+            match answer {
+                Ok(PoolReply::Capacity(usage)) => {
+                    sound.insert(pool, usage);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    failed.insert(pool, error);
+                }
+            }
+        }
+        Ok(Storage {
+            sick: sick(failed)?,
+            pools: sound,
+        })
     }
 }
 
@@ -58,18 +107,13 @@ fn not_in_time(what: &str) -> MountError {
 }
 
 /// The health conditions, each reason once. If the mounter itself cannot be reached, nothing is known about storage, and the call fails.
-fn sick(
-    answers: BTreeMap<String, Result<(), MountError>>,
-) -> Result<Vec<StorageHealth>, MountError> {
+fn sick(failed: BTreeMap<String, MountError>) -> Result<Vec<StorageHealth>, MountError> {
     let mut reasons: BTreeMap<_, Vec<String>> = BTreeMap::new();
-    for (pool, answer) in answers {
-        let (reason, error) = match answer {
-            Ok(()) => continue,
-            Err(error @ MountError::Unreachable { .. }) => return Err(error),
-            Err(error @ (MountError::Hung { .. } | MountError::OutOfThreads { .. })) => {
-                (NOT_ANSWERING, error)
-            }
-            Err(error) => (NOT_USABLE, error),
+    for (pool, error) in failed {
+        let reason = match &error {
+            MountError::Unreachable { .. } => return Err(error),
+            MountError::Hung { .. } | MountError::OutOfThreads { .. } => NOT_ANSWERING,
+            _ => NOT_USABLE,
         };
         let messages = reasons.entry(reason).or_default();
         messages.push(format!("pool `{pool}`: {error}"));
@@ -85,10 +129,8 @@ fn sick(
 mod tests {
     use super::*;
 
-    fn answers<const N: usize>(
-        answers: [(&str, Result<(), MountError>); N],
-    ) -> BTreeMap<String, Result<(), MountError>> {
-        let owned = answers.map(|(pool, answer)| (pool.to_owned(), answer));
+    fn failed<const N: usize>(failed: [(&str, MountError); N]) -> BTreeMap<String, MountError> {
+        let owned = failed.map(|(pool, error)| (pool.to_owned(), error));
         owned.into_iter().collect()
     }
 
@@ -98,11 +140,10 @@ mod tests {
 
     #[test]
     fn pools_with_equal_errors_are_reported_together() {
-        let answers = answers([
-            ("a", Ok(())),
-            ("b", Err(not_in_time("the pool"))),
-            ("c", Err(missing())),
-            ("d", Err(missing())),
+        let failed = failed([
+            ("b", not_in_time("the pool")),
+            ("c", missing()),
+            ("d", missing()),
         ]);
         let expected = [
             StorageHealth {
@@ -116,14 +157,14 @@ mod tests {
                         .to_owned(),
             },
         ];
-        assert_eq!(sick(answers), Ok(expected.to_vec()));
+        assert_eq!(sick(failed), Ok(expected.to_vec()));
         assert_eq!(sick(BTreeMap::new()), Ok(Vec::new()));
     }
 
     #[test]
     fn a_mount_room_that_cannot_be_asked_is_no_finding() {
         let away = MountError::unreachable("its socket is gone");
-        let answers = answers([("a", Err(missing())), ("b", Err(away.clone()))]);
-        assert_eq!(sick(answers), Err(away));
+        let failed = failed([("a", missing()), ("b", away.clone())]);
+        assert_eq!(sick(failed), Err(away));
     }
 }

@@ -3,9 +3,7 @@
 use crate::host::HostOptions;
 use crate::host::backends::{Seen, location};
 use crate::readiness::Report;
-use wasmount_control::messages::{
-    Done, DriverReport, DriverStatus, Fault, HostStatus, Phase, Volume,
-};
+use wasmount_control::messages::{Done, DriverReport, DriverStatus, Fault, HostStatus, Volume};
 use wasmount_control::{Refusal, RefusalKind};
 use wasmount_core::driver::LastFault;
 use wasmount_core::mounter::VolumeInUse;
@@ -50,17 +48,9 @@ pub(super) fn driver(
         faults: seen.driver.fault_counts().values().sum(),
         last_fault: seen.driver.last_fault().map(fault),
         status: DriverStatus {
-            phase: phase(&status),
+            phase: status.shown_phase(),
             ..status
         },
-    }
-}
-
-/// A serving version keeps serving while another one is rejected.
-fn phase(status: &DriverStatus) -> Phase {
-    match (status.phase, &status.refused) {
-        (Phase::Serving, Some(refused)) if refused.by_document => Phase::Refused,
-        (phase, _) => phase,
     }
 }
 

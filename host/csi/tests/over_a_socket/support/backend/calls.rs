@@ -38,6 +38,10 @@ impl Backend for MemoryBackend {
         &self.manifest
     }
 
+    fn load(&self) -> Load {
+        Load::default()
+    }
+
     async fn probe(&self, _: &Call) -> Result<bool, BackendError> {
         Ok(true)
     }
