@@ -23,6 +23,16 @@ fn count(scene: &Scene, name: &str) -> String {
     scene.metric(&format!("{name}{{driver=\"{driver}\"}}"))
 }
 
+/// How often the host rolled a version back, and how often a command did.
+fn rollbacks(scene: &Scene) -> [String; 2] {
+    let (name, driver) = ("wasmount_plugin_rollbacks_total", &scene.driver);
+    ["faults", "command"].map(|trigger| {
+        scene.metric(&format!(
+            "{name}{{driver=\"{driver}\",trigger=\"{trigger}\"}}"
+        ))
+    })
+}
+
 /// Creates volumes until it answers so.
 async fn until(scene: &Scene, wanted: Code) {
     let start = Instant::now();
@@ -62,7 +72,7 @@ async fn privileged_a_real_api_server_gets_swap_and_rollback_events() {
         note.contains("there is no proven version to roll back to; swap to a corrected one"),
         "{note}"
     );
-    assert_eq!(count(&scene, "wasmount_plugin_rollbacks_total"), "0");
+    assert_eq!(rollbacks(&scene), ["0", "0"]);
 
     scene.change(TRIAL);
     until(&scene, Code::Ok).await;
@@ -87,7 +97,7 @@ async fn privileged_a_real_api_server_gets_swap_and_rollback_events() {
         "{note}"
     );
     assert!(note.contains("version 3 had 2 faults"), "{note}");
-    assert_eq!(count(&scene, "wasmount_plugin_rollbacks_total"), "1");
+    assert_eq!(rollbacks(&scene), ["1", "0"]);
     let after: u64 = count(&scene, "wasmount_plugin_swaps_total")
         .parse()
         .unwrap();
