@@ -82,11 +82,11 @@ async fn cpu_time_is_counted_over_all_calls_of_an_rpc() {
     let call = fixture.call(Rpc::CreateVolume);
     let create = || fixture.backend.create_volume(&call, create_volume(""));
     create().await.unwrap();
-    let used = call.cpu.so_far();
+    let used = call.used.cpu();
     assert!(used > Duration::ZERO);
     create().await.unwrap();
-    assert!(call.cpu.so_far() > used);
-    call.cpu.add(Duration::from_secs(10));
+    assert!(call.used.cpu() > used);
+    call.used.add(Duration::from_secs(10), 0);
     match create().await {
         Err(BackendError::OverLimit { limit, .. }) => assert_eq!(limit, "limits.cpu (10 s)"),
         other => panic!("{other:?}"),
