@@ -27,7 +27,7 @@ const KILLED_AFTER: usize = 20;
 /// The driver of both.
 const DRIVER: &str = "hostpath.wasmount.io";
 
-/// Until a document that was touched must be followed. Generous: other tests share the machine.
+/// Until a document that was changed must be followed. Generous: other tests share the machine.
 const SERVED: Duration = Duration::from_secs(60);
 
 /// Between two looks.
@@ -109,7 +109,7 @@ async fn privileged_a_moved_driver_works_with_a_real_api_server() {
     let taken = orchestrator(&replicas, next).await;
     assert_eq!(create(&taken, "v").await, Ok(id.clone()));
     // Served again, it stands by, and has its turn.
-    replicas.touch_document();
+    replicas.change_document();
     let begin = Instant::now();
     while !replicas.controllers[leader].socket().exists() {
         assert!(begin.elapsed() < SERVED, "it is not served again");
