@@ -66,7 +66,9 @@ impl Ticker {
         // The thread writes `rests` and then reads `running`, this one the other way round: in one order of all (`SeqCst`), one of them sees the
         // other's write.
         self.state.running.fetch_add(1, Ordering::SeqCst);
-        if self.state.rests.swap(false, Ordering::SeqCst) {
+        // Read first: it is written only where the clock rests, and all guests share it.
+        if self.state.rests.load(Ordering::SeqCst) && self.state.rests.swap(false, Ordering::SeqCst)
+        {
             self.thread.unpark();
         }
         Running(&self.state)

@@ -3,11 +3,11 @@
 //! A change that has begun continues if its client disconnects.
 
 mod audit;
-mod log_level;
 mod messages;
 
 use super::backends::{Backends, Removal, RemoveError, Seen, file_of};
 use super::document_watch;
+use crate::telemetry;
 use audit::audited;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use wasmount_control::messages::{
-    Delete, Done, Drain, Drained, History, HostStatus, Plugin, Rollback, Swap, Volumes,
+    Delete, Done, Drain, Drained, History, HostStatus, LogLevel, Plugin, Rollback, Swap, Volumes,
 };
 use wasmount_control::{Peer, Refusal, RefusalKind, ServerLimits, paths, serve};
 use wasmount_core::document::{PluginPlace, Reference, RegistryPlace, without_credentials};
@@ -79,7 +79,7 @@ async fn run(bound: BoundSocket, routes: Router) {
 fn routes(state: AdminState) -> Router {
     Router::new()
         .route(paths::STATUS, get(status))
-        .route(paths::LOG_LEVEL, get(log_level::show).post(log_level::set))
+        .route(paths::LOG_LEVEL, get(log_level).post(set_log_level))
         .route(paths::HISTORY, get(history))
         .route(paths::VOLUMES, get(volumes))
         .route(paths::SWAP, post(swap))
@@ -157,6 +157,25 @@ async fn status(State(state): State<AdminState>) -> Json<HostStatus> {
     let drivers = drivers.collect();
     let options = &state.backends.common().options;
     Json(messages::host(options, &report, drivers))
+}
+
+async fn log_level() -> Json<LogLevel> {
+    let level = telemetry::levels().unwrap_or_default();
+    Json(LogLevel { level })
+}
+
+async fn set_log_level(
+    Extension(peer): Extension<Peer>,
+    Json(LogLevel { level }): Json<LogLevel>,
+) -> Answer<LogLevel> {
+    let arguments = format!("level={level:?}");
+    audited(peer, "log-level", None, arguments, async {
+        let refused = |message| Refusal::new(RefusalKind::Malformed, message);
+        telemetry::set_levels(level.parse().map_err(refused)?)
+            .map_err(|error| Refusal::new(RefusalKind::Failed, error))?;
+        Ok(Json(LogLevel { level }))
+    })
+    .await
 }
 
 async fn history(State(state): State<AdminState>, Path(driver): Path<String>) -> Answer<History> {
@@ -265,8 +284,7 @@ async fn pause(
     Extension(peer): Extension<Peer>,
     Path(driver): Path<String>,
 ) -> Answer<Done> {
-    let arguments = String::new();
-    audited(peer, "pause", Some(&driver), arguments, async {
+    audited(peer, "pause", Some(&driver), String::new(), async {
         let (seen, _change) = state.change(&driver)?;
         let was = seen.reconciler.status().paused;
         let paused = seen.reconciler.set_paused(true).await;
@@ -282,27 +300,26 @@ async fn resume(
     Extension(peer): Extension<Peer>,
     Path(driver): Path<String>,
 ) -> Answer<Done> {
-    let arguments = String::new();
-    audited(peer, "resume", Some(&driver), arguments, async {
-    let (seen, _change) = state.change(&driver)?;
-    let status = seen.reconciler.status();
-    let was = status.paused || status.drained.is_some();
-    let resumed = async {
-        seen.reconciler.undrain().await?;
-        seen.reconciler.set_paused(false).await
-    };
-    resumed.await.map_err(messages::refusal)?;
-    let text = match seen.reconciler.status().held {
-        _ if seen.driver.is_leaving() => format!(
-            "{driver} is being deleted and takes no new work; if the deletion is cancelled, it is not drained"
-        ),
-        None => format!("{driver} follows its document and takes new work"),
-        Some(held) => format!(
-            "{driver} takes new work, and stays at version {} ({}); `wasmount swap` has it follow its document",
-            held.number, held.reason
-        ),
-    };
-    Ok(Json(messages::done_with(text, was, &seen)))
+    audited(peer, "resume", Some(&driver), String::new(), async {
+        let (seen, _change) = state.change(&driver)?;
+        let status = seen.reconciler.status();
+        let was = status.paused || status.drained.is_some();
+        let resumed = async {
+            seen.reconciler.undrain().await?;
+            seen.reconciler.set_paused(false).await
+        };
+        resumed.await.map_err(messages::refusal)?;
+        let text = match seen.reconciler.status().held {
+            _ if seen.driver.is_leaving() => format!(
+                "{driver} is being deleted and takes no new work; if the deletion is cancelled, it is not drained"
+            ),
+            None => format!("{driver} follows its document and takes new work"),
+            Some(held) => format!(
+                "{driver} takes new work, and stays at version {} ({}); `wasmount swap` has it follow its document",
+                held.number, held.reason
+            ),
+        };
+        Ok(Json(messages::done_with(text, was, &seen)))
     })
     .await
 }
