@@ -11,7 +11,7 @@ mod stale;
 use super::*;
 use crate::block::DeviceNumber;
 use crate::kernel::{judges_each_option, mounts_copies, mounts_exclusively};
-use crate::namespace::in_a_namespace;
+use crate::namespace::{in_a_namespace, take_off};
 use crate::observe::observe;
 use rustix::fs::{FallocateFlags, fallocate, stat};
 use rustix::mount::{MountAttrFlags, MoveMountFlags, UnmountFlags, move_mount, unmount};

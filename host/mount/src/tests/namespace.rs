@@ -1,7 +1,13 @@
-//! A mount namespace for a test, so that nothing of it is left on the machine.
+//! A mount namespace for a test, so that nothing of it is left on the machine, and unmounting in it.
 
-use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::io::Errno;
+use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change, unmount};
 use rustix::thread::UnshareFlags;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long a starting program may hold copies of this process's descriptors: from its fork to its exec.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Gives the calling thread, and the threads that it starts, their own mount namespace. A namespace belongs to a thread, so a test starts a new
 /// thread.
@@ -27,5 +33,14 @@ pub(crate) fn in_a_namespace(test: impl FnOnce() + Send + 'static) {
     });
     if let Err(panic) = thread.join() {
         std::panic::resume_unwind(panic);
+    }
+}
+
+/// Unmounts, after no program that another test starts holds a file of it any more.
+pub(crate) fn take_off(path: &Path) {
+    let end = Instant::now() + PATIENCE;
+    while let Err(errno) = unmount(path, UnmountFlags::empty()) {
+        assert!(errno == Errno::BUSY && Instant::now() < end, "{errno}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -54,7 +54,7 @@ fn counted(bench: &Bench, copy: &str) -> u64 {
     let at = bench.path("outside");
     mount_image(&bench.path("pool").join(copy), &at, "loop,ro,noload");
     let content = std::fs::read(at.join("counter")).unwrap();
-    rustix::mount::unmount(&at, rustix::mount::UnmountFlags::empty()).unwrap();
+    take_off(&at);
     u64::from_le_bytes(content.try_into().unwrap())
 }
 

@@ -179,7 +179,7 @@ fn privileged_an_intent_ends_with_a_mount_of_another_node() {
             fs::create_dir(&place).unwrap();
             run("mount", &[disk.path(), text(&place)]);
             fs::write(place.join("data"), "of another node").unwrap();
-            run("umount", &[text(&place)]);
+            take_off(&place);
             let mount = bench.mount(&disk, fs_type).unwrap();
             assert_eq!(get(&mount, "data"), "of another node");
         });

@@ -18,7 +18,7 @@ fn fill(bench: &Bench, disk: &Disk) {
     fs::create_dir_all(&place).unwrap();
     run("mount", &[disk.path(), text(&place)]);
     fs::write(place.join("data"), "of another node").unwrap();
-    run("umount", &[text(&place)]);
+    take_off(&place);
 }
 
 fn is_left_alone(bench: &Bench, disk: &Disk, fs_type: FsType) {

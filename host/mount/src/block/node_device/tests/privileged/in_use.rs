@@ -1,6 +1,7 @@
 //! Devices that are in use are not opened.
 
 use super::*;
+use crate::namespace::take_off;
 
 fn in_use(name: &str) -> String {
     match open(&by_id(name, 0), true).unwrap_err() {
@@ -146,17 +147,4 @@ fn privileged_a_mounted_partition_keeps_its_disk_in_use() {
         ));
         take_off(point.path());
     });
-}
-
-/// A program that another test starts holds copies of descriptors until its exec.
-fn take_off(path: &std::path::Path) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(5);
-    let flags = rustix::mount::UnmountFlags::empty();
-    while let Err(errno) = rustix::mount::unmount(path, flags) {
-        assert!(
-            errno == rustix::io::Errno::BUSY && std::time::Instant::now() < end,
-            "{errno}"
-        );
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
 }
