@@ -12,6 +12,7 @@ mod key_path;
 pub mod network;
 mod plugin_source;
 pub mod raw;
+mod rollout;
 mod version_policy;
 
 pub use attach::{AttachGrant, AttachProtocol, Portals};
@@ -21,6 +22,7 @@ pub use plugin_source::{
     DIGEST_PREFIX, InvalidReference, PluginPlace, PluginSource, PublicKey, REFERENCE_SCHEME,
     Reference, RegistryPlace, Signers, is_digest, without_credentials,
 };
+pub use rollout::{Rollout, RolloutStep, StepHosts};
 pub use version_policy::VersionPolicy;
 
 use crate::attributes::Attributes;
@@ -54,6 +56,9 @@ pub struct StorageBackend {
     pub limits: Limits,
     /// How many versions are kept, and when a version is rolled back.
     pub versions: VersionPolicy,
+    /// The steps by which a change reaches the hosts. Of an object only, and no part of a version: whoever serves a document takes it out first.
+    #[serde(skip)]
+    pub rollout: Option<Rollout>,
     /// Capabilities that are neither advertised nor served.
     pub hidden: Hidden,
     /// The settings of the CSIDriver object that the exports do not determine.
@@ -311,5 +316,14 @@ impl TryFrom<raw::Document> for StorageBackend {
     /// Checks everything that can be checked without the node: the form of a path, but not its existence.
     fn try_from(document: raw::Document) -> Result<Self, InvalidDocument> {
         check::document(document)
+    }
+}
+
+impl TryFrom<raw::Rollout> for Rollout {
+    type Error = InvalidDocument;
+
+    /// Checks all of `spec.rollout`.
+    fn try_from(rollout: raw::Rollout) -> Result<Self, InvalidDocument> {
+        check::rollout(&KeyPath::of("spec.rollout"), rollout)
     }
 }

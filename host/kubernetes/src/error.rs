@@ -146,6 +146,11 @@ impl KubernetesError {
         }
     }
 
+    /// The object is not the one that was read.
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.rejection().is_some_and(Status::is_conflict)
+    }
+
     /// Another writer was first. A failed test is `Invalid`, as other rejections are; those occur again after a new read.
     pub(crate) fn is_stale_write(&self) -> bool {
         self.rejection().is_some_and(|status| {

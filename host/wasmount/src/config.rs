@@ -70,6 +70,23 @@ pub(crate) fn load(files: &[PathBuf]) -> Result<Vec<Configured>, Complaints> {
     }
 }
 
+/// Whether a host can serve these documents from their files: steps need several hosts, and one of them that decides.
+pub(crate) fn of_one_host(all: &[Configured]) -> Result<(), Complaints> {
+    let with_steps = all.iter().filter(|it| it.document.rollout.is_some());
+    let complaints = with_steps.map(|it| Complaint {
+        file: it.file.clone(),
+        line: None,
+        key: Some(KeyPath::of("spec.rollout")),
+        reason: "is for an object of the API server only: a file is served by one host; remove the key, or serve the object with --storage-backends"
+            .to_owned(),
+    });
+    let complaints: Vec<_> = complaints.collect();
+    match complaints.is_empty() {
+        true => Ok(()),
+        false => Err(Complaints(complaints)),
+    }
+}
+
 /// Reads one document without the others.
 pub(crate) fn load_one(file: &Path) -> Result<Configured, Complaints> {
     let (document, _) = parse(file).map_err(Complaints)?;

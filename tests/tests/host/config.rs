@@ -157,6 +157,25 @@ fn every_document_of_plugins_and_docs_is_valid() {
 }
 
 #[test]
+fn steps_of_a_rollout_are_refused_in_a_file_of_a_host() {
+    let steps = "  rollout: { steps: [{ percent: 10, pause: 10m }] }\n";
+    let document = format!("{}{steps}", plugins_document("directory"));
+    let folder = Folder::with(&document);
+    let output = folder.serve(&[], &["--role", "controller"]);
+    let expected = "wasmount: backend.yaml: spec.rollout: is for an object of the API server only: a file is served by one host; remove the key, or serve the object with --storage-backends\n";
+    assert_eq!(said(&folder, &output), (USAGE, expected.to_owned()));
+    // Steps that are wrong are told first.
+    let folder = Folder::with(&document.replace("10,", "0,"));
+    let output = folder.serve(&[], &["--role", "controller"]);
+    let (code, words) = said(&folder, &output);
+    assert_eq!(code, USAGE);
+    assert!(
+        words.contains("spec.rollout.steps[0].percent: must be between 1 and 100"),
+        "{words}"
+    );
+}
+
+#[test]
 fn privileged_missing_mount_rights_give_one_line_of_advice() {
     needs_root();
     let folder = Folder::with(&plugins_document("directory"));

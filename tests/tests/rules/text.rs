@@ -327,6 +327,7 @@ fn every_key_of_a_document_is_explained() {
         "raw/limits",
         "raw/network",
         "raw/plugin",
+        "raw/rollout",
     ]
     .map(|file| read(&format!("host/core/src/document/{file}.rs")))
     .concat();

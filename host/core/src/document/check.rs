@@ -5,7 +5,10 @@ mod grants;
 mod network;
 mod node_facts;
 mod plugin;
+mod rollout;
 mod sealing;
+
+pub(super) use rollout::rollout;
 
 use super::{
     Grants, InvalidDocument, KeyPath, Limits, SecretSource, StorageBackend, VersionPolicy, amounts,
@@ -63,6 +66,7 @@ pub(super) fn document(document: raw::Document) -> Checked<StorageBackend> {
         grants,
         limits,
         versions,
+        rollout: steps,
         csi,
         csi_driver,
     } = spec;
@@ -81,6 +85,9 @@ pub(super) fn document(document: raw::Document) -> Checked<StorageBackend> {
         },
         limits: limited(&KeyPath::of("spec.limits"), limits)?,
         versions: version_policy(&KeyPath::of("spec.versions"), versions)?,
+        rollout: steps
+            .map(|steps| rollout(&KeyPath::of("spec.rollout"), steps))
+            .transpose()?,
         hidden: hidden(
             &KeyPath::of("spec.csi.hideCapabilities"),
             &hide_capabilities,

@@ -6,6 +6,7 @@ mod grants;
 mod limits;
 mod network;
 mod plugin;
+mod rollout;
 #[cfg(feature = "schema")]
 mod rules;
 
@@ -16,6 +17,7 @@ pub use network::{
     RenewJson, SecretText, Session, Take, Timeouts, Tls,
 };
 pub use plugin::{Plugin, RegistryAccess, Secret, SecretKey, Verify, VerifyKey};
+pub use rollout::{LABELS_MAX, NodeSelector, Rollout, RolloutStep, STEPS_MAX};
 
 use super::csi_driver::CsiDriver;
 use serde::Deserialize;
@@ -80,6 +82,9 @@ pub struct Spec {
     /// How versions follow one another.
     #[serde(default)]
     pub versions: Versions,
+    /// How a change of an object reaches the hosts; all at once by default.
+    #[serde(default)]
+    pub rollout: Option<Rollout>,
     /// What is served otherwise than the plugin offers it.
     #[serde(default)]
     pub csi: Csi,

@@ -93,6 +93,7 @@ fn without_null(keywords: &mut Map<String, Value>) {
 #[cfg(test)]
 mod tests {
     use super::super::report::{BackendReport, ReportSpec};
+    use super::super::rollout::state::{RolloutPart, RolloutPhase, RolloutStatus};
     use super::super::summary::{Condition, Hosts, Status, Troubled, Version};
     use super::super::{API_VERSION, Phase, RolledBackBy};
     use super::*;
@@ -130,6 +131,21 @@ mod tests {
                 observed_generation: 1,
                 last_transition_time: Timestamp::UNIX_EPOCH,
             }],
+            rollout: Some(RolloutStatus {
+                candidate: text(),
+                attempt: 1,
+                step: 1,
+                steps: 1,
+                phase: RolloutPhase::Failed,
+                progress: text(),
+                since: Timestamp::UNIX_EPOCH,
+                served_since: Some(Timestamp::UNIX_EPOCH),
+                bound: Some(1),
+                message: text(),
+                command: Some(text()),
+                stable: json!({}),
+                previous: Some(json!({})),
+            }),
         }
     }
 
@@ -150,6 +166,12 @@ mod tests {
                 reason: Some(text()),
                 rolled_back_by: Some(RolledBackBy::PluginFaults),
                 volumes: 1,
+                rollout: Some(RolloutPart {
+                    candidate: text(),
+                    attempt: 1,
+                    takes: true,
+                    selected: Some(1),
+                }),
             },
         }
     }

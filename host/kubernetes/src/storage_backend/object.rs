@@ -3,6 +3,7 @@
 //!
 //! It sends no request.
 
+use super::rollout::state::RolloutPart;
 use super::{BackendObject, FORCE_DELETE};
 use kube::ResourceExt;
 use serde::Deserialize;
@@ -18,12 +19,14 @@ pub struct DesiredBackend {
     pub uid: String,
     /// The generation of its `spec`.
     pub generation: i64,
-    /// The parsed document; or why it is invalid, as a sentence.
+    /// The parsed document, without steps; or why it is invalid, as a sentence.
     pub document: Result<Box<StorageBackend>, String>,
     /// Its deletion, if it is being deleted.
     pub leaving: Option<Leaving>,
     /// The API server still has it.
     pub there: bool,
+    /// The host's part in the rollout, if it has steps.
+    pub rollout: Option<RolloutPart>,
 }
 
 /// How a backend is removed.
@@ -46,6 +49,7 @@ pub(super) fn desired(object: &BackendObject, there: bool) -> DesiredBackend {
         uid: object.uid().unwrap_or_default(),
         generation: object.metadata.generation.unwrap_or_default(),
         there,
+        rollout: None,
         leaving: goes.then_some(match forced.is_some_and(|value| value == "true") {
             true => Leaving::AtOnce,
             false => Leaving::WhenUnused,
@@ -65,7 +69,9 @@ fn document(name: &str, object: &BackendObject) -> Result<StorageBackend, String
         },
         spec,
     };
-    let document = StorageBackend::try_from(document).map_err(|invalid| invalid.to_string())?;
+    let mut document = StorageBackend::try_from(document).map_err(|invalid| invalid.to_string())?;
+    // Other steps are no other version.
+    document.rollout = None;
     match relative_path(&document) {
         Some(key) => Err(key
             .invalid(
@@ -133,6 +139,18 @@ pub(super) mod tests {
         assert_eq!((read.name.as_str(), read.generation), ("a", 3));
         assert_eq!(document.driver_name.as_str(), "a.example");
         assert_eq!(read.leaving, None);
+    }
+
+    #[test]
+    fn the_steps_of_a_rollout_are_checked_and_no_part_of_it() {
+        let mut with_steps = spec();
+        with_steps["rollout"] = json!({ "steps": [{ "percent": 10 }] });
+        let read = |spec: Value| desired(&object("a", spec), true).document;
+        assert_eq!(read(with_steps.clone()), read(spec()));
+        with_steps["rollout"]["steps"][0]["percent"] = json!(0);
+        let refused = read(with_steps).unwrap_err();
+        let message = "spec.rollout.steps[0].percent: must be between 1 and 100";
+        assert_eq!(refused, message);
     }
 
     #[test]

@@ -27,7 +27,8 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub(super) fn new(object: &BackendObject, gone: bool) -> Self {
+    /// With what the host serves of it, instead of what it is to serve later.
+    pub(super) fn new(object: &BackendObject, served: &Value, gone: bool) -> Self {
         let metadata = &object.metadata;
         let forced = object.annotations().iter();
         let forced = forced.filter(|(key, _)| *key == FORCE_DELETE);
@@ -44,7 +45,7 @@ impl Kept {
                     annotations: Some(forced.map(|(k, v)| (k.clone(), v.clone())).collect()),
                     ..ObjectMeta::default()
                 },
-                spec: object.spec.clone(),
+                spec: served.clone(),
                 status: None::<Value>,
             },
         }
@@ -105,7 +106,7 @@ mod tests {
                 .into(),
         );
         for gone in [false, true] {
-            write(&path, &[Kept::new(&one, gone)]).unwrap();
+            write(&path, &[Kept::new(&one, &one.spec, gone)]).unwrap();
         }
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, MODE);

@@ -2,6 +2,7 @@
 //!
 //! Separate objects instead of a list in the status: no two hosts write the same object.
 
+use super::rollout::state::RolloutPart;
 use super::{API_VERSION, BackendObject, KIND, Phase, REPORT_KIND, RateLimit, reports};
 use crate::FIELD_MANAGER;
 use crate::error::KubernetesError;
@@ -23,6 +24,8 @@ pub(super) const BACKEND_UID: &str = "wasmount.io/backend-uid";
 const REASON_BYTES: usize = 1024;
 /// Longest part of a backend's name in the name of a report, in bytes: with the hash the name stays below 253.
 const NAME_BYTES: usize = 230;
+/// The phase that is shown for a silent host.
+const SILENT: &str = "Silent";
 /// Hexadecimal digits of the hash: 64 bits, for some thousand hosts.
 const HASH_DIGITS: usize = 16;
 /// Between two heartbeats. 5 min: 17 writes a second of 5,000 nodes, beside 500 that their kubelets make for the same purpose.
@@ -55,6 +58,9 @@ pub struct BackendReport {
     /// How many of its volumes are staged here.
     #[serde(default)]
     pub volumes: u64,
+    /// Its part in the rollout, if the object has steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutPart>,
 }
 
 /// Who triggered a rollback on a host.
@@ -106,6 +112,35 @@ pub(super) struct ReportSpec {
     pub(super) seen: String,
     #[serde(flatten)]
     pub(super) report: BackendReport,
+}
+
+/// The report of one host, and whether the host is silent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HostReport<'a> {
+    pub(super) spec: &'a ReportSpec,
+    pub(super) silent: bool,
+    /// It is silent, and its Node is there.
+    pub(super) lost: bool,
+}
+
+impl HostReport<'_> {
+    /// The phase that is shown.
+    pub(super) fn phase(&self) -> &'static str {
+        if self.silent {
+            SILENT
+        } else {
+            self.spec.report.phase.name()
+        }
+    }
+
+    /// Why the host is in that phase.
+    pub(super) fn reason(&self) -> String {
+        if self.silent {
+            return "has not reported for a while: is the host running?".to_owned();
+        }
+        let phase = self.phase().to_owned();
+        self.spec.report.reason.clone().unwrap_or(phase)
+    }
 }
 
 /// Writes the reports; never returns.
@@ -231,6 +266,7 @@ mod tests {
             reason: None,
             rolled_back_by: None,
             volumes: 0,
+            rollout: None,
         }
     }
 

@@ -3,7 +3,8 @@
 //! It sends no request and writes nothing.
 
 use super::object::DesiredBackend;
-use super::report::{ReportSpec, cut};
+use super::report::{HostReport, cut};
+use super::rollout::state::{RolloutPhase, RolloutStatus};
 use super::{Phase, RolledBackBy};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -13,8 +14,6 @@ use wasmount_core::text::short_digest;
 
 /// Most hosts and versions that are named: one screen.
 const NAMED: usize = 10;
-/// The phase that is shown for a silent host.
-const SILENT: &str = "Silent";
 
 /// The `status` of a StorageBackend object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +33,9 @@ pub(super) struct Status {
     pub(super) versions: Vec<Version>,
     pub(super) troubled: Vec<Troubled>,
     pub(super) conditions: Vec<Condition>,
+    /// The rollout of the last change, if the object has steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rollout: Option<RolloutStatus>,
 }
 
 /// Numbers of hosts.
@@ -77,22 +79,7 @@ pub(super) struct Condition {
     pub(super) last_transition_time: Timestamp,
 }
 
-/// The report of one host, and whether the host is silent.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct HostReport<'a> {
-    pub(super) spec: &'a ReportSpec,
-    pub(super) silent: bool,
-}
-
 impl HostReport<'_> {
-    fn phase(&self) -> &'static str {
-        if self.silent {
-            SILENT
-        } else {
-            self.spec.report.phase.name()
-        }
-    }
-
     fn is_trouble(&self) -> bool {
         self.silent || self.spec.report.phase.is_trouble()
     }
@@ -116,11 +103,12 @@ impl HostReport<'_> {
     }
 }
 
-/// The whole status. `before` is the current one: a condition that has not changed keeps its time.
+/// The whole status, with that of a rollout. `before` is the current one: a condition that has not changed keeps its time.
 pub(super) fn summary(
     backend: &DesiredBackend,
     reports: &[HostReport<'_>],
     before: &Status,
+    rollout: Option<RolloutStatus>,
     now: Timestamp,
 ) -> Status {
     let total = count(reports, |_| true);
@@ -129,6 +117,7 @@ pub(super) fn summary(
         !it.silent
             && it.spec.report.phase == Phase::Serving
             && it.spec.report.generation == backend.generation
+            && it.spec.report.rollout.as_ref().is_none_or(|it| it.takes)
     };
     let current = count(reports, is_current);
     let mut phases = BTreeMap::new();
@@ -143,6 +132,7 @@ pub(super) fn summary(
         total,
         ready,
         current,
+        rollout: rollout.as_ref(),
     };
     let conditions = [
         ("Ready", facts.ready()),
@@ -173,6 +163,7 @@ pub(super) fn summary(
         versions,
         troubled: troubled(reports),
         conditions: conditions.into(),
+        rollout,
     }
 }
 
@@ -183,6 +174,7 @@ struct Facts<'a> {
     total: u64,
     ready: u64,
     current: u64,
+    rollout: Option<&'a RolloutStatus>,
 }
 
 /// A condition: whether it holds, reason and message.
@@ -233,6 +225,16 @@ impl Facts<'_> {
             };
             return (true, "Deleting", message);
         }
+        if let Some(rollout) = self.rollout {
+            let message = rollout.described();
+            match rollout.phase {
+                RolloutPhase::Progressing => return (true, "RollingOut", message),
+                RolloutPhase::Paused => return (true, "RolloutPaused", message),
+                RolloutPhase::Failed => return (false, "RolloutFailed", message),
+                RolloutPhase::RolledBack => return (false, "RolloutUndone", message),
+                RolloutPhase::Promoted | RolloutPhase::Unknown => {}
+            }
+        }
         // A problem with an earlier generation says nothing about this one; a silent host says nothing at all.
         let settled = |it: &HostReport<'_>| {
             it.silent
@@ -248,6 +250,9 @@ impl Facts<'_> {
     }
 
     fn degraded(&self) -> ConditionParts {
+        if let Some(failed) = self.rollout.filter(|it| it.phase == RolloutPhase::Failed) {
+            return (true, "RolloutFailed", failed.described());
+        }
         let Some(first) = self.first(|it| it.is_trouble()) else {
             return (false, "NoTrouble", "no host reports trouble".to_owned());
         };
@@ -256,6 +261,13 @@ impl Facts<'_> {
     }
 
     fn rolled_back(&self) -> ConditionParts {
+        match self.rollout.map(|it| (it.phase, it)) {
+            Some((RolloutPhase::Failed, it)) => return (true, "RolloutFailed", it.described()),
+            Some((RolloutPhase::RolledBack, it)) => {
+                return (true, "RolloutUndone", it.described());
+            }
+            _ => {}
+        }
         let is_back = |it: &HostReport<'_>| it.spec.report.phase == Phase::RolledBack;
         // A version that fails must be fixed by its author, on all hosts: that takes precedence over one administrator's rollback.
         let by_itself =
@@ -281,7 +293,7 @@ impl Facts<'_> {
 }
 
 fn reason_at(host: &HostReport<'_>) -> String {
-    format!("{}: {}", host.spec.host, reason_of(host))
+    format!("{}: {}", host.spec.host, host.reason())
 }
 
 /// Who triggered a host's rollback. Hosts of an earlier build do not report it.
@@ -290,14 +302,6 @@ fn back_by(host: &HostReport<'_>) -> RolledBackBy {
         .report
         .rolled_back_by
         .unwrap_or(RolledBackBy::Unknown)
-}
-
-fn reason_of(host: &HostReport<'_>) -> String {
-    if host.silent {
-        return "has not reported for a while: is the host running?".to_owned();
-    }
-    let phase = host.phase().to_owned();
-    host.spec.report.reason.clone().unwrap_or(phase)
 }
 
 fn count(reports: &[HostReport<'_>], predicate: impl Fn(&HostReport<'_>) -> bool) -> u64 {
@@ -344,7 +348,7 @@ fn troubled(reports: &[HostReport<'_>]) -> Vec<Troubled> {
     let named = all.into_iter().map(|it| Troubled {
         host: it.spec.host.clone(),
         phase: it.phase().to_owned(),
-        reason: cut(reason_of(it)),
+        reason: cut(it.reason()),
     });
     named.collect()
 }

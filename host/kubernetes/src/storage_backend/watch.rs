@@ -4,14 +4,19 @@
 
 use super::object::{DesiredBackend, desired};
 use super::object_cache::{self, Kept};
+use super::rollout::effective::{HostIdentity, effective};
+use super::rollout::labels::{Labels, own_labels};
+use super::rollout::state::plan;
 use super::{BackendObject, RateLimit, backends};
 use crate::error::watch_failure;
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt};
-use std::collections::BTreeMap;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use wasmount_core::mutex::lock;
@@ -25,9 +30,16 @@ pub type DesiredBackends = BTreeMap<String, Arc<DesiredBackend>>;
 /// Objects as they were received, by name.
 pub(super) type Objects = BTreeMap<String, BackendObject>;
 
+/// What this host serves of the objects: the last valid `spec` of each, by name, with the uid of the object.
+pub(super) type Held = BTreeMap<String, (Option<String>, Value)>;
+
+/// The labels of the host's Node, as they change.
+type LabelsStream = Pin<Box<dyn Stream<Item = Labels> + Send>>;
+
 /// Watches the desired backends, and keeps a copy on disk.
 pub struct StorageBackends {
     kept: PathBuf,
+    host: HostIdentity,
     state: Mutex<State>,
     desired: watch::Sender<DesiredBackends>,
     objects: watch::Sender<Arc<Objects>>,
@@ -35,8 +47,11 @@ pub struct StorageBackends {
     changed: Notify,
 }
 
-#[derive(Default)]
 struct State {
+    host: HostIdentity,
+    /// Of the host's Node, if they are known.
+    labels: Option<Labels>,
+    held: Held,
     there: Objects,
     /// Objects that the API server no longer has, and the host has not finished with.
     gone: Objects,
@@ -45,9 +60,16 @@ struct State {
 }
 
 impl StorageBackends {
-    /// Starts from the file `kept` in the data directory, which an earlier process wrote. Blocks.
-    pub fn open(kept: PathBuf) -> Arc<Self> {
-        let mut state = State::default();
+    /// Starts from the file `kept` in the data directory, which an earlier process of this host wrote. Blocks.
+    pub fn open(kept: PathBuf, host: HostIdentity) -> Arc<Self> {
+        let mut state = State {
+            host: host.clone(),
+            labels: None,
+            held: Held::default(),
+            there: Objects::default(),
+            gone: Objects::default(),
+            listing: Objects::default(),
+        };
         match object_cache::read(&kept) {
             Ok(all) => {
                 for Kept { gone, object } in all {
@@ -65,6 +87,7 @@ impl StorageBackends {
         }
         let opened = Self {
             kept,
+            host,
             desired: watch::Sender::new(state.desired()),
             objects: watch::Sender::default(),
             hosts: watch::Sender::new(state.hosts()),
@@ -90,7 +113,7 @@ impl StorageBackends {
         let gone = state.gone.get(name);
         if gone.is_some_and(|object| object.uid().as_deref() == Some(uid)) {
             state.gone.remove(name);
-            self.publish(&state);
+            self.publish(&mut state);
         }
     }
 
@@ -99,21 +122,36 @@ impl StorageBackends {
         self.objects.subscribe()
     }
 
+    /// What this host serves of an object; none of one that it has not seen.
+    pub(super) fn held(&self) -> Held {
+        self.lock().held.clone()
+    }
+
     /// Watches the API server, and keeps a copy of the objects; never returns.
     pub async fn follow(&self, client: Client, selector: Option<&str>) {
         let mut config = watcher::Config::default().page_size(LIST_PAGE);
         if let Some(selector) = selector {
             config = config.labels(selector);
         }
-        let api = Api::<BackendObject>::all_with(client, &backends());
+        let api = Api::<BackendObject>::all_with(client.clone(), &backends());
         let events = watcher(api, config)
             .modify(|object| object.metadata.managed_fields = None)
             .default_backoff();
         let mut events = std::pin::pin!(events);
         let mut lost = false;
+        // Only while steps select by labels: all hosts watch as long as they run.
+        let mut labels: Option<LabelsStream> = None;
         loop {
+            if labels.is_none() && self.needs_labels() {
+                labels = Some(Box::pin(own_labels(client.clone(), &self.host.name)));
+            }
             tokio::select! {
                 () = self.changed.notified() => self.keep().await,
+                Some(labels) = next(&mut labels) => {
+                    let mut state = self.lock();
+                    state.labels = Some(labels);
+                    self.publish(&mut state);
+                }
                 event = events.next() => match event {
                     Some(Ok(event)) => {
                         if std::mem::take(&mut lost) {
@@ -137,12 +175,18 @@ impl StorageBackends {
     fn take(&self, event: Event<BackendObject>) {
         let mut state = self.lock();
         if state.take(event) {
-            self.publish(&state);
+            self.publish(&mut state);
         }
     }
 
+    fn needs_labels(&self) -> bool {
+        let state = self.lock();
+        let mut plans = state.there.values().filter_map(|it| plan(&it.spec));
+        self.host.on_node && plans.any(|plan| plan.has_labels())
+    }
+
     /// Publishes changes, and writes the copy.
-    fn publish(&self, state: &State) {
+    fn publish(&self, state: &mut State) {
         let desired = state.desired();
         let changed = *self.desired.borrow() != desired;
         if changed {
@@ -156,8 +200,11 @@ impl StorageBackends {
     async fn keep(&self) {
         let all: Vec<Kept> = {
             let state = self.lock();
-            let there = state.there.values().map(|it| Kept::new(it, false));
-            let gone = state.gone.values().map(|it| Kept::new(it, true));
+            let served = |it: &BackendObject| state.held_of(it).unwrap_or(&it.spec).clone();
+            let there = state.there.values();
+            let there = there.map(|it| Kept::new(it, &served(it), false));
+            let gone = state.gone.values();
+            let gone = gone.map(|it| Kept::new(it, &served(it), true));
             there.chain(gone).collect()
         };
         let path = self.kept.clone();
@@ -204,19 +251,43 @@ impl State {
         true
     }
 
+    /// What the host served last of this object.
+    fn held_of(&self, object: &BackendObject) -> Option<&Value> {
+        let (uid, spec) = self.held.get(&object.name_any())?;
+        (*uid == object.uid()).then_some(spec)
+    }
+
+    /// What is to be served of an object now; a valid `spec` is held from then on.
+    fn desired_of(&mut self, object: &BackendObject, there: bool) -> DesiredBackend {
+        let held = self.held_of(object);
+        let effective = effective(object, &self.host, self.labels.as_ref(), held);
+        let served = BackendObject {
+            spec: effective.spec,
+            ..object.clone()
+        };
+        let mut backend = desired(&served, there);
+        backend.rollout = effective.part;
+        if backend.document.is_ok() {
+            let held = (object.uid(), served.spec);
+            self.held.insert(object.name_any(), held);
+        }
+        backend
+    }
+
     /// Of several objects of one driver the oldest is used; the others get an error.
-    fn desired(&self) -> DesiredBackends {
+    fn desired(&mut self) -> DesiredBackends {
         // A deleted object is served until the host has finished with it, and precedes all others.
-        let gone = self
-            .gone
-            .values()
-            .map(|object| (None, desired(object, false)));
-        let there = self.there.values().map(|object| {
-            let created = object.creation_timestamp().map(|time| time.0);
-            (created, desired(object, true))
-        });
-        let mut all: Vec<_> = gone.chain(there).collect();
+        let gone = self.gone.clone().into_values();
+        let there = self.there.clone().into_values();
+        let mut all = Vec::new();
+        for (object, is_there) in gone.map(|it| (it, false)).chain(there.map(|it| (it, true))) {
+            let created = object.creation_timestamp().filter(|_| is_there);
+            let backend = self.desired_of(&object, is_there);
+            all.push((created.map(|time| time.0), backend));
+        }
         all.sort_by_key(|(created, backend)| (*created, backend.name.clone()));
+        let names: BTreeSet<_> = all.iter().map(|(_, it)| it.name.clone()).collect();
+        self.held.retain(|name, _| names.contains(name));
         let mut owners = BTreeMap::new();
         let mut backends = DesiredBackends::new();
         for (_, mut backend) in all {
@@ -240,6 +311,14 @@ impl State {
         let total =
             |object: &BackendObject| object.status.as_ref()?.pointer("/hosts/total")?.as_u64();
         self.there.values().filter_map(total).max().unwrap_or(0)
+    }
+}
+
+/// The next labels; never any without a stream.
+async fn next(labels: &mut Option<LabelsStream>) -> Option<Labels> {
+    match labels {
+        Some(labels) => labels.next().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -1,10 +1,11 @@
-//! The common parts of the commands that use the admin socket of a running host.
+//! The common parts of the commands that use the admin socket of a running host, and of the one that uses the API server instead.
 //!
 //! The answers of a host are defined in `wasmount_control`; nothing here depends on how they are produced.
 
 pub(crate) mod change;
 pub(crate) mod history;
 pub(crate) mod log_level;
+pub(crate) mod rollout;
 pub(crate) mod status;
 mod table;
 pub(crate) mod volumes;

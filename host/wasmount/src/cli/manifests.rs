@@ -170,6 +170,9 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         let (object, warnings) = object::of_folder(&text, &configured.folder)?;
         return print(&[object], &warnings);
     }
+    if !flags.storage_backends {
+        config::of_one_host(std::slice::from_ref(&configured))?;
+    }
     let admitted = flags.admit(&configured)?;
     let (offer, hidden) = (admitted.backend.offer(), &configured.document.hidden);
     let capabilities = Capabilities::derive(offer, Role::All, Profile::V1_12, hidden);

@@ -8,7 +8,7 @@ mod storage_backends;
 
 use super::admin::ADMIN_SOCKET;
 use super::common::{CommonFlags, MountFlags, makeable, plain, socket_fits, wrong};
-use crate::config::Configured;
+use crate::config::{self, Configured};
 use crate::fault::Fault;
 use crate::health::HealthAddress;
 use crate::host::{self, HostOptions, MountsOptions, RegistrationMode};
@@ -166,6 +166,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         mount, data_dir, ..
     } = flags;
     let (backends, grace) = flags.common.begin()?;
+    config::of_one_host(&backends)?;
     let role = match flags.role {
         RoleArg::All => Role::All,
         RoleArg::Node => Role::Node,

@@ -7,6 +7,7 @@ use super::local_mounts;
 use crate::config::{self, Configured};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
@@ -32,7 +33,12 @@ pub(super) async fn keep(backends: Arc<Backends>, states: FileStates) {
 
 /// Follows a document as it is now; the error says why it is not followed, and the driver's administrator is notified of it too.
 pub(super) async fn apply(backends: &Backends, file: &Path) -> Result<(), String> {
-    let followed = match read(file).await {
+    let served = read(file).await.and_then(|document| {
+        let of_one_host = config::of_one_host(slice::from_ref(&document));
+        of_one_host.map_err(|complaints| complaints.in_one_line())?;
+        Ok(document)
+    });
+    let followed = match served {
         Ok(document) => {
             let applied = backends.apply(desired(document)).await;
             applied.map_err(|error| format!("{}: {}", file.display(), chain(&error)))

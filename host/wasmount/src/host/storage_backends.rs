@@ -15,7 +15,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use wasmount_core::driver::Role;
 use wasmount_core::names::DriverName;
 use wasmount_kubernetes::storage_backend::{
-    Reporter, StorageBackends, Summarising, summarise, write_reports,
+    HostIdentity, Reporter, StorageBackends, Summarising, summarise, write_reports,
 };
 
 /// The options of the command line for StorageBackend objects.
@@ -41,7 +41,11 @@ pub(super) async fn open(backends: &Arc<Backends>) -> Result<Option<Objects>, Fa
         return Ok(None);
     };
     let kept = common.options.data_dir.join(STORAGE_BACKENDS);
-    let objects = spawn_blocking(move || StorageBackends::open(kept))
+    let host = HostIdentity {
+        name: common.cluster.node_name.clone(),
+        on_node: common.options.role != Role::Controller,
+    };
+    let objects = spawn_blocking(move || StorageBackends::open(kept, host))
         .await
         .map_err(Fault::failed("the start was stopped"))?;
     Ok(Some(Objects {

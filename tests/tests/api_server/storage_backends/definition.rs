@@ -14,6 +14,7 @@ async fn a_backend_is_listed_with_its_driver_version_state_and_digest() {
         "metadata": { "name": "listed" },
         "status": {
             "version": "1.2.3", "digest": "0123456789ab", "ready": "2/3",
+            "rollout": { "progress": "1/3" },
             "conditions": [{
                 "type": "Ready", "status": "False", "reason": "NotServing",
                 "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -31,7 +32,7 @@ async fn a_backend_is_listed_with_its_driver_version_state_and_digest() {
         .unwrap();
     let [head, row] = listed(&scene, &["sb", "listed"]);
     let columns = [
-        "NAME", "DRIVER", "VERSION", "READY", "HOSTS", "DIGEST", "AGE",
+        "NAME", "DRIVER", "VERSION", "READY", "HOSTS", "DIGEST", "ROLLOUT", "AGE",
     ];
     assert_eq!(head, columns);
     let shown = [
@@ -41,12 +42,13 @@ async fn a_backend_is_listed_with_its_driver_version_state_and_digest() {
         "False",
         "2/3",
         "0123456789ab",
+        "1/3",
     ];
-    assert_eq!(row.get(..6), Some(&shown.map(str::to_owned)[..]), "{row:?}");
+    assert_eq!(row.get(..7), Some(&shown.map(str::to_owned)[..]), "{row:?}");
     let [head, row] = listed(&scene, &["sb", "listed", "-o", "wide"]);
     assert_eq!(head, [&columns[..], &["REASON"]].concat());
-    assert_eq!(row.get(..6), Some(&shown.map(str::to_owned)[..]), "{row:?}");
-    assert_eq!(row.get(7..), Some(&["Refused".to_owned()][..]), "{row:?}");
+    assert_eq!(row.get(..7), Some(&shown.map(str::to_owned)[..]), "{row:?}");
+    assert_eq!(row.get(8..), Some(&["Refused".to_owned()][..]), "{row:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -43,6 +43,11 @@ fn full() -> Value {
             "tableElements": 5000, "handles": 100, "stateBytes": "1Gi", "longIds": true,
         },
         "versions": { "keep": 3, "drain": "30s", "rollback": { "faults": 0, "window": "1h" } },
+        "rollout": { "steps": [
+            { "percent": 1, "pause": "10m" },
+            { "selector": { "matchLabels": { "example.com/tier": "gold", "empty": "" } }, "pause": "168h" },
+            { "percent": 100 },
+        ] },
         "csi": { "hideCapabilities": ["GET_SNAPSHOT", "VOLUME_CONDITION"] },
         "csiDriver": {
             "fsGroupPolicy": "File", "volumeLifecycleModes": ["Persistent", "Ephemeral"], "podInfoOnMount": true,
@@ -74,6 +79,12 @@ fn wrong() -> Vec<(&'static str, Value)> {
     let pool = |path: &str| json!({ "p": { "path": path } });
     let fact = |name: &str, value: &str| json!([{ "facts": { name: value } }]);
     let many = |one: Value| Value::from(vec![one; 17]);
+    let one = |step: Value| json!({ "steps": [step] });
+    let labels = |key: &str, value: &str| json!({ "selector": { "matchLabels": { key: value } } });
+    let percents = |all: &[u64]| {
+        let steps: Vec<_> = all.iter().map(|it| json!({ "percent": it })).collect();
+        json!({ "steps": steps })
+    };
     vec![
         ("driverName", json!("-a")),
         ("driverName", json!("")),
@@ -216,6 +227,25 @@ fn wrong() -> Vec<(&'static str, Value)> {
         ("versions", json!({ "drain": "0s" })),
         ("versions", json!({ "rollback": { "faults": 1001 } })),
         ("versions", json!({ "rollback": { "window": "61m" } })),
+        ("rollout", json!({})),
+        ("rollout", percents(&[])),
+        ("rollout", percents(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])),
+        ("rollout", percents(&[0])),
+        ("rollout", percents(&[101])),
+        ("rollout", percents(&[20, 10])),
+        ("rollout", percents(&[10, 10])),
+        ("rollout", one(json!({ "pause": "10m" }))),
+        ("rollout", one(json!({ "percent": 1, "pause": "169h" }))),
+        ("rollout", one(json!({ "percent": 1, "pause": "0s" }))),
+        (
+            "rollout",
+            one(with(labels("a", "b"), json!({ "percent": 1 }))),
+        ),
+        ("rollout", one(json!({ "selector": {} }))),
+        ("rollout", one(json!({ "selector": { "matchLabels": {} } }))),
+        ("rollout", one(labels("-a", "b"))),
+        ("rollout", one(labels("A.b/c", "b"))),
+        ("rollout", one(labels("a", "b c"))),
         ("csi", json!({ "hideCapabilities": ["NOPE"] })),
         ("csi", json!({ "hide": [] })),
         ("csiDriver", json!({ "fsGroupPolicy": "Some" })),

@@ -10,8 +10,8 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use wasmount_kubernetes::storage_backend::{
-    BackendReport, FINALIZER, FORCE_DELETE, Phase, Reporter, RolledBackBy, StorageBackends,
-    Summarising, summarise, write_reports,
+    BackendReport, FINALIZER, FORCE_DELETE, HostIdentity, Phase, Reporter, RolledBackBy,
+    StorageBackends, Summarising, summarise, write_reports,
 };
 
 /// A host as far as Kubernetes sees it.
@@ -25,7 +25,7 @@ struct Host {
 impl Host {
     fn start(scene: &Scene, name: &str, selector: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let backends = StorageBackends::open(directory.path().join("kept.json"));
+        let backends = StorageBackends::open(directory.path().join("kept.json"), identity(name));
         let mut work = JoinSet::new();
         let (client, followed, wanted) =
             (scene.client.clone(), backends.clone(), selector.to_owned());
@@ -74,9 +74,17 @@ impl Host {
             reason: is_back.then(|| "it traps".to_owned()),
             rolled_back_by: is_back.then_some(RolledBackBy::PluginFaults),
             volumes,
+            rollout: backend.rollout.clone(),
         };
         self.reports
             .send_modify(|all| drop(all.insert(name.to_owned(), report)));
+    }
+}
+
+fn identity(name: &str) -> HostIdentity {
+    HostIdentity {
+        name: name.to_owned(),
+        on_node: true,
     }
 }
 
@@ -280,7 +288,7 @@ async fn a_host_without_the_api_server_knows_what_it_saw_last() {
         let (client, backends) = (scene.client.clone(), backends.clone());
         tokio::spawn(async move { backends.follow(client, None).await })
     };
-    let first = StorageBackends::open(path.clone());
+    let first = StorageBackends::open(path.clone(), identity("n"));
     let task = follow(&first);
     let mut wanted = first.desired();
     wanted
@@ -290,7 +298,7 @@ async fn a_host_without_the_api_server_knows_what_it_saw_last() {
     soon("the file", async || path.exists().then_some(())).await;
     task.abort();
     scene.plane.stop_api().unwrap();
-    let second = StorageBackends::open(path);
+    let second = StorageBackends::open(path, identity("n"));
     let task = follow(&second);
     let mut wanted = second.desired();
     let kept = wanted.borrow_and_update()["kept"].clone();

@@ -24,6 +24,11 @@ pub(super) const PORTALS: &str = "^[0-9a-fA-F.:/\\[\\]]+:[0-9]{1,5}$";
 pub(super) const NAME: &str = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$";
 /// A driver's name.
 pub(super) const DRIVER_NAME: &str = "^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$";
+/// A label's key, with or without a prefix.
+const LABEL_KEY: &str =
+    "^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$";
+/// A label's value.
+const LABEL_VALUE: &str = "^([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?$";
 /// A time such as `1m30s`.
 const DURATION: &str = "^([0-9]+(ms|s|m|h))+$";
 /// Bytes such as `64Mi`.
@@ -63,6 +68,23 @@ pub(super) fn day(_: &mut SchemaGenerator) -> Schema {
 /// At most an hour.
 pub(super) fn hour(_: &mut SchemaGenerator) -> Schema {
     time("1h")
+}
+
+/// At most a week.
+pub(super) fn week(_: &mut SchemaGenerator) -> Schema {
+    time("168h")
+}
+
+/// Labels of nodes, by key.
+pub(super) fn labels(_: &mut SchemaGenerator) -> Schema {
+    let known = format!("self.all(key, key.size() <= 317 && key.matches('{LABEL_KEY}'))");
+    json_schema!({
+        "type": "object",
+        "minProperties": 1,
+        "maxProperties": super::LABELS_MAX,
+        "additionalProperties": { "type": "string", "maxLength": 63, "pattern": LABEL_VALUE },
+        "x-kubernetes-validations": rules([(known.as_str(), "is not a label of Kubernetes, such as `tier: canary`")]),
+    })
 }
 
 /// Bytes, as a number or with a unit.

@@ -3,7 +3,7 @@
 use super::super::object::tests::{object, spec};
 use super::super::object::{Leaving, desired};
 use super::*;
-use crate::storage_backend::report::BackendReport;
+use crate::storage_backend::report::{BackendReport, ReportSpec};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -29,6 +29,7 @@ fn host_report(host: &str, phase: Phase) -> ReportSpec {
             reason: phase.is_trouble().then(|| format!("{host} is in trouble")),
             rolled_back_by: (phase == Phase::RolledBack).then_some(RolledBackBy::PluginFaults),
             volumes: 0,
+            rollout: None,
         },
     }
 }
@@ -39,9 +40,10 @@ fn of(backend: &DesiredBackend, reports: &[ReportSpec]) -> Status {
         .map(|spec| HostReport {
             spec,
             silent: false,
+            lost: false,
         })
         .collect();
-    summary(backend, &heard, &Status::default(), NOW)
+    summary(backend, &heard, &Status::default(), None, NOW)
 }
 
 fn condition(status: &Status, kind: &str) -> (String, String, String) {
@@ -184,13 +186,15 @@ fn a_silent_host_is_named_whatever_it_said_last() {
         HostReport {
             spec: &one,
             silent: false,
+            lost: false,
         },
         HostReport {
             spec: &two,
             silent: true,
+            lost: true,
         },
     ];
-    let status = summary(&backend(), &heard, &Status::default(), NOW);
+    let status = summary(&backend(), &heard, &Status::default(), None, NOW);
     says(&status, "Ready", "False", "NotServing");
     says(&status, "Degraded", "True", "Silent");
     says(&status, "Progressing", "False", "Converged");
@@ -259,14 +263,16 @@ fn a_condition_keeps_its_time_until_its_status_changes() {
     let heard = [HostReport {
         spec: &report,
         silent: false,
+        lost: false,
     }];
-    assert_eq!(summary(&backend(), &heard, &first, later), first);
+    assert_eq!(summary(&backend(), &heard, &first, None, later), first);
     let refused = host_report("n1", Phase::Refused);
     let heard = [HostReport {
         spec: &refused,
         silent: false,
+        lost: false,
     }];
-    let next = summary(&backend(), &heard, &first, later);
+    let next = summary(&backend(), &heard, &first, None, later);
     let time = |kind: &str| {
         let found = next.conditions.iter().find(|it| it.kind == kind);
         found.unwrap().last_transition_time

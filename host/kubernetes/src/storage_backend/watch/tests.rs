@@ -13,9 +13,16 @@ fn named(name: &str, driver: &str, created: &str) -> BackendObject {
     made
 }
 
+fn host() -> HostIdentity {
+    HostIdentity {
+        name: "n".to_owned(),
+        on_node: true,
+    }
+}
+
 fn opened() -> (tempfile::TempDir, Arc<StorageBackends>) {
     let directory = tempfile::tempdir().unwrap();
-    let opened = StorageBackends::open(directory.path().join("kept.json"));
+    let opened = StorageBackends::open(directory.path().join("kept.json"), host());
     (directory, opened)
 }
 
@@ -60,7 +67,7 @@ async fn cached_objects_are_desired_after_a_start_without_api_server() {
     )));
     backends.keep().await;
     let before = backends.desired().borrow().clone();
-    let again = StorageBackends::open(directory.path().join("kept.json"));
+    let again = StorageBackends::open(directory.path().join("kept.json"), host());
     assert_eq!(*again.desired().borrow(), before);
     // Until the host has finished with the deleted one.
     assert_eq!(leaving(&again).len(), 2);

@@ -15,7 +15,7 @@ use wasmount_core::document::StorageBackend;
 use wasmount_core::names::DriverName;
 use wasmount_core::text::chain;
 use wasmount_kubernetes::storage_backend::{
-    BackendReport, DesiredBackend, Leaving, Phase, StorageBackends,
+    BackendReport, DesiredBackend, Leaving, Phase, RolloutPart, StorageBackends,
 };
 use wasmount_versions::{Desired, DesiredFrom};
 
@@ -44,6 +44,7 @@ struct Applied {
     driver: DriverName,
     document: Box<StorageBackend>,
     generation: i64,
+    rollout: Option<RolloutPart>,
 }
 
 impl Converging {
@@ -140,6 +141,7 @@ impl Converging {
         let applied = state.applied.as_mut();
         if let Some(applied) = applied.filter(|it| *it.document == *document) {
             applied.generation = object.generation;
+            applied.rollout.clone_from(&object.rollout);
             return None;
         }
         let desired = Desired {
@@ -154,6 +156,7 @@ impl Converging {
                     driver: document.driver_name.clone(),
                     document: Box::new(document.clone()),
                     generation: object.generation,
+                    rollout: object.rollout.clone(),
                 });
                 None
             }
@@ -234,12 +237,15 @@ impl Converging {
             let applied = state.applied.as_ref();
             let seen = applied.and_then(|it| self.backends.seen(&it.driver));
             let status = seen.map(|seen| seen.reconciler.status());
-            let generation = match (&state.known, applied) {
-                (None, Some(applied)) => applied.generation,
+            let (generation, rollout) = match (&state.known, applied) {
+                (None, Some(applied)) => (applied.generation, &applied.rollout),
                 // Observed, but not served.
-                _ => it.generation,
+                _ => (it.generation, &it.rollout),
             };
-            let backend_report = report(&it.uid, generation, state.known.as_ref(), status.as_ref());
+            let backend_report = BackendReport {
+                rollout: rollout.clone(),
+                ..report(&it.uid, generation, state.known.as_ref(), status.as_ref())
+            };
             Some((it.name.clone(), backend_report))
         });
         let reports: BTreeMap<_, _> = reports.collect();

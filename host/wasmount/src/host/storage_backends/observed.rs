@@ -60,6 +60,7 @@ pub(super) fn report(
             .filter(|_| phase == Phase::RolledBack)
             .and_then(rolled_back_by),
         volumes: known.map_or(0, |it| it.volumes),
+        rollout: None,
     }
 }
 

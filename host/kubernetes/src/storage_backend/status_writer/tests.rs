@@ -1,4 +1,4 @@
-//! Each round, and the names of leases.
+//! Each round.
 
 use super::super::object::tests::{object, spec};
 use super::*;
@@ -17,6 +17,7 @@ fn decided(object: &BackendObject, phases: &[Phase]) -> Finalizer {
         .map(|spec| HostReport {
             spec,
             silent: false,
+            lost: false,
         })
         .collect();
     finalizer(object, &desired(object, true), &heard)
@@ -54,11 +55,11 @@ fn a_deleted_backend_is_let_go_when_every_host_has_let_it_go() {
 #[tokio::test]
 async fn the_condition_of_another_manager_is_no_reason_to_write() {
     let (client, requests) = api_double(|request| Reply::Object(request.body.clone()));
-    let mut writer = StatusWriter::new(client);
+    let mut writer = StatusWriter::new(client, "n".to_owned());
     let mut made = object("a", spec());
     made.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
     let read = desired(&made, true);
-    let ours = summary(&read, &[], &Status::default(), Timestamp::now());
+    let ours = summary(&read, &[], &Status::default(), None, Timestamp::now());
     let mut status = serde_json::to_value(ours).unwrap();
     let other = json!({
         "type": "Audited", "status": "True", "reason": "Seen",
@@ -71,7 +72,7 @@ async fn the_condition_of_another_manager_is_no_reason_to_write() {
     made.status = Some(status);
     let run = async |writer: &mut StatusWriter, made: &BackendObject| {
         let there = [("a".to_owned(), made.clone())].into();
-        writer.round(&there).await;
+        writer.round(&there, &Held::default()).await;
         requests.lock().unwrap().len()
     };
     assert_eq!(run(&mut writer, &made).await, 0);
@@ -95,12 +96,4 @@ fn a_status_that_cannot_be_read_is_none() {
     };
     made.status = Some(serde_json::to_value(&known).unwrap());
     assert_eq!(status(&made), known);
-}
-
-#[test]
-fn hosts_of_another_selector_have_another_lease() {
-    assert_eq!(lease(None), LEASE);
-    let [one, other] = ["a=b", "a=c"].map(|it| lease(Some(it)));
-    assert_ne!(one, other);
-    assert!(one.starts_with("wasmount.storagebackends."));
 }

@@ -1,0 +1,92 @@
+//! `spec.rollout`: the steps and their bounds.
+
+use super::{Checked, duration};
+use crate::document::raw::{LABELS_MAX, STEPS_MAX};
+use crate::document::rollout::{Rollout, RolloutStep, StepHosts};
+use crate::document::{KeyPath, raw};
+use std::time::Duration;
+
+/// Longest pause: a week. A change that waits longer is replaced by the next one.
+const PAUSE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Longest name of a label without its prefix, and longest value, in bytes (Kubernetes, "Labels and Selectors").
+const LABEL_BYTES: usize = 63;
+/// Longest prefix of a label, in bytes.
+const PREFIX_BYTES: usize = 253;
+
+/// The steps.
+pub(in crate::document) fn rollout(key: &KeyPath, rollout: raw::Rollout) -> Checked<Rollout> {
+    let raw::Rollout { steps } = rollout;
+    let key = key.key("steps");
+    key.ensure(
+        (1..=STEPS_MAX).contains(&steps.len()),
+        "must have 1 to 10 steps",
+    )?;
+    let mut last_percent = 0;
+    let steps = key.each(steps, |key, step| one(key, step, &mut last_percent))?;
+    Ok(Rollout { steps })
+}
+
+fn one(key: &KeyPath, step: raw::RolloutStep, last_percent: &mut u8) -> Checked<RolloutStep> {
+    let raw::RolloutStep {
+        percent,
+        selector,
+        pause,
+    } = step;
+    let hosts = match (percent, selector) {
+        (Some(percent), None) => {
+            let key = key.key("percent");
+            let percent = u8::try_from(percent)
+                .ok()
+                .filter(|percent| (1..=100).contains(percent))
+                .ok_or_else(|| key.invalid("must be between 1 and 100"))?;
+            let rising = format!("must be greater than {last_percent}, that of the step before");
+            key.ensure(percent > *last_percent, &rising)?;
+            *last_percent = percent;
+            StepHosts::Percent(percent)
+        }
+        (None, Some(raw::NodeSelector { match_labels })) => {
+            let key = key.key("selector").key("matchLabels");
+            key.ensure(
+                (1..=LABELS_MAX).contains(&match_labels.len()),
+                "must have 1 to 16 labels",
+            )?;
+            StepHosts::Labels(key.each_value(match_labels, |key, name, value| {
+                let is_label = is_label_key(&name) && (value.is_empty() || is_name(&value));
+                key.ensure(
+                    is_label,
+                    "is not a label of Kubernetes, such as `tier: canary`",
+                )?;
+                Ok((name, value))
+            })?)
+        }
+        _ => return Err(key.invalid("must have one of `percent` and `selector`")),
+    };
+    let pause = match pause {
+        Some(text) => duration(&key.key("pause"), &text, PAUSE_MAX, "168h")?,
+        None => Duration::ZERO,
+    };
+    Ok(RolloutStep { hosts, pause })
+}
+
+fn is_label_key(key: &str) -> bool {
+    let is_prefix = |prefix: &str| {
+        let allowed =
+            |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+        prefix.len() <= PREFIX_BYTES && prefix.chars().all(allowed) && has_ends(prefix)
+    };
+    match key.split_once('/') {
+        Some((prefix, name)) => is_prefix(prefix) && is_name(name),
+        None => is_name(key),
+    }
+}
+
+/// A label's value, or its key without prefix.
+fn is_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
+    name.len() <= LABEL_BYTES && name.chars().all(allowed) && has_ends(name)
+}
+
+fn has_ends(text: &str) -> bool {
+    let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    is_end(text.chars().next()) && is_end(text.chars().last())
+}
