@@ -40,7 +40,7 @@ pub struct Summarising {
 /// Is a candidate, and works while elected; never returns.
 pub async fn summarise(who: Summarising, backends: &StorageBackends) {
     loop {
-        if let Err(error) = elected(&who, backends).await {
+        if let Err(error) = Box::pin(elected(&who, backends)).await {
             let reason = error.describe();
             tracing::warn!(
                 reason,

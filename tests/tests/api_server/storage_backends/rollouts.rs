@@ -331,6 +331,7 @@ async fn privileged_a_restart_without_api_server_keeps_the_step() {
     for serving in cluster.hosts.values_mut() {
         serving.host.kill_9().unwrap();
         serving.host.restart().unwrap();
+        serving.until_socket(&driver).await;
         let orchestrator = serving.orchestrator(&driver).await;
         orchestrator.has_plugin().await.unwrap();
     }

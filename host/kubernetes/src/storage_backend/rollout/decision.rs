@@ -265,7 +265,7 @@ impl RolloutStatus {
     /// Raises the bound until the share of the step is reached: hosts that are in stay in, and there is one at least.
     fn widen(&mut self, plan: &Rollout, seen: &[Seen<'_>]) {
         let step = usize::try_from(self.step).unwrap_or(usize::MAX);
-        let shares = plan
+        let mut shares = plan
             .steps
             .iter()
             .take(step)
@@ -273,7 +273,7 @@ impl RolloutStatus {
                 StepHosts::Percent(percent) => Some(u64::from(percent)),
                 StepHosts::Labels(_) => None,
             });
-        let Some(percent) = shares.last() else {
+        let Some(percent) = shares.next_back() else {
             return;
         };
         if percent >= WHOLE {
