@@ -121,7 +121,7 @@ pub struct VersionRecord {
     pub number: u64,
     /// `sha256:..` of the component.
     pub digest: String,
-    /// The name and version that the plugin reports.
+    /// `plugin-info.name`.
     pub plugin: String,
     /// `plugin-info.version`.
     pub plugin_version: String,
@@ -272,6 +272,11 @@ impl Phase {
 }
 
 impl VersionRecord {
+    /// The plugin's own name and version, for people.
+    pub fn label(&self) -> String {
+        format!("{} {}", self.plugin, self.plugin_version)
+    }
+
     /// It serves no longer.
     pub fn end(&mut self, state: VersionState, reason: String, now: Timestamp) {
         self.state = state;

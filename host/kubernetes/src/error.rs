@@ -45,6 +45,11 @@ pub enum KubernetesError {
          that is there in --state"
     )]
     NoRecords,
+    /// There are no such kinds.
+    #[error(
+        "the API server knows no StorageBackend objects: apply their definitions (`wasmount manifests --crd`)"
+    )]
+    NoBackends,
     /// Other hosts keep writing the same record.
     #[error("BackendRecord {0} was changed by other writers in every attempt: retry")]
     Contended(String),

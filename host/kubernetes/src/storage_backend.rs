@@ -12,6 +12,7 @@
 mod definition;
 mod object;
 mod object_cache;
+mod overview;
 mod rate_limit;
 mod report;
 mod rollout;
@@ -23,6 +24,7 @@ mod watch;
 
 pub use definition::{definitions, object_of};
 pub use object::{DesiredBackend, Leaving};
+pub use overview::{BackendOverview, HostNote, HostNotes, Overview, overview};
 pub use rate_limit::RateLimit;
 pub(crate) use report::name as report_name;
 pub use report::{BackendReport, Reporter, RolledBackBy, write_reports};
@@ -33,6 +35,7 @@ pub use rollout::state::{RolloutPart, RolloutPhase, RolloutStatus};
 pub use secret::{SecretName, SecretReader, SecretUnread, secrets_changed};
 pub(crate) use summarise::lease;
 pub use summarise::{Summarising, summarise};
+pub use summary::{Hosts, Version};
 pub use wasmount_core::status::Phase;
 pub use watch::{DesiredBackends, StorageBackends};
 

@@ -160,13 +160,14 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Flags of a single call: output files, forced operations, the choice of one of many.
-    const OF_ONE_CALL: [(&str, &str); 29] = [
+    const OF_ONE_CALL: [(&str, &str); 30] = [
         ("manifests", "crd"),
         ("manifests", "shared"),
         ("manifests", "as-object"),
         // The flag of `serve` has another form.
         ("manifests", "storage-backends"),
         ("status", "watch"),
+        ("status", "cluster"),
         ("swap", "file"),
         ("swap", "reference"),
         ("swap", "allow-service-change"),

@@ -6,6 +6,7 @@ mod definition;
 mod documents;
 mod hosts;
 mod leaving;
+mod overview;
 mod reports;
 mod rights;
 mod rollouts;

@@ -157,6 +157,7 @@ mod tests {
             host: text(),
             on_node: true,
             seen: text(),
+            short_digest: Some(text()),
             report: BackendReport {
                 uid: text(),
                 generation: 1,

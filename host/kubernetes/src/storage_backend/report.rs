@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
+use wasmount_core::text::short_digest;
 
 /// Label with the uid of the backend.
 pub(super) const BACKEND_UID: &str = "wasmount.io/backend-uid";
@@ -110,6 +111,9 @@ pub(super) struct ReportSpec {
     pub(super) on_node: bool,
     #[serde(default)]
     pub(super) seen: String,
+    /// The digest as commands and `kubectl get` show it: a column cannot cut it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) short_digest: Option<String>,
     #[serde(flatten)]
     pub(super) report: BackendReport,
 }
@@ -213,6 +217,10 @@ impl Reporter {
             host: self.host.clone(),
             on_node: self.on_node,
             seen: Timestamp::now().to_string(),
+            short_digest: report
+                .digest
+                .as_deref()
+                .map(|it| short_digest(it).to_owned()),
             report: BackendReport {
                 version: report.version.clone().map(cut),
                 reason: report.reason.clone().map(cut),

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 /// Between two checks for silent hosts, when nothing else happens.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// A host without a report for this long is silent. Three heartbeats, and the longest pause of the rate limit.
-const SILENCE: Duration = Duration::from_secs(4 * HEARTBEAT.as_secs());
+pub(super) const SILENCE: Duration = Duration::from_secs(4 * HEARTBEAT.as_secs());
 /// Reports of hosts that no longer exist, handled in one round: each costs two requests.
 const SILENT_AT_ONCE: usize = 20;
 

@@ -20,7 +20,7 @@ const LEASE: &str = "wasmount.storagebackends";
 /// Hexadecimal digits of a selector's hash in the name of a lease.
 const HASH_DIGITS: usize = 8;
 /// Reports of one page of the first listing: some 500 bytes each.
-const LIST_PAGE: u32 = 500;
+pub(super) const LIST_PAGE: u32 = 500;
 /// Pause after a term ends.
 const PAUSE: Duration = Duration::from_secs(5);
 

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use wasmount_core::text::short_digest;
 
 /// Most hosts and versions that are named: one screen.
-const NAMED: usize = 10;
+pub(super) const NAMED: usize = 10;
 
 /// The `status` of a StorageBackend object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,18 +41,23 @@ pub(super) struct Status {
 /// Numbers of hosts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Hosts {
-    pub(super) total: u64,
-    pub(super) current: u64,
+pub struct Hosts {
+    /// Those that have the backend.
+    pub total: u64,
+    /// Those that serve exactly this generation of it.
+    pub current: u64,
 }
 
 /// A version that serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Version {
-    pub(super) digest: String,
-    pub(super) version: String,
-    pub(super) hosts: u64,
+pub struct Version {
+    /// `sha256:..` of the component.
+    pub digest: String,
+    /// `plugin-info.version`.
+    pub version: String,
+    /// How many hosts serve it.
+    pub hosts: u64,
 }
 
 /// A host with a problem.
@@ -80,7 +85,7 @@ pub(super) struct Condition {
 }
 
 impl HostReport<'_> {
-    fn is_trouble(&self) -> bool {
+    pub(super) fn is_trouble(&self) -> bool {
         self.silent || self.spec.report.phase.is_trouble()
     }
 

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct ReceivedRequest {
     pub(crate) method: Method,
     pub(crate) path: String,
+    pub(crate) query: String,
     pub(crate) body: Value,
 }
 
@@ -41,6 +42,7 @@ pub(crate) fn api_double(
             let request = ReceivedRequest {
                 method: head.method,
                 path: head.uri.path().to_owned(),
+                query: head.uri.query().unwrap_or_default().to_owned(),
                 body: serde_json::from_slice(&body).unwrap_or_default(),
             };
             kept.lock().unwrap().push(request.clone());

@@ -59,7 +59,7 @@ async fn what_a_host_says_is_listed_in_full() {
         "metadata": { "name": "listed.n1" },
         "spec": {
             "backend": "listed", "host": "n1", "phase": "Removing", "version": "1.2.3",
-            "volumes": 4, "reason": "staged",
+            "shortDigest": "0123456789ab", "volumes": 4, "reason": "staged",
         },
     });
     let parameters = PatchParams::apply("test");
@@ -72,7 +72,7 @@ async fn what_a_host_says_is_listed_in_full() {
     assert_eq!(
         head,
         [
-            "NAME", "BACKEND", "HOST", "PHASE", "VERSION", "VOLUMES", "REASON"
+            "NAME", "BACKEND", "HOST", "PHASE", "VERSION", "DIGEST", "VOLUMES", "REASON"
         ]
     );
     assert_eq!(
@@ -83,6 +83,7 @@ async fn what_a_host_says_is_listed_in_full() {
             "n1",
             "Removing",
             "1.2.3",
+            "0123456789ab",
             "4",
             "staged"
         ]

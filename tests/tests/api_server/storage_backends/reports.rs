@@ -61,6 +61,7 @@ async fn privileged_a_host_reports_what_it_serves_and_what_it_refuses() {
     let all = json!({
         "backend": "reported", "host": "reported", "onNode": true, "phase": "Serving",
         "observedGeneration": 1, "version": version, "digest": digest, "volumes": 0,
+        "shortDigest": digest["sha256:".len()..][..12],
     });
     assert_eq!(report, all);
 

@@ -20,6 +20,7 @@ fn host_report(host: &str, phase: Phase) -> ReportSpec {
         host: host.to_owned(),
         on_node: true,
         seen: String::new(),
+        short_digest: None,
         report: BackendReport {
             uid: String::new(),
             generation: 2,

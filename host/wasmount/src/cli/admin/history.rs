@@ -1,7 +1,7 @@
 //! `wasmount history`: the versions of a driver, the newest first, and rejected versions.
 
 use super::DriverFlags;
-use super::table::{Cell, Table, ago};
+use super::table::{Cell, Table, utc};
 use crate::cli::show::Tone;
 use crate::fault::Fault;
 use clap::Args;
@@ -48,8 +48,8 @@ fn refusals(refusals: &[PastRefusal]) -> String {
         table.row([
             Cell::toned(refusal.kind.as_str(), Tone::Bad),
             digest.into(),
-            ago(refusal.last).into(),
-            ago(refusal.first).into(),
+            utc(refusal.last).into(),
+            utc(refusal.first).into(),
             refusal.times.to_string().into(),
             refusal.origin.as_str().into(),
             refusal.reason.as_str().into(),
@@ -77,14 +77,14 @@ fn row(version: &VersionRecord) -> [Cell; 9] {
         VersionState::Replaced => ("replaced", Tone::Plain),
         VersionState::RolledBack => ("rolled back", Tone::Warning),
     };
-    let until = version.until.map(ago);
+    let until = version.until.map(utc);
     [
         version.number.to_string().into(),
         Cell::toned(state, tone),
-        version.plugin.as_str().into(),
+        version.label().into(),
         short_digest(&version.digest).into(),
         short_digest(&version.settings_digest).into(),
-        ago(version.since).into(),
+        utc(version.since).into(),
         until.unwrap_or_else(|| "-".to_owned()).into(),
         version.origin.as_str().into(),
         version.reason.as_deref().unwrap_or("-").into(),

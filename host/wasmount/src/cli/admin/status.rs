@@ -1,4 +1,6 @@
-//! `wasmount status`: the host's drivers in a table, with a line for each condition that needs attention.
+//! `wasmount status`: the host's drivers in a table, with a line for each condition that needs attention; or the backends of a cluster.
+
+mod cluster;
 
 use super::table::{Cell, Table, ago};
 use super::{FormFlags, HostFlags, send};
@@ -9,10 +11,11 @@ use crate::visible;
 use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::sleep;
 use wasmount_control::ControlError;
-use wasmount_control::messages::{DriverReport, HostStatus, Phase};
+use wasmount_control::messages::{DriverReport, HostStatus, Phase, VersionRecord};
 use wasmount_core::text::short_digest;
 
 /// Between two requests of `--watch`. 1 s: a person reads no faster, and each is one short request.
@@ -29,6 +32,9 @@ Example, the host of this node, refreshed each second:
 Example, the digest of what serves, for a program:
   $ wasmount status --json
 
+Example, the StorageBackend objects of a cluster, on all of its hosts:
+  $ wasmount status --cluster
+
 Exit codes: 0, 64 for wrong flags, 1 for any other failure, such as a host that is not running.")]
 pub(crate) struct Flags {
     #[command(flatten)]
@@ -40,10 +46,21 @@ pub(crate) struct Flags {
     /// Print again after each change, until interrupted
     #[arg(long)]
     watch: bool,
+
+    /// Show the StorageBackend objects of the cluster instead: versions by number of hosts, and the hosts that are behind or in trouble
+    #[arg(long, conflicts_with = "watch")]
+    cluster: bool,
+
+    /// Kubeconfig for --cluster [default: that of kubectl; in a pod, its service account]
+    #[arg(long, value_name = "FILE", env = "WASMOUNT_KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
 }
 
 /// Requests the status and prints it.
 pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
+    if flags.cluster {
+        return cluster::run(flags.kubeconfig, flags.form);
+    }
     let (client, form) = (flags.host.client(), flags.form);
     if !flags.watch {
         return show(&send(client.status())?, form);
@@ -152,7 +169,7 @@ fn row(driver: &DriverReport) -> [Cell; 9] {
         driver.driver.as_str().into(),
         Cell::toned(label, tone),
         or_none(version.map(|it| it.number.to_string())).into(),
-        or_none(version.map(|it| it.plugin.clone())).into(),
+        or_none(version.map(VersionRecord::label)).into(),
         or_none(version.map(|it| short_digest(&it.digest).to_owned())).into(),
         or_none(version.map(|it| ago(it.since))).into(),
         driver.calls_in_flight.to_string().into(),

@@ -86,6 +86,11 @@ pub(super) fn ago(time: Timestamp) -> String {
     at(time, Timestamp::now())
 }
 
+/// A time to the second, in UTC: two nodes show the same.
+pub(super) fn utc(time: Timestamp) -> String {
+    time.strftime("%FT%TZ").to_string()
+}
+
 fn at(time: Timestamp, now: Timestamp) -> String {
     // The clock of the machine may have been set back.
     let seconds = now.duration_since(time).as_secs().max(0);
@@ -116,6 +121,16 @@ mod tests {
         table.row(["a\x1b[2Jb\nc".into()]);
         let text = anstream::adapter::strip_str(&table.text()).to_string();
         assert_eq!(text, "A\na\\u{1b}[2Jb\\nc\n");
+    }
+
+    #[test]
+    fn a_time_is_shown_to_the_second_in_utc() {
+        for (time, text) in [
+            ("2026-01-03T00:00:00Z", "2026-01-03T00:00:00Z"),
+            ("2026-01-03T01:00:00.9+02:00", "2026-01-02T23:00:00Z"),
+        ] {
+            assert_eq!(utc(time.parse().unwrap()), text);
+        }
     }
 
     #[test]

@@ -95,7 +95,7 @@ pub(super) fn volume(volume: VolumeInUse) -> Volume {
 
 /// The result of a swap or a rollback.
 pub(super) fn done(outcome: Outcome) -> Done {
-    let (number, plugin) = (outcome.now.number, &outcome.now.plugin);
+    let (number, plugin) = (outcome.now.number, outcome.now.label());
     let [proving, switching, writing] = [outcome.proving, outcome.switching, outcome.writing]
         .map(|time| time.as_secs_f64() * MILLISECONDS);
     let times = format!(

@@ -29,7 +29,7 @@ fn driver() -> DriverReport {
 fn version() -> VersionRecord {
     VersionRecord {
         number: 3,
-        plugin: "directory 0.1.0".to_owned(),
+        plugin: "directory".to_owned(),
         plugin_version: "0.1.0".to_owned(),
         digest: format!("sha256:{}", "ab".repeat(32)),
         origin: "/a.wasm".to_owned(),
