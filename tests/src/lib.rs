@@ -6,6 +6,7 @@
 
 pub use wasmount_block_array as array;
 
+pub mod browser;
 pub mod builds;
 pub mod ceph;
 pub mod child;

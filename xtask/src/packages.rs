@@ -18,7 +18,7 @@ pub type Need = (&'static str, &'static str);
 pub const DEMO: &[Need] = &[("setpriv", "util-linux"), ("unshare", "util-linux")];
 
 /// Additional programs of the tests: file systems in a file, content that must never be formatted (partition tables, volumes of LVM, encrypted
-/// devices, another file system), interrupted system calls (kill at any point), a registry and another client of it.
+/// devices, another file system), interrupted system calls (kill at any point), a registry and another client of it, a browser.
 pub const TEST: &[Need] = &[
     ("setpriv", "util-linux"),
     ("unshare", "util-linux"),
@@ -41,6 +41,7 @@ pub const TEST: &[Need] = &[
     ("skopeo", "skopeo"),
     ("openssl", "openssl"),
     ("script", "bsdutils"),
+    ("chromium", "chromium"),
     ("python3", "python3"),
     ("pip3", "python3-pip"),
     CLANG,

@@ -26,7 +26,7 @@ mod work;
 pub use crate::capabilities::{Hidden, Profile, Role};
 pub use crate::claims::changes;
 pub use calls::{RunningCall, RunningCalls};
-pub use faults::LastFault;
+pub use faults::RecentFault;
 pub use health::{Storage, VolumesInUse};
 pub use node_register::NodeReport;
 pub use quiesce::{Leaving, QuiesceGuard};

@@ -5,6 +5,7 @@
 mod socket;
 
 use crate::fault::Fault;
+use crate::listen_address::ListenAddress;
 use crate::metrics::{Format, Metrics};
 use crate::readiness::{DriverReport, Readiness};
 use axum::Router;
@@ -14,41 +15,17 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use futures::future::join_all;
-use std::net::SocketAddr;
-use std::str::FromStr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use wasmount_core::names::DriverName;
 
-/// The address of the health checks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HealthAddress {
-    /// No health checks.
-    Off,
-    /// At an address.
-    At(SocketAddr),
-}
-
-impl FromStr for HealthAddress {
-    type Err = String;
-
-    fn from_str(value: &str) -> Result<Self, String> {
-        if value == "off" {
-            return Ok(Self::Off);
-        }
-        value.parse().map(Self::At).map_err(|_| {
-            "must be an address and port such as `127.0.0.1:9809`, or `off`".to_owned()
-        })
-    }
-}
-
 /// Binds the address and serves until the process ends.
 pub(crate) async fn serve(
-    address: HealthAddress,
+    address: ListenAddress,
     readiness: Arc<Readiness>,
     metrics: Arc<Metrics>,
 ) -> Result<(), Fault> {
-    let HealthAddress::At(address) = address else {
+    let Some(address) = address.at() else {
         return Ok(());
     };
     let listener = TcpListener::bind(address).await.map_err(|error| {

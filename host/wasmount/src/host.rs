@@ -36,6 +36,7 @@ mod settled_file;
 mod shared_services;
 mod signals;
 mod sources;
+mod status_page;
 mod storage_backends;
 mod storage_watch;
 mod version_watch;
@@ -43,9 +44,11 @@ mod workbench;
 
 use crate::config::Configured;
 use crate::fault::Fault;
-use crate::health::{self, HealthAddress};
+use crate::health;
+use crate::listen_address::ListenAddress;
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
+use crate::status_page::StatusPage;
 pub(crate) use compiler::compile_as_child;
 pub(crate) use controller::{ControllerOptions, StateOptions};
 pub(crate) use fetching::{FetchWork, fetch_as_child};
@@ -106,7 +109,9 @@ pub(crate) struct HostOptions {
     /// The CSI version to speak.
     pub(crate) profile: Profile,
     /// The address of the health checks.
-    pub(crate) health: HealthAddress,
+    pub(crate) health: ListenAddress,
+    /// The address of the status page.
+    pub(crate) status_page: ListenAddress,
     /// How long running calls may take at shutdown.
     pub(crate) grace: Duration,
     /// Ranges of the addresses of the cluster's services and pods.
@@ -162,10 +167,8 @@ impl HostOptions {
             socket_dir = ?self.socket_dir,
             admin_socket = ?self.admin_socket,
             kubelet_dir = ?self.kubelet_dir,
-            health = match self.health {
-                HealthAddress::Off => None,
-                HealthAddress::At(address) => Some(tracing::field::display(address)),
-            },
+            health = self.health.at().map(tracing::field::display),
+            status_page = self.status_page.at().map(tracing::field::display),
             grace_seconds = self.grace.as_secs(),
             "host started"
         );
@@ -223,10 +226,19 @@ async fn run(
     let readiness = Arc::new(Readiness::new(names));
     let metrics = Arc::new(Metrics::new(readiness.clone()));
     health::serve(options.health, readiness.clone(), metrics.clone()).await?;
+    let page = StatusPage::bind(options.status_page).await?;
 
     let grace = options.grace;
     let started = options.clone();
-    let starting = Serving::start(options, backends, readiness, metrics, descriptors, place);
+    let starting = Serving::start(
+        options,
+        backends,
+        readiness,
+        metrics,
+        descriptors,
+        place,
+        page,
+    );
     let mut serving = tokio::select! {
         started = starting => started?,
         signal = signals.next() => {

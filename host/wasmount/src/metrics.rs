@@ -1,10 +1,12 @@
 //! `/metrics`: the host's metrics, in the formats of Prometheus. `table` lists them all.
 
+mod call_counts;
 mod format;
 mod process;
 mod scrape;
 mod table;
 
+pub(crate) use call_counts::{CallCounts, MethodCounts};
 pub(crate) use format::Format;
 
 use crate::readiness::Readiness;
@@ -127,16 +129,22 @@ impl Metrics {
         }
         self.set_services(&mut scrape);
         process::set(&mut scrape);
+        let mut registry = self.of_calls();
+        registry.register_collector(Box::new(scrape));
+        format.of(encoded(&registry))
+    }
+
+    /// How many calls have ended so far, and how long they took.
+    pub(crate) fn call_counts(&self) -> CallCounts {
+        CallCounts::of(&encoded(&self.of_calls()))
+    }
+
+    fn of_calls(&self) -> Registry {
         let mut registry = Registry::default();
         let [duration, in_flight] = [&table::CSI_CALL_DURATION, &table::CSI_CALLS_IN_FLIGHT];
         self.calls
             .register(&mut registry, duration.help, in_flight.help);
-        registry.register_collector(Box::new(scrape));
-        let mut text = String::new();
-        if let Err(error) = encode(&mut text, &registry) {
-            tracing::error!(%error, "metrics cannot be encoded");
-        }
-        format.of(text)
+        registry
     }
 
     /// What readiness knows of each driver; a value that is not known is absent.
@@ -192,6 +200,15 @@ impl Metrics {
             scrape.set(&table::STORE_COMMIT_SECONDS, &[], took);
         }
     }
+}
+
+/// The text in OpenMetrics.
+fn encoded(registry: &Registry) -> String {
+    let mut text = String::new();
+    if let Err(error) = encode(&mut text, registry) {
+        tracing::error!(%error, "metrics cannot be encoded");
+    }
+    text
 }
 
 fn set_driver(scrape: &mut Scrape, name: &str, driver: &Driver) {

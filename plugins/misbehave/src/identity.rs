@@ -17,6 +17,9 @@ const INFOS: Table<fn(&mut PluginInfo)> = &[
     ("other-version-each-time", |info| {
         info.version = random().to_string()
     }),
+    ("markup-in-version", |info| {
+        info.version = "<img src=x onerror=document.title='owned'>".to_owned();
+    }),
     ("secret-in-name", |info| info.name = password()),
     ("secret-in-version", |info| info.version = password()),
     ("secret-in-manifest", |info| {

@@ -22,5 +22,6 @@ mod metrics;
 mod misbehave;
 mod mounter;
 mod podfiles;
+mod status_page;
 mod userns;
 mod wire;

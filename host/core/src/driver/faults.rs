@@ -12,23 +12,26 @@ use crate::rpc::Rpc;
 use crate::secrets::Secrets;
 use crate::status;
 use jiff::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use tokio::sync::broadcast;
 
 /// Faults that are kept for a slow listener. 64: listeners report to people, for whom that many are enough.
 const KEPT: usize = 64;
+/// Newest faults that are remembered: what a person reads of them.
+const RECENT: usize = 10;
 
 /// The faults of one driver.
 pub(super) struct Faults {
     counts: Mutex<BTreeMap<FaultKind, u64>>,
-    last: Mutex<Option<LastFault>>,
+    /// The newest first.
+    recent: Mutex<VecDeque<RecentFault>>,
     sender: broadcast::Sender<Arc<PluginFault>>,
 }
 
-/// The newest fault.
+/// A fault, and its time.
 #[derive(Debug, Clone)]
-pub struct LastFault {
+pub struct RecentFault {
     /// When it was detected.
     pub at: Timestamp,
     /// The fault.
@@ -39,7 +42,7 @@ impl Default for Faults {
     fn default() -> Self {
         Self {
             counts: Mutex::default(),
-            last: Mutex::default(),
+            recent: Mutex::default(),
             sender: broadcast::Sender::new(KEPT),
         }
     }
@@ -51,10 +54,13 @@ impl Faults {
         *counts.entry(fault.kind).or_default() += 1;
         drop(counts);
         let fault = Arc::new(fault);
-        *lock(&self.last) = Some(LastFault {
+        let mut recent = lock(&self.recent);
+        recent.truncate(RECENT - 1);
+        recent.push_front(RecentFault {
             at: status::now(),
             fault: Arc::clone(&fault),
         });
+        drop(recent);
         // Fails when there is no listener.
         let _ = self.sender.send(fault);
     }
@@ -72,8 +78,13 @@ impl Driver {
     }
 
     /// The newest fault; none if there was none since the start of the host.
-    pub fn last_fault(&self) -> Option<LastFault> {
-        lock(&self.faults.last).clone()
+    pub fn last_fault(&self) -> Option<RecentFault> {
+        lock(&self.faults.recent).front().cloned()
+    }
+
+    /// The newest faults since the start of the host, the newest first; ten at most.
+    pub fn recent_faults(&self) -> Vec<RecentFault> {
+        lock(&self.faults.recent).iter().cloned().collect()
     }
 
     /// Counts and reports that a call was rejected for lack of a plugin. A plugin that is still being loaded is not a fault.

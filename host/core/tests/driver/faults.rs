@@ -70,6 +70,29 @@ async fn faults_are_counted_without_listeners() {
 }
 
 #[tokio::test]
+async fn the_ten_newest_faults_are_remembered_newest_first() {
+    let bench = bench_without_plugin(Role::All, &[]);
+    let driver = &bench.driver;
+    driver.set_fault("no such file".to_owned());
+    let note = |rpc| {
+        let refused = driver.serves(rpc).unwrap_err();
+        driver.note(rpc, &refused, &Origin::default());
+    };
+    note(Rpc::CreateVolume);
+    assert_eq!(driver.recent_faults().len(), 1);
+    for _ in 0..10 {
+        note(Rpc::DeleteVolume);
+    }
+    note(Rpc::ListVolumes);
+    let recent = driver.recent_faults();
+    let rpcs: Vec<_> = recent.iter().map(|it| it.fault.rpc).collect();
+    assert_eq!(rpcs.len(), 10);
+    assert_eq!(rpcs[0], Rpc::ListVolumes);
+    assert!(rpcs[1..].iter().all(|rpc| *rpc == Rpc::DeleteVolume));
+    assert_eq!(driver.last_fault().unwrap().fault.rpc, Rpc::ListVolumes);
+}
+
+#[tokio::test]
 async fn a_plugin_that_fails_to_load_is_a_fault() {
     let bench = bench_without_plugin(Role::All, &[]);
     let driver = &bench.driver;

@@ -10,8 +10,8 @@ use super::admin::ADMIN_SOCKET;
 use super::common::{CommonFlags, MountFlags, makeable, plain, socket_fits, wrong};
 use crate::config::{self, Configured};
 use crate::fault::Fault;
-use crate::health::HealthAddress;
 use crate::host::{self, HostOptions, MountsOptions, RegistrationMode};
+use crate::listen_address::ListenAddress;
 use clap::{ArgGroup, Args, ValueEnum};
 use controller::ControllerFlags;
 use ipnet::IpNet;
@@ -106,7 +106,16 @@ pub(crate) struct Flags {
         env = "WASMOUNT_LISTEN_HEALTH",
         default_value = "127.0.0.1:9809"
     )]
-    listen_health: HealthAddress,
+    listen_health: ListenAddress,
+
+    /// Address of the status page for a browser, or `off`; a port alone is one of 127.0.0.1. Whoever reaches it can read it
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "WASMOUNT_LISTEN_STATUS_PAGE",
+        default_value = "off"
+    )]
+    listen_status_page: ListenAddress,
 
     /// Addresses of the cluster's services and pods, as the networks in its configuration: plugins send requests there only where a network
     /// grant names the address
@@ -214,6 +223,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         role,
         profile: flags.csi_profile.into(),
         health: flags.listen_health,
+        status_page: flags.listen_status_page,
         grace,
         cluster_ranges: flags.cluster_ranges,
         controller,

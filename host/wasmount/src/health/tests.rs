@@ -13,17 +13,6 @@ fn ready(name: &str) -> (DriverName, Arc<Readiness>) {
     (name, readiness)
 }
 
-#[test]
-fn an_address_or_off_is_taken_and_nothing_else() {
-    assert_eq!("off".parse(), Ok(HealthAddress::Off));
-    assert_eq!(
-        "[::1]:80".parse(),
-        Ok(HealthAddress::At(SocketAddr::from_str("[::1]:80").unwrap()))
-    );
-    assert!(HealthAddress::from_str("localhost").is_err());
-    assert!(HealthAddress::from_str("").is_err());
-}
-
 #[tokio::test]
 async fn a_socket_that_answers_http2_is_healthy() {
     let folder = tempfile::tempdir().unwrap();

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use wasmount_core::document::StorageBackend;
 use wasmount_core::driver::{Driver, Leaving, Role};
+use wasmount_core::mounter::VolumeInUse;
 use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
 use wasmount_core::text::chain;
@@ -26,6 +27,8 @@ use wasmount_versions::{Desired, DesiredFrom, VersionReconciler};
 
 /// How long running calls may take before a driver is removed. 10 s: as long as kubelet and the sidecars wait for most of them.
 const LAST_CALLS: Duration = Duration::from_secs(10);
+/// How long a mounter may take to report the volumes in use. 2 s: a status must not wait for a mounter that hangs.
+const MOUNTER: Duration = Duration::from_secs(2);
 
 /// All backends of the host.
 pub(crate) struct Backends {
@@ -268,6 +271,21 @@ impl Backends {
     /// All backends that are served.
     pub(crate) fn all(&self) -> BTreeMap<DriverName, Seen> {
         lock(&self.seen).clone()
+    }
+
+    /// The volumes of a driver that are staged or published on this node; or why they are unknown.
+    pub(crate) async fn volumes_in_use(
+        &self,
+        driver: &DriverName,
+    ) -> Result<Vec<VolumeInUse>, String> {
+        let mounter = &self.common.services.mounter;
+        match timeout(MOUNTER, mounter.volumes_in_use(driver.clone())).await {
+            Ok(volumes) => volumes.map_err(|error| error.to_string()),
+            Err(_) => Err(format!(
+                "the mounter has not answered for {} s",
+                MOUNTER.as_secs()
+            )),
+        }
     }
 
     /// Changes whenever a backend, or the status of one, changes.

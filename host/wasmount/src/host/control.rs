@@ -3,7 +3,7 @@
 //! A change that has begun continues if its client disconnects.
 
 mod audit;
-mod messages;
+pub(super) mod messages;
 
 use super::backends::{Backends, Removal, RemoveError, Seen, file_of};
 use super::document_watch;
@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 use wasmount_control::messages::{
     Delete, Done, Drain, Drained, History, HostStatus, LogLevel, Plugin, Rollback, Swap, Volumes,
 };
@@ -31,8 +30,6 @@ use wasmount_versions::{Desired, Outcome, RollbackRequest, SwapRequest};
 const CHANGES: usize = 8;
 /// Concurrent drains. They have permits of their own: each may wait for hours, and nothing else must wait for them.
 const DRAINS: usize = 8;
-/// How long a mounter may take to report the volumes in use. 2 s: a status must not wait for a mounter that hangs.
-const MOUNTER: Duration = Duration::from_secs(2);
 /// Reason that clients of a drained driver receive if the administrator gave none.
 const DRAINED: &str = "an administrator has drained the driver";
 
@@ -119,21 +116,6 @@ impl AdminState {
         let place = place(&self.changes, CHANGES, "changes")?;
         Ok((seen, place))
     }
-
-    async fn volumes_in_use(
-        &self,
-        driver: &DriverName,
-    ) -> Result<Vec<wasmount_core::mounter::VolumeInUse>, String> {
-        let mounter = &self.backends.common().services.mounter;
-        match timeout(MOUNTER, mounter.volumes_in_use(driver.clone())).await {
-            Ok(Ok(volumes)) => Ok(volumes),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!(
-                "the mounter has not answered for {} s",
-                MOUNTER.as_secs()
-            )),
-        }
-    }
 }
 
 fn place(places: &Arc<Semaphore>, most: usize, of: &str) -> Result<OwnedSemaphorePermit, Refusal> {
@@ -147,7 +129,7 @@ fn place(places: &Arc<Semaphore>, most: usize, of: &str) -> Result<OwnedSemaphor
 async fn status(State(state): State<AdminState>) -> Json<HostStatus> {
     let report = state.backends.common().readiness.report();
     let all = state.backends.all();
-    let counts = all.keys().map(|name| state.volumes_in_use(name));
+    let counts = all.keys().map(|name| state.backends.volumes_in_use(name));
     let counts = futures::future::join_all(counts).await;
     let drivers = all.iter().zip(counts);
     let drivers = drivers.map(|((name, seen), volumes)| {
@@ -191,6 +173,7 @@ async fn history(State(state): State<AdminState>, Path(driver): Path<String>) ->
 async fn volumes(State(state): State<AdminState>, Path(driver): Path<String>) -> Answer<Volumes> {
     let seen = state.driver(&driver)?;
     let volumes = state
+        .backends
         .volumes_in_use(seen.driver.name())
         .await
         .map_err(|reason| {
@@ -341,7 +324,7 @@ async fn drain(
         let limit = Duration::from_secs(drain.patience_seconds);
         let drained = seen.reconciler.drain(reason, limit).await;
         let drained = drained.map_err(messages::refusal)?;
-        let volumes = state.volumes_in_use(seen.driver.name()).await;
+        let volumes = state.backends.volumes_in_use(seen.driver.name()).await;
         Ok(Json(Drained {
             calls_in_flight: drained as u64,
             volumes_in_use: volumes.ok().map(|volumes| volumes.len() as u64),

@@ -9,12 +9,13 @@ use super::kubernetes::Cluster;
 use super::shared_services::SharedServices;
 use super::{
     FatalError, HostOptions, control, document_watch, documents, kubernetes, leftovers,
-    registration, secret_watch, storage_backends, storage_watch,
+    registration, secret_watch, status_page, storage_backends, storage_watch,
 };
 use crate::config::Configured;
 use crate::fault::Fault;
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
+use crate::status_page::StatusPage;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +47,7 @@ impl Serving {
         metrics: Arc<Metrics>,
         descriptors: u64,
         place: registration::Place,
+        page: Option<StatusPage>,
     ) -> Result<Self, Fault> {
         let (services, documents) = SharedServices::open(&options, backends, &readiness).await?;
         metrics.share(services.engine.clone(), services.state.clone());
@@ -91,6 +93,9 @@ impl Serving {
         background.spawn(document_watch::keep(backends.clone(), states));
         let mut control = JoinSet::new();
         control::start(&backends, &mut control);
+        if let Some(page) = page {
+            control.spawn(page.serve(status_page::source(&backends)));
+        }
         Ok(Self {
             backends,
             background,

@@ -4,6 +4,7 @@ use crate::life::serving;
 use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use wasmount_tests::host::Host;
 
 /// How long the switches are counted.
 const WINDOW: Duration = Duration::from_secs(3);
@@ -26,11 +27,8 @@ fn switches(process: u32) -> u64 {
     counts.sum()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn privileged_a_host_without_calls_does_not_wake() {
-    let (host, orchestrator) = serving().await;
-    // A guest has run.
-    orchestrator.capacity().await.unwrap();
+/// Waits until the host does not wake any more.
+pub(crate) fn until_it_rests(host: &Host) {
     let end = Instant::now() + UNTIL_IDLE;
     loop {
         let before = switches(host.id());
@@ -41,4 +39,12 @@ async fn privileged_a_host_without_calls_does_not_wake() {
         }
         assert!(Instant::now() < end, "{count} switches in {WINDOW:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_a_host_without_calls_does_not_wake() {
+    let (host, orchestrator) = serving().await;
+    // A guest has run.
+    orchestrator.capacity().await.unwrap();
+    until_it_rests(&host);
 }

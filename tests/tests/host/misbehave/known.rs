@@ -10,8 +10,8 @@ use wasmount_csi::wire::csi::v1::GetPluginInfoRequest;
 
 /// Tested in `host/engine/tests/guest`: a call that the host cancels, which takes milliseconds here, secret options of the backend, sealed secrets, and
 /// what no client calls (`cancellation_obeyed`, `plan`, `sealing` and `migration`). Facts of nodes are told in `tests/tests/api_server` and in `facts`
-/// there.
-const ELSEWHERE: [&str; 15] = [
+/// there, and a version with markup in `tests/tests/host/status_page`.
+const ELSEWHERE: [&str; 16] = [
     "seal",
     "seal-and-tell",
     "backend-secret-by-name",
@@ -27,6 +27,7 @@ const ELSEWHERE: [&str; 15] = [
     "spin-in-migration",
     "refuse-migration",
     "trap-in-plan",
+    "markup-in-version",
 ];
 
 #[test]

@@ -5,7 +5,7 @@ use crate::host::backends::{Seen, location};
 use crate::readiness::Report;
 use wasmount_control::messages::{Done, DriverReport, DriverStatus, Fault, HostStatus, Volume};
 use wasmount_control::{Refusal, RefusalKind};
-use wasmount_core::driver::LastFault;
+use wasmount_core::driver::RecentFault;
 use wasmount_core::mounter::VolumeInUse;
 use wasmount_core::names::DriverName;
 use wasmount_core::status::{Drained, RefusalKind as Why};
@@ -13,7 +13,7 @@ use wasmount_core::text::chain;
 use wasmount_versions::Outcome;
 
 /// The host, with the state of its drivers.
-pub(super) fn host(
+pub(in crate::host) fn host(
     options: &HostOptions,
     report: &Report,
     drivers: Vec<DriverReport>,
@@ -28,7 +28,7 @@ pub(super) fn host(
 }
 
 /// One driver.
-pub(super) fn driver(
+pub(in crate::host) fn driver(
     name: &DriverName,
     seen: &Seen,
     report: &Report,
@@ -75,7 +75,8 @@ fn reason(status: &DriverStatus, seen: &Seen) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-fn fault(LastFault { at, fault }: LastFault) -> Fault {
+/// A fault.
+pub(in crate::host) fn fault(RecentFault { at, fault }: RecentFault) -> Fault {
     Fault {
         at,
         rpc: fault.rpc.name().to_owned(),
@@ -85,7 +86,7 @@ fn fault(LastFault { at, fault }: LastFault) -> Fault {
 }
 
 /// A volume that is in use.
-pub(super) fn volume(volume: VolumeInUse) -> Volume {
+pub(in crate::host) fn volume(volume: VolumeInUse) -> Volume {
     Volume {
         id: volume.volume.to_string(),
         staged: volume.staging_path,
