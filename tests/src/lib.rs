@@ -12,6 +12,7 @@ pub mod ceph;
 pub mod child;
 pub mod cinder;
 pub mod cluster;
+pub mod collector;
 pub mod compiled;
 pub mod control_plane;
 pub mod copies;

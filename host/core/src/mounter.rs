@@ -245,6 +245,7 @@ pub trait Mounter: Send + Sync + 'static {
     async fn perform(&self, request: MounterRequest) -> Result<MounterResponse, MountError>;
 
     /// [`MounterRequest::Staged`].
+    #[tracing::instrument(level = "debug", skip_all, name = "mounter staged")]
     async fn staged(&self, query: StagedQuery) -> Result<Staged, MountError> {
         match self.perform(MounterRequest::Staged(query)).await? {
             MounterResponse::Staged(it) => Ok(it),
@@ -253,11 +254,13 @@ pub trait Mounter: Send + Sync + 'static {
     }
 
     /// [`MounterRequest::Stage`].
+    #[tracing::instrument(level = "debug", skip_all, name = "mounter stage")]
     async fn stage(&self, request: StageVolume) -> Result<(), MountError> {
         done(self.perform(MounterRequest::Stage(request)).await?)
     }
 
     /// [`MounterRequest::Notes`].
+    #[tracing::instrument(level = "debug", skip_all, name = "mounter notes")]
     async fn notes(&self, key: VolumeKey) -> Result<BTreeMap<String, String>, MountError> {
         match self.perform(MounterRequest::Notes(key)).await? {
             MounterResponse::Notes(it) => Ok(it),
@@ -266,21 +269,25 @@ pub trait Mounter: Send + Sync + 'static {
     }
 
     /// [`MounterRequest::Unstage`].
+    #[tracing::instrument(level = "debug", skip_all, name = "mounter unstage")]
     async fn unstage(&self, request: UnstageVolume) -> Result<(), MountError> {
         done(self.perform(MounterRequest::Unstage(request)).await?)
     }
 
     /// [`MounterRequest::Publish`].
+    #[tracing::instrument(level = "debug", skip_all, name = "mounter publish")]
     async fn publish(&self, request: PublishVolume) -> Result<(), MountError> {
         done(self.perform(MounterRequest::Publish(request)).await?)
     }
 
     /// [`MounterRequest::Unpublish`].
+    #[tracing::instrument(level = "debug", skip_all, name = "mounter unpublish")]
     async fn unpublish(&self, request: UnpublishVolume) -> Result<(), MountError> {
         done(self.perform(MounterRequest::Unpublish(request)).await?)
     }
 
     /// [`MounterRequest::Stats`].
+    #[tracing::instrument(level = "debug", skip_all, name = "mounter stats")]
     async fn stats(&self, request: StatVolume) -> Result<VolumeStats, MountError> {
         match self.perform(MounterRequest::Stats(request)).await? {
             MounterResponse::Stats(it) => Ok(it),
@@ -289,6 +296,7 @@ pub trait Mounter: Send + Sync + 'static {
     }
 
     /// [`MounterRequest::Health`].
+    #[tracing::instrument(level = "debug", skip_all, name = "mounter health")]
     async fn health(&self, query: HealthQuery) -> Result<Vec<Health>, MountError> {
         match self.perform(MounterRequest::Health(query)).await? {
             MounterResponse::Health(it) => Ok(it),
@@ -297,6 +305,7 @@ pub trait Mounter: Send + Sync + 'static {
     }
 
     /// [`MounterRequest::Expand`].
+    #[tracing::instrument(level = "debug", skip_all, name = "mounter expand")]
     async fn expand(&self, request: ExpandVolume) -> Result<u64, MountError> {
         match self.perform(MounterRequest::Expand(request)).await? {
             MounterResponse::Expanded(it) => Ok(it),
@@ -321,6 +330,7 @@ pub trait Mounter: Send + Sync + 'static {
     }
 
     /// [`MounterRequest::Recover`].
+    #[tracing::instrument(level = "debug", skip_all, name = "mounter recover")]
     async fn recover(&self, key: VolumeKey) -> Result<(), MountError> {
         done(self.perform(MounterRequest::Recover(key)).await?)
     }
@@ -334,6 +344,7 @@ pub trait Mounter: Send + Sync + 'static {
     }
 
     /// [`MounterRequest::VolumesInUse`].
+    #[tracing::instrument(level = "debug", skip_all, name = "mounter volumes in use")]
     async fn volumes_in_use(&self, driver: DriverName) -> Result<Vec<VolumeInUse>, MountError> {
         match self.perform(MounterRequest::VolumesInUse(driver)).await? {
             MounterResponse::VolumesInUse(it) => Ok(it),

@@ -25,6 +25,7 @@ pub mod server;
 mod service;
 mod status;
 mod stream;
+mod trace_context;
 pub mod wire;
 
 pub use measure::CallMetrics;

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::measure::{CallMetrics, Measured};
 use crate::parse::{self, Parsed};
 use crate::status::status;
+use crate::trace_context;
 use std::future::Future;
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -107,6 +108,7 @@ impl RpcHandler {
             snapshot = Empty,
             group = Empty,
         );
+        trace_context::follow(&span, request.metadata());
         IncomingCall {
             rpc,
             request_id,
@@ -172,12 +174,14 @@ impl IncomingCall {
             true => tracing::info!(?code, duration_ms, "call answered"),
             false => tracing::debug!(?code, duration_ms, "call answered"),
         }
+        trace_context::answered(&self.span, code);
         self.measured.answered(code);
     }
 
     /// The status of a failed call, logged and counted. Within the call's span.
     pub(crate) fn refused(&self, error: &Error) -> Status {
         let status = status(error, self.measured.duration_ms());
+        trace_context::answered(&self.span, status.code());
         self.measured.answered(status.code());
         status
     }

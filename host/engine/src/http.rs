@@ -124,6 +124,7 @@ impl WasiHttpHooks for Sender {
 }
 
 impl Sender {
+    #[tracing::instrument(level = "debug", skip_all, name = "host call", fields(function = "http", method = %request.method()))]
     async fn send(
         self,
         request: Request<WasiBody>,

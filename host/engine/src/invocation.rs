@@ -17,6 +17,7 @@ use crate::usage::CpuTime;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::Instrument;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::call::Call;
 use wasmount_core::document::Limits;
@@ -150,7 +151,8 @@ impl Invocation {
     /// Makes the guest's writes durable; free of cost without writes.
     pub(crate) async fn sync(&mut self) -> Result<(), StateError> {
         if self.unsynced {
-            self.parts.state.sync().await?;
+            let commit = self.parts.state.sync();
+            commit.instrument(tracing::debug_span!("commit")).await?;
             self.unsynced = false;
         }
         Ok(())

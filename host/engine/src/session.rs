@@ -24,6 +24,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+use tracing::{Instrument, Span};
 use wasmount_core::backend::BackendError;
 use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::call::Call;
@@ -88,13 +89,25 @@ macro_rules! call_guest {
         let mut session = $crate::session::Session::open(&$backend.program, $call, $function).await?;
         let time = session.time();
         let outcome = match indices.load(&mut session.store, &session.instance) {
-            Ok(export) => time.limit(export.$method(&mut session.store, $($argument),*)).await,
+            Ok(export) => {
+                let span = $crate::session::guest_call($function);
+                tracing::Instrument::instrument(time.limit(export.$method(&mut session.store, $($argument),*)), span).await
+            }
             Err(error) => Err($crate::session::Stop::Failed(error)),
         };
         session.close(outcome$(.map($result))?).await
     }};
 }
 pub(crate) use call_guest;
+
+/// The span of a call into the guest.
+pub(crate) fn guest_call(
+    Function {
+        interface, name, ..
+    }: Function,
+) -> Span {
+    tracing::debug_span!("guest call", interface, function = name)
+}
 
 impl Time {
     fn of(program: &Program, call: &Call) -> Self {
@@ -171,6 +184,7 @@ impl<'a> Session<'a> {
             redactor.prepare().await;
             Ok(place)
         };
+        let place = place.instrument(tracing::debug_span!("wait for place"));
         let place = match time.race(place).await {
             Ok(Ok(place)) => place,
             Ok(Err(Full { limit })) => return Err(BackendError::Busy { limit }),

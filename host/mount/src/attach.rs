@@ -178,6 +178,7 @@ impl Node {
     }
 
     /// Attaches the disk of a volume, unless another volume has it.
+    #[tracing::instrument(level = "debug", skip_all, name = "attach disk")]
     pub(crate) fn attach(
         &self,
         key: &VolumeKey,

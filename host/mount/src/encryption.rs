@@ -53,6 +53,7 @@ pub(crate) struct Encryption<'a> {
 
 impl Encryption<'_> {
     /// The map of a device: a blank device gets a header first, and one with other content is refused.
+    #[tracing::instrument(level = "debug", skip_all, name = "open encrypted device")]
     pub(crate) fn open(&self, device: &BlockDevice) -> Result<BlockDevice, MountError> {
         let passphrase = Passphrase::of(self.secrets)?;
         require_path(device)?;

@@ -66,6 +66,7 @@ pub(crate) fn dress(mount: impl AsFd, flags: MountFlags, what: &str) -> Result<(
 }
 
 /// Attaches a detached mount to an opened directory and verifies that the client's path leads to it. If not, the mount is removed again.
+#[tracing::instrument(level = "debug", skip_all, name = "attach mount")]
 pub(crate) fn attach(
     prepared: &PreparedMount,
     onto: impl AsFd,

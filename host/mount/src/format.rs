@@ -47,6 +47,7 @@ impl Formatting<'_> {
     ///
     /// The format intent is on stable storage before the first byte is written. It is cleared after the kernel mounted the result and before any
     /// process can write to it. If the host is killed in between, the next call starts again.
+    #[tracing::instrument(level = "debug", skip_all, name = "mount device")]
     pub(crate) fn mount(
         &self,
         device: &BlockDevice,

@@ -53,6 +53,7 @@ pub(crate) enum Prepared {
 
 impl Preparation<'_> {
     /// Prepares the source of a plan.
+    #[tracing::instrument(level = "debug", skip_all, name = "prepare source")]
     pub(crate) fn prepare(&self, plan: &CheckedPlan) -> Result<Prepared, MountError> {
         let flags = plan.flags;
         let prepared = match &plan.source {

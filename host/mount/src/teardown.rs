@@ -111,6 +111,7 @@ impl Node {
     }
 
     /// The same for any path of a volume.
+    #[tracing::instrument(level = "debug", skip_all, name = "tear down")]
     pub(crate) fn undo(&self, key: &VolumeKey, at: &VolumePath<'_>) -> Result<(), MountError> {
         let which = match (at.progress, at.identity) {
             (Progress::Settled, _) => return Ok(()),

@@ -8,6 +8,7 @@ use std::io;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracing::Span;
 use wasmount_core::mounter::MountError;
 use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
@@ -175,7 +176,8 @@ async fn begin<T: Send + 'static>(
 pub(crate) async fn unbudgeted<T: Send + 'static>(
     job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
 ) -> Result<T, MountError> {
-    let done = tokio::task::spawn_blocking(job).await;
+    let span = Span::current();
+    let done = tokio::task::spawn_blocking(move || span.in_scope(job)).await;
     done.unwrap_or_else(|_| Err(MountError::lost_worker()))
 }
 

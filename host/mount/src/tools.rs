@@ -68,6 +68,7 @@ impl ToolCall {
         self.run_to_end(Some(input))
     }
 
+    #[tracing::instrument(level = "debug", skip_all, name = "program", fields(program = self.program))]
     fn run_to_end(&self, input: Option<&[u8]>) -> Result<ToolOutput, MountError> {
         let mut child = self.start(input.is_some())?;
         if let (Some(input), Some(mut pipe)) = (input, child.stdin.take()) {

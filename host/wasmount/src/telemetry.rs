@@ -1,8 +1,10 @@
-//! Log lines on standard error, as text or JSON, and panics among them.
+//! Log lines on standard error, as text or JSON, and panics among them; traces, if they are exported.
 
 mod log_capture;
+mod traces;
 
 pub(crate) use log_capture::{LogCapture, LogRecord};
+pub(crate) use traces::{Collector, Traces};
 
 use crate::visible;
 use clap::ValueEnum;
@@ -16,7 +18,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Registry, reload};
+use tracing_subscriber::{Layer, Registry, reload};
 use wasmount_core::mutex::lock;
 use wasmount_core::text::nearest;
 
@@ -104,24 +106,23 @@ fn level(level_text: &str) -> Result<LevelFilter, String> {
     ))
 }
 
-/// Starts logging until the process ends; a second call changes nothing.
-pub(crate) fn start(format: LogFormat, levels: LogLevels) {
+/// Starts logging until the process ends, and the export of traces; a second call changes nothing.
+pub(crate) fn start(format: LogFormat, levels: LogLevels, traces: Option<&Traces>) {
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
-    let (targets, filter) = reload::Layer::new(levels.targets);
-    let registry = tracing_subscriber::registry().with(targets);
-    let started = match format {
-        LogFormat::Text => registry
-            .with(
-                lines
-                    .with_ansi(io::stderr().is_terminal())
-                    .fmt_fields(debug_fn(write_field).delimited(" ")),
-            )
-            .try_init(),
-        LogFormat::Json => registry
-            .with(lines.json().flatten_event(true).with_span_list(false))
-            .try_init(),
+    let lines = match format {
+        LogFormat::Text => lines
+            .with_ansi(io::stderr().is_terminal())
+            .fmt_fields(debug_fn(write_field).delimited(" "))
+            .boxed(),
+        LogFormat::Json => lines
+            .json()
+            .flatten_event(true)
+            .with_span_list(false)
+            .boxed(),
     };
-    if started.is_ok() {
+    let (targets, filter) = reload::Layer::new(levels.targets);
+    let registry = tracing_subscriber::registry().with(lines.with_filter(targets));
+    if registry.with(traces.map(Traces::layer)).try_init().is_ok() {
         std::panic::set_hook(Box::new(log_panic));
         let text = Mutex::new(levels.text);
         CURRENT.get_or_init(|| CurrentLevels { text, filter });

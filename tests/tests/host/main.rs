@@ -23,5 +23,6 @@ mod misbehave;
 mod mounter;
 mod podfiles;
 mod status_page;
+mod traces;
 mod userns;
 mod wire;

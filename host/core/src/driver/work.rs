@@ -54,7 +54,10 @@ impl Driver {
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
         let until = Instant::now() + self.time_budget();
-        let entered = self.enter(rpc, until).await?;
+        let entered = self
+            .enter(rpc, until)
+            .instrument(tracing::debug_span!("wait for version"))
+            .await?;
         // The span of the call, which the service opened.
         Span::current().record("version", entered.policy(self).version);
         self.may_begin(rpc)?;

@@ -57,7 +57,8 @@ impl Invocation {
 macro_rules! pool_calls {
     ($($function:ident($($argument:ident: $type:ty),*) -> $answer:ty = $call:ident, $reply:pat => $value:expr;)+) => {$(
         async fn $function(&mut self, pool: String $(, $argument: $type)*) -> Answer<$answer> {
-            match self.checked_pool_call(PoolCall::$call { pool $(, $argument)* }).await? {
+            let span = tracing::debug_span!("host call", function = concat!("pool.", stringify!($function)));
+            match self.checked_pool_call(PoolCall::$call { pool $(, $argument)* }).instrument(span).await? {
                 $reply => Ok($value),
                 _ => Err(unexpected()),
             }

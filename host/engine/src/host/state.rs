@@ -79,6 +79,12 @@ impl Invocation {
 }
 
 impl Host for Invocation {
+    #[tracing::instrument(
+        level = "debug",
+        skip_all,
+        name = "host call",
+        fields(function = "state.get")
+    )]
     async fn get(&mut self, key: String) -> Answer<Option<Entry>> {
         let space = self.own_keys()?;
         check_key(&key)?;
@@ -86,6 +92,12 @@ impl Host for Invocation {
         Ok(entry.convert())
     }
 
+    #[tracing::instrument(
+        level = "debug",
+        skip_all,
+        name = "host call",
+        fields(function = "state.put")
+    )]
     async fn put(&mut self, key: String, value: Vec<u8>, expect: Expect) -> Answer<Outcome> {
         let space = self.writable_keys()?;
         self.check_content(&key, &value)?;
@@ -97,6 +109,12 @@ impl Host for Invocation {
         Ok(outcome?.convert())
     }
 
+    #[tracing::instrument(
+        level = "debug",
+        skip_all,
+        name = "host call",
+        fields(function = "state.remove")
+    )]
     async fn remove(&mut self, key: String, expect: Expect) -> Answer<Outcome> {
         let space = self.writable_keys()?;
         check_key(&key)?;
@@ -109,6 +127,12 @@ impl Host for Invocation {
 
     /// In steps, so that a thousand values of the largest size are never in the host's memory at once. An answer ends before it exceeds the limit of
     /// one host call, but has at least one entry if there is any.
+    #[tracing::instrument(
+        level = "debug",
+        skip_all,
+        name = "host call",
+        fields(function = "state.scan")
+    )]
     async fn scan(
         &mut self,
         prefix: String,

@@ -61,6 +61,7 @@ impl Attached {
 
 /// Binds a file or a block device to a new loop device, which the kernel detaches when the last user closes it. For write access, `image` must be
 /// opened for reading and writing. If it cannot be written, the loop device reports that it is read-only.
+#[tracing::instrument(level = "debug", skip_all, name = "attach loop device")]
 pub(crate) fn attach(
     image: &OwnedFd,
     read_only: bool,

@@ -4,7 +4,7 @@
 
 use crate::config::{self, Configured};
 use crate::fault::Fault;
-use crate::telemetry::{self, LogFormat, LogLevels};
+use crate::telemetry::{self, LogFormat, LogLevels, Traces};
 use clap::Args;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -86,9 +86,12 @@ pub(super) struct MountFlags {
 }
 
 impl CommonFlags {
-    /// Starts the log, reads the documents; returns them and the grace period.
-    pub(super) fn begin(self) -> Result<(Vec<Configured>, Duration), Fault> {
-        telemetry::start(self.log_format, self.log);
+    /// Starts the log and the traces, reads the documents; returns them and the grace period.
+    pub(super) fn begin(
+        self,
+        traces: Option<&Traces>,
+    ) -> Result<(Vec<Configured>, Duration), Fault> {
+        telemetry::start(self.log_format, self.log, traces);
         Ok((
             config::load(&self.backend)?,
             Duration::from_secs(self.grace),

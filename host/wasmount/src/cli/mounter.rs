@@ -65,7 +65,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         socket,
         ..
     } = flags;
-    let (backends, grace) = flags.common.begin()?;
+    let (backends, grace) = flags.common.begin(None)?;
     makeable("--data-dir", &data_dir)?;
     makeable("--run-dir", &mount.run_dir)?;
     plain("--kubelet-dir", &mount.kubelet_dir)?;

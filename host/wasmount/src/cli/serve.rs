@@ -12,6 +12,7 @@ use crate::config::{self, Configured};
 use crate::fault::Fault;
 use crate::host::{self, HostOptions, MountsOptions, RegistrationMode};
 use crate::listen_address::ListenAddress;
+use crate::telemetry::{Collector, Traces};
 use clap::{ArgGroup, Args, ValueEnum};
 use controller::ControllerFlags;
 use ipnet::IpNet;
@@ -117,6 +118,11 @@ pub(crate) struct Flags {
     )]
     listen_status_page: ListenAddress,
 
+    /// Send traces of calls to this OpenTelemetry collector (OTLP over gRPC), such as `http://otel-collector:4317`; the variables `OTEL_..`
+    /// configure the rest
+    #[arg(long, value_name = "URL", env = "WASMOUNT_OTLP_ENDPOINT")]
+    otlp_endpoint: Option<Collector>,
+
     /// Addresses of the cluster's services and pods, as the networks in its configuration: plugins send requests there only where a network
     /// grant names the address
     #[arg(
@@ -174,7 +180,11 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Flags {
         mount, data_dir, ..
     } = flags;
-    let (backends, grace) = flags.common.begin()?;
+    let node_id = flags.node_id.map_or_else(host_name, Ok)?;
+    let collector = flags.otlp_endpoint.as_ref();
+    let traces = collector.map(|collector| Traces::to(collector, &node_id.to_string()));
+    let traces = traces.transpose()?;
+    let (backends, grace) = flags.common.begin(traces.as_ref())?;
     config::of_one_host(&backends)?;
     let role = match flags.role {
         RoleArg::All => Role::All,
@@ -210,7 +220,6 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
             }
         }
     };
-    let node_id = flags.node_id.map_or_else(host_name, Ok)?;
     let options = HostOptions {
         data_dir,
         accepts_empty_state: flags.accept_empty_state,
