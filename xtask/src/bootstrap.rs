@@ -47,6 +47,8 @@ pub(crate) struct RootFilesystem<'a> {
     pub(crate) suite: Option<&'a str>,
     /// The packages that are always there, by mmdebstrap's name for them.
     pub(crate) variant: &'a str,
+    /// Another processor than this machine's, by Debian's name. Its packages are unpacked only (variant `extract`), so no list of them is made.
+    pub(crate) architecture: Option<&'a str>,
     /// Further packages; what they recommend is left out.
     pub(crate) packages: &'a [&'a str],
     /// Lines for a shell that run at the end, with the root file system as `$1`.
@@ -61,7 +63,7 @@ impl RootFilesystem<'_> {
         let mut digest = Sha256::new();
         let names = [self.format, self.variant, self.expected];
         let names = names.iter().chain(self.packages).chain(self.hooks);
-        let names = names.chain(&self.suite);
+        let names = names.chain(&self.suite).chain(&self.architecture);
         for name in names.chain(&LEFT_OUT) {
             digest.update(name);
             digest.update([0]);
@@ -94,14 +96,22 @@ impl RootFilesystem<'_> {
         for hook in self.hooks {
             command.arg(format!("--customize-hook={hook}"));
         }
-        let copied = status.path().display();
-        command.arg(format!("--customize-hook=download {STATUS} '{copied}'"));
+        match self.architecture {
+            Some(architecture) => command.args(["--architectures", architecture]),
+            None => {
+                let copied = status.path().display();
+                command.arg(format!("--customize-hook=download {STATUS} '{copied}'"))
+            }
+        };
         match self.suite {
             Some(suite) => command.arg(suite).arg(path).arg(MIRROR),
             // The source lists name it.
             None => command.arg("").arg(path).args(sources()),
         };
         command::read(&mut command)?;
+        if self.architecture.is_some() {
+            return Ok(());
+        }
         let status = files::read(status.path())?;
         let found = versions(&String::from_utf8_lossy(&status));
         files::write(&list, found.as_bytes())?;
@@ -193,6 +203,7 @@ mod tests {
                 format: "tar",
                 suite: None,
                 variant: "minbase",
+                architecture: None,
                 packages,
                 hooks: &[],
                 expected,

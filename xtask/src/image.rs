@@ -10,6 +10,7 @@ use crate::command;
 use crate::failure::Failure;
 use crate::files;
 use crate::packages;
+use crate::platform::Architecture;
 use crate::plugins;
 use crate::say;
 use crate::tools::{self, Tool};
@@ -58,7 +59,12 @@ pub fn run(workspace: &Workspace, options: &ImageOptions) -> Result<(), Failure>
     if options.fresh {
         root_filesystem::forget(workspace)?;
     }
-    let built = wasmount(workspace, &program, &options.name)?;
+    let built = wasmount(
+        workspace,
+        Architecture::of_this_machine()?,
+        &program,
+        &options.name,
+    )?;
     let path = match &options.output {
         None => built,
         Some(output) => fs::copy(&built, output)
@@ -74,13 +80,19 @@ pub fn wasmount_name() -> String {
     format!("{REGISTRY}/wasmount:{}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Writes the image of a built host into a file.
-pub fn wasmount(workspace: &Workspace, program: &Path, name: &str) -> Result<PathBuf, Failure> {
-    let root = root_filesystem::build(workspace)?;
+/// Writes the image of a host that was built for a processor into a file.
+pub fn wasmount(
+    workspace: &Workspace,
+    architecture: Architecture,
+    program: &Path,
+    name: &str,
+) -> Result<PathBuf, Failure> {
+    let root = root_filesystem::build(workspace, architecture)?;
     let directory = workspace.images();
     let stripped = directory.join("wasmount.stripped");
     // Debug information is most of a program's size.
-    command::read(Command::new("strip").arg("-o").arg(&stripped).arg(program))?;
+    let mut strip = Command::new(architecture.strip());
+    command::read(strip.arg("-o").arg(&stripped).arg(program))?;
     let layer = directory.join("wasmount.layer");
     let mut contents = vec![(PROGRAM.to_owned(), Content::File(stripped))];
     contents.extend(backends(workspace)?);
@@ -90,6 +102,7 @@ pub fn wasmount(workspace: &Workspace, program: &Path, name: &str) -> Result<Pat
         name,
         entrypoint: &[&format!("/{PROGRAM}")],
         arguments: &[],
+        architecture,
         layers: &[root, layer],
     };
     image.write(&path).map(|()| path)
@@ -113,6 +126,7 @@ fn sidecar(workspace: &Workspace, tool: &Tool) -> Result<PathBuf, Failure> {
         name: &format!("{REGISTRY}/{}:v{}", tool.name, tool.version),
         entrypoint: &[&format!("/{}", tool.name)],
         arguments: &[],
+        architecture: Architecture::of_this_machine()?,
         layers: &[layer],
     };
     image.write(&path).map(|()| path)

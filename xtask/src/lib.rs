@@ -21,6 +21,7 @@ pub mod interrupt;
 pub mod mountinfo;
 pub mod packages;
 pub mod place;
+pub mod platform;
 pub mod plugins;
 pub mod process;
 pub mod python;

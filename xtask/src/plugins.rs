@@ -4,6 +4,7 @@
 use crate::command;
 use crate::failure::Failure;
 use crate::packages;
+use crate::platform::Architecture;
 use crate::toolchain::{self, GUEST_TARGET};
 use crate::workspace::Workspace;
 use std::path::{Path, PathBuf};
@@ -99,7 +100,7 @@ pub fn build_one(workspace: &Workspace, plugin: &str) -> Result<(), Failure> {
 }
 
 fn build_selected(workspace: &Workspace, packages: &[&str]) -> Result<(), Failure> {
-    toolchain::guest_target()?;
+    toolchain::target(GUEST_TARGET)?;
     let mut cargo = workspace.plugins_cargo("build");
     cargo.args(["--release", "--target", GUEST_TARGET]);
     cargo.args(packages);
@@ -112,7 +113,7 @@ fn build_selected(workspace: &Workspace, packages: &[&str]) -> Result<(), Failur
 
 /// Builds one plugin so that it contains no path of this machine, and returns the component.
 pub fn build_without_paths(workspace: &Workspace, plugin: &str) -> Result<PathBuf, Failure> {
-    toolchain::guest_target()?;
+    toolchain::target(GUEST_TARGET)?;
     // Different flags in the same target directory would rebuild all other guests.
     let target = workspace.plugins_target().join("without-paths");
     let mut cargo = workspace.plain_cargo();
@@ -132,16 +133,30 @@ pub fn build_without_paths(workspace: &Workspace, plugin: &str) -> Result<PathBu
 }
 
 /// Builds the host's program for a release, so that it contains no path of this machine, and returns it.
-pub fn build_host_without_paths(workspace: &Workspace) -> Result<PathBuf, Failure> {
-    let target = workspace.without_paths();
+pub fn build_host_without_paths(
+    workspace: &Workspace,
+    architecture: Architecture,
+) -> Result<PathBuf, Failure> {
+    let target = architecture.target();
+    let directory = workspace.without_paths();
     let mut cargo = workspace.plain_cargo();
     cargo
         .args(["build", "--release", "--locked", "--package", "wasmount"])
-        .arg("--target-dir")
-        .arg(&target)
+        .args(["--target", &target, "--target-dir"])
+        .arg(&directory)
         .envs(without_paths(workspace)?);
+    if architecture != Architecture::of_this_machine()? {
+        toolchain::target(&target)?;
+        let compiler = format!("{}-gcc", architecture.prefix());
+        // Cargo's and the crate cc's names for a target in variables.
+        let name = target.replace('-', "_");
+        let linker = format!("CARGO_TARGET_{}_LINKER", name.to_uppercase());
+        cargo
+            .env(linker, &compiler)
+            .env(format!("CC_{name}"), &compiler);
+    }
     command::run(&mut cargo)?;
-    Ok(target.join("release/wasmount"))
+    Ok(directory.join(target).join("release/wasmount"))
 }
 
 /// Variables of a build whose results contain no path of this machine.

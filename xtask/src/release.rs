@@ -10,6 +10,7 @@ use crate::files;
 use crate::helm::{self, Chart};
 use crate::image::{self, archive};
 use crate::packages;
+use crate::platform::Architecture;
 use crate::plugins;
 use crate::say;
 use crate::workspace::Workspace;
@@ -46,6 +47,9 @@ pub struct ReleaseOptions {
     /// Name of the image in its layout. The default is what a node looks for by the name in the printed manifests
     #[arg(long, default_value_t = image_name())]
     name: String,
+    /// Only for this processor; may be repeated [default: all]
+    #[arg(long, value_enum)]
+    architecture: Vec<Architecture>,
 }
 
 fn image_name() -> String {
@@ -68,21 +72,54 @@ pub fn run(workspace: &Workspace, options: &ReleaseOptions) -> Result<(), Failur
     }
     packages::install(packages::IMAGE)?;
     let time = time(workspace)?;
-    say::heading("── programs");
     plugins::build(workspace)?;
-    let program = plugins::build_host_without_paths(workspace)?;
-    say::heading("── files");
-    let built = image::wasmount(workspace, &program, &options.name)?;
-    let platform = format!("wasmount-{}-linux-{}", version(), archive::architecture());
-    copy(&built, &output.join(format!("{platform}.oci.tar")))?;
-    let stripped = output.join(&platform);
-    command::read(Command::new("strip").arg("-o").arg(&stripped).arg(&program))?;
-    add_texts(workspace, &program, output)?;
+    let architectures = match options.architecture.is_empty() {
+        true => &Architecture::ALL[..],
+        false => &options.architecture,
+    };
+    for architecture in architectures {
+        say::heading(&format!("── program and image for {}", architecture.name()));
+        add_program(workspace, *architecture, options, output)?;
+    }
+    say::heading("── other files");
+    plugins::build_host(workspace)?;
+    add_texts(workspace, &workspace.host_program(), output)?;
     add_charts(workspace, output, time)?;
     add_crates(workspace, output, time)?;
     let count = add_digests(output)?;
     say::line(&format!("{count} files are in {}", output.display()));
     Ok(())
+}
+
+/// The program for a processor, which must start, and its image.
+fn add_program(
+    workspace: &Workspace,
+    architecture: Architecture,
+    options: &ReleaseOptions,
+    output: &Path,
+) -> Result<(), Failure> {
+    let is_foreign = architecture != Architecture::of_this_machine()?;
+    if is_foreign {
+        packages::install(architecture.needs())?;
+    }
+    let program = plugins::build_host_without_paths(workspace, architecture)?;
+    let mut start = match is_foreign {
+        false => Command::new(&program),
+        true => {
+            let mut emulator = Command::new(architecture.emulator());
+            emulator
+                .arg("-L")
+                .arg(format!("/usr/{}", architecture.prefix()));
+            emulator.arg(&program);
+            emulator
+        }
+    };
+    say::line(command::read(start.arg("--version"))?.trim());
+    let name = format!("wasmount-{}-linux-{}", version(), architecture.name());
+    let image = image::wasmount(workspace, architecture, &program, &options.name)?;
+    copy(&image, &output.join(format!("{name}.oci.tar")))?;
+    let mut strip = Command::new(architecture.strip());
+    command::read(strip.arg("-o").arg(output.join(name)).arg(&program)).map(drop)
 }
 
 /// The manifests, the completions and the manual pages, by a built host.

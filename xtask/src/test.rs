@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::image::root_filesystem;
 use crate::packages;
 use crate::place;
+use crate::platform::Architecture;
 use crate::plugins;
 use crate::python;
 use crate::say::{self, Tone};
@@ -230,7 +231,7 @@ fn build_tools(workspace: &Workspace, fast: bool) -> Result<(), Failure> {
     for tool in tools::ALL.into_iter().chain(tools::CLUSTER) {
         tool.build(workspace)?;
     }
-    root_filesystem::build(workspace)?;
+    root_filesystem::build(workspace, Architecture::of_this_machine()?)?;
     vm::build(workspace)?;
     vm::build_ceph(workspace)?;
     python::c_core(workspace)?;

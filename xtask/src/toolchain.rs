@@ -24,12 +24,12 @@ pub fn components() -> Result<(), Failure> {
     add("component", "the components", &COMPONENTS)
 }
 
-/// Adds the guests' target if the compiler does not have it.
-pub fn guest_target() -> Result<(), Failure> {
-    if has_target()? {
+/// Adds a target if the compiler does not have it.
+pub fn target(name: &str) -> Result<(), Failure> {
+    if has_target(name)? {
         return Ok(());
     }
-    add("target", "the compiler target", &[GUEST_TARGET])
+    add("target", "the compiler target", &[name])
 }
 
 fn add(kind: &str, what: &str, names: &[&str]) -> Result<(), Failure> {
@@ -50,12 +50,8 @@ pub fn compiler() -> Result<String, Failure> {
 }
 
 /// Whether the target's own libraries are where the compiler looks for them.
-fn has_target() -> Result<bool, Failure> {
-    let directory = command::read(Command::new("rustc").args([
-        "--print",
-        "target-libdir",
-        "--target",
-        GUEST_TARGET,
-    ]))?;
+fn has_target(name: &str) -> Result<bool, Failure> {
+    let directory =
+        command::read(Command::new("rustc").args(["--print", "target-libdir", "--target", name]))?;
     Ok(Path::new(directory.trim()).is_dir())
 }

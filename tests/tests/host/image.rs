@@ -7,6 +7,7 @@ use std::process::Command;
 use wasmount_tests::root::needs_root;
 use xtask::command;
 use xtask::image;
+use xtask::platform::Architecture;
 use xtask::workspace::Workspace;
 
 /// Unpacks an image as a node does, layer upon layer; gives what its configuration says.
@@ -38,7 +39,8 @@ fn privileged_the_image_runs_the_host_and_its_tools() {
     let workspace = Workspace::locate().unwrap();
     let program = workspace.host_program();
     let name = image::wasmount_name();
-    let archive = image::wasmount(&workspace, &program, &name).unwrap();
+    let own = Architecture::of_this_machine().unwrap();
+    let archive = image::wasmount(&workspace, own, &program, &name).unwrap();
     let root = tempfile::tempdir().unwrap();
     let config = unpack(&archive, root.path());
     let entrypoint = config["Entrypoint"][0].as_str().unwrap();

@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::files;
 use crate::image::{self, REGISTRY};
 use crate::packages;
+use crate::platform::Architecture;
 use crate::plugins;
 use crate::say;
 use crate::workspace::Workspace;
@@ -46,7 +47,12 @@ pub fn up(workspace: &Workspace) -> Result<(), Failure> {
     let program = workspace.host_program();
     let name = image::wasmount_name();
     let mut images = image::sidecars(workspace)?;
-    images.push(image::wasmount(workspace, &program, &name)?);
+    images.push(image::wasmount(
+        workspace,
+        Architecture::of_this_machine()?,
+        &program,
+        &name,
+    )?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

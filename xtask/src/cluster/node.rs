@@ -10,6 +10,7 @@ use super::supervisor::Service;
 use crate::failure::Failure;
 use crate::files;
 use crate::image::archive::{Content, Image, write_layer};
+use crate::platform::Architecture;
 use rustix::fs::statfs;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -156,6 +157,7 @@ pub(super) fn images(directory: &Path) -> Result<[PathBuf; 2], Failure> {
             name,
             entrypoint: &[],
             arguments,
+            architecture: Architecture::of_this_machine()?,
             layers: std::slice::from_ref(&layer),
         };
         image.write(&path).map(|()| path)

@@ -4,6 +4,7 @@
 
 use crate::failure::Failure;
 use crate::files;
+use crate::platform::Architecture;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -29,6 +30,8 @@ pub struct Image<'a> {
     pub entrypoint: &'a [&'a str],
     /// Default arguments, which a pod can replace.
     pub arguments: &'a [&'a str],
+    /// The processor that its programs are for.
+    pub architecture: Architecture,
     /// Uncompressed tar archives, the lowest first.
     pub layers: &'a [PathBuf],
 }
@@ -96,7 +99,7 @@ impl Image<'_> {
     fn config(&self, layers: &[Blob]) -> Value {
         let layers: Vec<_> = layers.iter().map(|it| &it.digest).collect();
         json!({
-            "architecture": architecture(),
+            "architecture": self.architecture.name(),
             "os": "linux",
             "config": {
                 "Entrypoint": self.entrypoint,
@@ -118,6 +121,7 @@ impl Image<'_> {
             "mediaType": MANIFEST,
             "digest": manifest.digest,
             "size": manifest.size,
+            "platform": {"architecture": self.architecture.name(), "os": "linux"},
             "annotations": annotations,
         });
         json!({"schemaVersion": 2, "manifests": [manifest]})
@@ -149,15 +153,6 @@ fn manifest(config: &Blob, layers: &[Blob]) -> Value {
         "config": config.descriptor("application/vnd.oci.image.config.v1+json"),
         "layers": layers.iter().map(layer).collect::<Vec<_>>(),
     })
-}
-
-/// The architecture in the terms of Go, which the specification uses.
-pub fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
 }
 
 /// The SHA-256 of a file, in hexadecimal.
@@ -240,6 +235,7 @@ mod tests {
             name: "wasmount.local/test:1",
             entrypoint: &["/bin/program"],
             arguments: &["--help"],
+            architecture: Architecture::Arm64,
             layers: &[layer],
         };
         image.write(&path).unwrap();
@@ -274,6 +270,9 @@ mod tests {
         let index = read("index.json");
         let manifest = read(&blob(&index["manifests"][0]["digest"]));
         let config = read(&blob(&manifest["config"]["digest"]));
+        let platform = json!({"architecture": "arm64", "os": "linux"});
+        assert_eq!(index["manifests"][0]["platform"], platform);
+        assert_eq!(config["architecture"], "arm64");
         assert_eq!(config["config"]["Entrypoint"], json!(["/bin/program"]));
         let layer = &manifest["layers"][0]["digest"];
         assert_eq!(config["rootfs"]["diff_ids"][0], *layer);

@@ -3,6 +3,7 @@
 use crate::bootstrap::RootFilesystem;
 use crate::failure::Failure;
 use crate::files;
+use crate::platform::Architecture;
 use crate::say;
 use crate::workspace::Workspace;
 use std::fs;
@@ -26,25 +27,44 @@ const ROOT: RootFilesystem<'_> = RootFilesystem {
     format: "tar",
     suite: None,
     variant: "essential",
+    architecture: None,
     packages: &PACKAGES,
     hooks: &[],
     expected: include_str!("packages.txt"),
 };
 
+/// Packages of each image that mmdebstrap's variant for another processor does not have by itself: the directories, and a shell's tools.
+const BASE: [&str; 2] = ["base-files", "coreutils"];
+
 /// The tar archive of the root file system; created first if it is missing.
-pub fn build(workspace: &Workspace) -> Result<PathBuf, Failure> {
-    let path = path(workspace)?;
+pub fn build(workspace: &Workspace, architecture: Architecture) -> Result<PathBuf, Failure> {
+    if architecture == Architecture::of_this_machine()? {
+        return build_from(workspace, &ROOT);
+    }
+    let packages = [&PACKAGES[..], &BASE].concat();
+    let root = RootFilesystem {
+        // Nothing of it runs here, so packages are unpacked and not configured.
+        variant: "extract",
+        architecture: Some(architecture.name()),
+        packages: &packages,
+        ..ROOT
+    };
+    build_from(workspace, &root)
+}
+
+fn build_from(workspace: &Workspace, root: &RootFilesystem<'_>) -> Result<PathBuf, Failure> {
+    let path = path(workspace, root)?;
     if path.is_file() {
         return Ok(path);
     }
     say::line("building the root file system of the image by mmdebstrap (minutes, once)");
-    files::complete(&path, |unfinished| ROOT.make(unfinished, &path))?;
+    files::complete(&path, |unfinished| root.make(unfinished, &path))?;
     Ok(path)
 }
 
-/// Makes the next build create it again.
+/// Makes the next build for this machine create it again.
 pub fn forget(workspace: &Workspace) -> Result<(), Failure> {
-    let path = path(workspace)?;
+    let path = path(workspace, &ROOT)?;
     match fs::remove_file(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         removed => removed.map_err(Failure::cannot(format!("remove {}", path.display()))),
@@ -52,7 +72,7 @@ pub fn forget(workspace: &Workspace) -> Result<(), Failure> {
 }
 
 /// The path of the archive, named by its inputs.
-fn path(workspace: &Workspace) -> Result<PathBuf, Failure> {
-    let name = format!("root-{}.tar", ROOT.digest()?);
+fn path(workspace: &Workspace, root: &RootFilesystem<'_>) -> Result<PathBuf, Failure> {
+    let name = format!("root-{}.tar", root.digest()?);
     Ok(workspace.images().join(name))
 }

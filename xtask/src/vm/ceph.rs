@@ -12,6 +12,7 @@ const ROOT: RootFilesystem<'_> = RootFilesystem {
     format: "directory",
     suite: Some("trixie"),
     variant: "minbase",
+    architecture: None,
     packages: &[
         "ceph-common",
         "ceph-mds",

@@ -15,6 +15,7 @@ const ROOT: RootFilesystem<'_> = RootFilesystem {
     format: "directory",
     suite: None,
     variant: "minbase",
+    architecture: None,
     packages: &[
         "user-mode-linux",
         "busybox-static",
