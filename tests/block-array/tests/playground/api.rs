@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wasmount_block_array::{Array, ArrayOptions};
 
@@ -16,6 +17,9 @@ const MIDDLE: u64 = 32 << 20;
 
 /// Units of the allocated size of a file (stat(3type), `st_blocks`).
 const BLOCK: u64 = 512;
+
+/// How long a request waits that must wait.
+const MOMENT: Duration = Duration::from_millis(500);
 
 async fn in_memory() -> (Array, Api) {
     let array = Array::start(ArrayOptions::default()).await.unwrap();
@@ -63,6 +67,59 @@ async fn a_refused_request_is_not_carried_out() {
         .await
         .unwrap();
     assert_eq!(status, 422);
+}
+
+#[tokio::test]
+async fn a_delayed_request_waits_before_it_is_carried_out() {
+    let (array, api) = in_memory().await;
+    let faults =
+        |milliseconds: u64| json!({ "on": "POST /api/volumes", "delayMilliseconds": milliseconds });
+    // Longer than this test waits for anything.
+    api.done("PUT", "/faults", faults(600_000)).await;
+    let waiting = api.ask("POST", "/api/volumes", volume("x"));
+    let answer = tokio::time::timeout(MOMENT, waiting).await;
+    assert!(answer.is_err(), "{answer:?}");
+    assert_eq!(array.counts().created, 0);
+    // Other requests do not wait.
+    api.done("GET", "/api/capacity", Value::Null).await;
+    let delay = u64::try_from(MOMENT.as_millis()).unwrap();
+    api.done("PUT", "/faults", faults(delay)).await;
+    let begin = Instant::now();
+    api.done("POST", "/api/volumes", volume("y")).await;
+    assert!(begin.elapsed() >= MOMENT, "{:?}", begin.elapsed());
+    let (status, _) = api.ask("PUT", "/faults", faults(600_001)).await.unwrap();
+    assert_eq!(status, 422);
+}
+
+#[tokio::test]
+async fn a_full_array_refuses_with_507_until_there_is_room() {
+    let (_folder, directory) = directory();
+    let capacity = (2 * BYTES).to_string();
+    let program = Program::start(&directory, &["--capacity", &capacity]).await;
+    let api = program.log_in().await;
+    let first = api.create("volumes", volume("first")).await;
+    let second = api.create("volumes", volume("second")).await;
+    let path = format!("/api/volumes/{first}");
+    for (method, path, body) in [
+        (
+            "POST",
+            "/api/volumes",
+            json!({ "name": "third", "bytes": 1 }),
+        ),
+        ("PATCH", &path, json!({ "bytes": BYTES + 1 })),
+    ] {
+        let (status, answer) = api.ask(method, path, body).await.unwrap();
+        assert_eq!(status, 507, "{answer}");
+        assert!(answer["error"].is_string(), "{answer}");
+    }
+    let told = api.done("GET", "/api/capacity", Value::Null).await;
+    assert_eq!(told["free"], 0);
+    let second = format!("/api/volumes/{second}");
+    api.done("DELETE", &second, Value::Null).await;
+    let larger = json!({ "bytes": 2 * BYTES });
+    let larger = api.done("PATCH", &path, larger).await;
+    assert_eq!(larger["bytes"], 2 * BYTES);
+    program.stop();
 }
 
 #[tokio::test]
@@ -152,9 +209,8 @@ async fn an_array_goes_on_where_a_killed_one_ended() {
     let path = format!("/api/volumes/{id}");
     let attach = format!("{path}/hosts/node-1");
     api.done("PUT", &attach, json!({ "readonly": true })).await;
-    let before = api
-        .done("PATCH", &path, json!({ "qos": { "iops": 100 } }))
-        .await;
+    let qos = json!({ "qos": { "iops": 100, "bytesPerSecond": 1 << 20 } });
+    let before = api.done("PATCH", &path, qos.clone()).await;
     program.kill();
     // A killed array may have made it and no record.
     let stray = file(&directory, "vol-99999999");
@@ -166,7 +222,7 @@ async fn an_array_goes_on_where_a_killed_one_ended() {
     let after = api.done("GET", &path, Value::Null).await;
     assert_eq!(after, before);
     assert_eq!(after["hosts"], json!(["node-1"]));
-    assert_eq!(after["qos"]["iops"], 100);
+    assert_eq!(after["qos"], qos["qos"]);
     assert!(!stray.exists() && file(&directory, &id).exists());
     program.stop();
 }
