@@ -1,7 +1,7 @@
 //! Disks of storage systems that come to the node only when the mounter connects to the system, one file for each protocol.
 //!
 //! A protocol has these functions: `attach` makes the device appear and compares its identity, `detach` removes it and ends connections that have no
-//! other device, `rescan` has the kernel read its size again, `end_unrecorded` ends connections that no record of a volume names; and `bounded`, if the
+//! other device, `rescan` has the kernel read its size again, `end_unrecorded` removes devices and connections that no record of a volume names; and `bounded`, if the
 //! kernel does not bound how long requests wait. Each can be repeated. The first three are given an [`Attachment`] without secrets, so teardown and recovery
 //! work from the journal alone. Only connections that the mounter made are ever changed.
 
@@ -252,20 +252,18 @@ impl Node {
         }
     }
 
-    /// Ends connections that the mounter made for a driver and that no record names, unless something on them is in use. Those by NVMe are of all
-    /// drivers.
+    /// Removes disks and connections that the mounter made for a driver and that no record names, unless something on them is in use. Connections by NVMe
+    /// are of all drivers.
     pub(crate) fn end_unrecorded_connections(&self, driver: &DriverName) {
         let owner = self.owner_of(driver);
-        iscsi::end_unrecorded(&owner, |path| {
-            let has_it = |other: &Attachment| match other {
-                Attachment::Iscsi(disk) => {
-                    let mut paths = disk.paths.iter();
-                    paths.any(|other| other.shares_session_with(path))
-                }
-                Attachment::Nvme(_) | Attachment::Rbd(_) => false,
-            };
-            let users = self.users(has_it, |user, _| user.driver == *driver);
-            !users.is_empty()
+        iscsi::end_unrecorded(&owner, || {
+            let entries = self.journal.entries(|entry| entry.key.driver == *driver);
+            let paths = entries.iter().flat_map(Entry::paths);
+            let disks = paths.filter_map(|at| match Attachment::of(&at.plan.source) {
+                Ok(Some(Attachment::Iscsi(disk))) => Some(disk),
+                _ => None,
+            });
+            disks.collect()
         });
         rbd::end_unrecorded(&owner, |mapped| {
             let has_it = |other: &Attachment| match other {

@@ -99,7 +99,7 @@ impl LocalMounter {
             budgets: Budgets::new(config.threads_per_driver),
             preparing: Claims::new(),
             node_root: config.node_root,
-            connections: Connections::new(&config.run_dir),
+            connections: Connections::new(&config.state_dir),
         });
         // The journal is locked, so no other host uses the run directory.
         let freezer = Arc::new(Freezer::open(&config.run_dir)?);

@@ -220,7 +220,7 @@ impl Host {
 
     /// The records of connections.
     pub(crate) fn connections(&self) -> Vec<PathBuf> {
-        files(&self.folder.join("run/nvme"))
+        files(&self.folder.join("state/nvme"))
     }
 
     /// Everything that the host keeps, as text.

@@ -181,3 +181,22 @@ async fn on_other_kernel_what_a_killed_host_left_of_a_map_is_removed() {
         assert_eq!(host.journal().len(), 0, "{moment}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_map_without_a_record_is_removed() {
+    let lio = Lio::start_with_two_paths();
+    lio.offer(1, 1);
+    let _daemons = Daemons::start("strict");
+    let host = host();
+    let volume = Volume::of_two_paths(1, 1);
+    host.stage(&volume).await.unwrap();
+    assert_on_map(&host, &volume, 2);
+    // In use, and then not.
+    let host = host.restarted_without_run_directory();
+    host.recover().await;
+    assert_on_map(&host, &volume, 2);
+    unmount(host.staging(&volume), UnmountFlags::empty()).unwrap();
+    host.recover().await;
+    until("the map is removed", || maps().is_empty());
+    assert_nothing_left();
+}

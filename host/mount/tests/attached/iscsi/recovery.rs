@@ -132,6 +132,42 @@ async fn on_other_kernel_a_session_in_use_or_of_others_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_only_unused_disks_without_record_go() {
+    let lio = Lio::start();
+    let volumes = [1, 2, 3, 4].map(|number| {
+        lio.offer(number, number.into());
+        Volume::of(number, number.into())
+    });
+    let [recorded, mut raw, unused, mounted] = volumes;
+    raw.is_raw = true;
+    let host = host();
+    for volume in [&recorded, &raw, &unused, &mounted] {
+        host.stage(volume).await.unwrap();
+    }
+    host.publish(&raw).await.unwrap();
+    unmount(host.staging(&unused), UnmountFlags::empty()).unwrap();
+    for file in host.journal() {
+        let text = fs::read_to_string(&file).unwrap();
+        if !text.contains(&recorded.wwid) {
+            fs::remove_file(file).unwrap();
+        }
+    }
+    let host = host.restarted();
+    host.recover().await;
+    until("the unused disk goes", || disks().len() == 3);
+    assert_eq!(disks(), [wwid(1), wwid(2), wwid(4)]);
+    fs::write(host.staging(&recorded).join("file"), "written").unwrap();
+    fs::write(host.staging(&mounted).join("file"), "written").unwrap();
+    host.unpublish(&raw).await.unwrap();
+    for volume in [&raw, &mounted, &recorded] {
+        host.unstage(volume).await.unwrap();
+    }
+    // A teardown without a record leaves the disk to the next start.
+    host.recover().await;
+    assert_nothing_left();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn on_other_kernel_a_disk_without_a_document_is_detached() {
     let lio = Lio::start();
     lio.offer(1, 1);

@@ -2,6 +2,7 @@
 
 use super::target::{Target, assert_nothing_left, connect, controllers};
 use super::volume::{HOST_NQN, Volume, host, uuid};
+use crate::support::until;
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
 
@@ -70,6 +71,21 @@ async fn on_other_kernel_a_connect_of_a_killed_host_is_its_own() {
     connect(0, &format!(",hostnqn={HOST_NQN}"));
     host.unstage(&volume).await.unwrap();
     assert_eq!(controllers().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_lost_run_directory_keeps_no_connection() {
+    let mut target = Target::start(1);
+    target.add(1, &uuid(1), BYTES);
+    let host = host();
+    let volume = Volume::of(1);
+    host.stage(&volume).await.unwrap();
+    let host = host.restarted_without_run_directory();
+    unmount(host.staging(&volume), UnmountFlags::empty()).unwrap();
+    assert_eq!((controllers().len(), host.connections().len()), (1, 1));
+    host.recover().await;
+    until("no record", || host.connections().is_empty());
+    assert_nothing_left(&host);
 }
 
 #[tokio::test(flavor = "multi_thread")]
