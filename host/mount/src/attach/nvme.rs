@@ -20,6 +20,7 @@ use crate::plan::matches;
 use crate::sysfs::attribute;
 use connect::{Connect, Keys};
 use failure::{Failure, Missing};
+use identification::verify;
 use rustix::fs::{Mode, OFlags, fstat};
 use rustix::io::Errno;
 use std::fs;
@@ -309,19 +310,15 @@ fn record_failed(nqn: &str, address: SocketAddr) -> impl Fn(std::io::Error) -> M
     move |error| io("record", described(nqn, address), &error)
 }
 
-/// Whether the namespace can be used: enough paths lead to it, and the storage system says on each that it is the one.
+/// Whether the namespace can be used.
 fn look(namespace: &NvmeNamespace) -> Result<(), Missing> {
     let subsystem = read(namespace.subsystem.as_str());
-    let (name, found) = subsystem.choose(namespace.id, namespace.minimum_paths)?;
-    for (controller, path) in subsystem.paths_to(name) {
-        let at = path.at();
-        match ask(controller, found.id, Identify::Descriptors) {
-            Ok(told) if identification::names(told.as_slice(), namespace.id) => {}
-            Ok(_) => return Err(Missing::Replaced { id: found.id, at }),
-            Err(errno) => return Err(Missing::Silent { at, errno }),
-        }
-    }
-    Ok(())
+    verify(
+        &subsystem,
+        namespace.id,
+        namespace.minimum_paths,
+        |by, id| ask(by, id, Identify::Descriptors),
+    )
 }
 
 /// The size of a namespace as the storage system tells it, in bytes.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 const SOON: Duration = Duration::from_secs(30);
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
+/// A network behind a dummy device, which drops all packets, and an address in it.
+const SILENT: [&str; 3] = ["silent0", "192.0.2.1/24", "192.0.2.9"];
 /// What a pod writes each time.
 const LINE: &str = "line\n";
 
@@ -63,6 +65,17 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
         "`{program}` {arguments:?}: {said} {errors}"
     );
     said.into_owned()
+}
+
+/// An address that nobody answers for.
+pub(crate) fn silent_address(port: u16) -> String {
+    let [device, network, address] = SILENT;
+    if !Path::new("/sys/class/net").join(device).exists() {
+        run("ip", &["link", "add", device, "type", "dummy"]);
+        run("ip", &["address", "add", network, "dev", device]);
+        run("ip", &["link", "set", device, "up"]);
+    }
+    format!("{address}:{port}")
 }
 
 /// Waits until something is so.

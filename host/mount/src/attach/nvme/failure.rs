@@ -22,7 +22,7 @@ enum Reason {
 }
 
 /// Why a namespace cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Missing {
     #[error(transparent)]
     NotReady(#[from] NotReady),
@@ -114,5 +114,83 @@ impl Missing {
             }
             Self::NotReady(_) | Self::Silent { .. } => MountError::hung(what, reason),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::attach::TargetName;
+    use uuid::Uuid;
+
+    fn error(missing: Missing, failures: &[Failure]) -> MountError {
+        let namespace = NvmeNamespace {
+            addresses: Vec::new(),
+            subsystem: TargetName::parse("nvme", "nqn.a", &["nqn."]).unwrap(),
+            id: Uuid::from_u128(1),
+            minimum_paths: 1,
+            wait: Duration::ZERO,
+        };
+        missing.error(&namespace, Duration::from_secs(2), failures)
+    }
+
+    fn silent(errno: Errno) -> Missing {
+        let at = "10.1.2.3:4420".to_owned();
+        Missing::Silent { at, errno }
+    }
+
+    fn no_namespace() -> Missing {
+        let controllers = "10.1.2.3:4420 live".to_owned();
+        NotReady::NoNamespace { controllers }.into()
+    }
+
+    #[test]
+    fn what_only_an_administrator_mends_is_unusable() {
+        let at = "10.1.2.3:4420".to_owned();
+        let replaced = error(Missing::Replaced { id: 7, at }, &[]);
+        assert!(
+            matches!(&replaced, MountError::Unusable(text)
+                if text.contains("namespace 7 at 10.1.2.3:4420 is another one by now")),
+            "{replaced}"
+        );
+        let several = error(NotReady::NotJoined { count: 2 }.into(), &[]);
+        assert!(matches!(several, MountError::Unusable(_)), "{several}");
+        let address = ([10, 1, 2, 4], 4420).into();
+        let refused = [Failure::of(address, Errno::ACCESS)];
+        for missing in [NotReady::NoController.into(), silent(Errno::INTR)] {
+            let refused = error(missing, &refused);
+            assert!(
+                matches!(&refused, MountError::Unusable(text) if text.contains("NQN")),
+                "{refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_may_pass_is_tried_again_and_names_each_address() {
+        let address = ([10, 1, 2, 4], 4420).into();
+        let failures = [
+            Failure::of(address, Errno::TIMEDOUT),
+            Failure::not_tried(address),
+        ];
+        for missing in [
+            NotReady::NoController.into(),
+            no_namespace(),
+            silent(Errno::INTR),
+        ] {
+            let hung = error(missing, &failures);
+            assert!(
+                matches!(&hung, MountError::Hung(text)
+                    if text.matches("10.1.2.4:4420").count() == 2),
+                "{hung}"
+            );
+        }
+        // All addresses answered.
+        let absent = error(no_namespace(), &[]);
+        assert!(matches!(absent, MountError::NotFound(_)), "{absent}");
+        assert!(matches!(
+            error(silent(Errno::INTR), &[]),
+            MountError::Hung(_)
+        ));
     }
 }

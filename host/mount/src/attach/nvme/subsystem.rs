@@ -33,7 +33,7 @@ pub(super) struct Controller {
     /// As the kernel calls it, such as `live` and `connecting`.
     pub(super) state: String,
     /// The names of the namespaces to which it is a path, with the state of each path.
-    paths: BTreeMap<String, Option<String>>,
+    pub(super) paths: BTreeMap<String, Option<String>>,
 }
 
 /// A block device that shows a namespace: over all paths, or if the kernel does not join them, over one.
@@ -43,7 +43,7 @@ pub(super) struct Namespace {
     /// NSID.
     pub(super) id: u32,
     /// NGUID and UUID, as far as it has them.
-    identities: Vec<Uuid>,
+    pub(super) identities: Vec<Uuid>,
 }
 
 /// Why a namespace cannot be used yet.

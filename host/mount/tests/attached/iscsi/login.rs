@@ -1,11 +1,15 @@
 //! Logins: with CHAP, without the right secret, at portals that do not answer.
 
-use super::target::{CHAP, Lio, MUTUAL, PORTAL, SILENT, assert_nothing_left, path, sessions};
+use super::target::{CHAP, Lio, MUTUAL, PORTAL, assert_nothing_left, path, sessions};
 use super::volume::{Volume, host};
-use crate::support::{run, until};
+use crate::support::{silent_address, until};
+use std::fs;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasmount_core::mounter::MountError;
 
+/// The port of the target.
+const PORT: u16 = 3260;
 /// Longer than the login of one path may take.
 const BOUND: Duration = Duration::from_secs(40);
 
@@ -72,14 +76,14 @@ async fn on_other_kernel_two_paths_at_once_need_multipathd() {
 async fn on_other_kernel_a_silent_portal_ends_in_time() {
     let lio = Lio::start();
     lio.offer(1, 1);
-    silence();
+    let silent = silent_address(PORT);
     let host = host();
     let mut volume = Volume::of(1, 1);
-    volume.paths = vec![path(SILENT, 1)];
+    volume.paths = vec![path(&silent, 1)];
     let begin = Instant::now();
     let refused = host.stage(&volume).await.unwrap_err();
     assert!(matches!(refused, MountError::Hung(_)), "{refused}");
-    assert!(refused.to_string().contains(SILENT), "{refused}");
+    assert!(refused.to_string().contains(&silent), "{refused}");
     assert!(begin.elapsed() < BOUND, "{:?}", begin.elapsed());
     assert_nothing_left();
     // The next path leads there.
@@ -88,6 +92,37 @@ async fn on_other_kernel_a_silent_portal_ends_in_time() {
     assert_eq!(sessions().len(), 1);
     host.unstage(&volume).await.unwrap();
     assert_nothing_left();
+}
+
+/// Whether a login to a portal is under way.
+fn logs_in(portal: &str) -> bool {
+    let processes = fs::read_dir("/proc").unwrap();
+    let commands = processes.filter_map(|it| fs::read(it.unwrap().path().join("cmdline")).ok());
+    let mut commands = commands.map(|it| String::from_utf8_lossy(&it).replace('\0', " "));
+    commands.any(|it| it.contains(portal) && it.contains("--login"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_disk_is_recorded_before_its_login() {
+    let lio = Lio::start();
+    lio.offer(1, 1);
+    let silent = silent_address(PORT);
+    let host = Arc::new(host());
+    let mut volume = Volume::of(1, 1);
+    volume.paths = vec![path(&silent, 1)];
+    let staging = tokio::spawn({
+        let (host, volume) = (host.clone(), volume.clone());
+        async move { host.stage(&volume).await }
+    });
+    // The login fails, and of a volume that failed nothing is kept: a record that is made after it would never be seen beside it.
+    until("a record beside a login", || {
+        let records = host.journal().into_iter();
+        let mut records = records.filter_map(|it| fs::read_to_string(it).ok());
+        records.any(|it| it.contains(&silent) && it.contains("Coming")) && logs_in(&silent)
+    });
+    staging.await.unwrap().unwrap_err();
+    assert_nothing_left();
+    assert_eq!(host.journal().len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,8 +134,8 @@ async fn on_other_kernel_a_lost_path_is_detached_in_time() {
     host.stage(&volume).await.unwrap();
     lio.answer(false);
     until("the path is lost", || {
-        let states = std::fs::read_dir("/sys/class/iscsi_session").unwrap();
-        let mut states = states.map(|it| std::fs::read_to_string(it.unwrap().path().join("state")));
+        let states = fs::read_dir("/sys/class/iscsi_session").unwrap();
+        let mut states = states.map(|it| fs::read_to_string(it.unwrap().path().join("state")));
         states.any(|state| state.is_ok_and(|state| state.trim() != "LOGGED_IN"))
     });
     let begin = Instant::now();
@@ -111,14 +146,4 @@ async fn on_other_kernel_a_lost_path_is_detached_in_time() {
     }
     assert_eq!(unstaged, Ok(()));
     assert_nothing_left();
-}
-
-/// Makes packets to the silent portal disappear.
-fn silence() {
-    let has = std::path::Path::new("/sys/class/net/silent0").exists();
-    if !has {
-        run("ip", &["link", "add", "silent0", "type", "dummy"]);
-        run("ip", &["address", "add", "192.0.2.1/24", "dev", "silent0"]);
-        run("ip", &["link", "set", "silent0", "up"]);
-    }
 }

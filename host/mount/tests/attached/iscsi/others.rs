@@ -1,6 +1,6 @@
 //! Disks and sessions of others: what has another identity is never written to, and what others made stays.
 
-use super::target::{Lio, PORTAL, TARGET, assert_nothing_left, disks, sessions, wwid};
+use super::target::{DISK_BYTES, Lio, PORTAL, TARGET, assert_nothing_left, disks, sessions, wwid};
 use super::volume::{Volume, host, host_of};
 use crate::support::{run, until};
 use std::fs;
@@ -88,6 +88,29 @@ async fn on_other_kernel_a_used_disk_does_not_become_another_one() {
     host.stage(&reused).await.unwrap();
     assert_eq!(disks(), [wwid(3)]);
     host.unstage(&reused).await.unwrap();
+    assert_nothing_left();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_disk_that_became_another_does_not_grow() {
+    let lio = Lio::start();
+    lio.offer(1, 1);
+    let host = host();
+    let volume = Volume::of(1, 1);
+    host.stage(&volume).await.unwrap();
+    let blocks = || rustix::fs::statvfs(host.staging(&volume)).unwrap().f_blocks;
+    let before = blocks();
+    // The number leads to a larger disk.
+    lio.unmap(1);
+    lio.offer(1, 3);
+    lio.grow(3, 2 * DISK_BYTES);
+    let refused = host.expand(&volume, 2 * DISK_BYTES).await.unwrap_err();
+    assert!(matches!(refused, MountError::Unusable(_)), "{refused}");
+    let text = refused.to_string();
+    assert!(text.contains(&wwid(1)) && text.contains(&wwid(3)), "{text}");
+    assert_eq!(blocks(), before);
+    host.unstage(&volume).await.unwrap();
+    assert!(lio.content(3).iter().all(|byte| *byte == 0));
     assert_nothing_left();
 }
 

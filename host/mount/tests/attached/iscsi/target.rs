@@ -15,8 +15,6 @@ pub(crate) const TARGET: &str = "iqn.2026-01.test.wasmount:array";
 pub(crate) const PORTAL: &str = "127.0.0.1:3260";
 /// The portal of its second portal group, if it has one.
 pub(crate) const SECOND_PORTAL: &str = "127.0.0.2:3260";
-/// A portal that nobody answers for: packets to it are dropped by a dummy device.
-pub(crate) const SILENT: &str = "192.0.2.9:3260";
 /// User and password of CHAP.
 pub(crate) const CHAP: [&str; 2] = ["node", "hunter22hunter22"];
 /// The same for the target.

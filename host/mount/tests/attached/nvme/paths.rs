@@ -2,13 +2,18 @@
 
 use super::target::{Target, assert_nothing_left, controllers, states};
 use super::volume::{Volume, host, uuid};
-use crate::support::{Writer, until};
+use crate::support::{Writer, eventually, silent_address, until};
 use std::fs;
 use std::io::Write;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasmount_core::mounter::MountError;
 
 const BYTES: u64 = 64 << 20;
+/// The port of the first address.
+const PORT: u16 = 4420;
+/// Longer than a connect to one address may take, and the search afterwards.
+const BOUND: Duration = Duration::from_secs(40);
 
 fn two_paths() -> Volume {
     let mut volume = Volume::of(1);
@@ -93,6 +98,38 @@ async fn on_other_kernel_a_lost_array_gives_errors_in_time() {
     assert_nothing_left(&host);
     target.resume(0);
     host.stage(&volume).await.unwrap();
+    host.unstage(&volume).await.unwrap();
+    assert_nothing_left(&host);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_silent_address_ends_in_time() {
+    let mut target = Target::start(1);
+    target.add(1, &uuid(1), BYTES);
+    let silent = silent_address(PORT);
+    let host = Arc::new(host());
+    let mut volume = Volume::of(1);
+    volume.addresses = vec![silent.clone()];
+    let begin = Instant::now();
+    let staging = tokio::spawn({
+        let (host, volume) = (host.clone(), volume.clone());
+        async move { host.stage(&volume).await }
+    });
+    // The connect fails, so that records which are made after it would never be seen.
+    let record = eventually("a record of the connection before it is made", || {
+        let [record] = host.connections().try_into().ok()?;
+        (host.journal().len() == 1).then_some(record)
+    });
+    assert!(record.ends_with(&silent), "{record:?}");
+    let refused = staging.await.unwrap().unwrap_err();
+    assert!(matches!(refused, MountError::Hung(_)), "{refused}");
+    assert!(refused.to_string().contains(&silent), "{refused}");
+    assert!(begin.elapsed() < BOUND, "{:?}", begin.elapsed());
+    assert_nothing_left(&host);
+    // The next address leads there.
+    volume.addresses.push(Target::address(0));
+    host.stage(&volume).await.unwrap();
+    assert_eq!(states(), ["live"]);
     host.unstage(&volume).await.unwrap();
     assert_nothing_left(&host);
 }

@@ -14,6 +14,8 @@ pub(crate) const HOST_NQN: &str =
 /// The driver, and what is in the place of the files of its node.
 const DRIVER: &str = "nvme.test";
 const ETC: [(&str, &str); 1] = [("nvme/hostnqn", HOST_NQN)];
+/// Addresses that nobody answers for.
+const SILENT: &str = "192.0.2.0/24:4420";
 /// How long a volume waits for its namespace.
 const WAIT_MS: u32 = 3000;
 
@@ -98,10 +100,11 @@ pub(crate) fn host_at(folder: &Path) -> Host {
 }
 
 fn grant() -> AttachGrant {
+    let [one, two] = [0, 1].map(Target::address);
     AttachGrant {
         protocol: AttachProtocol::NvmeTcp,
-        portals: [Target::address(0), Target::address(1)]
-            .map(|address| Portals::parse(&address).unwrap())
+        portals: [one.as_str(), two.as_str(), SILENT]
+            .map(|portals| Portals::parse(portals).unwrap())
             .into(),
         targets: vec![NQN.to_owned()],
         mount_options: Vec::new(),
