@@ -1,4 +1,4 @@
-//! Volumes whose mounter is killed at a step of a stage, and again at a step of the unstage.
+//! Volumes whose mounter is killed at a step of a stage, at a step of an expansion, and at a step of the unstage.
 //!
 //! The mounter is a process of its own, to which strace is attached when it is ready. strace kills it, or the program that it runs, when one of its threads
 //! enters the N-th system call of a kind. A first round without a kill shows how many there are; each of the others has a blank disk.
@@ -11,6 +11,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use wasmount_core::mounter::MountError;
 
 /// What the process reads: its directory, the test's protocol, the number of the disk, and what it does.
 const VARIABLES: [&str; 4] = [
@@ -29,30 +30,50 @@ const ROUNDS: usize = 6;
 const READY: &str = "the mounter is ready";
 /// A word of strace, once it is attached to all threads.
 const ATTACHED: &str = " attached";
-/// The calls that change something, and those by which programs are started and awaited.
-const CALLS: [&str; 21] = [
+/// The calls that change something, and those by which programs are started and awaited. One that only looks, such as `openat`, has the state of the
+/// change before it. Left out is `pwrite64`, by which `mkfs.ext4` writes some 300 blocks: they would be most of what a default run chooses, and an
+/// unfinished file system is what a kill at each `fsync` leaves, too.
+const CALLS: [&str; 35] = [
     "clone",
     "clone3",
+    "execve",
     "fallocate",
+    "fchmod",
+    "fchmodat",
+    "fchown",
+    "fdatasync",
     "fsconfig",
     "fsmount",
     "fsopen",
     "fsync",
+    "ftruncate",
     "ioctl",
     "mkdir",
+    "mkdirat",
     "mount",
+    "mount_setattr",
     "move_mount",
+    "open_tree",
     "pidfd_open",
     "poll",
+    "quotactl_fd",
     "rename",
     "renameat",
+    "renameat2",
+    "rmdir",
+    "sendto",
     "umount2",
     "unlink",
     "unlinkat",
     "unshare",
     "wait4",
     "write",
+    "writev",
 ];
+/// The calls of a volume's life in which the mounter is killed.
+const LIFE: [&str; 3] = ["stage", "expand", "unstage"];
+/// What a volume grows to.
+pub(crate) const GROWN_BYTES: u64 = 128 << 20;
 /// How long a client repeats its call: a login or logout that the killed mounter began is finished by `iscsid`.
 const REPEATED_FOR: Duration = Duration::from_secs(60);
 /// What a round writes.
@@ -70,6 +91,8 @@ pub(crate) trait Scene {
     fn volume(number: u32) -> Self::Volume;
     /// Offers a blank disk.
     fn offer(&mut self, number: u32);
+    /// Makes the disk as large as `GROWN_BYTES`.
+    fn grow(&mut self, number: u32);
     /// A file with what is on the disk.
     fn file(&self, number: u32) -> PathBuf;
     /// Takes it away.
@@ -92,27 +115,32 @@ type Counts = BTreeMap<&'static str, usize>;
 pub(crate) async fn kill_at_each_step<S: Scene>(mut scene: S) {
     let seed = std::env::var(SEED).map_or(DEFAULT_SEED, |it| it.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
-    let [mut stage, mut unstage] = {
+    let mut life = {
         scene.offer(0);
-        let counts = ["stage", "unstage"].map(|call| counted::<S>(folder.path(), call));
+        let counts = LIFE.map(|call| {
+            if call == "expand" {
+                scene.grow(0);
+            }
+            counted::<S>(folder.path(), call)
+        });
         S::assert_nothing_left(&S::host(folder.path()));
         scene.withdraw(0);
         counts.map(|it| steps(&it))
     };
-    let all = (stage.len(), unstage.len());
+    let all = life.each_ref().map(Vec::len);
     if !crate::is_thorough() {
-        stage = sample(&stage, seed);
-        unstage = sample(&unstage, seed);
+        life = life.map(|it| sample(&it, seed));
     }
+    let chosen = life.each_ref().map(Vec::len);
     println!(
-        "{}: {all:?} steps of stage and unstage, of which {:?}; {SEED}={seed}",
-        S::NAME,
-        (stage.len(), unstage.len())
+        "{}: {all:?} steps of {LIFE:?}, of which {chosen:?}; {SEED}={seed}",
+        S::NAME
     );
-    let mut killed = [0, 0];
-    for round in 0..stage.len().max(unstage.len()) {
+    let rounds = chosen.into_iter().max().unwrap();
+    let mut killed = [0; LIFE.len()];
+    for round in 0..rounds {
         let number = u32::try_from(round + 1).unwrap();
-        let steps = [stage[round % stage.len()], unstage[round % unstage.len()]];
+        let steps = life.each_ref().map(|it| it[round % it.len()]);
         let died = survive::<S>(&mut scene, folder.path(), number, steps).await;
         for (count, died) in killed.iter_mut().zip(died) {
             *count += usize::from(died);
@@ -120,41 +148,44 @@ pub(crate) async fn kill_at_each_step<S: Scene>(mut scene: S) {
     }
     println!("{}: killed {killed:?}", S::NAME);
     // Which thread makes a call differs from run to run, but not for most.
-    let rounds = stage.len().max(unstage.len());
     assert!(killed.iter().all(|it| *it * 2 > rounds), "{killed:?}");
 }
 
-/// One volume from a blank disk to nothing; returns which of its two calls met a kill.
+/// One volume from a blank disk to nothing; returns which of its calls met a kill.
 async fn survive<S: Scene>(
     scene: &mut S,
     folder: &Path,
     number: u32,
-    steps: [Step; 2],
-) -> [bool; 2] {
+    steps: [Step; LIFE.len()],
+) -> [bool; LIFE.len()] {
     scene.offer(number);
-    let volume = S::volume(number);
-    let killed = |call: &str, step: Step| !killed_at::<S>(folder, number, call, step);
-    let while_staged = killed("stage", steps[0]);
-    {
+    let mut killed = [false; LIFE.len()];
+    for ((call, step), killed) in LIFE.into_iter().zip(steps).zip(&mut killed) {
+        if call == "expand" {
+            scene.grow(number);
+        }
+        *killed = !killed_at::<S>(folder, number, call, step);
         let host = S::host(folder);
         host.recover().await;
+        let volume = S::volume(number);
         let begin = Instant::now();
-        while let Err(refused) = host.stage(&volume).await {
+        while let Err(refused) = work(&host, &volume, call).await {
             assert!(begin.elapsed() < REPEATED_FOR, "{steps:?}: {refused}");
         }
-        let mut content = fs::File::create(host.staging(&volume).join("file")).unwrap();
-        content.write_all(CONTENT.as_bytes()).unwrap();
-        content.sync_all().unwrap();
-    }
-    let while_unstaged = killed("unstage", steps[1]);
-    {
-        let host = S::host(folder);
-        host.recover().await;
-        let begin = Instant::now();
-        while let Err(refused) = host.unstage(&volume).await {
-            assert!(begin.elapsed() < REPEATED_FOR, "{steps:?}: {refused}");
+        let staging = host.staging(&volume);
+        match call {
+            "stage" => {
+                let mut content = fs::File::create(staging.join("file")).unwrap();
+                content.write_all(CONTENT.as_bytes()).unwrap();
+                content.sync_all().unwrap();
+            }
+            "expand" => {
+                let seen = rustix::fs::statvfs(staging).unwrap();
+                let bytes = seen.f_blocks * seen.f_frsize;
+                assert!(bytes > GROWN_BYTES / 2, "{steps:?}: {bytes}");
+            }
+            _ => S::assert_nothing_left(&host),
         }
-        S::assert_nothing_left(&host);
     }
     let file = scene.file(number);
     let file = file.to_str().unwrap();
@@ -162,7 +193,16 @@ async fn survive<S: Scene>(
     assert_eq!(read, CONTENT, "{steps:?}");
     run("e2fsck", &["-f", "-n", file]);
     scene.withdraw(number);
-    [while_staged, while_unstaged]
+    killed
+}
+
+/// One of the calls of a life.
+async fn work<V: Volume>(host: &Host, volume: &V, call: &str) -> Result<(), MountError> {
+    match call {
+        "stage" => host.stage(volume).await,
+        "expand" => host.expand(volume, GROWN_BYTES).await.map(drop),
+        _ => host.unstage(volume).await,
+    }
 }
 
 /// Makes one call in a process, and counts its system calls.
@@ -269,21 +309,18 @@ async fn worker() {
         VARIABLES.map(|name| std::env::var(name).expect("started by another test"));
     let (folder, disk) = (Path::new(&folder), disk.parse().unwrap());
     match protocol.as_str() {
-        crate::iscsi::Killed::NAME => work::<crate::iscsi::Killed>(folder, disk, &call).await,
-        crate::nvme::Killed::NAME => work::<crate::nvme::Killed>(folder, disk, &call).await,
-        crate::rbd::Killed::NAME => work::<crate::rbd::Killed>(folder, disk, &call).await,
+        crate::iscsi::Killed::NAME => wait::<crate::iscsi::Killed>(folder, disk, &call).await,
+        crate::nvme::Killed::NAME => wait::<crate::nvme::Killed>(folder, disk, &call).await,
+        crate::rbd::Killed::NAME => wait::<crate::rbd::Killed>(folder, disk, &call).await,
         other => panic!("{other}"),
     }
 }
 
-async fn work<S: Scene>(folder: &Path, disk: u32, call: &str) {
+/// Works when strace is attached.
+async fn wait<S: Scene>(folder: &Path, disk: u32, call: &str) {
     let host = S::host(folder);
     let volume = S::volume(disk);
     println!("{READY}");
-    // Until strace is attached.
     std::io::stdin().read_exact(&mut [0]).unwrap();
-    match call {
-        "stage" => host.stage(&volume).await.unwrap(),
-        _ => host.unstage(&volume).await.unwrap(),
-    }
+    work(&host, &volume, call).await.unwrap();
 }

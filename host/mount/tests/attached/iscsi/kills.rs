@@ -3,7 +3,7 @@
 use super::target::{Lio, assert_nothing_left};
 use super::volume::{Volume, host_at};
 use crate::host::Host;
-use crate::kills::{Scene, kill_at_each_step};
+use crate::kills::{GROWN_BYTES, Scene, kill_at_each_step};
 use std::path::{Path, PathBuf};
 
 /// The number that each of the disks has while it is there.
@@ -32,6 +32,10 @@ impl Scene for Killed {
 
     fn offer(&mut self, number: u32) {
         self.0.offer(LUN, number);
+    }
+
+    fn grow(&mut self, number: u32) {
+        self.0.grow(number, GROWN_BYTES);
     }
 
     fn file(&self, number: u32) -> PathBuf {

@@ -3,7 +3,7 @@
 use super::target::{Target, assert_nothing_left};
 use super::volume::{Volume, host_at, uuid};
 use crate::host::Host;
-use crate::kills::{Scene, kill_at_each_step};
+use crate::kills::{GROWN_BYTES, Scene, kill_at_each_step};
 use std::path::{Path, PathBuf};
 
 const BYTES: u64 = 64 << 20;
@@ -32,6 +32,10 @@ impl Scene for Killed {
     fn offer(&mut self, number: u32) {
         let id = number + 1;
         self.0.add(id, &uuid(id), BYTES);
+    }
+
+    fn grow(&mut self, number: u32) {
+        self.0.grow(number + 1, GROWN_BYTES);
     }
 
     fn file(&self, number: u32) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use super::cluster::{Cluster, Image, assert_nothing_left, host_at};
 use crate::host::Host;
-use crate::kills::{Scene, kill_at_each_step};
+use crate::kills::{GROWN_BYTES, Scene, kill_at_each_step};
 use std::fs;
 use std::path::{Path, PathBuf};
 use wasmount_core::plan::rbd::ImageAccess;
@@ -42,6 +42,12 @@ impl Scene for Killed {
         let Image { name, id, key, .. } = self.0.create(&name(number));
         fs::create_dir_all(FOLDER).unwrap();
         fs::write(Path::new(FOLDER).join(name), format!("{id} {key}")).unwrap();
+    }
+
+    fn grow(&mut self, number: u32) {
+        let size = format!("{}M", GROWN_BYTES >> 20);
+        let grow = ["resize", "--no-progress", "--size", &size, &name(number)];
+        self.0.ceph.rbd(&grow).unwrap();
     }
 
     fn file(&self, number: u32) -> PathBuf {
