@@ -59,7 +59,7 @@ enum Command {
     },
     /// Builds the container image of Wasmount into a file, without a daemon
     Image(ImageOptions),
-    /// Writes the files of a release: program, image, charts, manifests, completions, manual pages, digests
+    /// Writes the files of a release: program, image, charts, manifests, contract, completions, manual pages, digests
     Release(ReleaseOptions),
     /// A whole Kubernetes on this machine, in namespaces of its own
     Cluster {

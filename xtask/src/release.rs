@@ -31,6 +31,9 @@ const CRATES: &str = "release-crates";
 /// The file of digests, as `sha256sum --check` reads it.
 const DIGESTS: &str = "SHA256SUMS";
 
+/// The file of the contract's package.
+pub const CONTRACT: &str = "wasmount-csi.wasm";
+
 /// Shells, and the files in which each looks for completions.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "wasmount.bash"),
@@ -84,6 +87,7 @@ pub fn run(workspace: &Workspace, options: &ReleaseOptions) -> Result<(), Failur
     say::heading("── other files");
     plugins::build_host(workspace)?;
     add_texts(workspace, &workspace.host_program(), output)?;
+    plugins::write_package(workspace, &output.join(CONTRACT))?;
     add_charts(workspace, output, time)?;
     add_crates(workspace, output, time)?;
     let count = add_digests(output)?;

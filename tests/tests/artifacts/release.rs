@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use xtask::command;
 use xtask::release;
 use xtask::workspace::Workspace;
+use xtask_guests::contract;
 
 /// Some time of a commit, in seconds since 1970.
 const COMMITTED: Duration = Duration::from_secs(1_790_000_000);
@@ -23,6 +24,10 @@ fn texts(directory: &Path) -> PathBuf {
     let workspace = workspace();
     release::add_texts(&workspace, &workspace.host_program(), &output).unwrap();
     release::add_charts(&workspace, &output, time).unwrap();
+    // What the program of `cargo xtask wit-package` writes.
+    let wit = fs::read_to_string(workspace.contract_file()).unwrap();
+    let package = contract::package(&wit).unwrap();
+    fs::write(output.join(release::CONTRACT), package).unwrap();
     release::add_digests(&output).unwrap();
     output
 }
@@ -42,6 +47,7 @@ fn a_release_has_the_same_files_each_time() {
         "manifests/local-images.yaml".to_owned(),
         "completions/_wasmount".to_owned(),
         "man/wasmount-serve.1".to_owned(),
+        "wasmount-csi.wasm".to_owned(),
     ] {
         assert!(listed.contains(&format!("  {name}\n")), "{name}: {listed}");
     }

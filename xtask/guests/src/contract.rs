@@ -17,7 +17,8 @@ const SERVES: &str = "Serves ";
 const CODES: &str = "Codes: ";
 /// The codes of a fallible function that names none.
 const COMMON_CODES: &str = "the common ones";
-/// Before the capability, in the documentation of an interface.
+/// Before the capability, in the documentation of an exported interface. Each that was added after the world of all exports has it: a released world
+/// does not change either.
 const MAKES: &str = "Makes ";
 /// A line of a list in the documentation.
 const BULLET: &str = "  * ";
@@ -83,14 +84,16 @@ pub fn package(wit: &str) -> Result<Vec<u8>, Failure> {
     encoded.map_err(|error| Failure::Unexpected(format!("cannot encode the contract: {error:#}")))
 }
 
-/// The interfaces that a backend can export.
+/// The interfaces that a backend can export: those of the world, and those that say what their export makes.
 fn exported(blocks: &[Block]) -> BTreeSet<&str> {
     let worlds = blocks.iter().filter(|block| block.title == ALL_EXPORTS);
     let lines = worlds
         .flat_map(|world| &world.items)
         .filter_map(|item| item.lines.first());
     let names = lines.filter_map(|line| line.trim().strip_prefix("export ")?.strip_suffix(';'));
-    names.collect()
+    let others = blocks.iter().filter(|block| !makes(&block.docs).is_empty());
+    let others = others.filter_map(|block| block.title.strip_prefix(INTERFACE));
+    names.chain(others).collect()
 }
 
 /// A resource has functions, too, but begins otherwise.
@@ -224,6 +227,11 @@ mod tests {
             /// ListVolumes. Each once.
             list-volumes: func() -> result<_, error>;
         }
+        /// Came later. Makes no capability.
+        interface register {
+            /// No RPC. Once.
+            register-node: func();
+        }
         world full-plugin { import pool; export listing; }";
 
     #[test]
@@ -255,6 +263,7 @@ A contract: of things.
 | interface | makes | functions |
 | --- | --- | --- |
 | [`listing`](#listing) | LIST_VOLUMES | `list-volumes` |
+| [`register`](#register) | no capability | `register-node` |
 
 ## pool
 
@@ -310,6 +319,20 @@ Each once.
 ```wit
 use pool.{error};
 ```
+
+## register
+
+Came later. Makes no capability.
+
+### register: register-node
+
+```wit
+register-node: func();
+```
+
+- **RPC:** No RPC
+
+Once.
 "
         );
     }
