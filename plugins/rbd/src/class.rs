@@ -30,6 +30,15 @@ pub(crate) struct Class {
     map_options: Option<String>,
     #[serde(default)]
     encrypted: bool,
+    // Known, since classes of ceph-csi have them; of use to its other client, to its logs and to an unmap by program only.
+    #[serde(rename = "tryOtherMounters")]
+    _try_other_mounters: Option<String>,
+    #[serde(rename = "cephLogDir")]
+    _ceph_log_dir: Option<String>,
+    #[serde(rename = "cephLogStrategy")]
+    _ceph_log_strategy: Option<String>,
+    #[serde(rename = "unmapOptions")]
+    _unmap_options: Option<String>,
 }
 
 impl Class {

@@ -97,6 +97,53 @@ fn a_class_chooses_prefix_and_granted_group() {
     assert_eq!(ceph.all(), ["other/blue-pvc"]);
 }
 
+/// ceph-csi's example (examples/cephfs/storageclass.yaml), but for what cannot be served.
+#[test]
+fn the_example_class_of_ceph_csi_makes_a_volume() {
+    let ceph = fresh();
+    let mut wanted = request("pvc", &[], GIB);
+    wanted.parameters = pairs(&[
+        ("clusterID", "blue"),
+        ("fsName", "cephfs"),
+        ("pool", "fast"),
+        ("fuseMountOptions", "debug"),
+        ("kernelMountOptions", "readdir_max_bytes=1048576,norbytes"),
+        (
+            "csi.storage.k8s.io/provisioner-secret-name",
+            "csi-cephfs-secret",
+        ),
+        ("csi.storage.k8s.io/provisioner-secret-namespace", "default"),
+        (
+            "csi.storage.k8s.io/controller-expand-secret-name",
+            "csi-cephfs-secret",
+        ),
+        (
+            "csi.storage.k8s.io/controller-expand-secret-namespace",
+            "default",
+        ),
+        (
+            "csi.storage.k8s.io/node-stage-secret-name",
+            "csi-cephfs-secret",
+        ),
+        ("csi.storage.k8s.io/node-stage-secret-namespace", "default"),
+        ("mounter", "kernel"),
+        ("volumeNamePrefix", "foo-bar-"),
+        ("backingSnapshot", "false"),
+        ("encrypted", "false"),
+    ]);
+    let volume = CephFs::create_volume(wanted).unwrap();
+    assert_eq!(volume.id, "cephfs/csi/foo-bar-pvc");
+    assert_eq!(ceph.pool("csi/foo-bar-pvc").as_deref(), Some("fast"));
+    let options = ("kernelMountOptions", "readdir_max_bytes=1048576,norbytes");
+    assert!(volume.context.contains(&pairs(&[options])[0]));
+    for key in ["encryptionKMSID", "encryptionType"] {
+        let refused = refused(&[(key, "vault")]);
+        assert_eq!(refused.code, Code::InvalidArgument);
+        let named = format!("`{key}`");
+        assert!(refused.message.contains(&named), "{}", refused.message);
+    }
+}
+
 #[test]
 fn a_class_that_cannot_be_served_is_rejected() {
     let ceph = fresh();

@@ -3,6 +3,11 @@
 use super::*;
 use crate::volumes::VOLUMES;
 
+fn owned(pairs: &[(&str, &str)]) -> Attributes {
+    let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    pairs.iter().map(owned).collect()
+}
+
 #[test]
 fn a_volume_is_created_once_and_deleted() {
     let ceph = start();
@@ -31,7 +36,7 @@ fn an_image_without_a_record_is_never_resized() {
 fn a_class_of_ceph_csi_places_an_image() {
     let ceph = start();
     let mut wanted = args("pvc", 64);
-    let parameters = [
+    wanted.parameters = owned(&[
         ("clusterID", "tests"),
         ("pool", "shared"),
         ("radosNamespace", "tenant"),
@@ -40,16 +45,95 @@ fn a_class_of_ceph_csi_places_an_image() {
         ("volumeNamePrefix", "team-"),
         ("mounter", "rbd"),
         ("encrypted", "false"),
-    ];
-    wanted.parameters = parameters
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .to_vec();
+    ]);
     let volume = Rbd::create_volume(wanted).unwrap();
     assert_eq!(volume.id, "shared/tenant/team-pvc");
     let (pool, features) = ceph.options(&volume.id);
     assert_eq!(pool.as_deref(), Some("erasure"));
     assert_eq!(features, ["layering", "exclusive-lock"]);
     Rbd::delete_volume(volume.id).unwrap();
+}
+
+/// The keys of ceph-csi's example (examples/rbd/storageclass.yaml) that have an effect here or need none.
+#[test]
+fn the_example_class_of_ceph_csi_makes_a_volume() {
+    let ceph = start();
+    let mut wanted = args("pvc", 64);
+    wanted.parameters = owned(&[
+        ("clusterID", "tests"),
+        ("dataPool", "erasure"),
+        ("pool", "kubernetes"),
+        (
+            "imageFeatures",
+            "layering,exclusive-lock,object-map,fast-diff",
+        ),
+        ("tryOtherMounters", "false"),
+        ("mapOptions", "krbd:exclusive"),
+        ("unmapOptions", "krbd:force"),
+        (
+            "csi.storage.k8s.io/provisioner-secret-name",
+            "csi-rbd-secret",
+        ),
+        ("csi.storage.k8s.io/provisioner-secret-namespace", "default"),
+        (
+            "csi.storage.k8s.io/controller-expand-secret-name",
+            "csi-rbd-secret",
+        ),
+        (
+            "csi.storage.k8s.io/controller-expand-secret-namespace",
+            "default",
+        ),
+        (
+            "csi.storage.k8s.io/controller-publish-secret-name",
+            "csi-rbd-secret",
+        ),
+        (
+            "csi.storage.k8s.io/controller-publish-secret-namespace",
+            "default",
+        ),
+        (
+            "csi.storage.k8s.io/node-stage-secret-name",
+            "csi-rbd-secret",
+        ),
+        ("csi.storage.k8s.io/node-stage-secret-namespace", "default"),
+        ("csi.storage.k8s.io/fstype", "ext4"),
+        ("mounter", "rbd"),
+        ("cephLogDir", "/var/log/ceph"),
+        ("cephLogStrategy", "remove"),
+        ("volumeNamePrefix", "foo-bar-"),
+        ("encrypted", "false"),
+    ]);
+    let volume = Rbd::create_volume(wanted).unwrap();
+    assert_eq!(volume.id, "kubernetes/foo-bar-pvc");
+    let (pool, features) = ceph.options(&volume.id);
+    assert_eq!(pool.as_deref(), Some("erasure"));
+    assert_eq!(features.len(), 4);
+}
+
+/// The other keys of the example: an image, a file system or a place that is not made here.
+#[test]
+fn a_key_that_would_change_a_volume_is_named_and_refused() {
+    let ceph = start();
+    for (key, value) in [
+        ("stripeUnit", "4096"),
+        ("stripeCount", "8"),
+        ("objectSize", "4194304"),
+        ("encryptionType", "block"),
+        ("encryptionKMSID", "vault"),
+        ("topologyConstrainedPools", "[]"),
+        ("mkfsOptions", "-m0 -Ediscard -i1024"),
+        ("mapOptions", "krbd:lock_on_read"),
+        ("mounter", "rbd-nbd"),
+        ("encrypted", "true"),
+    ] {
+        let mut wanted = args("pvc", 64);
+        wanted.parameters.extend(owned(&[(key, value)]));
+        let refused = Rbd::create_volume(wanted).unwrap_err();
+        assert_eq!(refused.code, Code::InvalidArgument, "{key}");
+        let named = format!("`{key}`");
+        assert!(refused.message.contains(&named), "{}", refused.message);
+    }
+    assert_eq!(ceph.all(), [""; 0]);
 }
 
 #[test]
