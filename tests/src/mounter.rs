@@ -94,6 +94,13 @@ impl Mounting {
         self.options.backends = backends;
     }
 
+    /// The documents of this directory, and no others, from the next start on.
+    pub fn serve_directory(&mut self, directory: &Path) {
+        self.options.backends = Vec::new();
+        let more = ["--backend-dir".into(), directory.into()];
+        self.options.more.extend::<[OsString; 2]>(more);
+    }
+
     /// SIGKILL.
     pub fn kill_9(&mut self) -> Result<ExitStatus, Failure> {
         self.process.kill_9()

@@ -1,7 +1,8 @@
-{{/* The printed manifests of the release's backend, as text that makes one release. */}}
+{{/* The printed manifests of the release's backend, or of the node set, as text that makes one release. */}}
 {{- define "wasmount.printed" -}}
 {{- $namespace := .Release.Namespace -}}
 {{- $drivers := 0 -}}
+{{- $nodeSet := false -}}
 {{- $text := include "wasmount.chosen" . -}}
 {{- range regexSplit "(?m)^---\n" $text -1 -}}
 {{- $object := fromYaml . -}}
@@ -15,11 +16,18 @@
 {{- fail (printf "the manifests are for namespace %s, the release is in %s: print them with --namespace %s" $own $namespace $namespace) -}}
 {{- else if eq $object.kind "CSIDriver" -}}
 {{- $drivers = add1 $drivers -}}
+{{- else if and (eq $object.kind "DaemonSet") (eq $object.metadata.name "wasmount-node") -}}
+{{- $nodeSet = true -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- if ne (int $drivers) 1 -}}
-{{- fail (printf "manifests have %d CSIDrivers: a release is one backend, as `wasmount manifests --backend FILE` prints it" $drivers) -}}
+{{- $spec := .Values.spec -}}
+{{- if and $nodeSet (or $spec.settings $spec.limits $spec.grants.filesystems $spec.grants.pools) -}}
+{{- fail "spec changes the document of one backend: print the node set again" -}}
+{{- else if and $nodeSet (ne (int $drivers) 0) -}}
+{{- fail "manifests have a node set and a CSIDriver: each is a release of its own" -}}
+{{- else if and (not $nodeSet) (ne (int $drivers) 1) -}}
+{{- fail (printf "manifests have %d CSIDrivers: a release is one backend, as `wasmount manifests --backend FILE` prints it, or a node set" $drivers) -}}
 {{- end -}}
 {{- $text -}}
 {{- end -}}

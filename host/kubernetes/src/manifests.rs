@@ -3,7 +3,9 @@
 //! Most are rendered from the templates below (`templates`). It opens no file, sends no request, and never sees a secret's value.
 
 mod config;
+mod names;
 mod network;
+mod node_set;
 mod shared;
 mod templates;
 mod yaml;
@@ -13,6 +15,7 @@ pub use config::{
     secret_path,
 };
 pub use network::{NetworkPeer, network_peers};
+pub use node_set::node_set_manifests;
 pub use shared::{definition_manifests, shared_manifests};
 pub use yaml::to_yaml;
 
@@ -113,6 +116,8 @@ pub struct Choices {
     pub health_port: u16,
     /// The node pods use the node's network, whatever the backend mounts.
     pub host_network: bool,
+    /// The node set serves the backend on the nodes, so that it has no pods there.
+    pub in_node_set: bool,
 }
 
 /// One object, and a comment about it.
@@ -129,7 +134,8 @@ pub struct Manifest {
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum ManifestsError {
     #[error(
-        "metadata.name `{name}` must be at most {NAME_BYTES} lower-case letters, digits and `-` here: objects and labels are named by it"
+        "metadata.name `{name}` must be at most {NAME_BYTES} lower-case letters, digits and `-` here, and not `{}`, the name of the node set: objects and labels are named by it",
+        names::NODE_SET
     )]
     Name { name: String },
     #[error(
@@ -142,6 +148,17 @@ pub enum ManifestsError {
          --topology node-local"
     )]
     PoolOfOneNode { pool: String },
+    #[error(
+        "the backend `{backend}` cannot be in the node set: {reason}. Print it without --in-node-set, with a DaemonSet of its own"
+    )]
+    NotInNodeSet {
+        backend: String,
+        reason: &'static str,
+    },
+    #[error(
+        "the documents of the node set have {bytes} bytes, and a ConfigMap holds {CONFIG_MAP_BYTES}: leave out a backend, and print it without --in-node-set"
+    )]
+    TooManyDocuments { bytes: usize },
     #[error("a template of the manifests cannot be filled in: {0}")]
     Template(String),
     #[error("an object cannot be serialised")]
@@ -184,6 +201,16 @@ impl Backend {
                 .contains(&GroupCapability::CreateDeleteGetVolumeGroupSnapshot)
     }
 
+    fn has_sidecars(&self) -> bool {
+        let asked_for = [
+            ControllerCapability::CreateDeleteVolume,
+            ControllerCapability::PublishUnpublishVolume,
+            ControllerCapability::CreateDeleteSnapshot,
+            ControllerCapability::ModifyVolume,
+        ];
+        asked_for.iter().any(|it| self.controls(*it)) || self.grows()
+    }
+
     /// Each node's snapshotter handles the snapshots of that node, which follows from the topology of the volume.
     fn snapshots_by_node(&self, form: Form) -> bool {
         form == Form::NodeLocal
@@ -199,17 +226,9 @@ impl Backend {
 
 /// All objects of one backend; objects that others refer to are first.
 pub fn manifests(backend: &Backend, choices: &Choices) -> Result<Vec<Manifest>, ManifestsError> {
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if backend.name.len() > NAME_BYTES || !backend.name.chars().all(allowed) {
-        return Err(ManifestsError::Name {
-            name: backend.name.clone(),
-        });
-    }
-    if choices.form == Form::Network {
-        let relative = backend.pools.iter().find(|(_, path)| path.is_relative());
-        if let Some((pool, _)) = relative {
-            return Err(ManifestsError::PoolOfOneNode { pool: pool.clone() });
-        }
+    check(backend, choices.form)?;
+    if choices.in_node_set {
+        node_set::check(backend, choices.form)?;
     }
     let values = templates::values(backend, choices);
     let mut all = vec![config::driver_object(backend)?];
@@ -218,22 +237,40 @@ pub fn manifests(backend: &Backend, choices: &Choices) -> Result<Vec<Manifest>, 
     if let Some(object) = &backend.object {
         all.push(config::followed(object)?);
     }
-    for template in [
-        templates::RBAC,
-        templates::POLICIES,
-        templates::NETWORK,
-        templates::PODS,
-    ] {
-        all.extend(templates::objects(template, &values)?);
-    }
-    let labels = json!({
-        "app.kubernetes.io/name": "wasmount",
-        "app.kubernetes.io/instance": backend.name,
-    });
-    for Manifest { object, .. } in &mut all {
-        json_patch::merge(object, &json!({ "metadata": { "labels": labels } }));
+    all.extend(templates::rights_and_pods(&values)?);
+    label(&mut all, &backend.name);
+    if choices.in_node_set {
+        node_set::label(&mut all);
     }
     Ok(all)
+}
+
+/// Whether objects can be named by a backend, and whether its pools are where its pods are.
+fn check(backend: &Backend, form: Form) -> Result<(), ManifestsError> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let name = &backend.name;
+    let is_taken = name == names::NODE_SET;
+    if is_taken || name.len() > NAME_BYTES || !name.chars().all(allowed) {
+        return Err(ManifestsError::Name { name: name.clone() });
+    }
+    if form == Form::Network {
+        let relative = backend.pools.iter().find(|(_, path)| path.is_relative());
+        if let Some((pool, _)) = relative {
+            return Err(ManifestsError::PoolOfOneNode { pool: pool.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// Labels all objects of one backend, or of the node set.
+fn label(all: &mut [Manifest], instance: &str) {
+    let labels = json!({
+        "app.kubernetes.io/name": "wasmount",
+        "app.kubernetes.io/instance": instance,
+    });
+    for Manifest { object, .. } in all {
+        json_patch::merge(object, &json!({ "metadata": { "labels": labels } }));
+    }
 }
 
 /// Sentences about behaviour that an administrator may not expect.

@@ -18,6 +18,7 @@ mod controller;
 mod csi_drivers;
 mod csi_node;
 mod descriptors;
+mod document_directory;
 mod document_watch;
 mod documents;
 mod fetching;

@@ -5,6 +5,7 @@ mod applied;
 mod charts;
 mod csi_driver;
 mod neighbours;
+mod node_set;
 mod policy;
 mod running;
 pub(crate) mod scene;

@@ -1,6 +1,7 @@
 //! A host in two processes: `wasmount mounter` mounts, `wasmount serve` has no right at all. Each of the two is killed without the other, and the
 //! socket between them is attacked.
 
+mod directory;
 mod hostile;
 mod kills;
 mod life;

@@ -1,6 +1,6 @@
 //! The backend's CSIDriver object, its ConfigMap with document, component and files, and its StorageBackend object.
 
-use super::{Backend, Choices, Component, Manifest, ManifestsError};
+use super::{Backend, Choices, Component, Manifest, ManifestsError, names};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
@@ -65,17 +65,44 @@ pub(super) fn config_map(backend: &Backend, choices: &Choices) -> Result<Manifes
         }
         Some(_) => "The document and the component.",
     };
-    let encoded = all.into_iter();
+    let name = format!("wasmount-{}-backend", backend.name);
+    let documents = json!({ "backend.yaml": document });
+    Manifest::new(about, &map(&name, choices, &documents, all))
+}
+
+/// The documents of all backends of the node set, as a directory that its mounters follow.
+pub(super) fn documents(
+    backends: &[Backend],
+    choices: &Choices,
+) -> Result<Manifest, ManifestsError> {
+    let documents = backends.iter();
+    let documents = documents.map(|it| (format!("{}.yaml", it.name), it.document.as_str()));
+    let documents: BTreeMap<_, _> = documents.collect();
+    let files = backends.iter().flat_map(|it| &it.files);
+    let files: BTreeMap<_, _> = files.map(|(key, bytes)| (key.as_str(), bytes)).collect();
+    let texts = documents.values().map(|it| it.len());
+    let bytes = texts.chain(files.values().map(|it| it.len())).sum();
+    if bytes > CONFIG_MAP_BYTES {
+        return Err(ManifestsError::TooManyDocuments { bytes });
+    }
+    Manifest::new(
+        "The documents of all backends: what of the node each of them may use. Running mounters follow them without a restart; kubelet takes up to some \
+         two minutes to bring them a change.",
+        &map(names::CONFIG_MAP, choices, &json!(documents), files),
+    )
+}
+
+fn map(name: &str, choices: &Choices, data: &Value, files: BTreeMap<&str, &Vec<u8>>) -> Value {
+    let encoded = files.into_iter();
     let encoded = encoded.map(|(key, bytes)| (key, BASE64_STANDARD.encode(bytes)));
     let encoded: BTreeMap<_, _> = encoded.collect();
-    let map = json!({
+    json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": { "name": format!("wasmount-{}-backend", backend.name), "namespace": choices.namespace },
-        "data": { "backend.yaml": document },
+        "metadata": { "name": name, "namespace": choices.namespace },
+        "data": data,
         "binaryData": (!encoded.is_empty()).then_some(encoded),
-    });
-    Manifest::new(about, &map)
+    })
 }
 
 /// The object that hosts follow. The mounter reads its document from the ConfigMap: the right to write an object must not decide what may be mounted

@@ -4,13 +4,14 @@
 //! wrote are not rendered by a template.
 
 use super::config::{CONFIG_DIR, SECRETS_DIR, secret_object};
-use super::{Backend, Choices, Form, Manifest, ManifestsError, NetworkPeer};
+use super::{Backend, Choices, Form, Manifest, ManifestsError, NetworkPeer, names};
 use crate::csi_driver::reports_capacity;
 use crate::election::lease_of;
 use crate::state::DRIVER_LABEL;
 use crate::storage_backend::lease;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, context};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use wasmount_core::capabilities::{ControllerCapability, PluginCapability};
 use wasmount_core::node_fact::METADATA_SERVICE;
 
@@ -46,7 +47,8 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
     let resizes = backend.grows() || modifies;
     let snapshots = controls(ControllerCapability::CreateDeleteSnapshot);
     let snapshots_by_node = backend.snapshots_by_node(choices.form);
-    let parts = match creates || attaches || resizes || snapshots {
+    let parts = match backend.has_sidecars() {
+        true if choices.in_node_set => vec![CONTROLLER],
         true if !node_local => vec![NODE, CONTROLLER],
         _ => vec![NODE],
     };
@@ -87,11 +89,8 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
             .map(|(_, _, prefix)| named(format!("{prefix}{label}"), "elections of sidecars")),
     );
 
-    let has_own_secret = !backend.secrets.is_empty();
-    let own_secret = has_own_secret.then(|| secret_object(&backend.name));
-    let read_secrets = own_secret.into_iter().chain(backend.named_secrets.clone());
     // The host reads an object's secrets from the API server; secrets of a file are mounted.
-    let read_secrets: Vec<_> = read_secrets.filter(|_| follows).collect();
+    let read_secrets: Vec<_> = secrets(backend).filter(|_| follows).collect();
     let pools = backend.pools.iter().filter(|(_, path)| path.is_absolute());
     let pools = pools.map(|(pool, path)| {
         context! { volume => format!("pool-{pool}"), path => path.display().to_string() }
@@ -123,8 +122,15 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
     let network: Vec<_> = network.filter(|_| !backend.network.is_empty()).collect();
     let offline = PluginCapability::VolumeExpansionOffline;
     let expands_offline = backend.capabilities.plugin.contains(&offline);
-    let kubelet_dir = choices.kubelet_dir.display().to_string();
+    let kubelet_dir = kubelet_dir(choices);
     context! {
+        node_set => false,
+        whose => format!("the backend {}", backend.name),
+        served => served(std::slice::from_ref(backend)),
+        config_map => format!("wasmount-{}-backend", backend.name),
+        documents => format!("--backend={CONFIG_DIR}/backend.yaml"),
+        socket_dir => format!("{kubelet_dir}/plugins"),
+        own_sockets => format!("{kubelet_dir}/plugins/{}", backend.driver),
         name => backend.name.as_str(),
         prefix => format!("wasmount-{}", backend.name),
         driver => backend.driver.as_str(),
@@ -132,7 +138,7 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
         image => choices.image.as_str(),
         sidecar_registry => choices.sidecar_registry.as_str(),
         fs_type => choices.fs_type.as_str(),
-        kubelet_dir => kubelet_dir.trim_end_matches('/'),
+        kubelet_dir,
         health_port => choices.health_port,
         controller_health_port => match controller_mounts {
             true => next_port(choices.health_port),
@@ -163,7 +169,7 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
         publishes_readonly => controls(ControllerCapability::PublishReadonly),
         elected => elected.map(|(_, name, _)| *name).collect::<Vec<_>>(),
         leases,
-        mounts_secrets => has_own_secret && !follows,
+        mounts_secrets => !backend.secrets.is_empty() && !follows,
         read_secrets,
         pools => pools.collect::<Vec<_>>(),
         has_pools => !backend.pools.is_empty(),
@@ -175,9 +181,63 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
     }
 }
 
+/// The values of the node set: those of a backend that needs what any of these backends needs, and has no sidecars.
+pub(super) fn node_set_values(backends: &[Backend], union: &Backend, choices: &Choices) -> Value {
+    let sockets = format!("{}/plugins/{}", kubelet_dir(choices), names::SOCKETS);
+    let read_secrets: BTreeSet<_> = backends.iter().flat_map(secrets).collect();
+    context! {
+        node_set => true,
+        whose => "the node set",
+        served => served(backends),
+        config_map => names::CONFIG_MAP,
+        documents => format!("--backend-dir={CONFIG_DIR}"),
+        socket_dir => &sockets,
+        own_sockets => &sockets,
+        prefix => "wasmount",
+        // Each backend has them in pods of its own, and with them what one host does for all.
+        sidecar_part => "none",
+        leases => Vec::<String>::new(),
+        selector => format!("{}={}", names::LABEL, names::DAEMON_SET),
+        read_secrets,
+        ..values(union, choices)
+    }
+}
+
+/// The backends that pods serve.
+fn served(backends: &[Backend]) -> Vec<Value> {
+    let each = backends.iter().map(|it| {
+        context! {
+            name => it.name.as_str(),
+            driver => it.driver.as_str(),
+            tells => it.tells_facts,
+        }
+    });
+    each.collect()
+}
+
+/// The Secrets in the pods' namespace that a backend has.
+fn secrets(backend: &Backend) -> impl Iterator<Item = String> {
+    let own = (!backend.secrets.is_empty()).then(|| secret_object(&backend.name));
+    own.into_iter().chain(backend.named_secrets.clone())
+}
+
+fn kubelet_dir(choices: &Choices) -> String {
+    let path = choices.kubelet_dir.display().to_string();
+    path.trim_end_matches('/').to_owned()
+}
+
 /// Pods of nodes and of the controller share the ports of a node, if both are on its network.
 fn next_port(port: u16) -> u16 {
     port.checked_add(1).unwrap_or(port.saturating_sub(1))
+}
+
+/// Accounts with their rights, policies and workloads.
+pub(super) fn rights_and_pods(values: &Value) -> Result<Vec<Manifest>, ManifestsError> {
+    let mut all = Vec::new();
+    for template in [RBAC, POLICIES, NETWORK, PODS] {
+        all.extend(objects(template, values)?);
+    }
+    Ok(all)
 }
 
 /// The objects that a template renders with these values.

@@ -3,6 +3,7 @@
 mod attached;
 mod mounted_pools;
 mod network;
+mod node_set;
 mod objects;
 mod policies;
 mod shared;
@@ -57,6 +58,7 @@ fn choices(form: Form) -> Choices {
         kubelet_dir: PathBuf::from("/var/lib/kubelet"),
         health_port: 9809,
         host_network: false,
+        in_node_set: false,
     }
 }
 
@@ -246,7 +248,7 @@ fn a_pool_of_each_node_is_no_pool_of_a_network() {
 
 #[test]
 fn a_name_that_no_label_takes_is_refused() {
-    for name in ["a.b", "A", &"a".repeat(NAME_BYTES + 1)] {
+    for name in ["a.b", "A", &"a".repeat(NAME_BYTES + 1), "node-set"] {
         let mut named = backend(&[Service::NodePublish], &[]);
         named.name = name.to_owned();
         let refused = manifests(&named, &choices(Form::Network)).unwrap_err();

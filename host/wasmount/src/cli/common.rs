@@ -157,7 +157,8 @@ pub(super) fn makeable(flag: &'static str, path: &Path) -> Result<(), Fault> {
     Err(wrong(flag, path, reason))
 }
 
-fn existing(flag: &'static str, path: &Path) -> Result<(), Fault> {
+/// A directory that is there.
+pub(super) fn existing(flag: &'static str, path: &Path) -> Result<(), Fault> {
     plain(flag, path)?;
     if path.is_dir() {
         return Ok(());

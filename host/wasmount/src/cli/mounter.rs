@@ -2,14 +2,17 @@
 //!
 //! It opens only the documents; only their grants are used, plugins are never read.
 
-use super::common::{CommonFlags, MountFlags, makeable, plain, socket_fits};
+use super::common::{CommonFlags, MountFlags, existing, makeable, plain, socket_fits};
 use crate::fault::Fault;
 use crate::host::{self, MounterOptions};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use std::path::{Path, PathBuf};
 
 /// Serve mounts and pools on a Unix socket, for a host without privileges
 #[derive(Debug, Args)]
+// A directory may have them all.
+#[command(mut_arg("backend", |it| it.required(false)))]
+#[command(group(ArgGroup::new("granted").args(["backend", "backend_dir"]).required(true).multiple(true)))]
 #[command(after_help = "\
 Example, beside `wasmount serve --mounter unix:/run/wasmount/mounter.sock` with the same documents:
   $ wasmount mounter --socket /run/wasmount/mounter.sock \\
@@ -21,6 +24,10 @@ Exit codes: 0 after a clean stop (SIGTERM, SIGINT), 64 for wrong flags or docume
 pub(crate) struct Flags {
     #[command(flatten)]
     common: CommonFlags,
+
+    /// Directory of StorageBackend documents (`*.yaml`). Files that are added, changed or removed take effect without a restart
+    #[arg(long, value_name = "DIR", env = "WASMOUNT_BACKEND_DIR")]
+    backend_dir: Option<PathBuf>,
 
     #[command(flatten)]
     mount: MountFlags,
@@ -76,7 +83,11 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         makeable("--socket", folder)?;
     }
     socket_fits("--socket", &socket, &socket)?;
+    if let Some(directory) = &flags.backend_dir {
+        existing("--backend-dir", directory)?;
+    }
     let options = MounterOptions {
+        backend_dir: flags.backend_dir,
         path_roots: match flags.pools_only {
             true => Vec::new(),
             false => mount.path_roots()?,

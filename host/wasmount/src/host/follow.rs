@@ -186,9 +186,12 @@ fn watched(files: &BTreeSet<PathBuf>) -> io::Result<AsyncFd<OwnedFd>> {
 }
 
 /// The directories whose events show that a path leads to another file: each one that holds a link on the path, and the one that holds the file; for
-/// a missing one, the nearest that exists. A Secret that Kubernetes mounts is a link to a link, and only the middle one is ever changed.
+/// a missing one, the nearest that exists; and a directory itself, for its entries. A Secret that Kubernetes mounts is a link to a link, and only the middle one is ever changed.
 fn directories(file: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
+    if file.is_dir() {
+        found.insert(file.to_owned());
+    }
     let mut path = file.to_owned();
     for _ in 0..LINKS {
         let (holder, target) = first_link(&path);

@@ -1,10 +1,12 @@
 //! `wasmount mounter`: the mounter as a process of its own, from its start to a clean stop.
 
+use super::document_directory::DocumentDirectory;
 use super::documents::Documents;
 use super::signals::Signals;
 use super::{descriptors, document_watch, local_mounts, preflight, run_to_end};
 use crate::config::Configured;
 use crate::fault::Fault;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -16,6 +18,8 @@ use wasmount_socket::BoundSocket;
 /// The options of the command line, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct MounterOptions {
+    /// A directory of documents, besides those of the command line.
+    pub(crate) backend_dir: Option<PathBuf>,
     /// The data directory, with pools of relative paths.
     pub(crate) data_dir: PathBuf,
     /// The run directory, with the journal of mounts.
@@ -50,7 +54,7 @@ async fn run(
     let mut signals = Signals::watch()?;
     let data = options.data_dir.clone();
     let (run_dir, path_roots, socket) = (options.run_dir, options.path_roots, options.socket);
-    let node_root = options.node_root;
+    let (node_root, backend_dir) = (options.node_root, options.backend_dir);
     // The journal first: its lock shows that no other mounter runs, so an existing socket is a leftover.
     let bound = spawn_blocking(move || {
         let mounter =
@@ -67,13 +71,18 @@ async fn run(
         }
         let documented = documents.all.iter();
         let documented = documented.map(|it| it.document.driver_name.clone());
-        mounter.recover_without_document(&documented.collect());
+        let mut documented: BTreeSet<_> = documented.collect();
+        let directory = backend_dir.map(|directory| {
+            DocumentDirectory::open(directory, mounter.clone(), data, documented.clone())
+        });
+        documented.extend(directory.iter().flat_map(DocumentDirectory::drivers));
+        mounter.recover_without_document(&documented);
         let bound = BoundSocket::bind_for(&socket, client_uid);
         let bound = bound.map_err(Fault::failed("the mounter's socket is not usable"))?;
         tracing::info!(socket = %socket.display(), client_uid, "serving mounts");
-        Ok::<_, Fault>((mounter, bound, documents))
+        Ok::<_, Fault>((mounter, bound, documents, directory))
     });
-    let (mounter, bound, documents) = bound
+    let (mounter, bound, documents, directory) = bound
         .await
         .map_err(Fault::failed("the start was stopped"))??;
     let mut following = JoinSet::new();
@@ -82,6 +91,9 @@ async fn run(
         options.data_dir,
         documents,
     ));
+    if let Some(directory) = directory {
+        following.spawn(directory.keep());
+    }
     let shutdown = CancellationToken::new();
     let options = ServerOptions {
         client_uid,

@@ -89,6 +89,48 @@ fn manifests_that_no_cluster_takes_are_not_printed() {
 }
 
 #[test]
+fn a_node_set_is_printed_from_documents_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    // Its component is nowhere.
+    let write = |name: &str, driver: &str| {
+        let file = folder.path().join(format!("{name}.yaml"));
+        let named = DOCUMENT.replace("{ name: directory }", &format!("{{ name: {name} }}"));
+        std::fs::write(&file, named.replace("directory.wasmount.io", driver)).unwrap();
+        file.display().to_string()
+    };
+    let [a, b, c] = [("a", "a.example"), ("b", "b.example"), ("c", "a.example")]
+        .map(|(name, driver)| write(name, driver));
+    let node_set = |second: &str| {
+        wasmount(&[
+            "manifests",
+            "--node-set",
+            "--backend",
+            &a,
+            "--backend",
+            second,
+        ])
+    };
+    let output = node_set(&b);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said(&output), (Some(0), String::new()));
+    assert_eq!(text.matches("kind: DaemonSet\n").count(), 1);
+    for part in [
+        "a.yaml: ",
+        "b.yaml: ",
+        "driverName: a.example",
+        "driverName: b.example",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    for kind in ["CSIDriver", "Deployment", "StorageBackend", "StorageClass"] {
+        assert!(!text.contains(&format!("\nkind: {kind}\n")), "{kind}");
+    }
+    let (code, text) = said(&node_set(&c));
+    assert_eq!(code, Some(64), "{text}");
+    assert!(text.contains("`a.example` is the driver of"), "{text}");
+}
+
+#[test]
 fn credentials_in_a_document_are_not_repeated() {
     let path = "plugin: { path: plugin.wasm }";
     let reference = "plugin: { reference: 'oci://ann:hunter2@a.b/c:1' }";
@@ -148,6 +190,30 @@ fn wrong_flags_end_with_64_and_name_the_flag() {
         (
             &["serve", "--backend", "x", "--state", "redb"],
             "must be `local`, `kubernetes` or `kubernetes:`",
+        ),
+        (&["mounter"], "--backend-dir <DIR>"),
+        (
+            &["mounter", "--backend-dir", "/nowhere"],
+            "--backend-dir /nowhere: is not an existing directory",
+        ),
+        (&["manifests", "--node-set"], "--backend <FILE>"),
+        (
+            &["manifests", "--backend", "x", "--backend", "y"],
+            "--backend y: only --node-set takes several documents",
+        ),
+        (
+            &["manifests", "--node-set", "--in-node-set", "--backend", "x"],
+            "cannot be used with",
+        ),
+        (
+            &[
+                "manifests",
+                "--node-set",
+                "--backend",
+                "x",
+                "--topology=node-local",
+            ],
+            "--topology node-local: a node set serves volumes that every node reaches",
         ),
     ] {
         let (code, text) = said(&wasmount(words));

@@ -1,5 +1,6 @@
 //! The charts of `deploy/`: Helm renders what is printed, values change what they name and nothing else, and what makes no release is rejected.
 
+mod node_set;
 mod values;
 
 use crate::manifests::scene::{printed, run};

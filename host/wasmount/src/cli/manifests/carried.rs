@@ -9,9 +9,7 @@ use std::fmt::Display;
 use std::path::Path;
 use wasmount_artifact::Beside;
 use wasmount_artifact::signature::{KEY_BYTES, VerifyingKey, bundle_file, signature_file};
-use wasmount_kubernetes::manifests::{
-    CERTIFICATES_IN_CONFIG, CONFIG_MAP_BYTES, PLUGIN_IN_CONFIG, path_in_config,
-};
+use wasmount_kubernetes::manifests::{CONFIG_MAP_BYTES, PLUGIN_IN_CONFIG, path_in_config};
 
 /// The path of docker's `config.json` in a document.
 const CREDENTIALS: &str = "/spec/plugin/registry/credentials/file";
@@ -23,8 +21,12 @@ pub(super) const KEYS: [&str; 2] = ["/spec/plugin/verify/anyOf", "/spec/plugin/v
 /// Files by their keys in the ConfigMap.
 pub(super) type Files = BTreeMap<String, Vec<u8>>;
 
-/// Writes public keys into the document itself, and certificates beside it.
-pub(super) fn named_files(document: &mut Value, folder: &Path) -> Result<Files, Fault> {
+/// Writes public keys into the document itself, and certificates beside it, under this key.
+pub(super) fn named_files(
+    document: &mut Value,
+    folder: &Path,
+    certificates: &str,
+) -> Result<Files, Fault> {
     if let Some(file) = document.pointer(CREDENTIALS).and_then(Value::as_str) {
         return Err(refused(
             "plugin.registry.credentials.file",
@@ -38,8 +40,8 @@ pub(super) fn named_files(document: &mut Value, folder: &Path) -> Result<Files, 
         && let Some(file) = path.as_str()
     {
         let bytes = read("plugin.registry.caFile", folder, file, CONFIG_MAP_BYTES)?;
-        files.insert(CERTIFICATES_IN_CONFIG.to_owned(), bytes);
-        *path = json!(path_in_config(CERTIFICATES_IN_CONFIG));
+        files.insert(certificates.to_owned(), bytes);
+        *path = json!(path_in_config(certificates));
     }
     for pointer in KEYS {
         let keys = document.pointer_mut(pointer).and_then(Value::as_array_mut);
@@ -107,7 +109,7 @@ mod tests {
             "registry": { "caFile": "ca.pem" },
             "verify": { "anyOf": [{ "file": "key.pub" }, { "pem": "x" }], "allOf": [{ "file": folder.path().join("key.pub") }] },
         } } });
-        let files = named_files(&mut document, folder.path()).unwrap();
+        let files = named_files(&mut document, folder.path(), "registry-ca.pem").unwrap();
         assert_eq!(
             document["spec"]["plugin"],
             json!({
@@ -144,7 +146,7 @@ mod tests {
             ),
         ] {
             let mut document = json!({ "spec": { "plugin": plugin } });
-            let message = named_files(&mut document, folder.path()).unwrap_err();
+            let message = named_files(&mut document, folder.path(), "registry-ca.pem").unwrap_err();
             assert!(message.to_string().starts_with(beginning), "{message}");
         }
     }

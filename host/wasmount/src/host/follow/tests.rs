@@ -129,6 +129,19 @@ fn a_watch_names_the_directory_or_the_nearest_parent() {
     }
 }
 
+#[tokio::test]
+async fn a_directory_is_reported_when_its_entries_change() {
+    let mut bench = Bench::follow(&["documents"], |folder| {
+        fs::create_dir(folder.join("documents")).unwrap();
+    })
+    .await;
+    let file = bench.path("documents/a.yaml");
+    fs::write(&file, "1").unwrap();
+    assert_eq!(bench.next().await, ["documents"]);
+    fs::remove_file(&file).unwrap();
+    assert_eq!(bench.next().await, ["documents"]);
+}
+
 #[test]
 fn a_mounted_secret_is_watched_at_each_link() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,218 @@
+//! The documents in a directory, for a mounter: files that are added, changed or removed there change the grants of their drivers, without a restart.
+//!
+//! A document that is not accepted changes nothing, and affects no other one. Grants are withdrawn only for a file that is gone.
+
+use super::follow::{FileStates, follow, read_states};
+use super::local_mounts;
+use crate::config;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fs, io};
+use tokio::sync::{Notify, watch};
+use tokio::task::spawn_blocking;
+use wasmount_core::document::Grants;
+use wasmount_core::names::DriverName;
+use wasmount_mount::LocalMounter;
+
+/// Names of documents end so.
+const EXTENSION: &str = "yaml";
+
+/// The directory, and what of it is in effect.
+pub(super) struct DocumentDirectory {
+    directory: PathBuf,
+    mounter: Arc<LocalMounter>,
+    data_dir: PathBuf,
+    /// Drivers of documents of the command line, which has precedence.
+    of_command_line: BTreeSet<DriverName>,
+    in_effect: BTreeMap<PathBuf, Granted>,
+    /// The state of the directory and its documents before they were read last.
+    states: FileStates,
+}
+
+/// What a document grants.
+#[derive(Debug, Clone, PartialEq)]
+struct Granted {
+    driver: DriverName,
+    grants: Grants,
+}
+
+/// What a file says; or why it is no document.
+type Reading = Result<Granted, String>;
+
+impl DocumentDirectory {
+    /// Reads it for the first time. It blocks.
+    pub(super) fn open(
+        directory: PathBuf,
+        mounter: Arc<LocalMounter>,
+        data_dir: PathBuf,
+        of_command_line: BTreeSet<DriverName>,
+    ) -> Self {
+        let mut opened = Self {
+            directory,
+            mounter,
+            data_dir,
+            of_command_line,
+            in_effect: BTreeMap::new(),
+            states: FileStates::new(),
+        };
+        opened.read();
+        opened
+    }
+
+    /// The drivers that have grants.
+    pub(super) fn drivers(&self) -> impl Iterator<Item = DriverName> {
+        self.in_effect.values().map(|it| it.driver.clone())
+    }
+
+    /// Follows it until the mounter ends.
+    pub(super) async fn keep(mut self) {
+        loop {
+            changed(self.states.clone()).await;
+            let read = spawn_blocking(move || {
+                self.read();
+                self
+            });
+            let Ok(again) = read.await else {
+                // The runtime is shutting down.
+                return;
+            };
+            self = again;
+        }
+    }
+
+    /// Brings the grants in line with the files as they are now. It blocks.
+    fn read(&mut self) {
+        // The state is always older than what is read: a change in between is seen as one.
+        let mut states = read_states([self.directory.clone()]);
+        let listed = documents(&self.directory);
+        let files = listed.unwrap_or_else(|error| {
+            let directory = self.directory.display();
+            tracing::error!(%directory, %error, "documents cannot be listed: their grants stay");
+            self.in_effect.keys().cloned().collect()
+        });
+        states.extend(read_states(files.clone()));
+        self.states = states;
+        let now = files.into_iter().map(|file| {
+            let reading = reading(&file);
+            (file, reading)
+        });
+        let (wanted, refused) = wanted(&self.in_effect, now.collect(), &self.of_command_line);
+        for (file, reason) in refused {
+            let file = file.display();
+            tracing::error!(%file, reason, "a document is not applied: its grants stay as they were");
+        }
+        self.apply(wanted);
+    }
+
+    /// First withdraws, since a pool may move from one driver to another.
+    fn apply(&mut self, wanted: BTreeMap<PathBuf, Granted>) {
+        let kept: BTreeSet<_> = wanted.values().map(|it| &it.driver).collect();
+        for driver in self.drivers().collect::<Vec<_>>() {
+            if !kept.contains(&driver) && self.grant(&driver, None) {
+                tracing::info!(%driver, "the document is gone: its driver has no grants any more");
+            }
+        }
+        let before = std::mem::take(&mut self.in_effect);
+        for (file, granted) in wanted {
+            let is_new = !before.values().any(|it| *it == granted);
+            if !is_new || self.grant(&granted.driver, Some(granted.grants.clone())) {
+                self.in_effect.insert(file, granted);
+            } else if let Some(old) = before.values().find(|it| it.driver == granted.driver) {
+                self.in_effect.insert(file, old.clone());
+            }
+        }
+    }
+
+    fn grant(&self, driver: &DriverName, grants: Option<Grants>) -> bool {
+        let is_granted = grants.is_some();
+        match local_mounts::grant(&self.mounter, &self.data_dir, driver, grants) {
+            Ok(()) if is_granted => tracing::info!(%driver, "grants of the document are in effect"),
+            Ok(()) => {}
+            Err(error) => {
+                tracing::error!(%driver, %error, "grants of the document are not in effect");
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Returns when one of these is no longer in this state.
+async fn changed(states: FileStates) {
+    let files = watch::Sender::new(states.keys().cloned().collect());
+    let noticed = Notify::new();
+    tokio::select! {
+        () = follow(files.subscribe(), states, |_| noticed.notify_one()) => {}
+        () = noticed.notified() => {}
+    }
+}
+
+fn documents(directory: &Path) -> io::Result<BTreeSet<PathBuf>> {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|it| it == EXTENSION) {
+            found.insert(path);
+        }
+    }
+    Ok(found)
+}
+
+fn reading(file: &Path) -> Reading {
+    let configured = config::load_one(file).map_err(|complaints| complaints.in_one_line())?;
+    Ok(Granted {
+        driver: configured.document.driver_name,
+        grants: configured.document.grants,
+    })
+}
+
+/// What is to be in effect, by file, and which files are refused: those that are no documents, or whose driver another one has. A driver stays with
+/// the file that had it before.
+fn wanted(
+    before: &BTreeMap<PathBuf, Granted>,
+    now: BTreeMap<PathBuf, Reading>,
+    of_command_line: &BTreeSet<DriverName>,
+) -> (BTreeMap<PathBuf, Granted>, Vec<(PathBuf, String)>) {
+    let mut wanted = BTreeMap::new();
+    let mut refused = Vec::new();
+    let mut owners: BTreeMap<DriverName, PathBuf> = BTreeMap::new();
+    // A file that is no document any more keeps what it had, too.
+    let keeps = |file: &PathBuf, now: &Reading| match (before.get(file), now) {
+        (Some(before), Ok(now)) => before.driver == now.driver,
+        (before, Err(_)) => before.is_some(),
+        (None, Ok(_)) => false,
+    };
+    let (first, second): (Vec<_>, Vec<_>) = now.into_iter().partition(|(file, it)| keeps(file, it));
+    for (file, reading) in first.into_iter().chain(second) {
+        let reading = reading.and_then(|it| {
+            if of_command_line.contains(&it.driver) {
+                return Err(format!("{} has a document on the command line", it.driver));
+            }
+            match owners.get(&it.driver) {
+                Some(owner) => Err(format!(
+                    "{} is the driver of {} too",
+                    it.driver,
+                    owner.display()
+                )),
+                None => Ok(it),
+            }
+        });
+        let granted = reading.map_or_else(
+            |reason| {
+                refused.push((file.clone(), reason));
+                let stays = before.get(&file).cloned();
+                stays.filter(|it| !owners.contains_key(&it.driver))
+            },
+            Some,
+        );
+        if let Some(granted) = granted {
+            owners.insert(granted.driver.clone(), file.clone());
+            wanted.insert(file, granted);
+        }
+    }
+    (wanted, refused)
+}
+
+#[cfg(test)]
+mod tests;
