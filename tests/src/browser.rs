@@ -109,7 +109,14 @@ impl Browser {
     /// Waits until an expression is true.
     pub fn until(&mut self, expression: &str) -> Result<(), Failure> {
         let end = Instant::now() + PATIENCE;
-        while self.value(expression)? != true {
+        loop {
+            match self.value(expression) {
+                Ok(value) if value == true => return Ok(()),
+                Ok(_) => {}
+                // The page is being loaded.
+                Err(error) if error.to_string().contains("execution context") => {}
+                Err(error) => return Err(error),
+            }
             if Instant::now() > end {
                 let text = self.text()?;
                 return Err(Failure::Unexpected(format!(
@@ -118,7 +125,6 @@ impl Browser {
             }
             thread::sleep(LOOK);
         }
-        Ok(())
     }
 
     /// A picture of the top of the page, as PNG.

@@ -21,8 +21,6 @@ pub enum ApiAccess {
     AsKubectl,
     /// By a kubeconfig file.
     Kubeconfig(PathBuf),
-    /// As `kubectl` does: by `KUBECONFIG`, by the file in the home directory, or as a pod.
-    AsKubectl,
 }
 
 /// A client; none without a cluster. It sends no request: the API server may not be reachable yet.
@@ -38,9 +36,6 @@ pub async fn connect(access: &ApiAccess) -> Result<Option<Client>, KubernetesErr
             // By IP address: DNS names do not resolve in the node's own network namespace, where the host runs.
             Config::incluster_env().map_err(no_access("the pod's service account"))?
         }
-        ApiAccess::AsKubectl => Config::infer().await.map_err(no_access(
-            "KUBECONFIG, ~/.kube/config or a pod's service account",
-        ))?,
         ApiAccess::Kubeconfig(path) => {
             let what = path.display().to_string();
             let file = Kubeconfig::read_from(path).map_err(no_access(&what))?;

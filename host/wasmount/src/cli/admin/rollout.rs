@@ -47,7 +47,7 @@ pub(crate) struct Flags {
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Kubeconfig for the API server [default: that of kubectl]
+    /// Kubeconfig for the API server [default: that of kubectl; in a pod, its service account]
     #[arg(long, value_name = "FILE", env = "WASMOUNT_KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
 
