@@ -81,12 +81,13 @@ impl Browser {
             folder,
         };
         let target = browser.call("Target.createTarget", json!({ "url": url }))?;
-        let attach = json!({ "targetId": target["targetId"], "flatten": true });
+        let attach = json!({ "targetId": at(&target, "/targetId"), "flatten": true });
         let attached = browser.call("Target.attachToTarget", attach)?;
-        browser.session = attached["sessionId"]
+        let session = at(&attached, "/sessionId");
+        session
             .as_str()
             .unwrap_or_default()
-            .to_owned();
+            .clone_into(&mut browser.session);
         Ok(browser)
     }
 
@@ -96,7 +97,7 @@ impl Browser {
         let answer = self.call("Runtime.evaluate", parameters)?;
         match answer.get("exceptionDetails") {
             Some(exception) => Err(Failure::Unexpected(format!("{expression}: {exception}"))),
-            None => Ok(answer["result"]["value"].clone()),
+            None => Ok(at(&answer, "/result/value")),
         }
     }
 
@@ -133,17 +134,18 @@ impl Browser {
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", size)?;
         let picture = self.call("Page.captureScreenshot", json!({ "format": "png" }))?;
-        let data = picture["data"].as_str().unwrap_or_default();
-        let decoded = BASE64_STANDARD.decode(data);
+        let data = at(&picture, "/data");
+        let decoded = BASE64_STANDARD.decode(data.as_str().unwrap_or_default());
         decoded.map_err(Failure::cannot("read the picture"))
     }
 
     /// Calls a method of the protocol; returns its result.
     pub fn call(&mut self, method: &str, parameters: Value) -> Result<Value, Failure> {
         self.sent += 1;
+        let session = (!self.session.is_empty()).then_some(&self.session);
         let mut message = json!({ "id": self.sent, "method": method, "params": parameters });
-        if !self.session.is_empty() {
-            message["sessionId"] = json!(self.session);
+        if let (Some(session), Some(message)) = (session, message.as_object_mut()) {
+            message.insert("sessionId".to_owned(), json!(session));
         }
         let mut bytes = message.to_string().into_bytes();
         bytes.push(0);
@@ -153,12 +155,12 @@ impl Browser {
             let answer = self.answers.recv_timeout(PATIENCE);
             let answer = answer.map_err(|error| self.silent(method, &error.to_string()))?;
             // Others are events.
-            if answer["id"] != self.sent {
+            if at(&answer, "/id") != self.sent {
                 continue;
             }
             return match answer.get("error") {
                 Some(error) => Err(Failure::Unexpected(format!("{method}: {error}"))),
-                None => Ok(answer["result"].clone()),
+                None => Ok(at(&answer, "/result")),
             };
         }
     }
@@ -180,6 +182,11 @@ impl Drop for Browser {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// A part of an answer; null without it.
+fn at(answer: &Value, pointer: &str) -> Value {
+    answer.pointer(pointer).cloned().unwrap_or_default()
 }
 
 fn read(output: ChildStdout, to: &Sender<Value>) {

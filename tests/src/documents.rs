@@ -17,6 +17,9 @@ use xtask::workspace::Workspace;
 /// Additional grants of a document: the file system of inline ephemeral volumes.
 const TMPFS: &str = "    filesystems: [{ type: tmpfs, maxBytes: 64Mi }]\n";
 
+/// What csi-sanity 5.4 does not know.
+pub const OF_SANITY_5_4: &[&str] = &["GET_SNAPSHOT"];
+
 /// Connections of the grant of [`array_at`]: the default.
 pub const ARRAY_CONNECTIONS: usize = 8;
 
@@ -141,7 +144,7 @@ pub fn of_component_with_wasi(
 
 /// Writes a document into `directory` that serves plugins/array for an array at this address, with the credentials of [`crate::array`].
 pub fn array_at(directory: &Path, address: SocketAddr) -> Result<PathBuf, Failure> {
-    array(directory, address, &[], "scheme: http", &Protocol::None)
+    array_with(directory, address, &Protocol::None)
 }
 
 /// The same for an array with a data path.
@@ -150,23 +153,34 @@ pub fn array_with(
     address: SocketAddr,
     protocol: &Protocol,
 ) -> Result<PathBuf, Failure> {
-    array(directory, address, &[], "scheme: http", protocol)
+    array(
+        directory,
+        address,
+        &[],
+        "scheme: http",
+        protocol,
+        OF_SANITY_5_4,
+    )
 }
 
-/// The same for an array behind TLS, where the host presents a certificate.
-pub fn array_behind(directory: &Path, front: &TlsFront) -> Result<PathBuf, Failure> {
+/// The same for an array behind TLS, where the host presents a certificate, without some of CSI's capabilities.
+pub fn array_behind(
+    directory: &Path,
+    front: &TlsFront,
+    hidden: &[&str],
+) -> Result<PathBuf, Failure> {
     let tls = "tls: { ca: ca, clientCertificate: certificate, clientKey: key }";
-    let address = front.address();
-    array(directory, address, &front.files(), tls, &Protocol::None)
+    let (address, files) = (front.address(), front.files());
+    array(directory, address, &files, tls, &Protocol::None, hidden)
 }
 
-/// csi-sanity 5.4 does not know GET_SNAPSHOT.
 fn array(
     directory: &Path,
     address: SocketAddr,
     files: &[(&str, &str)],
     connection: &str,
     protocol: &Protocol,
+    hidden: &[&str],
 ) -> Result<PathBuf, Failure> {
     let (protocol, nodes, attach) = match protocol {
         Protocol::None => ("none", "", String::new()),
@@ -193,6 +207,7 @@ fn array(
         secrets.push(format!("{name}: {{ file: {name} }}"));
     }
     let secrets = secrets.join(", ");
+    let hidden = hidden.join(", ");
     let component = Workspace::locate()?.component("array");
     let text = format!(
         "apiVersion: wasmount.io/v1alpha1
@@ -202,7 +217,7 @@ spec:
   driverName: array.wasmount.io
   plugin: {{ path: {component:?} }}
   settings: {{ protocol: {protocol} }}
-  csi: {{ hideCapabilities: [GET_SNAPSHOT] }}
+  csi: {{ hideCapabilities: [{hidden}] }}
   secrets: {{ {secrets} }}
   grants:
     network:

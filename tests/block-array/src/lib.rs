@@ -25,7 +25,7 @@ pub use records::{Connection, Counts, Object, Qos, State, Target};
 pub use secret::Secret;
 
 use axum::serve::ListenerExt;
-use records::{Kind, NewVolume};
+use records::{Chap, Host, Kind, NewVolume};
 use refusal::Answer;
 use service::{Copy, Service};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -107,6 +107,18 @@ impl Array {
     /// Breaks all sessions of a portal and refuses new ones, or ends that. False: there is no such portal.
     pub fn set_portal(&self, index: usize, is_up: bool) -> bool {
         self.service.lock().set_portal(index, is_up).is_ok()
+    }
+
+    /// Asks a host for a user and a password by CHAP from now on. False: its kernel or its protocol has none.
+    pub fn require_chap(&self, host: &str, user: &str, password: &str) -> bool {
+        let asked = Host {
+            chap: Some(Chap {
+                user: user.to_owned(),
+                password: password.into(),
+            }),
+            ..Host::default()
+        };
+        self.service.lock().put_host(host, asked).is_ok()
     }
 
     /// Creates a volume behind the driver's back.

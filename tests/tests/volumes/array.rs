@@ -30,11 +30,16 @@ struct Scene {
 impl Scene {
     /// Where one request of `one_of` meets a fault.
     async fn of(one_of: usize, options: ArrayOptions) -> Self {
-        Self::with(one_of, options, Vec::new()).await
+        Self::with(one_of, options, Vec::new(), documents::OF_SANITY_5_4).await
     }
 
-    /// The same, with further arguments of the host.
-    async fn with(one_of: usize, options: ArrayOptions, more: Vec<OsString>) -> Self {
+    /// The same, with further arguments of the host, and without some of CSI's capabilities.
+    async fn with(
+        one_of: usize,
+        options: ArrayOptions,
+        more: Vec<OsString>,
+        hidden: &[&str],
+    ) -> Self {
         wasmount_tests::root::needs_root();
         let folder = tempfile::tempdir().unwrap();
         let array = Array::start(options).await.unwrap();
@@ -44,7 +49,7 @@ impl Scene {
         };
         let proxy = FaultProxy::start(array.address(), rate).await.unwrap();
         let front = TlsFront::start(proxy.address()).await.unwrap();
-        let document = documents::array_behind(folder.path(), &front).unwrap();
+        let document = documents::array_behind(folder.path(), &front, hidden).unwrap();
         let host = Host::start(HostOptions {
             backends: vec![document],
             any_paths: true,

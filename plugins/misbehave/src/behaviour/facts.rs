@@ -10,10 +10,9 @@ pub const DEEDS: Table<Deed> = &[
     ("fact-unknown", || node_facts::get("iqn\u{1b}").map(drop)),
     ("nodes-of-node", || nodes::iqn("node-1").map(drop)),
     ("nodes-not-granted", || nodes::iqn("node-1").map(drop)),
-    ("nodes-told", || {
-        let told = nodes::facts("test-node", "iqn")?;
-        Err(Error::failed_precondition(format!("told: {told:?}")))
-    }),
+    ("nodes-told", || told("iqn")),
+    ("nqn-told", || told("nqn")),
+    ("multipath-told", || told("multipath")),
     ("nodes-registered", || {
         let registered = state::scan::<String>(REGISTERED, None, 100)?;
         let hosts = registered.iter().map(|(key, iqn)| {
@@ -30,3 +29,9 @@ pub const DEEDS: Table<Deed> = &[
         nodes::facts("node-1", "serial").map(drop)
     }),
 ];
+
+/// Fails with what a node told.
+fn told(fact: &str) -> Result<(), Error> {
+    let told = nodes::facts("test-node", fact)?;
+    Err(Error::failed_precondition(format!("told: {told:?}")))
+}

@@ -25,6 +25,8 @@ const BACKEND: &str = "told-facts";
 const DRIVER: &str = "told-facts.example";
 const NODE: &str = "told-a";
 const OTHER: &str = "told-b";
+/// Names of the node in NVMe over Fabrics, one after the other.
+const NQNS: [&str; 2] = ["nqn.2014-08.com.example:1", "nqn.2014-08.com.example:2"];
 /// `--node-id` of a host of the tests.
 const NODE_ID: &str = "test-node";
 /// Until what must come has come: several looks of a host at its node, on a loaded machine.
@@ -41,7 +43,7 @@ fn document(folder: &Path) -> PathBuf {
          spec:\n  \
            driverName: {DRIVER}\n  \
            plugin: {{ path: {component:?} }}\n  \
-           grants: {{ nodes: [iqn] }}\n"
+           grants: {{ nodes: [iqn, nqn, multipath] }}\n"
     );
     let path = folder.join("backend.yaml");
     fs::write(&path, text).unwrap();
@@ -117,6 +119,13 @@ pub(super) async fn until_answered(controller: &Host, behaviour: &str, code: Cod
     }
 }
 
+/// What of this machine's kernel joins paths, if no multipathd runs here.
+fn multipath() -> Vec<&'static str> {
+    let native = fs::read_to_string("/sys/module/nvme_core/parameters/multipath");
+    let native = native.is_ok_and(|it| it.trim() == "Y");
+    native.then_some("nvme").into_iter().collect()
+}
+
 /// Writes facts as the host of a node does.
 async fn tell(
     facts: &Api<DynamicObject>,
@@ -160,9 +169,13 @@ async fn privileged_facts_of_a_node_reach_its_controller() {
 
     // The controller alone: nothing is told yet.
     let etc = folder.path().join("etc");
-    fs::create_dir_all(etc.join("iscsi")).unwrap();
+    for name in ["iscsi", "nvme"] {
+        fs::create_dir_all(etc.join(name)).unwrap();
+    }
     let names = etc.join("iscsi/initiatorname.iscsi");
     fs::write(&names, "InitiatorName=iqn.2004-10.com.example:1\n").unwrap();
+    let host_name = etc.join("nvme/hostnqn");
+    fs::write(&host_name, NQNS[0]).unwrap();
     let by = kubeconfig("controller", OTHER).await;
     let controller = start(HostRole::Controller, &document, &by, folder.path());
     until(
@@ -186,6 +199,19 @@ async fn privileged_facts_of_a_node_reach_its_controller() {
         &controller,
         Code::FailedPrecondition,
         r#"told: ["iqn.2004-10.com.example:2"]"#,
+    )
+    .await;
+    for nqn in NQNS {
+        fs::write(&host_name, nqn).unwrap();
+        let told = format!("told: [{nqn:?}]");
+        until_answered(&controller, "nqn-told", Code::FailedPrecondition, &told).await;
+    }
+    let told = format!("told: {:?}", multipath());
+    until_answered(
+        &controller,
+        "multipath-told",
+        Code::FailedPrecondition,
+        &told,
     )
     .await;
     fs::remove_file(&names).unwrap();

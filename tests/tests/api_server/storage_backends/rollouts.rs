@@ -65,8 +65,8 @@ async fn privileged_a_change_goes_through_its_steps_to_all_hosts() {
             it["status"]["rollout"]["servedSince"].is_string()
         })
         .await;
-    let is_in = |node: &String| first.contains(node) || *node == "steps-2";
-    let both: Vec<_> = cluster.hosts.keys().cloned().filter(is_in).collect();
+    let is_in = |node: &&String| first.contains(node) || *node == "steps-2";
+    let both: Vec<_> = cluster.hosts.keys().filter(is_in).cloned().collect();
     assert_eq!(cluster.takers(both.len()).await, both);
     assert_eq!(object["status"]["rollout"]["attempt"], 1);
     assert_eq!(cluster.numbers().await, cluster.second_for(&both));

@@ -11,12 +11,14 @@ use wasmount_csi::wire::csi::v1::GetPluginInfoRequest;
 /// Tested in `host/engine/tests/guest`: a call that the host cancels, which takes milliseconds here, secret options of the backend, sealed secrets, and
 /// what no client calls (`cancellation_obeyed`, `plan`, `sealing` and `migration`). Facts of nodes are told in `tests/tests/api_server` and in `facts`
 /// there, and a version with markup in `tests/tests/host/status_page`.
-const ELSEWHERE: [&str; 16] = [
+const ELSEWHERE: [&str; 18] = [
     "seal",
     "seal-and-tell",
     "backend-secret-by-name",
     "wait-until-cancelled",
     "nodes-told",
+    "nqn-told",
+    "multipath-told",
     "nodes-registered",
     "migrate",
     "migrate-and-forget",

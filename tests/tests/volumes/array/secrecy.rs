@@ -18,7 +18,7 @@ const ONE_OF: usize = 4;
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_no_password_token_or_key_of_an_array_is_shown() {
     let health = Health::at_a_free_port().unwrap();
-    let mut scene = Scene::with(ONE_OF, ArrayOptions::default(), logging_everything()).await;
+    let mut scene = Scene::with(ONE_OF, ArrayOptions::default(), logging_everything(), &[]).await;
     scene.host.options().health = health.address();
     scene.host.restart().unwrap();
     let orchestrator = scene.host.orchestrator().await.unwrap();

@@ -4,15 +4,6 @@ use super::lives::Writer;
 use super::{BYTES, Playground, attributes, iscsi, nvme, subsystems, until};
 use wasmount_tests::requests;
 
-/// Lines that a writer goes on with.
-const MORE: u64 = 20;
-
-/// Waits until a writer has written more.
-fn until_it_writes(writer: &Writer) {
-    let before = writer.lines();
-    until("it writes", || writer.lines() > before + MORE);
-}
-
 /// The states of all sessions, or of all connections, in order.
 fn states(class: &str) -> Vec<String> {
     let mut states = attributes(class, "state");
@@ -32,7 +23,7 @@ async fn on_other_kernel_a_writer_outlives_each_nvme_path() {
         until("a path is lost", || {
             states("/sys/class/nvme") == ["connecting", "live"]
         });
-        until_it_writes(&writer);
+        writer.wait_for_more();
         assert!(playground.array().set_portal(index, true));
         until("the path is back", || {
             states("/sys/class/nvme") == ["live", "live"]
@@ -49,7 +40,7 @@ async fn on_other_kernel_a_writer_waits_for_its_iscsi_portal() {
     let node = playground.node(&[]).await;
     let volume = node.bring(requests::create("pvc", BYTES)).await.unwrap();
     let writer = Writer::start(&volume.target);
-    until_it_writes(&writer);
+    writer.wait_for_more();
     assert!(playground.array().set_portal(0, false));
     until("its session is lost", || {
         states("/sys/class/iscsi_session") == ["FAILED"]
@@ -59,7 +50,7 @@ async fn on_other_kernel_a_writer_waits_for_its_iscsi_portal() {
     other.write("by the other portal").unwrap();
     assert_eq!(states("/sys/class/iscsi_session"), ["FAILED", "LOGGED_IN"]);
     assert!(playground.array().set_portal(0, true));
-    until_it_writes(&writer);
+    writer.wait_for_more();
     writer.end();
     for volume in [&volume, &other] {
         node.remove(volume).await.unwrap();

@@ -1,6 +1,6 @@
 //! Whole lives: a volume, a snapshot of it in use, a restored and a cloned volume, growth under a writer, and nothing left.
 
-use super::{BYTES, Playground, iscsi, nvme};
+use super::{BYTES, Playground, iscsi, nvme, until};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,9 @@ use wasmount_tests::requests;
 
 /// A line of a writer.
 const LINE: &[u8] = b"line\n";
+
+/// Lines that a writer goes on with.
+const MORE: u64 = 20;
 
 /// A thread that appends to a file, and has each line on stable storage before the next.
 pub(super) struct Writer {
@@ -50,8 +53,13 @@ impl Writer {
         }
     }
 
-    /// Lines so far.
-    pub(super) fn lines(&self) -> u64 {
+    /// Waits until it has written more.
+    pub(super) fn wait_for_more(&self) {
+        let before = self.lines();
+        until("it writes", || self.lines() > before + MORE);
+    }
+
+    fn lines(&self) -> u64 {
         self.path.metadata().map_or(0, |it| it.len()) / LINE.len() as u64
     }
 
@@ -118,12 +126,16 @@ async fn whole_life(protocol: Protocol) {
     assert_eq!(clone.read_at(&clone.target).unwrap(), "changed");
     clone.write("of the clone").unwrap();
 
+    // The pod writes before each step of the growth and after it; a write that failed would have ended it.
     let writer = Writer::start(&first.target);
+    writer.wait_for_more();
     let grown = orchestrator.expand(requests::expand(&first.id, 2 * BYTES));
     assert_eq!(grown.await.unwrap(), 2 * BYTES);
+    writer.wait_for_more();
     let grown = requests::node_expand(&first.id, &first.target, 2 * BYTES);
     orchestrator.node_expand(grown).await.unwrap();
     assert!(size(&first.target) > BYTES as u64);
+    writer.wait_for_more();
     writer.end();
 
     // What was written is there when it comes back to the node.

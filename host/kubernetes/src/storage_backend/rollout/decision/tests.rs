@@ -40,6 +40,7 @@ fn waiting(host: &str) -> ReportSpec {
         host: host.to_owned(),
         on_node: true,
         seen: String::new(),
+        short_digest: None,
         report: BackendReport {
             uid: String::new(),
             generation: 3,
