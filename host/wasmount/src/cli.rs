@@ -160,10 +160,12 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Flags of a single call: output files, forced operations, the choice of one of many.
-    const OF_ONE_CALL: [(&str, &str); 30] = [
+    const OF_ONE_CALL: [(&str, &str); 32] = [
         ("manifests", "crd"),
         ("manifests", "shared"),
         ("manifests", "as-object"),
+        ("manifests", "node-set"),
+        ("manifests", "in-node-set"),
         // The flag of `serve` has another form.
         ("manifests", "storage-backends"),
         ("status", "watch"),

@@ -83,7 +83,7 @@ pub(crate) struct Flags {
     storage_backends: bool,
 
     /// Print only the DaemonSet that serves all of these backends on the nodes, with its rights and their documents. No plugin is loaded
-    #[arg(long, conflicts_with_all = ["crd", "shared", "as_object", "in_node_set", "plugin_in_image"])]
+    #[arg(long, conflicts_with_all = ["crd", "shared", "as_object", "in_node_set"])]
     node_set: bool,
 
     /// Print no DaemonSet: that of --node-set serves the backend on the nodes, from a StorageBackend object

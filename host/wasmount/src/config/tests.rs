@@ -85,7 +85,7 @@ fn each_wrong_key_is_named_with_its_line_and_what_was_meant() {
         ),
         (
             "  zzz: 1\n",
-            "9: spec.zzz: unknown key; known are `driverName`, `plugin`, `settings`, `secrets`, `grants`, `limits`, `versions`, `csi`, `csiDriver`",
+            "9: spec.zzz: unknown key; known are `driverName`, `plugin`, `settings`, `secrets`, `grants`, `limits`, `versions`, `rollout`, `csi`, `csiDriver`",
         ),
         (
             "status: {}\n",

@@ -180,7 +180,7 @@ fn wrong_flags_end_with_64_and_name_the_flag() {
         ),
         (
             &["serve", "--backend", "x", "--listen-health", "here"],
-            "`127.0.0.1:9809`, or `off`",
+            "`127.0.0.1:9809`, a port, which is one of 127.0.0.1, or `off`",
         ),
         (
             &["serve", "--backend", "x", "--node-id", ""],
