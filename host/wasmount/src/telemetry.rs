@@ -12,11 +12,13 @@ use std::fmt;
 use std::io::{self, IsTerminal};
 use std::str::FromStr;
 use std::sync::{Mutex, OnceLock};
+use tracing::Subscriber;
 use tracing::field::Field;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, reload};
 use wasmount_core::mutex::lock;
@@ -108,8 +110,29 @@ fn level(level_text: &str) -> Result<LevelFilter, String> {
 
 /// Starts logging until the process ends, and the export of traces; a second call changes nothing.
 pub(crate) fn start(format: LogFormat, levels: LogLevels, traces: Option<&Traces>) {
+    let (targets, filter) = reload::Layer::new(levels.targets);
+    let registry = tracing_subscriber::registry();
+    let started = match traces {
+        // A filter of all is asked once a callsite, one of a layer for each line: a guest may write a flood of them.
+        None => registry.with(targets).with(lines(format)).try_init(),
+        Some(traces) => registry
+            .with(lines(format).with_filter(targets))
+            .with(traces.layer())
+            .try_init(),
+    };
+    if started.is_ok() {
+        std::panic::set_hook(Box::new(log_panic));
+        let text = Mutex::new(levels.text);
+        CURRENT.get_or_init(|| CurrentLevels { text, filter });
+    }
+}
+
+fn lines<S>(format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
-    let lines = match format {
+    match format {
         LogFormat::Text => lines
             .with_ansi(io::stderr().is_terminal())
             .fmt_fields(debug_fn(write_field).delimited(" "))
@@ -119,13 +142,6 @@ pub(crate) fn start(format: LogFormat, levels: LogLevels, traces: Option<&Traces
             .flatten_event(true)
             .with_span_list(false)
             .boxed(),
-    };
-    let (targets, filter) = reload::Layer::new(levels.targets);
-    let registry = tracing_subscriber::registry().with(lines.with_filter(targets));
-    if registry.with(traces.map(Traces::layer)).try_init().is_ok() {
-        std::panic::set_hook(Box::new(log_panic));
-        let text = Mutex::new(levels.text);
-        CURRENT.get_or_init(|| CurrentLevels { text, filter });
     }
 }
 
