@@ -9,7 +9,8 @@ use tokio::time::Instant;
 use wasmount_core::backend::{Backend, BackendError};
 use wasmount_core::code::Code;
 use wasmount_core::driver::{
-    HealthPosition, ListVolumeHealthRequest, NodeHealthRequest, StorageHealth, VolumeHealthPage,
+    HealthPosition, ListVolumeHealthRequest, NodeHealthRequest, Role, Storage, StorageHealth,
+    VolumeHealthPage,
 };
 use wasmount_core::error::Error;
 use wasmount_core::health::{Health, HealthStatus};
@@ -315,6 +316,21 @@ async fn pools_are_queried_at_once_and_failures_reported() {
         .map(|sick| sick.reason)
         .collect();
     assert_eq!(reasons, ["PoolNotUsable"]);
+}
+
+#[tokio::test]
+async fn pools_of_another_host_are_not_queried() {
+    let node = bench_without_plugin(Role::Node, &[]);
+    let standby = full(&[]);
+    standby.driver.stand_by();
+    for bench in [&node, &standby] {
+        *bench.mounter.pools.lock().unwrap() = vec!["data".to_owned()];
+        assert_eq!(bench.driver.storage().await.unwrap(), Storage::default());
+        assert_eq!(bench.mounter.script.calls(), [""; 0]);
+    }
+    standby.driver.work_while(|| true);
+    standby.driver.storage().await.unwrap();
+    assert_eq!(standby.mounter.script.calls(), ["pool data"]);
 }
 
 #[tokio::test]

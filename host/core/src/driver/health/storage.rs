@@ -1,7 +1,7 @@
 //! The storage that a node uses, as the host sees it: the pools of the driver.
 
 use super::in_time;
-use crate::driver::{Driver, StorageHealth};
+use crate::driver::{Driver, Role, StorageHealth};
 use crate::error::Error;
 use crate::mounter::MountError;
 use crate::pool::{PoolCall, PoolReply, PoolUsage};
@@ -50,8 +50,11 @@ impl Driver {
         })
     }
 
-    /// Asks each pool for its space.
+    /// Asks each pool for its space: a pool is opened for that, and locked for all other hosts. So only a host asks that may work on it.
     pub async fn storage(&self) -> Result<Storage, Error> {
+        if self.config.role == Role::Node || self.is_standby() {
+            return Ok(Storage::default());
+        }
         let name = &self.config.name;
         let until = in_time();
         let names = self.mounter.pool(name.clone(), PoolCall::Names);
