@@ -17,6 +17,7 @@ pub mod manifests;
 mod node_facts;
 mod node_reports;
 mod node_troubles;
+mod object_watch;
 mod plugin_faults;
 mod registration;
 mod request;

@@ -1,11 +1,9 @@
 //! The host's own Node and CSINode, as they are now.
 
-use crate::error::watch_failure;
+use crate::object_watch::watched;
 use futures::stream::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSINode;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::watch_object;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
@@ -53,31 +51,13 @@ fn update<K>(last: &mut Observed<K>, now: Observed<K>) {
     }
 }
 
-/// Never returns: the library lists again after an expired version (410), and reconnects, with pauses of at most 30 s.
+/// Never returns.
 async fn follow<K>(client: Client, name: &str, mut report: impl FnMut(Observed<K>))
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let kind = K::kind(&());
-    let objects = watch_object(Api::<K>::all(client), name).default_backoff();
-    let mut objects = std::pin::pin!(objects);
-    let mut lost = false;
+    let mut objects = std::pin::pin!(watched(Api::<K>::all(client), name));
     while let Some(object) = objects.next().await {
-        let observed = match object {
-            Ok(object) => {
-                if std::mem::take(&mut lost) {
-                    tracing::info!(%kind, name, "watch restored");
-                }
-                Ok(object.map(Arc::new))
-            }
-            Err(error) => {
-                let reason = watch_failure(&error);
-                if !std::mem::replace(&mut lost, true) {
-                    tracing::warn!(%kind, name, reason, "not watched for now");
-                }
-                Err(format!("{kind} {name} cannot be watched: {reason}"))
-            }
-        };
-        report(observed);
+        report(object.map(|object| object.map(Arc::new)));
     }
 }

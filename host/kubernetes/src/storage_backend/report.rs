@@ -127,7 +127,16 @@ pub(super) struct HostReport<'a> {
     pub(super) lost: bool,
 }
 
-impl HostReport<'_> {
+impl<'a> HostReport<'a> {
+    /// Of a host that reports as it should.
+    pub(super) fn of(spec: &'a ReportSpec) -> Self {
+        Self {
+            spec,
+            silent: false,
+            lost: false,
+        }
+    }
+
     /// The phase that is shown.
     pub(super) fn phase(&self) -> &'static str {
         if self.silent {

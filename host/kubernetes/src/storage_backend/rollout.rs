@@ -8,5 +8,4 @@ pub(super) mod admin;
 pub(super) mod command;
 pub(super) mod decision;
 pub(super) mod effective;
-pub(super) mod labels;
 pub(super) mod state;

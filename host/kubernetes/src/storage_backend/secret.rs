@@ -2,14 +2,13 @@
 //!
 //! The watch requests metadata only, and only of named Secrets: no value is kept for it, and the account needs no right to list all of them.
 
-use crate::error::{KubernetesError, describe, watch_failure};
+use crate::error::{KubernetesError, describe};
+use crate::object_watch::watched;
 use crate::request::answered;
 use futures::StreamExt;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::PartialObjectMeta;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
 use std::collections::BTreeSet;
 use zeroize::{Zeroize, Zeroizing};
@@ -90,28 +89,16 @@ pub async fn secrets_changed(
 
 async fn follow(client: &Client, secret: &SecretName, changed: &impl Fn(&SecretName)) {
     let api = Api::<PartialObjectMeta<Secret>>::namespaced(client.clone(), &secret.namespace);
-    let mut objects = std::pin::pin!(watch_object(api, &secret.name).default_backoff());
+    let mut objects = std::pin::pin!(watched(api, &secret.name));
     // None: nothing was read yet.
     let mut last = None;
-    let mut lost = false;
     while let Some(object) = objects.next().await {
-        match object {
-            Ok(object) => {
-                lost = false;
-                let now = object.and_then(|it| it.metadata.resource_version);
-                let before = last.replace(now.clone());
-                // The first answer contains what was already read.
-                if before.is_some_and(|before| before != now) {
-                    changed(secret);
-                }
-            }
-            Err(error) => {
-                if !std::mem::replace(&mut lost, true) {
-                    let reason = watch_failure(&error);
-                    let SecretName { namespace, name } = secret;
-                    tracing::warn!(namespace, name, reason, "a Secret is not watched for now");
-                }
-            }
+        let Ok(object) = object else { continue };
+        let now = object.and_then(|it| it.metadata.resource_version);
+        let before = last.replace(now.clone());
+        // The first answer contains what was already read.
+        if before.is_some_and(|before| before != now) {
+            changed(secret);
         }
     }
 }

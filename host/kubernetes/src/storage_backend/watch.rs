@@ -5,16 +5,18 @@
 use super::object::{DesiredBackend, desired};
 use super::object_cache::{self, Kept};
 use super::rollout::effective::{HostIdentity, effective};
-use super::rollout::labels::{Labels, own_labels};
 use super::rollout::state::plan;
 use super::{BackendObject, RateLimit, backends};
 use crate::error::watch_failure;
+use crate::object_watch::watched;
 use futures::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::Node;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::ready;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -32,6 +34,9 @@ pub(super) type Objects = BTreeMap<String, BackendObject>;
 
 /// What this host serves of the objects: the last valid `spec` of each, by name, with the uid of the object.
 pub(super) type Held = BTreeMap<String, (Option<String>, Value)>;
+
+/// Labels by key.
+type Labels = BTreeMap<String, String>;
 
 /// The labels of the host's Node, as they change.
 type LabelsStream = Pin<Box<dyn Stream<Item = Labels> + Send>>;
@@ -142,8 +147,10 @@ impl StorageBackends {
         // Only while steps select by labels: all hosts watch as long as they run.
         let mut labels: Option<LabelsStream> = None;
         loop {
-            if labels.is_none() && self.needs_labels() {
-                labels = Some(Box::pin(own_labels(client.clone(), &self.host.name)));
+            match (self.needs_labels(), &labels) {
+                (true, None) => labels = Some(own_labels(client.clone(), &self.host.name)),
+                (false, Some(_)) => labels = None,
+                _ => {}
             }
             tokio::select! {
                 () = self.changed.notified() => self.keep().await,
@@ -312,6 +319,13 @@ impl State {
             |object: &BackendObject| object.status.as_ref()?.pointer("/hosts/total")?.as_u64();
         self.there.values().filter_map(total).max().unwrap_or(0)
     }
+}
+
+/// The labels of a Node; none of a host without one.
+fn own_labels(client: Client, node: &str) -> LabelsStream {
+    let nodes = watched(Api::<Node>::all(client), node);
+    let labels = |node: Option<Node>| node.map_or_else(Labels::new, |it| it.labels().clone());
+    Box::pin(nodes.filter_map(move |node| ready(node.ok().map(labels))))
 }
 
 /// The next labels; never any without a stream.

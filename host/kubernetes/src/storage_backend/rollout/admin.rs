@@ -123,18 +123,13 @@ impl RolloutAdmin {
         let those = found.items.iter().filter(|it| is_of(it, &object));
         let hosts = those.map(|it| {
             let (spec, report) = (&it.spec, &it.spec.report);
-            let heard = HostReport {
-                spec,
-                silent: false,
-                lost: false,
-            };
             HostState {
                 host: spec.host.clone(),
                 phase: report.phase,
                 version: report.version.clone(),
                 digest: report.digest.clone(),
                 takes: report.rollout.as_ref().is_some_and(|part| part.takes),
-                reason: heard.reason(),
+                reason: HostReport::of(spec).reason(),
                 seen: spec.seen.clone(),
             }
         });

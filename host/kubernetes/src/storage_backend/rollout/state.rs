@@ -124,12 +124,17 @@ impl RolloutStatus {
         self.step > self.steps
     }
 
+    /// The step in words.
+    pub fn step_in_words(&self) -> String {
+        match self.is_for_all() {
+            true => "all hosts".to_owned(),
+            false => format!("step {} of {}", self.step, self.steps),
+        }
+    }
+
     /// Step and message in one line.
     pub(in crate::storage_backend) fn described(&self) -> String {
-        match self.is_for_all() {
-            true => format!("all hosts: {}", self.message),
-            false => format!("step {} of {}: {}", self.step, self.steps, self.message),
-        }
+        format!("{}: {}", self.step_in_words(), self.message)
     }
 
     /// Such as `2/3`, and the phase if it does not simply go on.

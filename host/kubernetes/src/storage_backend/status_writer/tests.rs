@@ -12,14 +12,7 @@ fn report(phase: Phase) -> ReportSpec {
 
 fn decided(object: &BackendObject, phases: &[Phase]) -> Finalizer {
     let specs: Vec<_> = phases.iter().map(|phase| report(*phase)).collect();
-    let heard: Vec<_> = specs
-        .iter()
-        .map(|spec| HostReport {
-            spec,
-            silent: false,
-            lost: false,
-        })
-        .collect();
+    let heard: Vec<_> = specs.iter().map(HostReport::of).collect();
     finalizer(object, &desired(object, true), &heard)
 }
 

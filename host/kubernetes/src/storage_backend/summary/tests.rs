@@ -36,14 +36,7 @@ fn host_report(host: &str, phase: Phase) -> ReportSpec {
 }
 
 fn of(backend: &DesiredBackend, reports: &[ReportSpec]) -> Status {
-    let heard: Vec<_> = reports
-        .iter()
-        .map(|spec| HostReport {
-            spec,
-            silent: false,
-            lost: false,
-        })
-        .collect();
+    let heard: Vec<_> = reports.iter().map(HostReport::of).collect();
     summary(backend, &heard, &Status::default(), None, NOW)
 }
 
@@ -184,11 +177,7 @@ fn a_silent_host_is_named_whatever_it_said_last() {
     );
     two.report.generation = 1;
     let heard = [
-        HostReport {
-            spec: &one,
-            silent: false,
-            lost: false,
-        },
+        HostReport::of(&one),
         HostReport {
             spec: &two,
             silent: true,
@@ -261,18 +250,10 @@ fn a_condition_keeps_its_time_until_its_status_changes() {
     let first = of(&backend(), &[host_report("n1", Phase::Serving)]);
     let later = Timestamp::from_second(60).unwrap();
     let report = host_report("n1", Phase::Serving);
-    let heard = [HostReport {
-        spec: &report,
-        silent: false,
-        lost: false,
-    }];
+    let heard = [HostReport::of(&report)];
     assert_eq!(summary(&backend(), &heard, &first, None, later), first);
     let refused = host_report("n1", Phase::Refused);
-    let heard = [HostReport {
-        spec: &refused,
-        silent: false,
-        lost: false,
-    }];
+    let heard = [HostReport::of(&refused)];
     let next = summary(&backend(), &heard, &first, None, later);
     let time = |kind: &str| {
         let found = next.conditions.iter().find(|it| it.kind == kind);

@@ -141,10 +141,7 @@ fn to_json(status: &RolloutStatus, hosts: &[HostState]) -> Value {
 
 /// Step, phase, age and message in one line.
 fn head(name: &str, status: &RolloutStatus) -> String {
-    let step = match status.is_for_all() {
-        true => "all hosts".to_owned(),
-        false => format!("step {} of {}", status.step, status.steps),
-    };
+    let step = status.step_in_words();
     let tone = match status.phase {
         RolloutPhase::Promoted => Tone::Good,
         RolloutPhase::Failed => Tone::Bad,
