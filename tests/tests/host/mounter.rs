@@ -9,16 +9,30 @@ mod ready;
 mod taken_over;
 mod without_document;
 
+use std::path::{Path, PathBuf};
+use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::leaks::{directory_pool, left_behind};
 use wasmount_tests::mounter::Mounting;
 use wasmount_tests::orchestrator::Orchestrator;
 use wasmount_tests::root::needs_root;
+use xtask::workspace::Workspace;
 
 /// Root without any capability: what a container without `privileged` is.
 const ROOT: u32 = 0;
 /// A user who owns nothing of the node.
 const NOBODY: u32 = 65534;
+
+/// Two drivers of plugins/directory, in the order of their sockets.
+const DRIVERS: [&str; 2] = ["first.test", "second.test"];
+
+/// A document of each, in this folder.
+fn two_documents(folder: &Path) -> [PathBuf; 2] {
+    let component = Workspace::locate().unwrap().component("directory");
+    DRIVERS
+        .map(|driver| documents::of_component(folder, driver, &component))
+        .map(Result::unwrap)
+}
 
 fn split(user: u32) -> Host {
     needs_root();

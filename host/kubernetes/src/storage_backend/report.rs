@@ -267,7 +267,7 @@ pub(super) fn is_of(report: &ReportObject, object: &BackendObject) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::tests::api_double::{Reply, api_double};
     use http::StatusCode;
@@ -284,6 +284,18 @@ mod tests {
             rolled_back_by: None,
             volumes: 0,
             rollout: None,
+        }
+    }
+
+    /// What a host on a node says that serves.
+    pub(in crate::storage_backend) fn of_host(host: &str) -> ReportSpec {
+        ReportSpec {
+            backend: "a".to_owned(),
+            host: host.to_owned(),
+            on_node: true,
+            seen: String::new(),
+            short_digest: None,
+            report: report(Phase::Serving),
         }
     }
 

@@ -1,18 +1,14 @@
 //! A mounter that follows a directory of documents, as in the pods of a node set: drivers come and go there while others serve, and it runs on.
 
-use crate::mounter::{ROOT, mounting};
+use crate::mounter::{DRIVERS, ROOT, mounting, two_documents};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::leaks::left_behind;
 use wasmount_tests::orchestrator::Orchestrator;
 use wasmount_tests::root::needs_root;
-use xtask::workspace::Workspace;
 
-/// The drivers, in the order of their sockets.
-const DRIVERS: [&str; 2] = ["first.test", "second.test"];
 /// What a call of a driver without a document says.
 const NO_DOCUMENT: &str = "has no backend document on this node";
 /// How long a change may take on a busy machine.
@@ -51,10 +47,7 @@ async fn until_granted(driver: &Orchestrator, is_granted: bool) {
 async fn privileged_documents_of_a_directory_come_and_go() {
     needs_root();
     let folder = tempfile::tempdir().unwrap();
-    let component = Workspace::locate().unwrap().component("directory");
-    let documents = DRIVERS
-        .map(|driver| documents::of_component(folder.path(), driver, &component))
-        .map(Result::unwrap);
+    let documents = two_documents(folder.path());
     let texts = documents
         .each_ref()
         .map(|it| fs::read_to_string(it).unwrap());

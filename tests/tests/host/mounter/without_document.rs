@@ -1,18 +1,14 @@
 //! A driver whose document was taken away while its volumes were in use, with the mounter in the host's process and in its own.
 
-use crate::mounter::ROOT;
+use crate::mounter::{DRIVERS, ROOT, two_documents};
 use rustix::mount::{UnmountFlags, unmount};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::leaks::{below, left_behind};
 use wasmount_tests::orchestrator::Orchestrator;
 use wasmount_tests::root::needs_root;
-use xtask::workspace::Workspace;
 
-/// The drivers, in the order of their sockets.
-const DRIVERS: [&str; 2] = ["first.test", "second.test"];
 /// How long the recovery may take on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
 /// Pause between two looks.
@@ -47,10 +43,7 @@ fn records(host: &Host) -> Vec<PathBuf> {
 async fn privileged_volumes_in_use_outlive_their_document() {
     needs_root();
     let folder = tempfile::tempdir().unwrap();
-    let component = Workspace::locate().unwrap().component("directory");
-    let documents = DRIVERS
-        .map(|driver| documents::of_component(folder.path(), driver, &component))
-        .map(Result::unwrap);
+    let documents = two_documents(folder.path());
     for split in [None, Some(ROOT)] {
         let mut host = Host::start(HostOptions {
             backends: documents.to_vec(),

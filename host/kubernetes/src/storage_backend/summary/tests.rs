@@ -3,7 +3,8 @@
 use super::super::object::tests::{object, spec};
 use super::super::object::{Leaving, desired};
 use super::*;
-use crate::storage_backend::report::{BackendReport, ReportSpec};
+use crate::storage_backend::report::ReportSpec;
+use crate::storage_backend::report::tests::of_host;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -15,24 +16,13 @@ fn backend() -> DesiredBackend {
 }
 
 fn host_report(host: &str, phase: Phase) -> ReportSpec {
-    ReportSpec {
-        backend: "a".to_owned(),
-        host: host.to_owned(),
-        on_node: true,
-        seen: String::new(),
-        short_digest: None,
-        report: BackendReport {
-            uid: String::new(),
-            generation: 2,
-            phase,
-            version: Some("1.0".to_owned()),
-            digest: Some(format!("sha256:{}", "0123456789abcdef".repeat(4))),
-            reason: phase.is_trouble().then(|| format!("{host} is in trouble")),
-            rolled_back_by: (phase == Phase::RolledBack).then_some(RolledBackBy::PluginFaults),
-            volumes: 0,
-            rollout: None,
-        },
-    }
+    let mut spec = of_host(host);
+    let report = &mut spec.report;
+    report.phase = phase;
+    report.digest = Some(format!("sha256:{}", "0123456789abcdef".repeat(4)));
+    report.reason = phase.is_trouble().then(|| format!("{host} is in trouble"));
+    report.rolled_back_by = (phase == Phase::RolledBack).then_some(RolledBackBy::PluginFaults);
+    spec
 }
 
 fn of(backend: &DesiredBackend, reports: &[ReportSpec]) -> Status {

@@ -1,7 +1,8 @@
 //! Each decision of the elected host, in tables.
 
 use super::super::super::object::tests::{object, spec};
-use super::super::super::report::{BackendReport, ReportSpec};
+use super::super::super::report::ReportSpec;
+use super::super::super::report::tests::of_host;
 use super::super::state::tests::rollout;
 use super::*;
 use serde_json::json;
@@ -35,29 +36,14 @@ fn at(seconds: i64) -> Timestamp {
 
 /// What a host says that has seen the new spec and does not take it.
 fn waiting(host: &str) -> ReportSpec {
-    ReportSpec {
-        backend: "a".to_owned(),
-        host: host.to_owned(),
-        on_node: true,
-        seen: String::new(),
-        short_digest: None,
-        report: BackendReport {
-            uid: String::new(),
-            generation: 3,
-            phase: Phase::Serving,
-            version: None,
-            digest: None,
-            reason: None,
-            rolled_back_by: None,
-            volumes: 0,
-            rollout: Some(RolloutPart {
-                candidate: digest(&new()),
-                attempt: 1,
-                takes: false,
-                selected: None,
-            }),
-        },
-    }
+    let mut spec = of_host(host);
+    spec.report.rollout = Some(RolloutPart {
+        candidate: digest(&new()),
+        attempt: 1,
+        takes: false,
+        selected: None,
+    });
+    spec
 }
 
 /// What a host says that takes it.
