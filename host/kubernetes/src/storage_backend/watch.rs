@@ -149,7 +149,11 @@ impl StorageBackends {
         loop {
             match (self.needs_labels(), &labels) {
                 (true, None) => labels = Some(own_labels(client.clone(), &self.host.name)),
-                (false, Some(_)) => labels = None,
+                (false, Some(_)) => {
+                    labels = None;
+                    // They are old when a watch begins again.
+                    self.lock().labels = None;
+                }
                 _ => {}
             }
             tokio::select! {
