@@ -32,7 +32,8 @@ impl Scene for Killed {
             name,
             id: id.to_owned(),
             key: key.to_owned(),
-            access: ImageAccess::Exclusive,
+            // An exclusive image cannot grow while it is mapped.
+            access: ImageAccess::Shared,
             is_raw: false,
             is_encrypted: false,
         }
