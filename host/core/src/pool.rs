@@ -196,6 +196,8 @@ pub struct PoolUsage {
     /// Bytes that can still be promised: the free space, less the promised bytes that are not allocated on disk yet. New promises are checked against
     /// this figure. A tree without a quota counts as not allocated: its data reduces the pool's space twice.
     pub available_bytes: u64,
+    /// The promised bytes that are not allocated on disk yet.
+    pub promised_bytes: u64,
 }
 
 /// Part of the ranges of an image.

@@ -140,12 +140,26 @@ structures! {
     TopologyRequirement => types::TopologyRequirement { requisite, preferred }
     PageRequest => types::PageRequest { max_entries, starting_token }
     StateEntry => state::Entry { key, value, revision }
-    PoolUsage => pool::Usage { total_bytes, available_bytes }
     PoolEntry => pool::Entry { path, kind, size_bytes, allocated_bytes }
     Extents => pool::Extents { ranges, next_offset }
     Extent => types::Extent { offset_bytes, size_bytes }
     types::Extent => Extent { offset_bytes, size_bytes }
     node_plan::File => PlanFile { path, mode, content }
+}
+
+/// The promised bytes are the host's own matter.
+impl Convert<pool::Usage> for PoolUsage {
+    fn convert(self) -> pool::Usage {
+        let Self {
+            total_bytes,
+            available_bytes,
+            promised_bytes: _,
+        } = self;
+        pool::Usage {
+            total_bytes,
+            available_bytes,
+        }
+    }
 }
 
 /// A variant in parentheses has a value.

@@ -116,6 +116,8 @@ pub struct Choices {
     pub health_port: u16,
     /// The node pods use the node's network, whatever the backend mounts.
     pub host_network: bool,
+    /// A PodMonitor of the Prometheus operator is printed.
+    pub pod_monitor: bool,
     /// The node set serves the backend on the nodes, so that it has no pods there.
     pub in_node_set: bool,
 }

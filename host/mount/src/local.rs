@@ -13,6 +13,7 @@ use crate::node_facts::FactSources;
 use crate::pool::Pools;
 use crate::pool::mounted::MountedPools;
 use crate::pool_places::{self, OverlappingPools, PoolPlaces};
+use crate::process_usage::process_usage;
 use crate::roots::{PathRoot, Roots};
 use crate::stats;
 use crate::stats_cache::StatsCache;
@@ -28,7 +29,7 @@ use wasmount_core::document::Grants;
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::{
     ExpandVolume, MountError, Mounter, MounterRequest as Request, MounterResponse as Response,
-    VolumeKey,
+    MounterStatus, VolumeKey,
 };
 use wasmount_core::names::DriverName;
 use wasmount_core::pool::{PoolCall, PoolReply};
@@ -289,10 +290,17 @@ impl Mounter for LocalMounter {
                     }),
                 )
             }
-            Request::UnsharedRoots => {
+            Request::Status => {
                 let node = self.node.clone();
-                let sentences = threads::unbudgeted(move || node.unshared_roots()).await;
-                return sentences.map(Response::UnsharedRoots);
+                let status = threads::unbudgeted(move || {
+                    let unshared_roots = node.unshared_roots()?;
+                    let process = process_usage();
+                    Ok(MounterStatus {
+                        unshared_roots,
+                        process,
+                    })
+                });
+                return status.await.map(Response::Status);
             }
             Request::Stats(it) => return stats::stats(&self.node, it).await.map(Response::Stats),
             Request::Health(it) => {

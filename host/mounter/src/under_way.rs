@@ -142,7 +142,7 @@ pub(crate) fn subjects(request: &MounterRequest) -> Vec<Subject> {
         MounterRequest::Stats(_)
         | MounterRequest::Health(_)
         | MounterRequest::Unsettled(_)
-        | MounterRequest::UnsharedRoots
+        | MounterRequest::Status
         | MounterRequest::VolumesInUse(_)
         | MounterRequest::ConfigDrive(_)
         | MounterRequest::NodeFact(..) => Vec::new(),

@@ -2,12 +2,14 @@
 
 mod call_counts;
 mod format;
+mod mounter;
 mod process;
 mod scrape;
 mod table;
 
 pub(crate) use call_counts::{CallCounts, MethodCounts};
 pub(crate) use format::Format;
+pub(crate) use mounter::CountedMounter;
 
 use crate::readiness::Readiness;
 use prometheus_client::encoding::text::encode;
@@ -29,6 +31,9 @@ use wasmount_versions::{VersionEvent, VersionReconciler};
 /// Why a version was rolled back, as a label.
 const TRIGGERS: [&str; 2] = ["command", "faults"];
 
+/// The steps of a swap, as a label.
+const SWAP_STEPS: [&str; 3] = ["proving", "switching", "writing"];
+
 /// The metrics of one host.
 pub(crate) struct Metrics {
     readiness: Arc<Readiness>,
@@ -36,7 +41,14 @@ pub(crate) struct Metrics {
     /// What events count. All other values are read when they are requested.
     counted: Mutex<Scrape>,
     drivers: Mutex<BTreeMap<DriverName, Shown>>,
-    services: OnceLock<(Arc<Engine>, Arc<dyn StateStore>)>,
+    services: OnceLock<Services>,
+}
+
+/// The sources of what all drivers share.
+struct Services {
+    engine: Arc<Engine>,
+    state: Arc<dyn StateStore>,
+    mounter: Arc<CountedMounter>,
 }
 
 /// The sources of one serving driver's metrics.
@@ -63,8 +75,17 @@ impl Metrics {
     }
 
     /// Adds the metrics of what all drivers share. Only the first call has an effect.
-    pub(crate) fn share(&self, engine: Arc<Engine>, state: Arc<dyn StateStore>) {
-        self.services.get_or_init(|| (engine, state));
+    pub(crate) fn share(
+        &self,
+        engine: Arc<Engine>,
+        state: Arc<dyn StateStore>,
+        mounter: Arc<CountedMounter>,
+    ) {
+        self.services.get_or_init(|| Services {
+            engine,
+            state,
+            mounter,
+        });
     }
 
     /// Adds the metrics of this driver's plugin. Counts are shown from the start: a rate needs a zero to start at.
@@ -72,6 +93,9 @@ impl Metrics {
         let name = driver.name().clone();
         let mut counted = lock(&self.counted);
         counted.add(&table::PLUGIN_SWAPS, &[name.as_str()], 0.0);
+        for step in SWAP_STEPS {
+            counted.add(&table::PLUGIN_SWAP_SECONDS, &[name.as_str(), step], 0.0);
+        }
         for trigger in TRIGGERS {
             counted.add(&table::PLUGIN_ROLLBACKS, &[name.as_str(), trigger], 0.0);
         }
@@ -89,11 +113,8 @@ impl Metrics {
         match event {
             VersionEvent::Swapped(outcome) => {
                 counted.add(&table::PLUGIN_SWAPS, &[name], 1.0);
-                for (step, took) in [
-                    ("proving", outcome.proving),
-                    ("switching", outcome.switching),
-                    ("writing", outcome.writing),
-                ] {
+                let took = [outcome.proving, outcome.switching, outcome.writing];
+                for (step, took) in SWAP_STEPS.into_iter().zip(took) {
                     let labels = [name, step];
                     counted.add(&table::PLUGIN_SWAP_SECONDS, &labels, took.as_secs_f64());
                 }
@@ -128,7 +149,9 @@ impl Metrics {
             set_network(&mut scrape, name.as_str(), &shown.reconciler);
         }
         self.set_services(&mut scrape);
-        process::set(&mut scrape);
+        if let Some(usage) = wasmount_mount::process_usage() {
+            process::set_host(&mut scrape, &usage);
+        }
         let mut registry = self.of_calls();
         registry.register_collector(Box::new(scrape));
         format.of(encoded(&registry))
@@ -179,17 +202,27 @@ impl Metrics {
             }
             for (pool, usage) in &found.pools {
                 let labels = [name.as_str(), pool];
-                let (total, available) = (usage.total_bytes, usage.available_bytes);
-                scrape.set(&table::POOL_SIZE, &labels, total as f64);
-                scrape.set(&table::POOL_AVAILABLE, &labels, available as f64);
+                for (metric, bytes) in [
+                    (&table::POOL_SIZE, usage.total_bytes),
+                    (&table::POOL_AVAILABLE, usage.available_bytes),
+                    (&table::POOL_PROMISED, usage.promised_bytes),
+                ] {
+                    scrape.set(metric, &labels, bytes as f64);
+                }
             }
         }
     }
 
     fn set_services(&self, scrape: &mut Scrape) {
-        let Some((engine, state)) = self.services.get() else {
+        let Some(Services {
+            engine,
+            state,
+            mounter,
+        }) = self.services.get()
+        else {
             return;
         };
+        mounter.set(scrape);
         let (compilations, took) = engine.compilations();
         scrape.set(&table::COMPILATIONS, &[], compilations as f64);
         scrape.set(&table::COMPILATION_SECONDS, &[], took.as_secs_f64());

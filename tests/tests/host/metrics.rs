@@ -112,6 +112,39 @@ async fn privileged_dashboard_and_rules_query_what_a_host_exports() {
     unknown_queries(&exported);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_a_host_shows_what_its_mounter_uses() {
+    let health = Health::at_a_free_port().unwrap();
+    let options = HostOptions {
+        split: Some(0),
+        ..HostOptions::default()
+    };
+    let mut host = Host::start(options).unwrap();
+    host.options().health = health.address();
+    host.restart().unwrap();
+    let of_process = "wasmount_mounter_resident_memory_bytes";
+    let start = Instant::now();
+    let value = |metric: &str| {
+        let (_, text) = health.metrics("*/*").unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(metric));
+        line.map(|value| value.trim().parse::<f64>().unwrap())
+    };
+    let until = |what: &str, is_so: &dyn Fn(Option<f64>) -> bool| {
+        while !is_so(value(what)) {
+            assert!(start.elapsed() < PATIENCE, "{what}: {:?}", value(what));
+            sleep(PAUSE);
+        }
+    };
+    until(of_process, &|bytes| bytes.is_some_and(|it| it > 1e6));
+    let answered = "wasmount_mounter_requests_total{request=\"status\",outcome=\"succeeded\"}";
+    until(answered, &|count| count.is_some_and(|it| it > 1.0));
+    // What is no longer known is not shown.
+    host.mounting().unwrap().kill_9().unwrap();
+    until(of_process, &|bytes| bytes.is_none());
+    let failed = "wasmount_mounter_requests_total{request=\"status\",outcome=\"failed\"}";
+    until(failed, &|count| count.is_some_and(|it| it > 0.0));
+}
+
 /// Fails if a query names a metric or a label that nobody exports.
 fn unknown_queries(exported: &Metrics) {
     let queries = queries();

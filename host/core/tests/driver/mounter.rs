@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use wasmount_core::health::Health;
 use wasmount_core::mounter::{
-    MountError, Mounter, MounterRequest, MounterResponse, PublishVolume, Staged, Usage, VolumeKey,
-    VolumeStats,
+    MountError, Mounter, MounterRequest, MounterResponse, MounterStatus, PublishVolume, Staged,
+    Usage, VolumeKey, VolumeStats,
 };
 use wasmount_core::names::VolumeId;
 use wasmount_core::pool::{PoolCall, PoolReply, PoolUsage};
@@ -106,8 +106,8 @@ impl Mounter for FakeMounter {
             MounterRequest::VolumesInUse(_) => {
                 return Ok(MounterResponse::VolumesInUse(Vec::new()));
             }
-            MounterRequest::UnsharedRoots => {
-                return Ok(MounterResponse::UnsharedRoots(Vec::new()));
+            MounterRequest::Status => {
+                return Ok(MounterResponse::Status(MounterStatus::default()));
             }
             MounterRequest::ConfigDrive(_) => return Err(MountError::not_found("a config drive")),
             MounterRequest::NodeFact(..) => {
@@ -122,6 +122,7 @@ impl Mounter for FakeMounter {
                 return Ok(MounterResponse::Pool(PoolReply::Capacity(PoolUsage {
                     total_bytes: 2,
                     available_bytes: 1,
+                    promised_bytes: 0,
                 })));
             }
             MounterRequest::Pool(..) => {

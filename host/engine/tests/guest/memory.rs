@@ -169,6 +169,7 @@ impl Mounter for Memory {
             PoolCall::Capacity { .. } => PoolReply::Capacity(PoolUsage {
                 total_bytes: 100 << 30,
                 available_bytes: 50 << 30,
+                promised_bytes: 0,
             }),
             PoolCall::Stat { .. } => PoolReply::Stat(None),
             PoolCall::List { .. } => PoolReply::List(Vec::new()),

@@ -11,7 +11,7 @@ use crate::state::DRIVER_LABEL;
 use crate::storage_backend::lease;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, context};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use wasmount_core::capabilities::{ControllerCapability, PluginCapability};
 use wasmount_core::node_fact::METADATA_SERVICE;
 
@@ -20,6 +20,17 @@ pub(super) const RBAC: &str = include_str!("templates/rbac.yaml");
 pub(super) const POLICIES: &str = include_str!("templates/policies.yaml");
 pub(super) const NETWORK: &str = include_str!("templates/network.yaml");
 pub(super) const PODS: &str = include_str!("templates/pods.yaml");
+
+/// The sidecars, in the order of their ports.
+const SIDECARS: [&str; 4] = [
+    "csi-provisioner",
+    "csi-attacher",
+    "csi-resizer",
+    "csi-snapshotter",
+];
+
+/// Distance of the first sidecar's port from the host's. 100: a chart may give the host any of the next ports, as those on the network of one node need.
+const SIDECAR_PORTS: u16 = 100;
 
 const NODE: &str = "node";
 const CONTROLLER: &str = "controller";
@@ -144,6 +155,8 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
             true => next_port(choices.health_port),
             false => choices.health_port,
         },
+        sidecar_ports => sidecar_ports(choices.health_port),
+        pod_monitor => choices.pod_monitor,
         host_network,
         controller_mounts,
         network,
@@ -228,7 +241,19 @@ fn kubelet_dir(choices: &Choices) -> String {
 
 /// Pods of nodes and of the controller share the ports of a node, if both are on its network.
 fn next_port(port: u16) -> u16 {
-    port.checked_add(1).unwrap_or(port.saturating_sub(1))
+    port_beside(port, 1)
+}
+
+/// The ports of the sidecars' metrics, beside the host's in the same pod.
+fn sidecar_ports(port: u16) -> BTreeMap<&'static str, u16> {
+    let numbered = SIDECARS.into_iter().zip(SIDECAR_PORTS..);
+    let ports = numbered.map(|(name, number)| (name, port_beside(port, number)));
+    ports.collect()
+}
+
+fn port_beside(port: u16, distance: u16) -> u16 {
+    port.checked_add(distance)
+        .unwrap_or(port.saturating_sub(distance))
 }
 
 /// Accounts with their rights, policies and workloads.

@@ -57,6 +57,7 @@ fn choices(form: Form) -> Choices {
         fs_type: "ext4".to_owned(),
         kubelet_dir: PathBuf::from("/var/lib/kubelet"),
         health_port: 9809,
+        pod_monitor: false,
         host_network: false,
         in_node_set: false,
     }
@@ -72,7 +73,11 @@ fn pods(objects: &[Value]) -> Vec<&Value> {
 }
 
 fn all(backend: &Backend, form: Form) -> Vec<Value> {
-    let made = manifests(backend, &choices(form)).unwrap();
+    objects_of(backend, &choices(form))
+}
+
+fn objects_of(backend: &Backend, choices: &Choices) -> Vec<Value> {
+    let made = manifests(backend, choices).unwrap();
     made.into_iter().map(|manifest| manifest.object).collect()
 }
 

@@ -164,6 +164,7 @@ fn measure(pool: &Pool) -> Result<PoolUsage, Errno> {
     Ok(PoolUsage {
         total_bytes,
         available_bytes: free.saturating_sub(outstanding),
+        promised_bytes: outstanding,
     })
 }
 

@@ -141,16 +141,18 @@ fn privileged_recovery_is_limited_to_its_driver() {
 #[test]
 fn privileged_a_shared_root_differs_from_a_private_one() {
     privileged(async |bench| {
-        assert_eq!(bench.mounter.unshared_roots().await, Ok(Vec::new()));
+        let status = bench.mounter.status().await.unwrap();
+        assert_eq!(status.unshared_roots, [""; 0]);
+        // This process itself.
+        let process = status.process.unwrap();
+        assert!(
+            process.resident_bytes > 1 << 20 && process.threads > 1,
+            "{process:?}"
+        );
         let (outside, missing) = (bench.path("outside"), bench.path("missing"));
         let bench = bench.with_roots(&[outside.clone(), missing.clone()]);
-        let [first, second] = bench
-            .mounter
-            .unshared_roots()
-            .await
-            .unwrap()
-            .try_into()
-            .unwrap();
+        let status = bench.mounter.status().await.unwrap();
+        let [first, second] = status.unshared_roots.try_into().unwrap();
         assert!(
             first.contains(outside.to_str().unwrap()) && first.contains("not on a shared mount"),
             "{first}"

@@ -12,8 +12,8 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use wasmount_core::health::{Health, HealthStatus};
 use wasmount_core::mounter::{
-    MountError, Mounter, MounterRequest, MounterResponse, Staged, UnstageVolume, Usage,
-    VolumeInUse, VolumeKey, VolumeStats,
+    MountError, Mounter, MounterRequest, MounterResponse, MounterStatus, ProcessUsage, Staged,
+    UnstageVolume, Usage, VolumeInUse, VolumeKey, VolumeStats,
 };
 use wasmount_core::names::{DriverName, NodePath, VolumeId};
 use wasmount_core::node_fact::{FactValues, Instance};
@@ -84,10 +84,7 @@ impl Mounter for Recording {
                     target_paths: vec!["/t".to_owned()],
                 }]))
             }
-            MounterRequest::UnsharedRoots => {
-                let sentences = vec!["it is private".to_owned()];
-                Ok(MounterResponse::UnsharedRoots(sentences))
-            }
+            MounterRequest::Status => Ok(MounterResponse::Status(status())),
             MounterRequest::ConfigDrive(_) => Ok(MounterResponse::Instance(instance())),
             MounterRequest::NodeFact(..) => Ok(MounterResponse::FactValues(addresses())),
             MounterRequest::Recover(_) => panic!("as a test"),
@@ -97,6 +94,22 @@ impl Mounter for Recording {
             ) => Ok(MounterResponse::Pool(PoolReply::Extents(extents()))),
             MounterRequest::Pool(..) => Err(MountError::no_space("it", "3 of 4")),
         }
+    }
+}
+
+/// A status with all that there can be.
+pub(crate) fn status() -> MounterStatus {
+    MounterStatus {
+        unshared_roots: vec!["it is private".to_owned()],
+        process: Some(ProcessUsage {
+            cpu: Duration::from_millis(1),
+            resident_bytes: 2,
+            virtual_bytes: 3,
+            threads: 4,
+            open_fds: 5,
+            max_fds: Some(6),
+            started: Duration::from_secs(7),
+        }),
     }
 }
 
@@ -127,7 +140,7 @@ fn words(request: &MounterRequest) -> String {
         MounterRequest::Expand(request) => format!("expand {request:?}"),
         MounterRequest::Unsettled(driver) => format!("unsettled {driver}"),
         MounterRequest::VolumesInUse(driver) => format!("volumes_in_use {driver}"),
-        MounterRequest::UnsharedRoots => "unshared_roots".to_owned(),
+        MounterRequest::Status => "status".to_owned(),
         MounterRequest::ConfigDrive(driver) => format!("config_drive {driver}"),
         MounterRequest::NodeFact(driver, fact) => format!("node_fact {driver} {}", fact.name()),
         MounterRequest::Recover(key) => format!("recover {key:?}"),

@@ -1,6 +1,8 @@
 //! Each method of the trait returns over the socket what it returns in one process.
 
-use crate::bench::{Bench, STATS, addresses, driver, extents, finding, instance, key, unstage};
+use crate::bench::{
+    Bench, STATS, addresses, driver, extents, finding, instance, key, status, unstage,
+};
 use std::collections::BTreeMap;
 use wasmount_core::mounter::{
     ExpandVolume, HealthQuery, MountError, Mounter, PublishVolume, StageVolume, Staged,
@@ -96,8 +98,7 @@ async fn every_method_answers_as_its_mounter_does() {
     assert_eq!(client.unpublish(unpublish).await, Ok(()));
     assert_eq!(client.unstage(unstage("v")).await, Ok(()));
     assert_eq!(client.unsettled(driver()).await, Ok(vec![key("v").volume]));
-    let unshared = client.unshared_roots().await.unwrap();
-    assert_eq!(unshared, ["it is private"]);
+    assert_eq!(client.status().await, Ok(status()));
     assert_eq!(client.config_drive(driver()).await, Ok(instance()));
     let fact = client.node_fact(driver(), NodeFact::Addresses).await;
     assert_eq!(fact, Ok(addresses()));
@@ -107,7 +108,7 @@ async fn every_method_answers_as_its_mounter_does() {
         .iter()
         .map(|call| call.split(' ').next().unwrap().to_owned())
         .collect();
-    let wanted = "staged stage notes publish stats health expand unpublish unstage unsettled unshared_roots config_drive node_fact";
+    let wanted = "staged stage notes publish stats health expand unpublish unstage unsettled status config_drive node_fact";
     assert_eq!(names.join(" "), wanted);
 }
 

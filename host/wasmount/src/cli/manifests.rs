@@ -149,6 +149,10 @@ pub(crate) struct Flags {
     #[arg(long, env = "WASMOUNT_HOST_NETWORK")]
     host_network: bool,
 
+    /// Print a PodMonitor, for a cluster with the Prometheus operator
+    #[arg(long, env = "WASMOUNT_POD_MONITOR")]
+    pod_monitor: bool,
+
     #[command(flatten)]
     registry: RegistryFlags,
 
@@ -297,6 +301,7 @@ impl Flags {
             kubelet_dir: self.kubelet_dir,
             health_port: self.health_port,
             host_network: self.host_network,
+            pod_monitor: self.pod_monitor,
             in_node_set: self.in_node_set,
         }
     }

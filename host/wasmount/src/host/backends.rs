@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use wasmount_core::document::StorageBackend;
 use wasmount_core::driver::{Driver, Leaving, Role};
-use wasmount_core::mounter::VolumeInUse;
+use wasmount_core::mounter::{Mounter as _, VolumeInUse};
 use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
 use wasmount_core::text::chain;

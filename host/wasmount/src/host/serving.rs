@@ -50,7 +50,11 @@ impl Serving {
         page: Option<StatusPage>,
     ) -> Result<Self, Fault> {
         let (services, documents) = SharedServices::open(&options, backends, &readiness).await?;
-        metrics.share(services.engine.clone(), services.state.clone());
+        metrics.share(
+            services.engine.clone(),
+            services.state.clone(),
+            services.mounter.clone(),
+        );
         let Documents { all, states } = documents;
         let cluster = Cluster::reach(&options.kubernetes).await?;
         let mut background = JoinSet::new();
@@ -148,7 +152,13 @@ fn watch_mounts(backends: &Arc<Backends>, background: &mut JoinSet<()>) {
                 let all = backends.all().into_values();
                 all.map(|seen| seen.driver).collect()
             };
-            let watch = storage_watch::watch_mounter(remote, drivers, for_kubelet, readiness);
+            let watch = storage_watch::watch_mounter(
+                services.mounter.clone(),
+                remote,
+                drivers,
+                for_kubelet,
+                readiness,
+            );
             background.spawn(watch);
         }
         None if for_kubelet => {

@@ -7,6 +7,7 @@ use super::node_facts::{self, OwnNode};
 use super::{COMPILED, HostOptions, MountsOptions, VERSIONS, local_mounts};
 use crate::config::Configured;
 use crate::fault::Fault;
+use crate::metrics::CountedMounter;
 use crate::readiness::Readiness;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,7 +38,7 @@ pub(super) struct SharedServices {
     /// Where controllers of this process find all nodes; none: nowhere.
     pub(super) nodes: Option<Arc<dyn Nodes>>,
     /// Mounts and pools.
-    pub(super) mounter: Arc<dyn Mounter>,
+    pub(super) mounter: Arc<CountedMounter>,
     /// The mounter, if it is in this process.
     pub(super) local: Option<Arc<LocalMounter>>,
     /// The mounter, if it is another process.
@@ -80,7 +81,7 @@ impl SharedServices {
                     (store, None, lost)
                 }
             };
-            let (mounter, local, remote): (Arc<dyn Mounter>, _, _) = match options.mounts {
+            let (mounter, local, remote): (Arc<dyn Mounter>, _, Option<_>) = match options.mounts {
                 MountsOptions::Here {
                     run_dir,
                     path_roots,
@@ -115,7 +116,7 @@ impl SharedServices {
                 lost_records,
                 shared,
                 _lock: lock,
-                mounter,
+                mounter: Arc::new(CountedMounter::new(mounter, remote.is_some())),
                 local,
                 remote,
                 engine: Engine::new(engine)

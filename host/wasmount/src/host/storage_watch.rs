@@ -60,9 +60,10 @@ pub(super) async fn watch_roots(mounter: Arc<dyn Mounter>, readiness: Arc<Readin
     }
 }
 
-/// Watches a mounter in another process, and recovers each driver's volumes when a mounter answers for the first time.
+/// Watches a mounter in another process, of which `client` knows each run, and recovers each driver's volumes when a mounter answers for the first time.
 pub(super) async fn watch_mounter(
-    mounter: Arc<SocketMounter>,
+    mounter: Arc<dyn Mounter>,
+    client: Arc<SocketMounter>,
     drivers: impl Fn() -> Vec<Arc<Driver>>,
     beside_kubelet: bool,
     readiness: Arc<Readiness>,
@@ -89,7 +90,7 @@ pub(super) async fn watch_mounter(
         }
         let drivers = drivers();
         recovered.retain(|name, _| drivers.iter().any(|driver| driver.name() == name));
-        let boot_id = mounter.boot_id();
+        let boot_id = client.boot_id();
         for driver in drivers.iter().filter(|_| last_reported.is_none()) {
             if recovered.get(driver.name()) != Some(&boot_id) && recover(driver).await {
                 recovered.insert(driver.name().clone(), boot_id);
@@ -108,7 +109,9 @@ fn reason_of(fault: Fault, starts: bool) -> String {
 }
 
 async fn check(mounter: &dyn Mounter, beside_kubelet: bool) -> Option<Fault> {
-    match timeout(TIMEOUT, mounter.unshared_roots()).await {
+    let status = timeout(TIMEOUT, mounter.status());
+    let status = status.await.map(|it| it.map(|it| it.unshared_roots));
+    match status {
         Ok(Ok(unshared)) if !beside_kubelet || unshared.is_empty() => None,
         Ok(Ok(unshared)) => Some(Fault::Unshared(unshared.join("; "))),
         Ok(Err(error)) => Some(Fault::Silent(error.to_string())),

@@ -1,35 +1,56 @@
-//! `process_*`: what the kernel knows of the host's process, as in Prometheus' own libraries.
+//! What processes use: `process_*` of the host, as in Prometheus' own libraries, and the same of a mounter in another process.
 
 use super::scrape::Scrape;
-use super::table;
-use procfs::process::{LimitValue, Process};
-use procfs::{ProcResult, WithCurrentSystemInfo};
+use super::table::{self, Metric};
+use wasmount_core::mounter::ProcessUsage;
 
-/// Sets them; all are absent where /proc cannot be read.
-pub(super) fn set(scrape: &mut Scrape) {
-    if let Err(error) = read(scrape) {
-        tracing::debug!(%error, "/proc of the process cannot be read");
-    }
+/// Sets those of the host's process.
+pub(super) fn set_host(scrape: &mut Scrape, usage: &ProcessUsage) {
+    set(
+        scrape,
+        usage,
+        [
+            &table::PROCESS_CPU,
+            &table::PROCESS_RESIDENT,
+            &table::PROCESS_VIRTUAL,
+            &table::PROCESS_THREADS,
+            &table::PROCESS_OPEN_FDS,
+            &table::PROCESS_MAX_FDS,
+            &table::PROCESS_START,
+        ],
+    );
 }
 
-fn read(scrape: &mut Scrape) -> ProcResult<()> {
-    let process = Process::myself()?;
-    let stat = process.stat()?;
-    let ticks = procfs::ticks_per_second() as f64;
-    let cpu = (stat.utime + stat.stime) as f64 / ticks;
-    let start = procfs::boot_time_secs()? as f64 + stat.starttime as f64 / ticks;
-    for (metric, value) in [
-        (&table::PROCESS_CPU, cpu),
-        (&table::PROCESS_RESIDENT, stat.rss_bytes().get() as f64),
-        (&table::PROCESS_VIRTUAL, stat.vsize as f64),
-        (&table::PROCESS_THREADS, stat.num_threads as f64),
-        (&table::PROCESS_OPEN_FDS, process.fd_count()? as f64),
-        (&table::PROCESS_START, start),
-    ] {
-        scrape.set(metric, &[], value);
+/// Sets those of the mounter's process.
+pub(super) fn set_mounter(scrape: &mut Scrape, usage: &ProcessUsage) {
+    set(
+        scrape,
+        usage,
+        [
+            &table::MOUNTER_CPU,
+            &table::MOUNTER_RESIDENT,
+            &table::MOUNTER_VIRTUAL,
+            &table::MOUNTER_THREADS,
+            &table::MOUNTER_OPEN_FDS,
+            &table::MOUNTER_MAX_FDS,
+            &table::MOUNTER_START,
+        ],
+    );
+}
+
+fn set(scrape: &mut Scrape, usage: &ProcessUsage, metrics: [&'static Metric; 7]) {
+    let values = [
+        Some(usage.cpu.as_secs_f64()),
+        Some(usage.resident_bytes as f64),
+        Some(usage.virtual_bytes as f64),
+        Some(usage.threads as f64),
+        Some(usage.open_fds as f64),
+        usage.max_fds.map(|limit| limit as f64),
+        Some(usage.started.as_secs_f64()),
+    ];
+    for (metric, value) in metrics.into_iter().zip(values) {
+        if let Some(value) = value {
+            scrape.set(metric, &[], value);
+        }
     }
-    if let LimitValue::Value(limit) = process.limits()?.max_open_files.soft_limit {
-        scrape.set(&table::PROCESS_MAX_FDS, &[], limit as f64);
-    }
-    Ok(())
 }

@@ -88,6 +88,8 @@ metrics! {
     POOL_SIZE = Gauge "wasmount_pool_size_bytes" [driver, pool]: "Size of the pool, at most 30 s ago";
     POOL_AVAILABLE = Gauge "wasmount_pool_available_bytes" [driver, pool]:
         "Bytes that can still be promised: free space less what is promised and not written yet; at most 30 s ago";
+    POOL_PROMISED = Gauge "wasmount_pool_promised_bytes" [driver, pool]:
+        "Bytes that are promised to volumes and not written yet, at most 30 s ago";
     VOLUMES_STAGED = Gauge "wasmount_volumes_staged" [driver]: "Volumes that are staged on this node, at most 30 s ago";
     VOLUMES_PUBLISHED = Gauge "wasmount_volumes_published" [driver]:
         "Paths of pods at which volumes are published on this node, at most 30 s ago";
@@ -97,6 +99,19 @@ metrics! {
     STORE_SIZE = Gauge "wasmount_store_size_bytes" []: "Size of the file of the state store; absent if records are in the API server";
     STORE_COMMITS = Counter "wasmount_store_commits_total" []: "Commits of the state store, successful or not";
     STORE_COMMIT_SECONDS = Counter "wasmount_store_commit_seconds_total" []: "Time that these commits took";
+
+    MOUNTER_REQUESTS = Counter "wasmount_mounter_requests_total" [request, outcome]:
+        "Requests to the mounter that were answered: succeeded or failed";
+    MOUNTER_REQUEST_SECONDS = Counter "wasmount_mounter_request_seconds_total" [request]:
+        "Time of these requests, with the way to a mounter in another process";
+    MOUNTER_CPU = Counter "wasmount_mounter_cpu_seconds_total" []:
+        "CPU time of the mounter's process; like all of its process, at most 2 s ago, and absent if the mounter is in the host's process or does not answer";
+    MOUNTER_RESIDENT = Gauge "wasmount_mounter_resident_memory_bytes" []: "Resident memory of the mounter's process";
+    MOUNTER_VIRTUAL = Gauge "wasmount_mounter_virtual_memory_bytes" []: "Virtual memory of the mounter's process";
+    MOUNTER_THREADS = Gauge "wasmount_mounter_threads" []: "Threads of the mounter's process";
+    MOUNTER_OPEN_FDS = Gauge "wasmount_mounter_open_fds" []: "Open file descriptors of the mounter's process";
+    MOUNTER_MAX_FDS = Gauge "wasmount_mounter_max_fds" []: "How many the mounter's process may have open";
+    MOUNTER_START = Gauge "wasmount_mounter_start_time_seconds" []: "Unix time of the start of the mounter's process";
 
     PROCESS_CPU = Counter "process_cpu_seconds_total" []: "CPU time of the host's process, in user and kernel mode";
     PROCESS_RESIDENT = Gauge "process_resident_memory_bytes" []: "Resident memory of the process";

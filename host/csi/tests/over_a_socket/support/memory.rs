@@ -95,8 +95,8 @@ impl Mounter for MemoryMounter {
             MounterRequest::VolumesInUse(_) => {
                 return Ok(MounterResponse::VolumesInUse(Vec::new()));
             }
-            MounterRequest::UnsharedRoots => {
-                return Ok(MounterResponse::UnsharedRoots(Vec::new()));
+            MounterRequest::Status => {
+                return Ok(MounterResponse::Status(MounterStatus::default()));
             }
             MounterRequest::ConfigDrive(_) => return Err(Self::not_there("a config drive")),
             MounterRequest::NodeFact(..) => return Err(Self::not_there("a fact of the node")),

@@ -18,7 +18,11 @@ pub(super) fn sidecars(backend: &Backend, form: Form) -> Vec<(String, Vec<String
             };
             let arguments: Vec<String> = serde_json::from_value(container["args"].clone()).unwrap();
             assert_eq!(arguments[0], "--csi-address=/csi/csi.sock");
-            found.push(sidecar(name, &arguments[1..]));
+            let port = &container["ports"][0];
+            assert_eq!(port["name"], **name);
+            let endpoint = format!("--http-endpoint=:{}", port["containerPort"]);
+            assert_eq!(arguments[1], endpoint);
+            found.push(sidecar(name, &arguments[2..]));
         }
     }
     found
@@ -151,4 +155,67 @@ fn on_the_nodes_only_those_without_a_form_for_nodes_are_elected() {
         "{text}"
     );
     assert!(warnings(&attached, &choices(Form::Network)).is_empty());
+}
+
+#[test]
+fn ports_of_a_pod_differ_wherever_they_begin() {
+    for first in [9809, u16::MAX] {
+        let mut choices = choices(Form::NodeLocal);
+        choices.health_port = first;
+        let services = [
+            Service::Controller,
+            Service::NodeStage,
+            Service::ControllerExpand,
+            Service::Snapshots,
+        ];
+        let objects = objects_of(&backend(&services, &[]), &choices);
+        for pod in pods(&objects) {
+            let containers = pod["containers"].as_array().unwrap().iter();
+            let ports = containers.filter_map(|it| it["ports"][0]["containerPort"].as_u64());
+            let ports: Vec<_> = ports.collect();
+            let distinct: BTreeSet<_> = ports.iter().collect();
+            assert_eq!((ports.len(), distinct.len()), (4, 4), "{ports:?}");
+        }
+    }
+}
+
+#[test]
+fn sidecars_on_the_network_of_a_node_listen_nowhere() {
+    let mut choices = choices(Form::NodeLocal);
+    choices.host_network = true;
+    let objects = objects_of(&backend(&[Service::Controller], &[]), &choices);
+    let text = serde_json::to_string(&objects).unwrap();
+    assert!(text.contains("csi-provisioner:v") && !text.contains("http-endpoint"));
+}
+
+#[test]
+fn a_pod_monitor_names_the_ports_of_the_pods() {
+    let mut choices = choices(Form::Network);
+    let backend = backend(&[Service::Controller, Service::ControllerExpand], &[]);
+    let monitors = |choices: &Choices| {
+        let objects = objects_of(&backend, choices);
+        of_kind(&objects, "PodMonitor")
+            .into_iter()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(monitors(&choices), Vec::<Value>::new());
+    choices.pod_monitor = true;
+    let [monitor] = monitors(&choices).try_into().unwrap();
+    let endpoints = monitor["spec"]["podMetricsEndpoints"].as_array().unwrap();
+    let monitored: Vec<_> = endpoints.iter().map(|it| &it["port"]).collect();
+    let labels = &monitor["spec"]["selector"]["matchLabels"];
+    for pod in pods(&objects_of(&backend, &choices)) {
+        for container in pod["containers"].as_array().unwrap() {
+            for port in container["ports"].as_array().into_iter().flatten() {
+                assert!(monitored.contains(&&port["name"]), "{port}");
+            }
+        }
+    }
+    for set in of_kind(&objects_of(&backend, &choices), "DaemonSet") {
+        let of_pods = &set["spec"]["template"]["metadata"]["labels"];
+        for (name, value) in labels.as_object().unwrap() {
+            assert_eq!(&of_pods[name], value, "{name}");
+        }
+    }
 }

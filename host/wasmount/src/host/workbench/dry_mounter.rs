@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use wasmount_core::document::Grants;
-use wasmount_core::mounter::{MountError, Mounter, MounterRequest, MounterResponse, Staged};
+use wasmount_core::mounter::{
+    MountError, Mounter, MounterRequest, MounterResponse, MounterStatus, Staged,
+};
 use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
 use wasmount_core::plan::Plan;
@@ -155,8 +157,8 @@ impl Mounter for DryMounter {
             MounterRequest::Staged(_) => return Ok(MounterResponse::Staged(Staged::No)),
             MounterRequest::Notes(_) => return Ok(MounterResponse::Notes(BTreeMap::new())),
             MounterRequest::Unsettled(_) => return Ok(MounterResponse::Unsettled(Vec::new())),
-            MounterRequest::UnsharedRoots => {
-                return Ok(MounterResponse::UnsharedRoots(Vec::new()));
+            MounterRequest::Status => {
+                return Ok(MounterResponse::Status(MounterStatus::default()));
             }
             MounterRequest::VolumesInUse(_) => {
                 return Ok(MounterResponse::VolumesInUse(Vec::new()));
