@@ -27,6 +27,7 @@ use copies::{Claim, CopyRequest, Pair, Waiting};
 use copy::Job;
 use handle::Pool;
 use mounted::{MountedPool, MountedPools};
+use open::open_elsewhere;
 pub(crate) use open::refuse_leaving;
 use place::Place;
 use rustix::fs::FileType;
@@ -38,7 +39,7 @@ use wasmount_core::fault::Blame;
 use wasmount_core::mounter::MountError;
 use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
-use wasmount_core::pool::{PoolCall, PoolReply};
+use wasmount_core::pool::{PoolCall, PoolEntry, PoolReply};
 
 /// Reports what staged volumes use.
 pub(crate) trait InUse: Send + Sync {
@@ -182,10 +183,7 @@ impl Pools {
             PoolCall::Capacity { pool } => {
                 promise::capacity(&*self.open(&pool)?, &pool).map(PoolReply::Capacity)
             }
-            PoolCall::Stat { pool, path } => {
-                let (open, place) = self.at(&pool, &path)?;
-                listing::stat(&open, &place).map(PoolReply::Stat)
-            }
+            PoolCall::Stat { pool, path } => self.stat(&pool, &path).map(PoolReply::Stat),
             PoolCall::List {
                 pool,
                 path,
@@ -317,6 +315,21 @@ impl Pools {
                 format!("pool `{pool_name}` is not in `grants.pools` of the backend document");
             MountError::not_granted("pool", reason, Blame::argument(pool))
         })
+    }
+
+    /// The entry at a place. A host that mounts what another one manages on the same machine asks nothing else of a pool: it neither takes the other's
+    /// lock nor keeps it for itself.
+    fn stat(&self, pool: &str, path: &str) -> Result<Option<PoolEntry>, MountError> {
+        let place = Place::parse(pool, path)?;
+        if let Storage::Directory(directory) = &self.granted(pool)?.storage
+            && lock(&directory.open).is_none()
+        {
+            if let Some(root) = open_elsewhere(&directory.path) {
+                return listing::stat_elsewhere(&root, &place);
+            }
+            return listing::stat(&*Pool::open(pool, &directory.path)?, &place);
+        }
+        listing::stat(&*self.open(pool)?, &place)
     }
 
     fn open(&self, pool: &str) -> Result<Arc<Pool>, MountError> {

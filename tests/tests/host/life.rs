@@ -1,6 +1,7 @@
 //! The life of a volume over the real socket, with plugins/directory: each call right and wrong, twice, and out of order, with the codes that
 //! kubelet and the sidecars act on.
 
+mod apart;
 pub(crate) mod idle;
 mod order;
 mod whole;

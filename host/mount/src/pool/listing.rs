@@ -2,17 +2,17 @@
 //!
 //! Names that are not UTF-8 were not made by any caller of this host; they are not listed.
 
-use crate::confine::RESERVED_NAME;
+use crate::confine::{RESERVED_NAME, open_confined};
 use crate::failure::kernel;
 use crate::pool::directory::{self, file_type};
 use crate::pool::group_move;
-use crate::pool::handle::{Pool, entries, status_of};
+use crate::pool::handle::{DIRECTORY, Pool, entries, status_of};
 use crate::pool::ledger::Inode;
 use crate::pool::place::Place;
 use rustix::fs::{FileType, Statx, StatxAttributes};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wasmount_core::mounter::MountError;
 use wasmount_core::pool::{PoolEntry, PoolEntryKind};
 use wasmount_sys::quota;
@@ -29,7 +29,21 @@ pub(super) fn stat(pool: &Pool, place: &Place) -> Result<Option<PoolEntry>, Moun
         return Ok(None);
     };
     let status = pool.status(&parent, place)?;
-    Ok(status.map(|status| entry(pool, place.path.as_str().to_owned(), &status)))
+    Ok(status.map(|status| entry(place.path.as_str().to_owned(), &status, tree_usage(pool))))
+}
+
+/// The same in a pool that another process has open. The use of a tree is not known.
+pub(super) fn stat_elsewhere(
+    root: &OwnedFd,
+    place: &Place,
+) -> Result<Option<PoolEntry>, MountError> {
+    let parent = match open_confined(root, place.path.parent(), DIRECTORY) {
+        Err(Errno::NOENT) => return Ok(None),
+        parent => parent.map_err(|errno| place.failed("open the parent directory", errno))?,
+    };
+    let status = status_of(&parent, place.path.name());
+    let status = status.map_err(|errno| place.failed("stat", errno))?;
+    Ok(status.map(|status| entry(place.path.as_str().to_owned(), &status, |_| 0)))
 }
 
 /// Direct children of a tree, or of the pool, in name order after `after`.
@@ -60,7 +74,7 @@ pub(super) fn list(
             Some(place) => format!("{}/{name}", place.path.as_str()),
             None => name,
         };
-        entries.push(entry(pool, path, &status));
+        entries.push(entry(path, &status, tree_usage(pool)));
     }
     Ok(entries)
 }
@@ -89,13 +103,13 @@ fn first_names(
     Ok(first)
 }
 
-fn entry(pool: &Pool, path: String, status: &Statx) -> PoolEntry {
+fn entry(path: String, status: &Statx, tree_usage: impl Fn(&Statx) -> u64) -> PoolEntry {
     let blocks = status.stx_blocks.saturating_mul(BLOCK_BYTES);
     let other = |description: &str| (PoolEntryKind::Other(description.to_owned()), 0, 0);
     let is_mount = status.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
     let (kind, size_bytes, allocated_bytes) = match file_type(status) {
         _ if is_mount => other("mount point"),
-        FileType::Directory => (PoolEntryKind::Directory, 0, tree_usage(pool, status)),
+        FileType::Directory => (PoolEntryKind::Directory, 0, tree_usage(status)),
         FileType::RegularFile => (PoolEntryKind::Image, status.stx_size, blocks),
         FileType::Symlink => other("symbolic link"),
         FileType::Fifo => other("named pipe"),
@@ -113,8 +127,10 @@ fn entry(pool: &Pool, path: String, status: &Statx) -> PoolEntry {
 }
 
 /// Known only if a project counts it: otherwise the whole tree would have to be read.
-fn tree_usage(pool: &Pool, status: &Statx) -> u64 {
-    let project = pool.ledger.get(Inode::of(status)).project;
-    let usage = project.and_then(|project| quota::project_usage(&pool.root, project).ok());
-    usage.map_or(0, |usage| usage.used_bytes)
+fn tree_usage(pool: &Pool) -> impl Fn(&Statx) -> u64 {
+    |status| {
+        let project = pool.ledger.get(Inode::of(status)).project;
+        let usage = project.and_then(|project| quota::project_usage(&pool.root, project).ok());
+        usage.map_or(0, |usage| usage.used_bytes)
+    }
 }

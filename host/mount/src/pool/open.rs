@@ -1,13 +1,13 @@
 //! Opens pools. A process opens each directory once, however many backends name it: promises belong to the directory and not to a driver.
 
-use crate::confine::RESERVED_NAME;
+use crate::confine::{RESERVED_NAME, open_confined};
 use crate::exclusive;
 use crate::failure::{kernel, shown};
 use crate::observe::{Identity, observe};
 use crate::plan::PoolPlace;
 use crate::pool::handle::{DIRECTORY, Pool, errno_of, make_folder};
 use crate::pool::{group_move, trash};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -114,6 +114,17 @@ impl Pool {
         *open = Arc::downgrade(&pool);
         Ok(pool)
     }
+}
+
+/// The directory of a pool that another process has open. `None`: none has, or there is no such directory.
+pub(super) fn open_elsewhere(path: &Path) -> Option<OwnedFd> {
+    let root = rustix::fs::open(path, DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    if opened(observe(&root).ok()?.identity).is_some() {
+        return None;
+    }
+    let folder = open_confined(&root, RESERVED_NAME, DIRECTORY).ok()?;
+    let locked = flock(&folder, FlockOperation::NonBlockingLockExclusive);
+    (locked == Err(Errno::WOULDBLOCK)).then_some(root)
 }
 
 /// The pool that this process has open in a directory. If it is being opened, the call waits: a request to such a pool would hang as well.
