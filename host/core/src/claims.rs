@@ -15,7 +15,7 @@ mod sync {
 pub(crate) use lock::{ClaimLock, Claimed};
 pub use rules::changes;
 pub(crate) use rules::{Subject, claims, volume_alone};
-pub(crate) use table::{Claim, Conflict};
+pub(crate) use table::{Claim, ClaimKey, Conflict};
 
 use crate::error::Error;
 

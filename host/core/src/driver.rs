@@ -18,6 +18,7 @@ mod quiesce;
 mod requests;
 mod service;
 mod serving_policy;
+mod share;
 mod snapshots;
 mod swap;
 mod usage;
@@ -55,6 +56,7 @@ use health::HealthAnswers;
 use hooks::Hooks;
 use plugin::Plugin;
 use quiesce::Holds;
+use share::{About, Places, Share};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::watch;
@@ -85,6 +87,9 @@ pub struct Driver {
     mounter: Arc<dyn Mounter>,
     state: Arc<dyn StateStore>,
     plugin: ArcSwapOption<Plugin>,
+    /// A version that serves a share of the volumes; `plugin` serves everything else.
+    share: ArcSwapOption<Share>,
+    places: Places,
     /// The calls of replaced versions that still have some. The mutex also serialises swaps.
     retired: Mutex<Vec<RunningCalls>>,
     /// How often a version brought new capabilities.
@@ -130,6 +135,8 @@ impl Driver {
             mounter,
             state,
             plugin: ArcSwapOption::empty(),
+            share: ArcSwapOption::empty(),
+            places: Places::default(),
             retired: Mutex::default(),
             grown: watch::Sender::default(),
             holds: Holds::default(),
@@ -209,11 +216,11 @@ impl Driver {
 
     /// Whether a call is served now, and if not, the reason: role, document, missing plugin, missing interface.
     pub fn serves(&self, rpc: Rpc) -> Result<(), Error> {
-        self.plugin_for(rpc).map(drop)
+        self.plugin_for(rpc, None).map(drop)
     }
 
     /// The plugin that serves a call; absent if none is loaded and the call does not need one.
-    fn plugin_for(&self, rpc: Rpc) -> Result<Option<Arc<Plugin>>, Error> {
+    fn plugin_for(&self, rpc: Rpc, about: Option<About<'_>>) -> Result<Option<Arc<Plugin>>, Error> {
         let not_served = |reason| Err(Error::NotServed { rpc, reason });
         if !self.config.profile.has(rpc) {
             return not_served("it is a call of CSI 1.13 (--csi-profile)");
@@ -221,7 +228,7 @@ impl Driver {
         if !self.config.role.serves(rpc) {
             return not_served("this process does not run that service (--role)");
         }
-        let plugin = self.plugin.load_full();
+        let plugin = self.plugin_of(about);
         let policy = plugin.as_ref().map(|plugin| &plugin.policy);
         let hidden = &policy.unwrap_or(&self.config.policy).hidden;
         if advertised_as(rpc).any(|name| hidden.hides(name)) {

@@ -36,7 +36,7 @@ impl Driver {
         };
         self.run(rpc, incoming, claims(rpc, subject), |work| async move {
             work.check_offered(&args)?;
-            let source = args.content_source.clone();
+            let (source, name) = (args.content_source.clone(), args.name.clone());
             let mut volume = work.backend()?.create_volume(&work.call, args).await?;
             if !work.places_volumes() {
                 volume.accessible_topology.clear();
@@ -48,6 +48,7 @@ impl Driver {
             }
             // The answer publishes the id: no other call may run on it, such as the deletion of an earlier volume.
             let _created = work.driver.claims.acquire(volume_alone(&volume.id))?;
+            work.driver.keep_place(&name, &volume.id).await?;
             Ok(volume)
         })
         .await

@@ -2,6 +2,7 @@
 
 use super::calls::{RunningCall, RunningCalls};
 use super::plugin::{Entered, Plugin};
+use super::share::About;
 use super::{Driver, ServingPolicy};
 use crate::backend::Backend;
 use crate::capabilities::{Capabilities, Hidden};
@@ -22,14 +23,8 @@ impl Driver {
         backend: Arc<dyn Backend>,
         policy: ServingPolicy,
     ) -> Option<RunningCalls> {
-        let capabilities = Capabilities::derive(
-            backend.offer(),
-            self.config.role,
-            self.config.profile,
-            &policy.hidden,
-        );
         let offer = backend.offer().clone();
-        let plugin = Arc::new(Plugin::new(backend, policy, capabilities));
+        let plugin = self.plugin_with(backend, policy);
         let mut retired = lock(&self.retired);
         let replaced = self.plugin.swap(Some(Arc::clone(&plugin)));
         // Pairs with the fence in `enter`: a call whose count was not visible here sees the swap.
@@ -45,6 +40,16 @@ impl Driver {
         self.fault.store(None);
         self.offered.send_replace(Some(offer));
         old
+    }
+
+    pub(super) fn plugin_with(
+        &self,
+        backend: Arc<dyn Backend>,
+        policy: ServingPolicy,
+    ) -> Arc<Plugin> {
+        let (role, profile) = (self.config.role, self.config.profile);
+        let capabilities = Capabilities::derive(backend.offer(), role, profile, &policy.hidden);
+        Arc::new(Plugin::new(backend, policy, capabilities))
     }
 
     /// The services and features of the backend in use, now and after each change; none before the first one.
@@ -105,13 +110,19 @@ impl Driver {
         let mut all = retired.clone();
         let plugin = self.plugin.load();
         all.extend(plugin.as_ref().map(|plugin| plugin.calls.clone()));
+        all.extend(self.calls_of_share());
         all
     }
 
     /// The plugin for a call. While calls are held it waits for their release, until `until`.
-    pub(super) async fn enter(&self, rpc: Rpc, until: Instant) -> Result<Entered, Error> {
+    pub(super) async fn enter(
+        &self,
+        rpc: Rpc,
+        about: Option<About<'_>>,
+        until: Instant,
+    ) -> Result<Entered, Error> {
         loop {
-            let Some(plugin) = self.plugin_for(rpc)? else {
+            let Some(plugin) = self.plugin_for(rpc, about)? else {
                 return Ok(Entered::default());
             };
             if !uses_plugin(rpc, plugin.backend.offer()) {
@@ -122,7 +133,7 @@ impl Driver {
             }
             let ticket = plugin.calls.begin(rpc);
             fence(Ordering::SeqCst);
-            let in_use = self.plugin.load();
+            let in_use = self.plugin_of(about);
             let is_in_use = in_use.as_ref().is_some_and(|it| Arc::ptr_eq(it, &plugin));
             if !is_in_use {
                 continue;

@@ -4,6 +4,7 @@
 //! done. Claims end with the last job that was started for the call, not with its answer. A read whose client disconnects is cancelled.
 
 use super::plugin::{Entered, Plugin};
+use super::share::about;
 use super::{Driver, ServingPolicy};
 use crate::backend::{Backend, BackendError};
 use crate::blame::{Blame, Owner, RequestContent};
@@ -55,7 +56,7 @@ impl Driver {
     {
         let until = Instant::now() + self.time_budget();
         let entered = self
-            .enter(rpc, until)
+            .enter(rpc, about(rpc, &incoming, &claims), until)
             .instrument(tracing::debug_span!("wait for version"))
             .await?;
         // The span of the call, which the service opened.

@@ -23,6 +23,7 @@ mod paging;
 mod pod_info;
 mod script;
 mod served;
+mod share;
 mod snapshots;
 mod state;
 mod swap;
