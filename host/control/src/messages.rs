@@ -120,6 +120,20 @@ pub struct Swap {
     /// A component instead of the document's, until the document changes.
     #[serde(default)]
     pub plugin: Option<Plugin>,
+    /// For a share of the volumes only; none: for all.
+    #[serde(default)]
+    pub share: Option<Share>,
+}
+
+/// The share of the volumes that a new version is to serve, or to which its share is to grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Share {
+    /// From 1 to 100; 100: all.
+    pub percent: u8,
+    /// After so many seconds without a fault it serves all; none: by command.
+    #[serde(default)]
+    pub promote_after_seconds: Option<u64>,
 }
 
 /// Where a component is.
@@ -172,7 +186,7 @@ pub struct Done {
     pub said: String,
     /// Whether anything changed.
     pub changed: bool,
-    /// The version that serves now.
+    /// The version that serves now, or a share of the volumes.
     pub version: Option<VersionRecord>,
     /// What an administrator should know.
     pub warnings: Vec<String>,
@@ -208,6 +222,8 @@ mod tests {
         assert!(read(json!({"allowServiceChanges": true})).is_err());
         assert!(read(json!({"plugin": {"reference": "oci://a.b/c:d"}})).is_ok());
         assert!(read(json!({"plugin": {"url": "x"}})).is_err());
+        assert!(read(json!({"share": {"percent": 10}})).is_ok());
+        assert!(read(json!({"share": {"percents": 10}})).is_err());
     }
 
     #[test]

@@ -79,6 +79,8 @@ pub enum RefusalKind, as_str {
     Disk = "disk",
     /// There is no such version to roll back to.
     History = "history",
+    /// It cannot serve a share of the volumes.
+    Share = "share",
     /// Another request was done first.
     Overtaken = "overtaken",
 }
@@ -105,6 +107,8 @@ pub struct DriverStatus {
     pub paused: bool,
     /// Why no new work is taken, and since when (`wasmount drain`).
     pub drained: Option<Drained>,
+    /// The share of the volumes that a new version serves (`wasmount swap --share`).
+    pub share: Option<Share>,
     /// How many revisions were desired, counted from the reconciler's start.
     #[serde(skip)]
     pub desired: u64,
@@ -229,6 +233,24 @@ pub struct Drained {
     pub reason: String,
     /// Since when.
     pub since: Timestamp,
+}
+
+/// A share of the volumes that a new version serves; the version before serves everything else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Share {
+    /// The new version.
+    pub number: u64,
+    /// Of a hundred volumes, chosen by a hash.
+    pub percent: u8,
+    /// Since when it has a share.
+    pub since: Timestamp,
+    /// After so many seconds without a fault it serves all volumes; none: by command only.
+    pub promote_after_seconds: Option<u64>,
+    /// It is not the document's: a command named its component.
+    pub pinned: bool,
+    /// A digest of what the document desired then.
+    pub revision: String,
 }
 
 /// A version that was replaced and still has calls.

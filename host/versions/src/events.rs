@@ -8,10 +8,12 @@ use wasmount_core::status::{Draining, RefusedVersion, VersionRecord};
 pub struct Outcome {
     /// The version before; none: there was none.
     pub before: Option<u64>,
-    /// The version that serves now.
+    /// The version that serves now, or a share of the volumes.
     pub now: VersionRecord,
     /// False: it already served.
     pub changed: bool,
+    /// The percentage of the volumes that it serves; none: it serves everything.
+    pub share: Option<u8>,
     /// Warnings for an administrator.
     pub warnings: Vec<String>,
     /// Time to admit it, with fetching and compiling.
@@ -27,6 +29,8 @@ pub struct Outcome {
 pub enum VersionEvent {
     /// Another version serves.
     Swapped(Outcome),
+    /// Another version serves a share of the volumes, or a larger one.
+    Shared(Outcome),
     /// A version was rejected; reported once for the same one.
     Refused(RefusedVersion),
     /// A version was rolled back.

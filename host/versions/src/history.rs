@@ -3,8 +3,9 @@
 //! It holds documents and no secrets.
 
 mod holds;
+mod share;
 
-use crate::desired::{Desired, RollbackRequest};
+use crate::desired::Desired;
 use crate::plugin_file::digest_of;
 use crate::refusal::Refusal;
 use crate::services::Kept;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use wasmount_core::capabilities::Profile;
 use wasmount_core::document::{PluginPlace, PluginSource, StorageBackend};
 use wasmount_core::services::{Feature, Service, ServiceSet};
-use wasmount_core::status::{Drained, Hold, VersionRecord, VersionState};
+use wasmount_core::status::{Drained, Hold, Share, VersionRecord, VersionState};
 
 /// The version of the stored form. A host that finds another one starts with an empty history, and logs it.
 pub(crate) const FORMAT: u32 = 2;
@@ -32,6 +33,9 @@ pub(crate) struct History {
     pub(crate) held: Option<Hold>,
     #[serde(default)]
     pub(crate) drained: Option<Drained>,
+    /// A version beside the current one.
+    #[serde(default)]
+    share: Option<Share>,
     /// The oldest first. Shared with the histories before this one: a swap changes two entries.
     #[serde(serialize_with = "write_entries", deserialize_with = "read_entries")]
     entries: Vec<Arc<Entry>>,
@@ -96,6 +100,7 @@ impl Default for History {
             paused: false,
             held: None,
             drained: None,
+            share: None,
             entries: Vec::new(),
             prepared: None,
         }
@@ -221,24 +226,34 @@ impl History {
         self.entry(number)?.secrets.as_deref()
     }
 
-    /// A new version serves, and any hold ends. `proven`: the version before served well so far.
+    /// A new version serves, and any hold or share ends. `proven`: the version before served well so far.
     pub(crate) fn admit(&mut self, version: NewVersion, proven: bool, now: Timestamp) -> u64 {
-        let (key, known) = (version.key, version.known);
         let number = self.next_number;
-        self.next_number += 1;
+        self.end_share(format!("version {number} came first"), now);
+        self.replace_current(number, proven, now);
+        self.add(version, now);
+        self.current = Some(number);
+        self.held = None;
+        number
+    }
+
+    /// Another version serves instead of the current one.
+    fn replace_current(&mut self, by: u64, proven: bool, now: Timestamp) {
         if let Some(before) = self.current_mut() {
             before.record.proven |= proven;
-            before.record.end(
-                VersionState::Replaced,
-                format!("version {number} replaced it"),
-                now,
-            );
+            let reason = format!("version {by} replaced it");
+            before.record.end(VersionState::Replaced, reason, now);
         }
+    }
+
+    /// Adds a version that begins to serve, under the next number.
+    fn add(&mut self, version: NewVersion, now: Timestamp) {
+        let (key, known) = (version.key, version.known);
         let services = version.offer.services().map(|it| it.interface().to_owned());
         let features = version.offer.features().map(|it| it.name().to_owned());
         self.entries.push(Arc::new(Entry {
             record: VersionRecord {
-                number,
+                number: self.next_number,
                 digest: key.digest,
                 plugin: version.plugin,
                 plugin_version: version.plugin_version,
@@ -259,14 +274,13 @@ impl History {
             }),
             secrets: Some(key.secrets),
         }));
-        self.current = Some(number);
-        self.held = None;
-        number
+        self.next_number += 1;
     }
 
     /// An earlier version serves again, with the current secrets.
     pub(crate) fn roll_back_to(&mut self, hold: Hold, secrets: String, now: Timestamp) {
         let Hold { number, reason, .. } = hold.clone();
+        self.end_share(format!("version {number} was rolled back to first"), now);
         if let Some(left) = self.current_mut() {
             left.record.end(VersionState::RolledBack, reason, now);
         }
@@ -299,17 +313,6 @@ impl History {
         }
     }
 
-    /// The version that an administrator rolls back to.
-    pub(crate) fn requested_target(&self, request: RollbackRequest) -> Result<u64, Refusal> {
-        match request.from {
-            Some(expected) if self.current != Some(expected) => Err(Refusal::OtherServes {
-                expected,
-                serves: self.current,
-            }),
-            _ => self.target(request.to, false),
-        }
-    }
-
     /// The version to roll back to: this one, or the last before the current one that was not rolled back; after faults, one that is proven.
     pub(crate) fn target(
         &self,
@@ -318,7 +321,9 @@ impl History {
     ) -> Result<u64, Refusal> {
         if let Some(number) = requested {
             return match self.entry(number) {
-                _ if self.current == requested => Err(Refusal::Serves { number }),
+                _ if self.current == requested || self.is_shared(number) => {
+                    Err(Refusal::Serves { number })
+                }
                 Some(entry) if entry.kept.is_some() => Ok(number),
                 _ => Err(Refusal::NotKept {
                     number,
@@ -341,7 +346,10 @@ impl History {
     }
 
     fn current_mut(&mut self) -> Option<&mut Entry> {
-        let number = self.current?;
+        self.entry_mut(self.current?)
+    }
+
+    fn entry_mut(&mut self, number: u64) -> Option<&mut Entry> {
         let mut entries = self.entries.iter_mut();
         let entry = entries.find(|entry| entry.record.number == number);
         entry.map(Arc::make_mut)

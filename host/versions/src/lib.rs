@@ -28,6 +28,8 @@ pub use admission::{AdmissionReport, Admitted, Proof, Step, TakenStep, run_admis
 pub use desired::{Desired, DesiredFrom, Fetched, RollbackRequest, Sources};
 pub use events::{Outcome, VersionEvent};
 pub use plugin_file::{Component, PLUGIN_BYTES, check_kind};
-pub use reconciler::{Migrates, ReconcilerParts, SetGrants, SwapRequest, VersionReconciler};
+pub use reconciler::{
+    Migrates, ReconcilerParts, SetGrants, ShareRequest, SwapRequest, VersionReconciler,
+};
 pub use refusal::{Refusal, RetryPolicy};
 pub use services::Kept;

@@ -6,7 +6,9 @@ mod command;
 mod outcome;
 mod reconcile;
 mod records;
+mod share;
 mod state;
+mod status;
 
 use crate::desired::{Desired, RollbackRequest, Sources};
 use crate::disk;
@@ -85,6 +87,17 @@ pub struct SwapRequest {
     pub allow_service_change: bool,
     /// Another revision than the document's; held until the next swap.
     pub desired: Option<Desired>,
+    /// For a share of the volumes only; none: for all.
+    pub share: Option<ShareRequest>,
+}
+
+/// The share of the volumes that a new version is to serve. If one has a share, its share grows to this one, and with 100 it serves all.
+#[derive(Debug, Clone, Copy)]
+pub struct ShareRequest {
+    /// From 1 to 100.
+    pub percent: u8,
+    /// After such a time without a fault it serves all; none: as before, or by command only.
+    pub promote_after: Option<Duration>,
 }
 
 /// Keeps one backend at its desired version. When it is dropped, it stops; the running version continues.

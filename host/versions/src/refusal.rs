@@ -193,6 +193,9 @@ pub enum Refusal {
         /// The version that replaced it.
         since: u64,
     },
+    /// A version cannot have a share of the volumes, or not this one.
+    #[error("no share of the volumes: {0}")]
+    Share(String),
     /// A rollback, or a newer desired revision, ended it.
     #[error(
         "another request for this backend came meanwhile: check its status and repeat the command"
@@ -269,6 +272,7 @@ impl Refusal {
             | Refusal::NothingToGoBackTo
             | Refusal::Serves { .. }
             | Refusal::Written { .. } => (Kind::History, RetryPolicy::Never),
+            Refusal::Share(_) => (Kind::Share, RetryPolicy::Never),
             Refusal::OtherServes { .. } | Refusal::Stopped => (Kind::Overtaken, RetryPolicy::Never),
             Refusal::Overtaken => (Kind::Overtaken, Unlimited),
         }

@@ -24,6 +24,41 @@ pub(crate) struct Trial {
     ends: Instant,
 }
 
+/// When a version with a share of the volumes is due to serve all: after so long without a fault.
+#[derive(Debug, Clone)]
+pub(crate) struct Promotion {
+    after: Duration,
+    at: Instant,
+}
+
+impl Promotion {
+    pub(crate) fn new(after: Duration, began: Instant) -> Self {
+        Self {
+            after,
+            at: began + after,
+        }
+    }
+
+    /// A fault, or a failed promotion: the time begins again.
+    pub(crate) fn begin_again(&mut self, now: Instant) {
+        self.at = now + self.after;
+    }
+
+    /// When to check.
+    pub(crate) fn at(&self) -> Instant {
+        self.at
+    }
+
+    /// Whether it is due. A version that has answered no call waits for another such time.
+    pub(crate) fn is_due(&mut self, now: Instant, answered: u64) -> bool {
+        if now < self.at {
+            return false;
+        }
+        self.begin_again(now);
+        answered > 0
+    }
+}
+
 impl Trial {
     pub(crate) fn new(policy: &VersionPolicy, began: Instant) -> Self {
         Self {
@@ -164,6 +199,25 @@ mod tests {
         assert!(!trial.is_proven(at(began, 10_000), 0));
         assert!(!trial.is_proven(at(began, 19_999), 7));
         assert!(trial.is_proven(at(began, 20_000), 7));
+    }
+
+    #[test]
+    fn a_promotion_is_due_after_its_time_without_a_fault() {
+        let began = Instant::now();
+        let mut promotion = Promotion::new(Duration::from_secs(10), began);
+        assert!(!promotion.is_due(at(began, 9_999), 7));
+        promotion.begin_again(at(began, 5_000));
+        assert!(!promotion.is_due(at(began, 14_999), 7));
+        assert!(promotion.is_due(at(began, 15_000), 7));
+    }
+
+    #[test]
+    fn a_version_without_an_answer_is_not_promoted() {
+        let began = Instant::now();
+        let mut promotion = Promotion::new(Duration::from_secs(10), began);
+        assert!(!promotion.is_due(at(began, 10_000), 0));
+        assert!(!promotion.is_due(at(began, 19_999), 1));
+        assert!(promotion.is_due(at(began, 20_000), 1));
     }
 
     proptest! {

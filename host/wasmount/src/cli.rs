@@ -160,7 +160,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Flags of a single call: output files, forced operations, the choice of one of many.
-    const OF_ONE_CALL: [(&str, &str); 32] = [
+    const OF_ONE_CALL: [(&str, &str); 34] = [
         ("manifests", "crd"),
         ("manifests", "shared"),
         ("manifests", "as-object"),
@@ -173,6 +173,8 @@ mod tests {
         ("swap", "file"),
         ("swap", "reference"),
         ("swap", "allow-service-change"),
+        ("swap", "share"),
+        ("swap", "promote-after"),
         ("rollback", "to"),
         ("rollback", "from"),
         ("drain", "reason"),

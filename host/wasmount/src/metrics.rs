@@ -128,7 +128,9 @@ impl Metrics {
                 let labels = [name, refused.kind.as_str()];
                 counted.add(&table::PLUGIN_REFUSALS, &labels, 1.0);
             }
-            VersionEvent::CannotRollBack { .. } | VersionEvent::StillDraining(_) => {}
+            VersionEvent::Shared(_)
+            | VersionEvent::CannotRollBack { .. }
+            | VersionEvent::StillDraining(_) => {}
         }
     }
 
@@ -291,6 +293,8 @@ fn set_versions(scrape: &mut Scrape, name: &str, reconciler: &VersionReconciler)
     ] {
         scrape.set(metric, &[name], is_set.into());
     }
+    let percent = status.share.map_or(0, |share| share.percent);
+    scrape.set(&table::PLUGIN_SHARE, &[name], percent.into());
     if let Some(version) = status.version {
         let since = version.since.as_second() as f64;
         scrape.set(&table::PLUGIN_SERVING_SINCE, &[name], since);

@@ -8,4 +8,5 @@ mod migration;
 mod owners;
 mod rollback;
 mod scene;
+mod share;
 mod storm;

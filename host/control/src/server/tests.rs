@@ -84,6 +84,7 @@ async fn a_request_is_answered_and_a_refusal_keeps_its_message() {
     let swap = Swap {
         allow_service_change: true,
         plugin: None,
+        share: None,
     };
     let refused = bench.client().swap("a.b", &swap).await.unwrap_err();
     let ControlError::Refused(refusal) = refused else {

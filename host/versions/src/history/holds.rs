@@ -33,20 +33,17 @@ impl History {
         if self.paused {
             return false;
         }
-        let Some(hold) = &self.held else {
-            return true;
+        let revision = match (&self.share, &self.held) {
+            (Some(share), _) => Some(&share.revision),
+            (None, None) => return true,
+            (None, Some(hold)) if matches!(hold.by, HeldBy::Faults { .. }) => return true,
+            (None, Some(hold)) => hold.revision.as_ref(),
         };
-        match hold.by {
-            HeldBy::Faults { .. } => true,
-            HeldBy::Rollback | HeldBy::Swap => {
-                let is_object = matches!(desired.from, DesiredFrom::Object(_));
-                let revision = hold.revision.as_ref();
-                is_object && revision.is_some_and(|revision| *revision != desired_digest(desired))
-            }
-        }
+        let is_object = matches!(desired.from, DesiredFrom::Object(_));
+        is_object && revision.is_some_and(|revision| *revision != desired_digest(desired))
     }
 
-    /// Keeps this many versions on disk: the one that serves, then those that were not rolled back, the newest first. The last proven one is among
+    /// Keeps this many versions on disk, besides one with a share of the volumes: the one that serves, then those that were not rolled back, the newest first. The last proven one is among
     /// them, if at least two are kept.
     pub(crate) fn prune(&mut self, keep: usize) {
         let last_proven = self.target(None, true).ok();
@@ -58,6 +55,7 @@ impl History {
                 let number = entry.record.number;
                 let rolled_back = matches!(entry.record.state, VersionState::RolledBack);
                 (
+                    !self.is_shared(number),
                     self.current != Some(number),
                     last_proven != Some(number),
                     rolled_back,
@@ -68,8 +66,8 @@ impl History {
         order.sort_unstable();
         let stay: BTreeSet<u64> = order
             .iter()
-            .take(keep.max(1))
-            .map(|(_, _, _, number)| number.0)
+            .take(keep.max(1) + usize::from(self.share.is_some()))
+            .map(|(.., number)| number.0)
             .collect();
         for entry in &mut self.entries {
             let stays = stay.contains(&entry.record.number);

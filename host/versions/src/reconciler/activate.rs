@@ -9,6 +9,7 @@
 
 use super::reconcile::ReconcileLoop;
 use super::state::{Goal, Ready, Running, Serving};
+use crate::admission::Admitted;
 use crate::desired::Desired;
 use crate::events::{Outcome, VersionEvent};
 use crate::history::{CandidateKey, History, NewVersion, desired_digest};
@@ -21,7 +22,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 use wasmount_core::backend::Backend;
 use wasmount_core::document::{Grants, VersionPolicy};
-use wasmount_core::driver::{Role, ServingPolicy};
+use wasmount_core::driver::{Role, RunningCalls, ServingPolicy};
 use wasmount_core::mounter::MountError;
 use wasmount_core::mutex::lock;
 use wasmount_core::pool::PoolCall;
@@ -40,7 +41,7 @@ impl ReconcileLoop {
         history.prune(policy.keep);
         let number = history.current_number();
         let (admitted, candidate) = (ready.admitted, ready.candidate);
-        let (backend, document) = (admitted.backend, &ready.desired.document);
+        let (backend, document) = (Arc::clone(&admitted.backend), &ready.desired.document);
         let plugin_version = backend.label().version.clone();
 
         self.grant(&document.grants).await?;
@@ -63,46 +64,35 @@ impl ReconcileLoop {
         }
         self.note_owner(&plugin_version, migrates).await;
 
-        let (sender, faults) = mpsc::channel(FAULTS);
-        let serving_policy = ServingPolicy {
-            version: Some(number),
-            faults: Some(sender),
-            ..ServingPolicy::of(document)
-        };
-        let retired = driver.activate(Arc::clone(&backend) as Arc<dyn Backend>, serving_policy);
+        let has_pools = admitted.imports_pool && driver.role() != Role::Node;
+        let pool_check =
+            has_pools.then(|| self.pool_check(document.grants.clone(), document.limits.time));
+        let trial = on_trial.then(|| Trial::new(&policy, Instant::now()));
+        let (running, serving_policy) = running(
+            &history,
+            number,
+            &ready.desired,
+            &admitted,
+            candidate,
+            trial,
+        );
+        self.share_hold = (history.share().is_some()).then(|| driver.hold());
+        let retired = driver.activate(backend, serving_policy);
         *lock(&self.shared.network) = admitted.network;
+        self.leave_share(policy.drain);
         drop(ready.quiesced);
         self.history = history;
         let before = self.running.as_ref().map(|running| running.number);
-        if let (Some(retired), Some(before)) = (retired, before) {
-            lock(&self.shared.draining).push((before, retired));
-        }
-        for warning in &admitted.warnings {
+        for warning in &running.warnings {
             tracing::warn!(driver = %driver.name(), "{warning}");
         }
-        let has_pools = admitted.imports_pool && driver.role() != Role::Node;
-        let grants = document.grants.clone();
-        // A version that serves again uses the current secrets. The secrets that it was recorded with decide whether another version is due.
-        let secrets = self.history.secrets_of(number).map(str::to_owned);
         self.running = Some(Running {
-            number,
-            pool_check: has_pools.then(|| self.pool_check(grants.clone(), document.limits.time)),
-            serving: Serving {
-                candidate: CandidateKey {
-                    secrets: secrets.unwrap_or(candidate.secrets),
-                    ..candidate
-                },
-                backend,
-                grants,
-            },
-            faults,
-            trial: on_trial.then(|| Trial::new(&policy, Instant::now())),
-            warnings: admitted.warnings,
-            doubts: Vec::new(),
+            pool_check,
+            ..running
         });
         self.restore = None;
-        if let Some(before) = before {
-            self.watch_drain(before, policy.drain);
+        if let (Some(retired), Some(before)) = (retired, before) {
+            self.watch_drain(before, retired, policy.drain);
         }
         let outcome = self.outcome(before, true)?;
         Ok(Outcome {
@@ -138,23 +128,18 @@ impl ReconcileLoop {
             history.roll_back_to(hold.clone(), ready.candidate.secrets.clone(), at);
             return (history, false);
         }
-        // The version before can be rolled back to if it had no fault in its last window, even if it did not serve long.
-        let trial = self.running.as_mut().and_then(|it| it.trial.as_mut());
-        let proven = trial.is_some_and(|trial| trial.faults_until(Instant::now()) == 0);
-        let label = ready.admitted.backend.label();
-        let version = NewVersion {
-            key: ready.candidate.clone(),
-            plugin: label.name.clone(),
-            plugin_version: label.version.clone(),
-            known: ready.known.clone(),
-            desired: ready.desired.clone(),
-            offer: ready.admitted.backend.offer().clone(),
-        };
-        let number = history.admit(version, proven, at);
+        let proven = self.is_without_fault();
+        let number = history.admit(new_version(ready), proven, at);
         if matches!(goal, Goal::Swap { pinned: true, .. }) {
             history.held = Some(self.hold(number, HeldBy::Swap, PINNED));
         }
         (history, true)
+    }
+
+    /// The version that serves can be rolled back to if it had no fault in its last window, even if it did not serve long.
+    pub(super) fn is_without_fault(&mut self) -> bool {
+        let trial = self.running.as_mut().and_then(|it| it.trial.as_mut());
+        trial.is_some_and(|trial| trial.faults_until(Instant::now()) == 0)
     }
 
     /// A hold that begins now.
@@ -168,7 +153,7 @@ impl ReconcileLoop {
         }
     }
 
-    async fn grant(&mut self, grants: &Grants) -> Result<(), Refusal> {
+    pub(super) async fn grant(&mut self, grants: &Grants) -> Result<(), Refusal> {
         let running = self.running.as_ref();
         if running.is_some_and(|running| running.serving.grants == *grants) {
             return Ok(());
@@ -178,7 +163,7 @@ impl ReconcileLoop {
     }
 
     /// Restores the grants of the running version.
-    async fn restore_grants(&mut self, refusal: Refusal) -> Refusal {
+    pub(super) async fn restore_grants(&mut self, refusal: Refusal) -> Refusal {
         if let Some(running) = &self.running
             && let Err(reason) = (self.parts.grants)(running.serving.grants.clone()).await
         {
@@ -215,7 +200,8 @@ impl ReconcileLoop {
     }
 
     /// Reports when calls of an old version do not end. They are never cancelled.
-    fn watch_drain(&self, number: u64, grace_period: Duration) {
+    pub(super) fn watch_drain(&self, number: u64, calls: RunningCalls, grace_period: Duration) {
+        lock(&self.shared.draining).push((number, calls));
         let shared = Arc::clone(&self.shared);
         let driver = self.parts.driver.name().to_string();
         tokio::spawn(async move {
@@ -232,4 +218,53 @@ impl ReconcileLoop {
             }
         });
     }
+}
+
+/// A version that begins to serve, as the history records it.
+pub(super) fn new_version(ready: &Ready) -> NewVersion {
+    let label = ready.admitted.backend.label();
+    NewVersion {
+        key: ready.candidate.clone(),
+        plugin: label.name.clone(),
+        plugin_version: label.version.clone(),
+        known: ready.known.clone(),
+        desired: ready.desired.clone(),
+        offer: ready.admitted.backend.offer().clone(),
+    }
+}
+
+/// A version as the loop sees it while it serves, and how the driver serves it.
+pub(super) fn running(
+    history: &History,
+    number: u64,
+    desired: &Desired,
+    admitted: &Admitted,
+    candidate: CandidateKey,
+    trial: Option<Trial>,
+) -> (Running, ServingPolicy) {
+    let (sender, faults) = mpsc::channel(FAULTS);
+    let policy = ServingPolicy {
+        version: Some(number),
+        faults: Some(sender),
+        ..ServingPolicy::of(&desired.document)
+    };
+    // A version that serves again uses the current secrets. The secrets that it was recorded with decide whether another version is due.
+    let secrets = history.secrets_of(number).map(str::to_owned);
+    let running = Running {
+        number,
+        serving: Serving {
+            candidate: CandidateKey {
+                secrets: secrets.unwrap_or(candidate.secrets),
+                ..candidate
+            },
+            backend: Arc::clone(&admitted.backend),
+            grants: desired.document.grants.clone(),
+        },
+        faults,
+        trial,
+        warnings: admitted.warnings.clone(),
+        pool_check: None,
+        doubts: Vec::new(),
+    };
+    (running, policy)
 }

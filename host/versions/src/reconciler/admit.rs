@@ -1,6 +1,8 @@
 //! One attempt to prepare a version: fetch it, compare it with the running one, admit it, then quiesce calls. Only its component is written, so an
 //! attempt can be dropped at any moment.
 
+use super::Migrates;
+use super::records::plan;
 use super::state::{Admission, Attempt, Goal, NotReady, Ready, RecordsStep, Serving};
 use crate::admission::{AdmissionReport, Proof, prove_loaded, run_admission};
 use crate::desired::Fetched;
@@ -9,9 +11,11 @@ use crate::refusal::Refusal;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
+use wasmount_core::backend::Backend;
+use wasmount_core::capabilities::Capabilities;
 use wasmount_core::driver::{QuiesceGuard, RunningCall};
 use wasmount_core::secrets::Secrets;
-use wasmount_engine::{BackendParts, LoadedComponent, Sealing};
+use wasmount_engine::{BackendParts, LoadedComponent, Sealing, WasmBackend};
 
 /// How long calls may take to end before other grants are applied. 5 s: most calls end within it, and calls that arrive meanwhile can wait so long.
 const BEFORE_GRANTS: Duration = Duration::from_secs(5);
@@ -73,12 +77,12 @@ impl Attempt {
         let (known, wasm) = (found.known, found.wasm);
         let document = &self.desired.document;
         let may_lack_services = match self.goal {
-            Goal::Converge => false,
+            Goal::Converge | Goal::Share { .. } => false,
             Goal::Swap {
                 allow_service_change,
                 ..
             } => allow_service_change,
-            Goal::Restore | Goal::RollBack(_) => true,
+            Goal::Restore | Goal::RestoreShare | Goal::RollBack(_) => true,
         };
         let offered = self.history.kept_services(self.parts.driver.profile());
         let kept = offered.filter(|_| !may_lack_services);
@@ -120,13 +124,19 @@ impl Attempt {
             }
         };
         let forward = self.step_forward(&admitted.backend, records_of).await?;
+        if matches!(self.goal, Goal::Share { .. } | Goal::RestoreShare) {
+            self.check_share(&admitted.backend, forward.as_ref())
+                .await?;
+        }
         let proved_at = Instant::now();
         // The document may mean the version that served, and none has replaced it since.
         let served = self.history.current().filter(|_| self.serving.is_none());
         let is_again = match self.goal {
             Goal::Restore => true,
             Goal::Converge => served.is_some_and(|entry| entry.is(&candidate)),
-            Goal::Swap { .. } | Goal::RollBack(_) => false,
+            Goal::Swap { .. } | Goal::Share { .. } | Goal::RestoreShare | Goal::RollBack(_) => {
+                false
+            }
         };
         let step = match &self.goal {
             _ if is_again => self.step_again(&admitted.backend).await?,
@@ -150,12 +160,54 @@ impl Attempt {
         })
     }
 
+    /// Two versions that serve at once must agree on what clients, mounter and records have once.
+    async fn check_share(
+        &self,
+        backend: &WasmBackend,
+        forward: Option<&RecordsStep>,
+    ) -> Result<(), Refusal> {
+        let refused = |reason: &str| {
+            let reason = format!("{reason}; swap without --share");
+            Err(Refusal::Share(reason))
+        };
+        let Some(serving) = &self.serving else {
+            return refused("no version serves the other volumes");
+        };
+        let document = &self.desired.document;
+        if document.grants.of_mounter() != serving.grants.of_mounter() {
+            return refused(
+                "the grants of the new version differ from those of the one that serves, and a driver has one set of them",
+            );
+        }
+        let driver = &self.parts.driver;
+        let (role, profile) = (driver.role(), driver.profile());
+        let capabilities = Capabilities::derive(backend.offer(), role, profile, &document.hidden);
+        if capabilities != driver.capabilities() {
+            return refused(
+                "the capabilities of the new version differ from those of the one that serves, and sidecars read them once",
+            );
+        }
+        if self.parts.migrates == Migrates::AnotherProcess {
+            return Ok(());
+        }
+        let newer = Some(backend.label().version.clone());
+        let back = plan(&serving.backend, newer, self.time()).await;
+        if forward.is_some() || !matches!(back, Ok(None)) {
+            return refused(
+                "the new version and the one that serves cannot use the same records, by their plans of a migration",
+            );
+        }
+        Ok(())
+    }
+
     /// The component of an earlier version is on disk. A tag is resolved once: its component is on disk. If that is missing, the registry is queried.
     async fn component(&self) -> Result<Found, Refusal> {
         let known = match self.goal {
             Goal::Converge => self.history.known(&self.desired.document.plugin),
-            Goal::Swap { .. } => None,
-            Goal::Restore | Goal::RollBack(_) => self.goal.entry(&self.history).map(Entry::known),
+            Goal::Swap { .. } | Goal::Share { .. } => None,
+            Goal::Restore | Goal::RestoreShare | Goal::RollBack(_) => {
+                self.goal.entry(&self.history).map(Entry::known)
+            }
         };
         if let Some(known) = known {
             let kept = self.kept(known).await;

@@ -2,6 +2,7 @@
 
 use super::reconcile::ReconcileLoop;
 use super::state::{Command, Goal, Reply};
+use crate::desired::RollbackRequest;
 use crate::events::{Outcome, VersionEvent};
 use crate::history::History;
 use crate::refusal::Refusal;
@@ -21,18 +22,32 @@ impl ReconcileLoop {
                     self.due = Some(Instant::now());
                 }
             }
-            Command::Rollback(request, reply) => match self.history.requested_target(request) {
-                Ok(number) => {
-                    let reason = "an administrator requested it".to_owned();
-                    self.roll_back(number, HeldBy::Rollback, reason, Some(reply));
-                }
-                Err(refusal) => drop(reply.send(Err(refusal))),
-            },
+            Command::Rollback(request, reply) => self.rollback(request, reply).await,
             Command::Pause(paused, reply) => drop(reply.send(self.pause(paused).await)),
             Command::Drain(reason, reply) => drop(reply.send(self.drain(reason).await)),
             Command::TakeOver(may, reply) => drop(reply.send(self.take_over(may).await)),
             // Handled by the loop.
             Command::Stop => {}
+        }
+    }
+
+    /// A rollback by command: of a share, or of the version that serves.
+    async fn rollback(&mut self, request: RollbackRequest, reply: Reply<Outcome>) {
+        let reason = "an administrator requested it".to_owned();
+        let by = HeldBy::Rollback;
+        let target = match self.history.ends_share(request) {
+            Ok(true) => {
+                self.overtake();
+                let undone = self.undo_share(by, reason).await;
+                self.publish();
+                return drop(reply.send(undone));
+            }
+            Ok(false) => self.history.requested_target(request),
+            Err(refusal) => Err(refusal),
+        };
+        match target {
+            Ok(number) => self.roll_back(number, by, reason, Some(reply)),
+            Err(refusal) => drop(reply.send(Err(refusal))),
         }
     }
 
@@ -50,11 +65,7 @@ impl ReconcileLoop {
         }
         let number = running.number;
         let faults = trial.faults_until(fault.at);
-        let reason = format!(
-            "version {number} had {faults} faults within its first calls, the last one in {}: {}",
-            fault.rpc,
-            fault.kind.as_str()
-        );
+        let reason = too_many_faults(number, faults, &fault);
         // The trial is over: there is a second one only if the rollback is not possible for a while.
         running.trial = None;
         let driver = self.parts.driver.name();
@@ -72,7 +83,16 @@ impl ReconcileLoop {
         }
     }
 
-    /// Does not wait: drops the attempt under way and the waiting swaps, which were requested without knowledge of this rollback.
+    /// Drops the attempt under way and the waiting swaps, which were requested without knowledge of a rollback.
+    fn overtake(&mut self) {
+        let dropped = self.abandon().and_then(|work| work.reply);
+        let swaps = self.swaps.drain(..).map(|(_, reply)| reply);
+        for reply in dropped.into_iter().chain(swaps) {
+            let _ = reply.send(Err(Refusal::Overtaken));
+        }
+    }
+
+    /// Does not wait.
     fn roll_back(
         &mut self,
         number: u64,
@@ -80,11 +100,7 @@ impl ReconcileLoop {
         reason: String,
         reply: Option<Reply<Outcome>>,
     ) {
-        let dropped = self.abandon().and_then(|work| work.reply);
-        let swaps = self.swaps.drain(..).map(|(_, reply)| reply);
-        for reply in dropped.into_iter().chain(swaps) {
-            let _ = reply.send(Err(Refusal::Overtaken));
-        }
+        self.overtake();
         let hold = self.hold(number, by, &reason);
         let entry = self.history.entry(number).and_then(|entry| entry.desired());
         match (entry.cloned(), reply) {
@@ -137,4 +153,13 @@ impl ReconcileLoop {
         self.history = history;
         Ok(())
     }
+}
+
+/// Why a version is rolled back.
+pub(super) fn too_many_faults(number: u64, faults: usize, last: &VersionFault) -> String {
+    format!(
+        "version {number} had {faults} faults within its first calls, the last one in {}: {}",
+        last.rpc,
+        last.kind.as_str()
+    )
 }

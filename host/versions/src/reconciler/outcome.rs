@@ -28,7 +28,12 @@ impl ReconcileLoop {
                 let is_again = ready.is_again;
                 let candidate = Some(ready.candidate.clone());
                 let origin = Some(ready.known.origin.to_string());
-                let activated = Box::pin(self.activate(*ready, &goal)).await;
+                let activated = match goal {
+                    Goal::Share { .. } | Goal::RestoreShare => {
+                        self.begin_share(*ready, &goal).await
+                    }
+                    _ => Box::pin(self.activate(*ready, &goal)).await,
+                };
                 if is_again && activated.is_ok() {
                     // The rest of the document is considered next.
                     goal = Goal::Restore;
@@ -63,6 +68,9 @@ impl ReconcileLoop {
                 self.remember(&goal, &refusal, candidate.as_ref(), origin)
                     .await;
                 self.failed(&goal, &refusal, candidate, revision);
+                if matches!(goal, Goal::RestoreShare) {
+                    self.share_not_restored(&refusal).await;
+                }
                 Err(refusal)
             }
         };
@@ -98,7 +106,13 @@ impl ReconcileLoop {
         known: Known,
     ) -> Result<Outcome, Refusal> {
         let number = self.running.as_ref().map_or(0, |it| it.number);
+        if matches!(goal, Goal::Share { .. }) {
+            return self.outcome(Some(number), false);
+        }
+        // Beside a share it did not serve all volumes.
+        let shared = self.history.share().map(|share| share.number);
         let mut history = self.history.clone();
+        history.end_share(format!("version {number} was swapped to"), now());
         history.reword(desired, known);
         match goal {
             Goal::Swap { pinned: true, .. } => {
@@ -110,12 +124,13 @@ impl ReconcileLoop {
             Goal::Converge if history.is_held_since(&self.desired) => {}
             // Another version than the failed one is desired, and it serves.
             Goal::Converge => history.held = None,
-            Goal::Restore | Goal::RollBack(_) => {}
+            Goal::Share { .. } | Goal::RestoreShare | Goal::Restore | Goal::RollBack(_) => {}
         }
         if history != self.history {
             self.record(history).await?;
         }
-        self.outcome(Some(number), false)
+        self.leave_share(self.desired.document.versions.drain);
+        self.outcome(shared.or(Some(number)), shared.is_some())
     }
 
     /// The outcome for the running version.
@@ -126,6 +141,7 @@ impl ReconcileLoop {
             before,
             now: entry.ok_or(Refusal::Overtaken)?.record.clone(),
             changed,
+            share: None,
             warnings: running.warnings.clone(),
             proving: Duration::ZERO,
             switching: Duration::ZERO,
@@ -133,19 +149,23 @@ impl ReconcileLoop {
         })
     }
 
-    fn succeeded(&mut self, goal: &Goal, outcome: &Outcome, revision: u64) {
+    pub(super) fn report_serves(&self, outcome: &Outcome, trigger: &'static str) {
         let record = &outcome.now;
-        if outcome.changed {
-            tracing::info!(
-                driver = %self.parts.driver.name(),
-                from = outcome.before,
-                to = record.number,
-                trigger = goal.trigger(),
-                plugin = %record.plugin,
-                plugin_version = %record.plugin_version,
-                digest = %record.digest,
-                "the backend serves"
-            );
+        tracing::info!(
+            driver = %self.parts.driver.name(),
+            from = outcome.before,
+            to = record.number,
+            trigger,
+            plugin = %record.plugin,
+            plugin_version = %record.plugin_version,
+            digest = %record.digest,
+            "the backend serves"
+        );
+    }
+
+    fn succeeded(&mut self, goal: &Goal, outcome: &Outcome, revision: u64) {
+        if outcome.changed && outcome.share.is_none() {
+            self.report_serves(outcome, goal.trigger());
         }
         self.refused = None;
         self.retry = Default::default();
@@ -160,10 +180,12 @@ impl ReconcileLoop {
                 self.due = Some(Instant::now());
                 self.shared.notify(VersionEvent::Swapped(outcome.clone()));
             }
+            // `begin_share` has reported it.
+            Goal::Share { .. } | Goal::RestoreShare => {}
             Goal::RollBack(hold) => {
                 self.shared.notify(VersionEvent::RolledBack {
                     from: outcome.before.unwrap_or_default(),
-                    to: record.clone(),
+                    to: outcome.now.clone(),
                     reason: hold.reason.clone(),
                     by_itself: matches!(hold.by, HeldBy::Faults { .. }),
                 });
@@ -182,6 +204,9 @@ impl ReconcileLoop {
     ) {
         match goal {
             Goal::Swap { pinned, .. } => self.refuse(refusal, candidate, !pinned),
+            Goal::Share { .. } => self.refuse(refusal, candidate, false),
+            // `share_not_restored` ends the share.
+            Goal::RestoreShare => {}
             Goal::Restore => self.not_restored(refusal, candidate, revision),
             Goal::Converge => {
                 let pause = self.retry.refused(refusal.retry_policy());
@@ -346,6 +371,6 @@ fn refused(
 }
 
 /// An error with all of its causes, as statuses and events show it.
-fn describe(refusal: &Refusal) -> String {
+pub(super) fn describe(refusal: &Refusal) -> String {
     shortened(chain(refusal), REASON_BYTES)
 }

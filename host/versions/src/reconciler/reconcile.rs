@@ -4,7 +4,7 @@
 
 use super::state::{
     Admission, Attempt, Command, DesiredRevision, Goal, NotReady, Refused, Reply, Restore, Retry,
-    Running,
+    Running, SharedVersion,
 };
 use super::{ReconcilerParts, Shared, SwapRequest};
 use crate::desired::Desired;
@@ -19,8 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
-use wasmount_core::driver::VersionFault;
-use wasmount_core::status::{DriverStatus, HeldBy, Phase};
+use wasmount_core::driver::{QuiesceGuard, VersionFault};
 
 /// How long to wait after a hint that something changed. 50 ms: an administrator who replaces several files has finished by then.
 const SETTLE: Duration = Duration::from_millis(50);
@@ -40,6 +39,10 @@ pub(super) struct ReconcileLoop {
     /// The last revision with a known outcome.
     pub(super) settled: u64,
     pub(super) running: Option<Running>,
+    /// The version that serves a share of the volumes; the running one serves the rest.
+    pub(super) share: Option<SharedVersion>,
+    /// Calls wait at a start until that version serves too, or no more.
+    pub(super) share_hold: Option<QuiesceGuard>,
     pub(super) work: Option<Work>,
     pub(super) swaps: VecDeque<(SwapRequest, Reply<Outcome>)>,
     /// The version that served when the host ended does not serve yet.
@@ -66,6 +69,7 @@ enum Event {
     Command(Option<Command>),
     Done(Box<Result<Admission, NotReady>>),
     Fault(VersionFault),
+    ShareFault(VersionFault),
     PoolsChecked(Vec<String>),
     Desired,
     Timer,
@@ -93,6 +97,8 @@ impl ReconcileLoop {
             revision,
             settled: 0,
             running: None,
+            share: None,
+            share_hold: None,
             work: None,
             swaps: VecDeque::new(),
             restore: None,
@@ -113,13 +119,14 @@ impl ReconcileLoop {
         self.due = Some(Instant::now());
         loop {
             self.take_desired();
-            self.begin();
+            self.begin().await;
             self.publish();
             match self.next().await {
                 Event::Command(None | Some(Command::Stop)) => return,
                 Event::Command(Some(command)) => self.command(command).await,
                 Event::Done(attempted) => Box::pin(self.finish(*attempted)).await,
                 Event::Fault(fault) => self.fault(fault),
+                Event::ShareFault(fault) => self.share_fault(fault).await,
                 Event::PoolsChecked(doubts) => {
                     if let Some(running) = &mut self.running {
                         running.pool_check = None;
@@ -128,7 +135,10 @@ impl ReconcileLoop {
                 }
                 // For `take_desired`.
                 Event::Desired => self.revisions.mark_changed(),
-                Event::Timer => self.timer().await,
+                Event::Timer => {
+                    self.check_trial().await;
+                    self.check_promotion().await;
+                }
             }
         }
     }
@@ -176,19 +186,13 @@ impl ReconcileLoop {
             Some(running) => (Some(&mut running.faults), running.pool_check.as_mut()),
             None => (None, None),
         };
-        let fault = async {
-            if let Some(faults) = faults
-                && let Some(fault) = faults.recv().await
-            {
-                return fault;
-            }
-            pending().await
-        };
+        let of_share = self.share.as_mut().map(|it| &mut it.running.faults);
         tokio::select! {
             biased;
             command = self.commands.recv() => Event::Command(command),
             attempted = or_pending(self.work.as_mut().map(|work| &mut work.future)) => Event::Done(Box::new(attempted)),
-            fault = fault => Event::Fault(fault),
+            fault = next_fault(faults) => Event::Fault(fault),
+            fault = next_fault(of_share) => Event::ShareFault(fault),
             doubts = or_pending(pools) => Event::PoolsChecked(doubts),
             // The sender is in `shared`.
             _ = self.revisions.changed() => Event::Desired,
@@ -199,7 +203,13 @@ impl ReconcileLoop {
     fn next_moment(&self) -> Instant {
         let due = self.due.filter(|_| self.work.is_none());
         let trial = self.running.as_ref().and_then(|it| it.trial.as_ref());
-        let moments = [due, trial.map(|trial| trial.ends())];
+        let promotion = self.share.as_ref().and_then(|it| it.promotion.as_ref());
+        let promotion = promotion.filter(|_| self.work.is_none());
+        let moments = [
+            due,
+            trial.map(|trial| trial.ends()),
+            promotion.map(|promotion| promotion.at()),
+        ];
         let soonest = moments.into_iter().flatten().min();
         soonest.unwrap_or_else(|| Instant::now() + IDLE)
     }
@@ -230,19 +240,24 @@ impl ReconcileLoop {
     }
 
     /// Starts the next attempt, if none is under way.
-    fn begin(&mut self) {
-        if self.work.is_some() {
+    async fn begin(&mut self) {
+        if self.work.is_some() || self.restores_share() {
             return;
         }
         while let Some((request, reply)) = self.swaps.pop_front() {
             // If its client has gone, the swap is no longer needed.
-            if !reply.is_closed() {
-                let goal = Goal::Swap {
-                    allow_service_change: request.allow_service_change,
-                    pinned: request.desired.is_some(),
-                };
-                let desired = request.desired.unwrap_or_else(|| self.desired.clone());
-                return self.start(goal, desired, Some(reply));
+            if reply.is_closed() {
+                continue;
+            }
+            match self.goal_of(&request).await {
+                Ok(goal) => {
+                    let desired = request.desired.unwrap_or_else(|| self.desired.clone());
+                    return self.start(goal, desired, Some(reply));
+                }
+                Err(done) => {
+                    self.publish();
+                    let _ = reply.send(*done);
+                }
             }
         }
         if self.due.is_none_or(|due| due > Instant::now()) {
@@ -303,7 +318,7 @@ impl ReconcileLoop {
     }
 
     /// Checks the trial of the running version when a window ends.
-    async fn timer(&mut self) {
+    async fn check_trial(&mut self) {
         let answered = self.parts.driver.calls_answered();
         let Some(running) = &mut self.running else {
             return;
@@ -324,59 +339,21 @@ impl ReconcileLoop {
             }
         }
     }
-
-    pub(super) fn publish(&self) {
-        let status = self.status();
-        let is_new = *self.shared.status.borrow() != status;
-        // First, so that a client that the status wakes sees the new history.
-        if is_new || self.shared.history.borrow().is_empty() {
-            self.shared.history.send_replace(self.history.clone());
-        }
-        if is_new {
-            self.shared.status.send_replace(status);
-        }
-    }
-
-    fn status(&self) -> DriverStatus {
-        let running = self.running.as_ref();
-        let entry = running.and_then(|it| self.history.entry(it.number));
-        let warnings = running.map(|it| [&it.warnings[..], &it.doubts].concat());
-        DriverStatus {
-            phase: self.phase(),
-            version: entry.map(|entry| entry.record.clone()),
-            warnings: warnings.unwrap_or_default(),
-            refused: self.last_refused().map(|it| it.version.clone()),
-            draining: self.shared.draining(),
-            held: self.history.held.clone(),
-            paused: self.history.paused,
-            drained: self.history.drained.clone(),
-            desired: self.revision,
-            settled: self.settled,
-        }
-    }
-
-    fn phase(&self) -> Phase {
-        let hold_cause = self.history.held.as_ref().map(|hold| &hold.by);
-        if self.history.drained.is_some() {
-            Phase::Draining
-        } else if self.running.is_none() {
-            match self.last_refused() {
-                Some(_) => Phase::Waiting,
-                None => Phase::Loading,
-            }
-        } else if matches!(hold_cause, Some(HeldBy::Rollback | HeldBy::Faults { .. })) {
-            Phase::RolledBack
-        } else if self.history.paused {
-            Phase::Paused
-        } else {
-            Phase::Serving
-        }
-    }
 }
 
 async fn or_pending<T>(future: Option<&mut BoxFuture<'static, T>>) -> T {
     match future {
         Some(future) => future.await,
+        None => pending().await,
+    }
+}
+
+async fn next_fault(faults: Option<&mut mpsc::Receiver<VersionFault>>) -> VersionFault {
+    match faults {
+        Some(faults) => match faults.recv().await {
+            Some(fault) => fault,
+            None => pending().await,
+        },
         None => pending().await,
     }
 }

@@ -39,7 +39,7 @@ impl ReconcilerParts {
 }
 
 /// What a version makes of the records of another one; none: nothing changes.
-async fn plan(
+pub(super) async fn plan(
     backend: &WasmBackend,
     records_of: Option<String>,
     time: Duration,
@@ -59,7 +59,7 @@ async fn plan(
 }
 
 impl Attempt {
-    fn time(&self) -> Duration {
+    pub(super) fn time(&self) -> Duration {
         self.desired.document.limits.time
     }
 

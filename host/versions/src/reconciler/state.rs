@@ -1,6 +1,6 @@
 //! The state of the reconciler as plain data, and the decisions that depend on it alone.
 
-use super::{ReconcilerParts, SwapRequest};
+use super::{ReconcilerParts, ShareRequest, SwapRequest};
 use crate::admission::Admitted;
 use crate::desired::{Desired, RollbackRequest};
 use crate::disk::Disk;
@@ -8,7 +8,7 @@ use crate::events::Outcome;
 use crate::history::{CandidateKey, Entry, History, Known};
 use crate::migration::Mark;
 use crate::refusal::{Refusal, RetryPolicy};
-use crate::trial::Trial;
+use crate::trial::{Promotion, Trial};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use wasmount_core::driver::{QuiesceGuard, VersionFault};
 use wasmount_core::migration::Migration;
 use wasmount_core::status::{HeldBy, Hold, RefusedVersion};
 use wasmount_engine::WasmBackend;
+use wasmount_network::Endpoints;
 
 /// Pause after the first rejection; doubled after each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -60,6 +61,10 @@ pub(super) enum Goal {
         allow_service_change: bool,
         pinned: bool,
     },
+    /// A share of the volumes by command; pinned as above.
+    Share { share: ShareRequest, pinned: bool },
+    /// The version that had a share when the host ended.
+    RestoreShare,
     /// A rollback, by command or after faults.
     RollBack(Hold),
 }
@@ -149,6 +154,15 @@ pub(super) struct Running {
     pub(super) doubts: Vec<String>,
 }
 
+/// A version that serves a share of the volumes, beside the running one.
+pub(super) struct SharedVersion {
+    pub(super) running: Running,
+    /// The storage systems that it reaches.
+    pub(super) network: Endpoints,
+    /// None: by command only.
+    pub(super) promotion: Option<Promotion>,
+}
+
 /// The last rejection.
 pub(super) struct Refused {
     pub(super) version: RefusedVersion,
@@ -178,15 +192,18 @@ pub(super) struct Retry {
 impl Goal {
     /// Whether the version may be one that never served.
     pub(super) fn is_new(&self) -> bool {
-        matches!(self, Self::Converge | Self::Swap { .. })
+        matches!(
+            self,
+            Self::Converge | Self::Swap { .. } | Self::Share { .. }
+        )
     }
 
     /// What causes the attempt, for the log.
     pub(super) fn trigger(&self) -> &'static str {
         match self {
             Self::Converge => "document",
-            Self::Restore => "restart",
-            Self::Swap { .. } => "swap command",
+            Self::Restore | Self::RestoreShare => "restart",
+            Self::Swap { .. } | Self::Share { .. } => "swap command",
             Self::RollBack(hold) => match hold.by {
                 HeldBy::Faults { .. } => "faults",
                 HeldBy::Rollback | HeldBy::Swap => "rollback command",
@@ -202,8 +219,9 @@ impl Goal {
     /// The earlier version of this goal.
     pub(super) fn entry<'a>(&self, history: &'a History) -> Option<&'a Entry> {
         match self {
-            Self::Converge | Self::Swap { .. } => None,
+            Self::Converge | Self::Swap { .. } | Self::Share { .. } => None,
             Self::Restore => history.current(),
+            Self::RestoreShare => history.entry(history.share()?.number),
             Self::RollBack(hold) => history.entry(hold.number),
         }
     }

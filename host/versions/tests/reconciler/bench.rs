@@ -203,6 +203,20 @@ impl Bench {
         self.restarted(spec).await
     }
 
+    /// The same without one component and its compiled code.
+    pub(crate) async fn restarted_without(self, digest: &str, spec: Value) -> Self {
+        self.reconciler.stop().await;
+        let others = self.reconciler.history().into_iter().map(|it| it.digest);
+        let others: Vec<_> = others.filter(|other| other != digest).collect();
+        engine().retain_compiled(&self.name, &others).await;
+        let hex = digest.trim_start_matches("sha256:");
+        let named = |name: &&String| name.contains(hex) && name.ends_with(".wasm");
+        let names = self.names("versions");
+        let name = names.iter().find(named).unwrap();
+        fs::remove_file(self.folder.path().join("versions").join(name)).unwrap();
+        self.restarted(spec).await
+    }
+
     pub(crate) fn desired(&self, spec: Value) -> Desired {
         desired(&self.name, self.folder.path(), spec)
     }

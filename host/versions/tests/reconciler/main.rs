@@ -27,6 +27,7 @@ mod quiet;
 mod refused;
 mod restart;
 mod restore;
+mod share;
 mod sources;
 mod speed;
 mod swap;

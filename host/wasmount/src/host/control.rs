@@ -24,7 +24,7 @@ use wasmount_core::document::{PluginPlace, Reference, RegistryPlace, without_cre
 use wasmount_core::names::DriverName;
 use wasmount_core::text::chain;
 use wasmount_socket::BoundSocket;
-use wasmount_versions::{Desired, Outcome, RollbackRequest, SwapRequest};
+use wasmount_versions::{Desired, Outcome, RollbackRequest, ShareRequest, SwapRequest};
 
 /// Concurrent changes. 8: each may occupy a connection of the socket for minutes, and read-only commands must still find a free one.
 const CHANGES: usize = 8;
@@ -205,6 +205,10 @@ async fn swap(
         let request = SwapRequest {
             allow_service_change: swap.allow_service_change,
             desired: swap.plugin.map(with_plugin).transpose()?,
+            share: swap.share.map(|share| ShareRequest {
+                percent: share.percent,
+                promote_after: share.promote_after_seconds.map(Duration::from_secs),
+            }),
         };
         answered(seen.reconciler.swap(request).await)
     })
@@ -295,6 +299,9 @@ async fn resume(
         let text = match seen.reconciler.status().held {
             _ if seen.driver.is_leaving() => format!(
                 "{driver} is being deleted and takes no new work; if the deletion is cancelled, it is not drained"
+            ),
+            None if seen.reconciler.status().share.is_some() => format!(
+                "{driver} takes new work, and follows its document when the share of the new version has ended"
             ),
             None => format!("{driver} follows its document and takes new work"),
             Some(held) => format!(

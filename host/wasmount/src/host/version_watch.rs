@@ -115,6 +115,11 @@ fn described(event: &VersionEvent) -> (bool, &'static str, String) {
             };
             (false, "PluginSwapped", note)
         }
+        VersionEvent::Shared(outcome) => {
+            let (now, percent) = (named(&outcome.now), outcome.share.unwrap_or_default());
+            let note = format!("{now} serves {percent} % of the volumes");
+            (false, "PluginShared", note)
+        }
         VersionEvent::Refused(refused) => {
             let digest = refused.digest.as_deref();
             let digest = digest.map(|digest| format!(" ({})", short_digest(digest)));

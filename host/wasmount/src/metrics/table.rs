@@ -61,6 +61,8 @@ metrics! {
     PLUGIN_INFO = Info "wasmount_plugin_info" [driver, version, digest]: "The version that serves; always 1";
     PLUGIN_SERVING_SINCE = Gauge "wasmount_plugin_serving_since_timestamp_seconds" [driver]:
         "Unix time of the last swap or rollback: when the version that serves began to";
+    PLUGIN_SHARE = Gauge "wasmount_plugin_share_percent" [driver]:
+        "Share of the volumes that a new version serves beside it; 0: none does";
     PLUGIN_SWAPS = Counter "wasmount_plugin_swaps_total" [driver]: "How often another version was activated";
     PLUGIN_SWAP_SECONDS = Counter "wasmount_plugin_swap_seconds_total" [driver, step]:
         "Time of these swaps: proving (fetch, compile, admit) and switching (with writing), of which writing waited for the disk";

@@ -25,6 +25,7 @@ async fn on_trial(scene: &Scene, plugin: &str) -> Orchestrator {
     let swap = Swap {
         allow_service_change: true,
         plugin: Some(scene.build(plugin, "second")),
+        ..Swap::default()
     };
     scene.client.swap(DRIVER, &swap).await.unwrap();
     scene.host.orchestrator().await.unwrap()

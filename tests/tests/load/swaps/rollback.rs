@@ -22,6 +22,7 @@ async fn trapped(scene: &Scene) -> usize {
     let swap = Swap {
         allow_service_change: true,
         plugin: Some(scene.build("misbehave", "bad")),
+        ..Swap::default()
     };
     scene.client.swap(DRIVER, &swap).await.unwrap();
     let orchestrator = scene.host.orchestrator().await.unwrap();

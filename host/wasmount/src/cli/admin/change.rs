@@ -6,12 +6,14 @@ use crate::fault::Fault;
 use crate::visible;
 use clap::Args;
 use std::path::{Path, PathBuf};
-use wasmount_control::messages::{Delete, Done, Drain, Drained, Plugin, Rollback, Swap};
+use wasmount_control::messages::{Delete, Done, Drain, Drained, Plugin, Rollback, Share, Swap};
 use wasmount_control::{Client, ControlError};
 use wasmount_core::document::Reference;
 
 /// A day, in seconds: longer than any call may take.
 const LONGEST_DRAIN_SECONDS: u64 = 86_400;
+/// A month, in seconds: longer than any trial.
+const LONGEST_SHARE_SECONDS: u64 = 31 * 86_400;
 
 /// Activate the version that a driver's document names, or another one, and report the result
 #[derive(Debug, Args)]
@@ -21,6 +23,11 @@ Example, after the file that the document names was replaced:
 
 Example, to try another build until the document changes:
   $ wasmount swap directory.wasmount.io --file ./directory.wasm
+
+Example, for a tenth of the volumes, then for half, then for all (before that, `wasmount rollback` undoes it):
+  $ wasmount swap directory.wasmount.io --file ./directory.wasm --share 10
+  $ wasmount swap directory.wasmount.io --share 50
+  $ wasmount swap directory.wasmount.io --share 100
 
 A version that is rejected is reported with its reason, and the one that serves continues. A swap also ends the hold of a rollback. Running calls
 end on the version that they began with.
@@ -41,6 +48,15 @@ pub(crate) struct SwapFlags {
     /// Allow the new version to lack services or features of the serving one
     #[arg(long)]
     allow_service_change: bool,
+
+    /// Percentage of the volumes for the new version, each by a hash of its name or id; if a version has a share, it grows to this, and 100 is all
+    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with = "allow_service_change")]
+    share: Option<u8>,
+
+    /// Seconds without a fault after which the version with the share serves all volumes [default: by `--share 100` only]
+    #[arg(long, value_name = "SECONDS", requires = "share",
+        value_parser = clap::value_parser!(u64).range(1..=LONGEST_SHARE_SECONDS))]
+    promote_after: Option<u64>,
 }
 
 /// Roll a driver back to an earlier version, with its settings and grants, and hold it there
@@ -54,6 +70,8 @@ Example, to one that `wasmount history` shows:
 
 Example, only if version 5 still serves (two rollbacks at the same time would go back two versions):
   $ wasmount rollback directory.wasmount.io --from 5
+
+While a new version has a share of the volumes, it ends the share, unless --to names another version.
 
 It needs no registry and no document: the last versions are kept in the data directory. It stays, also after a restart and whatever the
 document says, until `wasmount swap` ends the hold.
@@ -151,6 +169,10 @@ pub(crate) fn swap(flags: SwapFlags) -> Result<(), Fault> {
     let swap = Swap {
         allow_service_change: flags.allow_service_change,
         plugin,
+        share: flags.share.map(|percent| Share {
+            percent,
+            promote_after_seconds: flags.promote_after,
+        }),
     };
     change(flags.of, async |client, driver| {
         client.swap(driver, &swap).await
@@ -161,6 +183,12 @@ fn absolute(file: &Path) -> Result<String, Fault> {
     let path = std::path::absolute(file).map_err(|error| wrong("--file", file, error))?;
     let path = path.into_os_string().into_string();
     path.map_err(|name| wrong("--file", Path::new(&name), "is not UTF-8"))
+}
+
+fn percent(value: &str) -> Result<u8, String> {
+    let number = value.strip_suffix('%').unwrap_or(value);
+    let percent = number.parse().ok().filter(|it| (1..=100).contains(it));
+    percent.ok_or_else(|| "not a percentage from 1 to 100".to_owned())
 }
 
 fn reference(value: &str) -> Result<Reference, String> {
@@ -236,4 +264,23 @@ fn text(driver: &str, drained: &Drained) -> String {
         None => "the number of volumes in use is unknown".to_owned(),
     };
     format!("{driver} takes no new work; {volumes}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentage_is_read_with_its_sign_or_without() {
+        for (text, percent) in [("1", 1), ("10", 10), ("10%", 10), ("100", 100)] {
+            assert_eq!(super::percent(text).ok(), Some(percent), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_percentage_is_rejected() {
+        for text in ["", "%", "0", "0%", "101", "1.5", "-1", "10 %", "300", "ten"] {
+            assert!(percent(text).is_err(), "{text}");
+        }
+    }
 }

@@ -51,6 +51,10 @@ pub(super) fn of_swap(swap: &Swap) -> String {
         Some(Plugin::File(path)) => format!("{path:?}"),
         Some(Plugin::Reference(reference)) => format!("{:?}", without_credentials(reference)),
     };
-    let allow_service_change = swap.allow_service_change;
-    format!("plugin={place} allow_service_change={allow_service_change}")
+    let Swap {
+        allow_service_change,
+        share,
+        ..
+    } = swap;
+    format!("plugin={place} allow_service_change={allow_service_change} share={share:?}")
 }

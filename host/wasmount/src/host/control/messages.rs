@@ -8,7 +8,7 @@ use wasmount_control::{Refusal, RefusalKind};
 use wasmount_core::driver::RecentFault;
 use wasmount_core::mounter::VolumeInUse;
 use wasmount_core::names::DriverName;
-use wasmount_core::status::{Drained, RefusalKind as Why};
+use wasmount_core::status::{Drained, RefusalKind as Why, Share};
 use wasmount_core::text::chain;
 use wasmount_versions::Outcome;
 
@@ -64,11 +64,20 @@ fn reason(status: &DriverStatus, seen: &Seen) -> Option<String> {
         .drained
         .as_ref()
         .map(|Drained { reason, since }| format!("takes no new work since {since}: {reason}"));
+    let share = status.share.as_ref().map(|share| {
+        let Share { number, percent, since, .. } = share;
+        let promotion = share.promote_after_seconds.map_or_else(String::new, |seconds| {
+            format!(", and all of them after {seconds} s without a fault")
+        });
+        format!(
+            "version {number} serves {percent} % of the volumes since {since}{promotion}: the document is not followed until `wasmount swap --share 100` or `wasmount rollback`"
+        )
+    });
     let leaving = seen.driver.is_leaving();
     let leaving = leaving.then(|| "takes no new work: it is being deleted".to_owned());
     let trouble = seen.trouble.as_ref();
     let trouble = trouble.map(|reason| format!("the document is not applied: {reason}"));
-    let all: Vec<_> = [leaving, drained, held, trouble]
+    let all: Vec<_> = [leaving, drained, share, held, trouble]
         .into_iter()
         .flatten()
         .collect();
@@ -103,6 +112,12 @@ pub(super) fn done(outcome: Outcome) -> Done {
         "proved in {proving:.1} ms, switched in {switching:.1} ms, of which the disk took {writing:.1} ms"
     );
     let said = match (outcome.changed, outcome.before) {
+        (changed, Some(rest)) if let Some(percent) = outcome.share => {
+            let verb = if changed { "serves" } else { "serves already" };
+            format!(
+                "version {number} ({plugin}) {verb} {percent} % of the volumes, version {rest} the others; {times}"
+            )
+        }
         (false, _) => format!("version {number} ({plugin}) serves already"),
         (true, None) => format!("version {number} ({plugin}) serves; {times}"),
         (true, Some(before)) => {

@@ -133,6 +133,7 @@ mod tests {
             held: None,
             paused: false,
             drained: None,
+            share: None,
             desired: 1,
             settled: 1,
         }
