@@ -5,6 +5,7 @@
 //! another command must not change or block this one.
 
 mod admin;
+mod bench;
 mod call;
 mod check;
 mod cluster_values;
@@ -77,6 +78,7 @@ enum Command {
     Inspect(inspect::Flags),
     Check(check::Flags),
     Call(call::Flags),
+    Bench(Box<bench::Flags>),
     Completions(completions::Flags),
     Man(man::Flags),
     /// Compile a component from standard input; started by the host
@@ -147,6 +149,7 @@ pub(crate) fn run(command_line: CommandLine) -> Result<(), Fault> {
         Command::Inspect(flags) => inspect::run(flags),
         Command::Check(flags) => check::run(flags),
         Command::Call(flags) => call::run(flags),
+        Command::Bench(flags) => bench::run(*flags),
         Command::Completions(flags) => completions::run(&flags),
         Command::Man(flags) => man::run(&flags),
         Command::CompileChild { target } => compile_as_child(target),
@@ -160,7 +163,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Flags of a single call: output files, forced operations, the choice of one of many.
-    const OF_ONE_CALL: [(&str, &str); 34] = [
+    const OF_ONE_CALL: [(&str, &str); 49] = [
         ("manifests", "crd"),
         ("manifests", "shared"),
         ("manifests", "as-object"),
@@ -196,6 +199,21 @@ mod tests {
         ("call", "pools"),
         ("call", "touch-pools"),
         ("man", "output"),
+        ("bench", "compare"),
+        ("bench", "mix"),
+        ("bench", "total"),
+        ("bench", "duration"),
+        ("bench", "concurrency"),
+        ("bench", "warm-up"),
+        ("bench", "rounds"),
+        ("bench", "connections"),
+        ("bench", "timeout"),
+        ("bench", "parameter"),
+        ("bench", "secret"),
+        ("bench", "disk"),
+        ("bench", "pid"),
+        ("bench", "count-syncs"),
+        ("bench", "html"),
     ];
 
     /// All subcommands except for those that only the host starts.

@@ -57,7 +57,7 @@ use ipnet::IpNet;
 pub(crate) use kubernetes::{CsiNodeMode, KubernetesOptions, RegistrationMode};
 pub(crate) use mounter::{MounterOptions, mount};
 use serving::Serving;
-use signals::Signals;
+pub(crate) use signals::Signals;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -206,7 +206,7 @@ pub(crate) fn serve(options: HostOptions, backends: Vec<Configured>) -> Result<(
 }
 
 /// Runs the work of a process to its end.
-fn run_to_end<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+pub(crate) fn run_to_end<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

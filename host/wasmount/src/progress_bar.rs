@@ -1,4 +1,4 @@
-//! The progress of a transfer, as a bar on the user's terminal.
+//! The progress of a transfer or of a measurement, as a bar on the user's terminal.
 //!
 //! If standard error is not a terminal, nothing is drawn: bars would fill a log.
 
@@ -10,6 +10,8 @@ use wasmount_core::mutex::lock;
 
 /// The format: progress, amounts, rate, remaining time.
 const FORM: &str = "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+/// That of a measurement, whose unit may be of time or of repetitions.
+const PLAIN_FORM: &str = "{bar:30} {percent} % {eta}";
 /// Transfers of fewer bytes end before a user could see the bar.
 const LEAST_BYTES: u64 = 256 << 10;
 
@@ -26,7 +28,7 @@ pub(crate) fn progress() -> Arc<Progress> {
                 if let Some(old) = current.take() {
                     old.finish_and_clear();
                 }
-                *current = (bytes >= LEAST_BYTES).then(|| bar(bytes));
+                *current = (bytes >= LEAST_BYTES).then(|| drawn(bytes, FORM));
             }
             Step::Moved(bytes) => {
                 if let Some(bar) = &*current {
@@ -40,9 +42,17 @@ pub(crate) fn progress() -> Arc<Progress> {
     })
 }
 
-fn bar(bytes: u64) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
-    match ProgressStyle::with_template(FORM) {
+/// Of so many units.
+pub(crate) fn of(units: u64) -> ProgressBar {
+    match io::stderr().is_terminal() {
+        true => drawn(units, PLAIN_FORM),
+        false => ProgressBar::hidden(),
+    }
+}
+
+fn drawn(units: u64, form: &str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(units), ProgressDrawTarget::stderr());
+    match ProgressStyle::with_template(form) {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
     }
@@ -53,7 +63,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_form_of_the_bar_is_one_that_is_known() {
-        ProgressStyle::with_template(FORM).unwrap();
+    fn the_forms_of_bars_are_known() {
+        for form in [FORM, PLAIN_FORM] {
+            ProgressStyle::with_template(form).unwrap();
+        }
     }
 }

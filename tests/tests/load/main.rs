@@ -9,5 +9,6 @@
     reason = "a test may end where it fails"
 )]
 
+mod bench;
 mod kill;
 mod swaps;

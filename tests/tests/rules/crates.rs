@@ -12,7 +12,7 @@ struct Wall {
     must_not_know: &'static [&'static str],
 }
 
-const WALLS: [Wall; 16] = [
+const WALLS: [Wall; 17] = [
     Wall {
         name: "wasmount-core",
         may_know: &[],
@@ -91,6 +91,11 @@ const WALLS: [Wall; 16] = [
         must_not_know: &["tonic", "prost", "wasmtime", "redb", "kube"],
     },
     Wall {
+        name: "wasmount-bench",
+        may_know: &["wasmount-core", "wasmount-csi", "wasmount-socket"],
+        must_not_know: &["wasmtime", "redb", "kube"],
+    },
+    Wall {
         name: "wasmount-guest",
         may_know: &[],
         must_not_know: &["tonic", "tokio", "wasmtime", "rustix", "redb", "kube"],
@@ -99,6 +104,7 @@ const WALLS: [Wall; 16] = [
         name: "wasmount",
         may_know: &[
             "wasmount-artifact",
+            "wasmount-bench",
             "wasmount-child",
             "wasmount-control",
             "wasmount-core",

@@ -36,7 +36,7 @@ impl CacheFlags {
 #[derive(Debug, Args)]
 pub(super) struct SecretFlags {
     /// Read a secret of the document from this file, such as one from a Kubernetes Secret; may be repeated
-    #[arg(long, value_name = "NAME=FILE", value_parser = secret, requires = "backend")]
+    #[arg(long, value_name = "NAME=FILE", value_parser = name_and_file, requires = "backend")]
     secret: Vec<(String, PathBuf)>,
 }
 
@@ -52,7 +52,8 @@ impl SecretFlags {
     }
 }
 
-fn secret(value: &str) -> Result<(String, PathBuf), String> {
+/// Parses a name and the file of its value.
+pub(super) fn name_and_file(value: &str) -> Result<(String, PathBuf), String> {
     match value.split_once('=') {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => {
             let file = std::path::absolute(file).map_err(|error| error.to_string())?;

@@ -1,0 +1,155 @@
+//! A phase: lanes side by side, each with one volume after the other, for some time or some repetitions.
+
+use crate::life::{Ended, Life, Scene};
+use crate::measured::Measured;
+use crate::options::Amount;
+use crate::plan::Plan;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use wasmount_core::mutex::lock;
+
+/// Pause of a lane after a failed RPC: clients of a driver back off, and a driver that always fails is not asked without a pause.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What the lanes share.
+pub(crate) struct Phase {
+    pub(crate) scene: Arc<Scene>,
+    pub(crate) plan: Plan,
+    pub(crate) amount: Amount,
+    /// How the names of its volumes begin.
+    pub(crate) prefix: String,
+    /// Called after each repetition.
+    pub(crate) progress: Arc<dyn Fn() + Send + Sync>,
+    begun: AtomicU64,
+    named: AtomicU64,
+    start: OnceLock<Instant>,
+    measured: Mutex<Measured>,
+}
+
+impl Phase {
+    pub(crate) fn new(
+        scene: Arc<Scene>,
+        plan: Plan,
+        amount: Amount,
+        prefix: String,
+        progress: Arc<dyn Fn() + Send + Sync>,
+        measured: Measured,
+    ) -> Self {
+        Self {
+            scene,
+            plan,
+            amount,
+            prefix,
+            progress,
+            begun: AtomicU64::new(0),
+            named: AtomicU64::new(0),
+            start: OnceLock::new(),
+            measured: Mutex::new(measured),
+        }
+    }
+
+    /// Runs so many lanes to their end.
+    pub(crate) async fn run(self, lanes: u16) -> Measured {
+        let shared = Arc::new(self);
+        let barrier = Arc::new(Barrier::new(usize::from(lanes)));
+        let mut running = JoinSet::new();
+        for _ in 0..lanes {
+            let (shared, barrier) = (Arc::clone(&shared), Arc::clone(&barrier));
+            running.spawn(async move { shared.lane(&barrier).await });
+        }
+        let mut elapsed = Duration::ZERO;
+        while let Some(ended) = running.join_next().await {
+            match ended {
+                Ok(took) => elapsed = elapsed.max(took),
+                Err(error) => lock(&shared.measured).left.push(format!(
+                    "a lane broke down ({error}): volumes whose names begin with {} may exist",
+                    shared.prefix
+                )),
+            }
+        }
+        let mut measured = lock(&shared.measured).clone();
+        measured.elapsed = elapsed;
+        measured
+    }
+
+    /// Returns how long it repeated, after the start of the phase.
+    async fn lane(&self, barrier: &Barrier) -> Duration {
+        let mut kept = self.prepared().await;
+        barrier.wait().await;
+        let start = *self.start.get_or_init(Instant::now);
+        while self.may_begin(start) {
+            let life = match kept.take() {
+                Some(life) => Some(life),
+                None => self.prepared().await,
+            };
+            let Some(mut life) = life else {
+                continue;
+            };
+            let begun = Instant::now();
+            let lived = life.live(
+                &self.scene,
+                &self.plan.repeated,
+                Some(start),
+                &self.measured,
+            );
+            match lived.await {
+                Ok(()) => {
+                    lock(&self.measured).repeated(begun.elapsed());
+                    (self.progress)();
+                    if self.plan.before.is_empty() {
+                        self.end(life).await;
+                    } else {
+                        kept = Some(life);
+                    }
+                }
+                Err(ended) => self.end_early(life, ended).await,
+            }
+        }
+        let took = start.elapsed();
+        if let Some(life) = kept {
+            self.end(life).await;
+        }
+        took
+    }
+
+    /// A volume with all that comes before the measurement; none if that failed.
+    async fn prepared(&self) -> Option<Life> {
+        let number = self.named.fetch_add(1, Ordering::Relaxed);
+        let mut life = Life::named(format!("{}-{number}", self.prefix));
+        let before = life.live(&self.scene, &self.plan.before, None, &self.measured);
+        match before.await {
+            Ok(()) => Some(life),
+            Err(ended) => {
+                self.end_early(life, ended).await;
+                None
+            }
+        }
+    }
+
+    async fn end_early(&self, life: Life, ended: Ended) {
+        self.end(life).await;
+        if ended == Ended::Failed {
+            tokio::select! {
+                () = sleep(PAUSE) => {}
+                () = self.scene.stop.asked() => {}
+            }
+        }
+    }
+
+    async fn end(&self, life: Life) {
+        let left = life.end(&self.scene).await;
+        lock(&self.measured).left.extend(left);
+    }
+
+    fn may_begin(&self, start: Instant) -> bool {
+        !self.scene.stop.is_asked()
+            && match self.amount {
+                Amount::Time(time) => start.elapsed() < time,
+                Amount::Total(total) => self.begun.fetch_add(1, Ordering::Relaxed) < total,
+            }
+    }
+}
