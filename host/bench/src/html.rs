@@ -152,7 +152,9 @@ fn curve(times: &Times) -> Curve {
 
 /// Answered RPCs of each second.
 fn throughput(target: &Target) -> String {
+    // The last second is not a whole one.
     let counts = target.per_second.iter().enumerate();
+    let counts = counts.take_while(|(at, _)| (*at + 1) as f64 <= target.seconds);
     let points: Vec<_> = counts.map(|(at, it)| (at as f64, *it as f64)).collect();
     if points.len() < 2 {
         return String::new();

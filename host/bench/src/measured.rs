@@ -29,14 +29,17 @@ pub(crate) struct Measured {
     pub(crate) errors: Vec<String>,
     /// Volumes and paths that could not be removed.
     pub(crate) left: Vec<String>,
-    /// Answered RPCs in each second.
+    /// Answered RPCs in each second of all phases together.
     pub(crate) per_second: Vec<u64>,
     pub(crate) elapsed: Duration,
+    /// How long earlier phases took.
+    earlier: Duration,
     empty: Histogram<u64>,
 }
 
 impl Measured {
-    pub(crate) fn new() -> Result<Self, CreationError> {
+    /// Of a phase that follows others, which took so long.
+    pub(crate) fn after(earlier: Duration) -> Result<Self, CreationError> {
         let empty = Histogram::new_with_max(LONGEST, DIGITS)?;
         Ok(Self {
             rpcs: BTreeMap::new(),
@@ -46,6 +49,7 @@ impl Measured {
             left: Vec::new(),
             per_second: Vec::new(),
             elapsed: Duration::ZERO,
+            earlier,
             empty,
         })
     }
@@ -55,13 +59,8 @@ impl Measured {
         let times = self.rpcs.entry(rpc);
         let times = times.or_insert_with(|| self.empty.clone());
         times.saturating_record(nanoseconds(took));
-        let second = usize::try_from(at.as_secs()).unwrap_or(usize::MAX);
-        if self.per_second.len() <= second {
-            self.per_second.resize(second.saturating_add(1), 0);
-        }
-        if let Some(count) = self.per_second.get_mut(second) {
-            *count += 1;
-        }
+        let second = (self.earlier + at).as_secs();
+        self.add_to_second(usize::try_from(second).unwrap_or(usize::MAX), 1);
     }
 
     /// All RPCs of a repetition were answered.
@@ -91,7 +90,9 @@ impl Measured {
             all.or_insert_with(|| self.empty.clone()).add(&times)?;
         }
         self.repetitions.add(&later.repetitions)?;
-        self.per_second.extend(later.per_second);
+        for (second, count) in later.per_second.into_iter().enumerate() {
+            self.add_to_second(second, count);
+        }
         self.elapsed += later.elapsed;
         Ok(())
     }
@@ -105,6 +106,15 @@ impl Measured {
             self.error(error.clone());
         }
         self.left.extend(other.left.iter().cloned());
+    }
+
+    fn add_to_second(&mut self, second: usize, count: u64) {
+        if self.per_second.len() <= second {
+            self.per_second.resize(second.saturating_add(1), 0);
+        }
+        if let Some(sum) = self.per_second.get_mut(second) {
+            *sum += count;
+        }
     }
 
     /// Answered RPCs.
@@ -123,36 +133,38 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn phase(rpc: Rpc, milliseconds: std::ops::Range<u32>) -> Measured {
-        let mut measured = Measured::new().unwrap();
+    fn phase(rpc: Rpc, milliseconds: std::ops::Range<u32>, earlier: Duration) -> Measured {
+        let mut measured = Measured::after(earlier).unwrap();
         for time in milliseconds {
             measured.answered(rpc, MS * time, MS * 1500);
         }
-        measured.elapsed = MS * 2000;
+        measured.elapsed = MS * 1700;
         measured
     }
 
     #[test]
     fn figures_of_two_phases_are_those_of_all_their_calls() {
-        let mut all = phase(Rpc::Probe, 1..501);
-        all.add(phase(Rpc::Probe, 501..1001)).unwrap();
-        all.add(phase(Rpc::DeleteVolume, 7..8)).unwrap();
+        let mut all = phase(Rpc::Probe, 1..501, Duration::ZERO);
+        all.add(phase(Rpc::Probe, 501..1001, all.elapsed)).unwrap();
+        all.add(phase(Rpc::DeleteVolume, 7..8, all.elapsed))
+            .unwrap();
         let probe = &all.rpcs[&Rpc::Probe];
         assert_eq!((probe.len(), all.count()), (1000, 1001));
         // Three digits: within a thousandth.
         let median = probe.value_at_quantile(0.5) as f64 / 1e6;
         assert!((499.5..=500.5).contains(&median), "{median}");
         assert_eq!(all.rpcs[&Rpc::DeleteVolume].len(), 1);
-        assert_eq!(all.per_second, [0, 500, 0, 500, 0, 1]);
-        assert_eq!(all.elapsed, MS * 6000);
+        // After 1.5, 3.2 and 4.9 s of all phases together.
+        assert_eq!(all.per_second, [0, 500, 0, 500, 1]);
+        assert_eq!(all.elapsed, MS * 5100);
     }
 
     #[test]
     fn faults_of_a_warm_up_count_and_its_times_do_not() {
-        let mut warm_up = phase(Rpc::Probe, 1..11);
+        let mut warm_up = phase(Rpc::Probe, 1..11, Duration::ZERO);
         warm_up.failed(Rpc::Probe, &Status::internal("broken"));
         warm_up.left.push("volume a".to_owned());
-        let mut all = Measured::new().unwrap();
+        let mut all = Measured::after(Duration::ZERO).unwrap();
         all.add_faults(&warm_up);
         assert_eq!((all.count(), all.failed[&Rpc::Probe]), (0, 1));
         assert_eq!(all.errors, ["Probe: Internal: broken"]);
@@ -161,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_first_errors_are_kept_and_all_are_counted() {
-        let mut measured = Measured::new().unwrap();
+        let mut measured = Measured::after(Duration::ZERO).unwrap();
         for number in 0..9 {
             let status = Status::aborted(format!("{number}{}", "x".repeat(1000)));
             measured.failed(Rpc::CreateVolume, &status);
@@ -174,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_time_beyond_the_longest_is_the_longest() {
-        let mut measured = Measured::new().unwrap();
+        let mut measured = Measured::after(Duration::ZERO).unwrap();
         measured.repeated(Duration::from_secs(1 << 20));
         let max = measured.repetitions.max() as f64 / LONGEST as f64;
         assert!((1.0..1.01).contains(&max), "{max}");

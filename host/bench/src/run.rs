@@ -18,6 +18,7 @@ use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use wasmount_core::rpc::Rpc;
 
 /// Repetitions that strace counts, one at a time.
@@ -208,7 +209,7 @@ impl Subject {
             }),
             plan,
             server: Server::of(socket, &options.pids).await,
-            all: Measured::new()?,
+            all: Measured::after(Duration::ZERO)?,
             rounds: Vec::new(),
             used: Ok(Usage {
                 written: Some(0),
@@ -225,7 +226,7 @@ impl Subject {
     ) -> Result<Phase, CreationError> {
         let (scene, plan) = (Arc::clone(&self.scene), self.plan.clone());
         let progress = Arc::clone(progress);
-        let measured = Measured::new()?;
+        let measured = Measured::after(self.all.elapsed)?;
         Ok(Phase::new(scene, plan, amount, prefix, progress, measured))
     }
 
@@ -360,7 +361,6 @@ async fn measured_disk(directory: PathBuf, name: String) -> Result<Disk, BenchEr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn the_parts_of_all_rounds_are_the_whole() {
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn rounds_of_two_sockets_become_ratios() {
         let round = |milliseconds| {
-            let mut round = Measured::new().unwrap();
+            let mut round = Measured::after(Duration::ZERO).unwrap();
             let took = Duration::from_millis(milliseconds);
             round.answered(Rpc::Probe, took, took);
             round.repeated(took);
