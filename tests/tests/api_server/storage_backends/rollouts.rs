@@ -88,6 +88,8 @@ async fn privileged_a_change_goes_through_its_steps_to_all_hosts() {
 async fn privileged_a_failing_canary_brings_all_hosts_back() {
     let scene = Scene::shared().await;
     let mut cluster = Cluster::start(scene, "failing", 3, "misbehave").await;
+    // Calls that the plugin can answer: of the hosts that stay, and of the one that takes the change and gives it back.
+    let calls = cluster.calling().await;
     let steps = json!([{ "percent": 1, "pause": "24h" }]);
     let mut changed = cluster.misbehaving(steps);
     changed["spec"]["limits"] = json!({ "time": "50s" });
@@ -151,7 +153,11 @@ async fn privileged_a_failing_canary_brings_all_hosts_back() {
     for serving in cluster.hosts.values_mut() {
         let orchestrator = serving.orchestrator(&cluster.driver).await;
         orchestrator.has_plugin().await.unwrap();
+        // The volume that was asked for in vain.
+        let repeated = requests::create("pvc-0", 1 << 20);
+        orchestrator.create(repeated).await.unwrap();
     }
+    calls.none_failed().await;
     let shown = cluster.commanded("status");
     assert!(
         shown.contains("Failed") && shown.contains(canary.as_str()),
