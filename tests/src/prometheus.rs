@@ -1,10 +1,12 @@
-//! Prometheus' own parsers of scrapes and queries, and its evaluation of alert rules.
+//! Prometheus' own parsers of scrapes and queries, and its evaluation of alert rules, over given series or over those of a running host.
 
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use xtask::cluster::Cluster;
+use xtask::command;
 use xtask::failure::Failure;
 use xtask::tools::PROMETHEUS;
 use xtask::workspace::Workspace;
@@ -16,6 +18,58 @@ pub type Metrics = BTreeMap<String, BTreeSet<String>>;
 struct Metric {
     name: String,
     labels: Vec<String>,
+}
+
+/// An alert that fires.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Alert {
+    /// With its name, as `alertname`.
+    pub labels: BTreeMap<String, String>,
+    /// What a person is told.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// A Prometheus in the network of a cluster, which scrapes one target each second; it ends with this value.
+#[derive(Debug)]
+pub struct Watch {
+    child: Child,
+    /// Its end is the program's.
+    stdin: Option<ChildStdin>,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Watch {
+    /// Starts one with a file of rules. From its first scrape on it sees what counters count.
+    pub fn start(cluster: &Cluster, rules: &Path, url: &str) -> Result<Self, Failure> {
+        let program = PROMETHEUS.build(&Workspace::locate()?)?;
+        let mut watch = cluster.enter(&program.display().to_string());
+        watch.arg("watch").arg(rules).arg(url);
+        watch.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = watch.spawn().map_err(command::cannot_start(&watch))?;
+        let missing = || Failure::Unexpected("prometheus has no pipes".to_owned());
+        Ok(Self {
+            stdin: child.stdin.take(),
+            lines: BufReader::new(child.stdout.take().ok_or_else(missing)?),
+            child,
+        })
+    }
+
+    /// Waits for the first scrape, later until other alerts fire, and returns those that fire now. Fails if nothing changes for ten minutes.
+    pub fn firing(&mut self) -> Result<Vec<Alert>, Failure> {
+        let mut line = String::new();
+        let read = self.lines.read_line(&mut line);
+        read.map_err(Failure::cannot("read what prometheus says"))?;
+        serde_json::from_str(&line)
+            .map_err(|error| Failure::Unexpected(format!("{error} in {line:?} of prometheus")))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        // If it does not end so, it ends with the cluster.
+        let _ = self.child.wait();
+    }
 }
 
 /// The series of a scrape. Fails if Prometheus would reject it.

@@ -16,9 +16,11 @@ import (
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/rules"
+	"github.com/prometheus/prometheus/storage"
 )
 
 // How often rules are evaluated.
@@ -47,8 +49,10 @@ func run(arguments []string) error {
 		found, err = selectors()
 	case len(arguments) == 3 && arguments[0] == "firing":
 		return firing(arguments[1], arguments[2])
+	case len(arguments) == 3 && arguments[0] == "watch":
+		return watch(arguments[1], arguments[2])
 	default:
-		return fmt.Errorf("usage: prometheus series CONTENT-TYPE | selectors | firing RULES DURATION, not %q", arguments)
+		return fmt.Errorf("usage: prometheus series CONTENT-TYPE | selectors | firing RULES DURATION | watch RULES URL, not %q", arguments)
 	}
 	if err != nil {
 		return err
@@ -137,35 +141,61 @@ func firing(file, after string) error {
 		return err
 	}
 	defer loader.Close()
-	manager := rules.NewManager(&rules.ManagerOptions{
-		QueryFunc:  rules.EngineQueryFunc(loader.QueryEngine(), loader.Storage()),
-		Appendable: loader.Storage(),
-		Context:    context.Background(),
-		NotifyFunc: func(context.Context, string, ...*rules.Alert) {},
-		Logger:     promslog.NewNopLogger(),
-		Parser:     parser.NewParser(parser.Options{}),
-	})
-	groups, failures := manager.LoadGroups(interval, labels.EmptyLabels(), "", nil, false, file)
-	if failures != nil {
-		return errors.Join(failures...)
+	groups, err := groupsOf(file, loader.QueryEngine(), loader.Storage())
+	if err != nil {
+		return err
 	}
 	for at := time.Duration(0); at <= until; at += interval {
 		now := time.Unix(0, 0).UTC().Add(at)
 		var failed error
 		loader.WithSamplesTill(now, func(err error) {
-			failed = err
-			for _, group := range groups {
-				group.Eval(loader.Context(), now)
-				for _, rule := range group.Rules() {
-					failed = errors.Join(failed, rule.LastError())
-				}
-			}
+			failed = errors.Join(err, evaluate(loader.Context(), groups, now))
 		})
 		if failed != nil {
 			return failed
 		}
 	}
 	names := []string{}
+	for _, alert := range alerts(groups) {
+		names = append(names, alert.Labels.Get(labels.AlertName))
+	}
+	slices.Sort(names)
+	_, err = fmt.Println(strings.Join(slices.Compact(names), " "))
+	return err
+}
+
+// The rules of a file, over the series of a store.
+func groupsOf(file string, engine promql.QueryEngine, store storage.Storage) ([]*rules.Group, error) {
+	manager := rules.NewManager(&rules.ManagerOptions{
+		QueryFunc:  rules.EngineQueryFunc(engine, store),
+		Appendable: store,
+		Context:    context.Background(),
+		NotifyFunc: func(context.Context, string, ...*rules.Alert) {},
+		Logger:     promslog.NewNopLogger(),
+		Parser:     parser.NewParser(parser.Options{}),
+	})
+	loaded, failures := manager.LoadGroups(interval, labels.EmptyLabels(), "", nil, false, file)
+	groups := []*rules.Group{}
+	for _, group := range loaded {
+		groups = append(groups, group)
+	}
+	return groups, errors.Join(failures...)
+}
+
+func evaluate(ctx context.Context, groups []*rules.Group, now time.Time) error {
+	var failed error
+	for _, group := range groups {
+		group.Eval(ctx, now)
+		for _, rule := range group.Rules() {
+			failed = errors.Join(failed, rule.LastError())
+		}
+	}
+	return failed
+}
+
+// The alerts that fire.
+func alerts(groups []*rules.Group) []*rules.Alert {
+	firing := []*rules.Alert{}
 	for _, group := range groups {
 		for _, rule := range group.Rules() {
 			alerting, isAlerting := rule.(*rules.AlertingRule)
@@ -174,12 +204,10 @@ func firing(file, after string) error {
 			}
 			for _, alert := range alerting.ActiveAlerts() {
 				if alert.State == rules.StateFiring {
-					names = append(names, alerting.Name())
+					firing = append(firing, alert)
 				}
 			}
 		}
 	}
-	slices.Sort(names)
-	_, err = fmt.Println(strings.Join(slices.Compact(names), " "))
-	return err
+	return firing
 }

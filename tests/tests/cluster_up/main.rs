@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may end where it fails")]
 
 mod backends;
+mod canary;
 mod newcomer;
 mod one_node;
 mod releases;
@@ -100,6 +101,7 @@ fn privileged_newcomer_commands_work_and_down_removes_all() {
     assert_eq!(attached(&volumes), [""; 0]);
     backends::one_is_deleted_while_another_serves(&newcomer);
     releases::releases_serve_and_leave_what_is_shared(&newcomer);
+    canary::a_change_that_fails_comes_back_and_is_told(&newcomer, &held);
 
     assert!(
         newcomer

@@ -207,6 +207,8 @@ pub(crate) fn pod(name: &str, claim: &str, script: &str) -> Value {
         "metadata": {"name": name},
         "spec": {
             "restartPolicy": "Never",
+            // A shell that is process 1 ignores SIGTERM.
+            "terminationGracePeriodSeconds": 1,
             "containers": [{
                 "name": "main",
                 "image": BUSYBOX_IMAGE,

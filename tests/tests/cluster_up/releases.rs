@@ -19,7 +19,7 @@ fn helm(newcomer: &Newcomer, arguments: &[&str]) -> String {
 }
 
 /// Installs or upgrades a backend with the images of the cluster.
-fn release(newcomer: &Newcomer, verb: &str, name: &str, values: &[&str]) {
+pub(crate) fn release(newcomer: &Newcomer, verb: &str, name: &str, values: &[&str]) {
     let chart = Chart::Backend.folder(newcomer.workspace());
     let chart = chart.to_str().unwrap();
     let image = format!("image.repository={REGISTRY}/wasmount,sidecars.registry={REGISTRY}");
@@ -32,6 +32,12 @@ fn release(newcomer: &Newcomer, verb: &str, name: &str, values: &[&str]) {
         &image,
     ];
     helm(newcomer, &[&own[..], &ROLL_OUT, values].concat());
+}
+
+/// Takes a release out, and waits until its pods are gone.
+pub(crate) fn uninstall(newcomer: &Newcomer, name: &str) {
+    let arguments = ["uninstall", name, "--namespace=wasmount-system", "--wait"];
+    helm(newcomer, &arguments);
 }
 
 /// As `wasmount manifests` prints it for a backend that hosts follow as an object, with the component inside.
@@ -90,15 +96,7 @@ pub(crate) fn releases_serve_and_leave_what_is_shared(newcomer: &Newcomer) {
         let volumes = newcomer.kubectl(&["get", "pv", "--output", "name"]);
         volumes.lines().count() == 1
     });
-    helm(
-        newcomer,
-        &[
-            "uninstall",
-            "hostpath",
-            "--namespace=wasmount-system",
-            "--wait",
-        ],
-    );
+    uninstall(newcomer, "hostpath");
     newcomer.apply(&[pod("reader", "other", "cat /data/word")]);
     assert_eq!(newcomer.said_by("reader"), "kept\n");
     registered(newcomer, "local-images.wasmount.io");
@@ -145,7 +143,7 @@ fn is_upgraded(newcomer: &Newcomer, followed: &[&str]) {
 }
 
 /// Waits until kubelet knows these drivers, by name.
-fn registered(newcomer: &Newcomer, expected: &str) {
+pub(crate) fn registered(newcomer: &Newcomer, expected: &str) {
     let drivers = "jsonpath={.items[0].spec.drivers[*].name}";
     wait_until("kubelet knows the drivers", || {
         let found = newcomer.kubectl(&["get", "csinodes", "--output", drivers]);
