@@ -41,7 +41,8 @@ pub struct Networked<'a> {
 impl<'a> Networked<'a> {
     /// Serves an array.
     pub async fn array(scene: &'a Scene, array: &Array) -> Result<Self, Failure> {
-        let proxy = proxy(scene.lab().cluster(), array.address())?;
+        let cluster = scene.lab().cluster();
+        let proxy = proxy(cluster, Ipv4Addr::LOCALHOST, array.address())?;
         let write = |folder: &Path| documents::array_at(folder, proxy.address());
         let document = in_folder(scene, &ARRAY, write)?;
         Self::begin(scene, ARRAY, &document, vec![proxy]).await
@@ -54,8 +55,8 @@ impl<'a> Networked<'a> {
         account: &Account,
     ) -> Result<Self, Failure> {
         let cluster = scene.lab().cluster();
-        let keystone = proxy(cluster, account.keystone().into())?;
-        let volumes = proxy(cluster, cinder.cinder().into())?;
+        let keystone = proxy(cluster, Ipv4Addr::LOCALHOST, account.keystone().into())?;
+        let volumes = proxy(cluster, Ipv4Addr::LOCALHOST, cinder.cinder().into())?;
         let cloud = Cloud {
             keystone: keystone.address(),
             cinder: volumes.address(),
@@ -128,8 +129,10 @@ fn in_folder(
     write(&folder)
 }
 
-/// A proxy that harms no request, on the loopback device of the cluster: its processes reach no other.
-fn proxy(cluster: &Cluster, to: SocketAddr) -> Result<FaultProxy, Failure> {
+/// A proxy that harms no request, at an address of the cluster's node: its processes reach no other. Pods reach [`NODE_ADDRESS`] alone.
+///
+/// [`NODE_ADDRESS`]: xtask::cluster::inside::NODE_ADDRESS
+pub fn proxy(cluster: &Cluster, at: Ipv4Addr, to: SocketAddr) -> Result<FaultProxy, Failure> {
     let path = format!("/proc/{}/ns/net", cluster.supervisor_id());
     let failed = || Failure::cannot(format!("listen in the network namespace {path}"));
     let namespace = File::open(&path).map_err(failed())?;
@@ -137,7 +140,7 @@ fn proxy(cluster: &Cluster, to: SocketAddr) -> Result<FaultProxy, Failure> {
     let listen = move || {
         let network = Some(LinkNameSpaceType::Network);
         move_into_link_name_space(namespace.as_fd(), network)?;
-        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let listener = std::net::TcpListener::bind((at, 0))?;
         listener.set_nonblocking(true)?;
         Ok(listener)
     };

@@ -6,6 +6,7 @@
 mod backends;
 mod canary;
 mod newcomer;
+mod node_set;
 mod one_node;
 mod releases;
 
@@ -102,6 +103,8 @@ fn privileged_newcomer_commands_work_and_down_removes_all() {
     backends::one_is_deleted_while_another_serves(&newcomer);
     releases::releases_serve_and_leave_what_is_shared(&newcomer);
     canary::a_change_that_fails_comes_back_and_is_told(&newcomer, &held);
+    releases::uninstall(&newcomer, "hostpath");
+    node_set::one_is_deleted_while_the_other_serves(&newcomer, &held);
 
     assert!(
         newcomer

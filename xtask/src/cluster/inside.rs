@@ -18,7 +18,7 @@ use std::thread;
 
 /// Addresses of the node on its loopback device: its own, since kubelet rejects a loopback address, and the one by which pods know the API
 /// server: service addresses are not routed here, so that address is assigned to the device.
-pub(super) const NODE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
+pub const NODE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 const API_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 
 /// The first process: starts `program` as the second one, ends the orphans, and ends with it.
