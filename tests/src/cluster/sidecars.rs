@@ -44,7 +44,9 @@ const PREFIX: &str = "csi-";
 pub const PROVISIONER: &str = "csi-provisioner";
 
 /// Flags of all kinds, after the printed ones: of a flag that is there twice, the last one counts.
-const COMMON: [&str; 4] = [
+const COMMON: [&str; 5] = [
+    // In a pod each has a network of its own. Here those of all drivers share one, and a second one would not find its port free.
+    "--http-endpoint=",
     // Most retries wait for another part of Kubernetes, which takes a second; by default the first one comes after a second, then after twice the time.
     "--retry-interval-start=200ms",
     "--retry-interval-max=10s",
