@@ -9,6 +9,7 @@ use crate::support::{Writer, run, until};
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
+use std::process::Command;
 use wasmount_core::mounter::MountError;
 
 pub(crate) fn assert_nothing_left() {
@@ -78,10 +79,13 @@ async fn on_other_kernel_a_raw_map_with_partitions_is_used() {
     assert_nothing_left();
     assert_eq!(lio.content(1)[..100], [7; 100]);
     host.stage(&volume).await.unwrap();
-    // udev has kpartx make the partition, which then holds the map.
+    // udev has kpartx make the partition, which then holds the map. It fails if multipathd reloads the map at that moment, so it is called again.
     let [map] = maps().try_into().unwrap();
     let holders = format!("/sys/class/block/{map}/holders");
     until("a partition appears", || {
+        let mut update = Command::new("kpartx");
+        update.args(["-u", "-p", "-part"]);
+        let _ = update.arg(format!("/dev/{map}")).output();
         fs::read_dir(&holders).unwrap().count() == 1
     });
     host.stage(&volume).await.unwrap();
