@@ -213,8 +213,11 @@ impl Workspace {
     pub fn plain_cargo(&self) -> Command {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
         let mut command = Command::new(cargo);
-        // Set for test programs that print times (`test/schedule.rs`): a compiler that sees it compiles everything again.
-        command.env_remove("RUSTC_BOOTSTRAP");
+        // Set for test programs (`test/schedule.rs`), and the second one by `cargo run` too. Whoever sees the first one compiles everything again, and
+        // ring's build script does so for each other value of the second one, with all crates above it.
+        for name in ["RUSTC_BOOTSTRAP", "CARGO_MANIFEST_DIR"] {
+            command.env_remove(name);
+        }
         command.current_dir(&self.root);
         command
     }
