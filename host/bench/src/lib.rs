@@ -7,7 +7,7 @@
 //!   └─▶ ratio, report ─▶ html
 //! ```
 //!
-//! It is a crate of its own so that what is measured does not share code with what measures, apart from the messages of CSI.
+//! It is a crate of its own so that what is measured does not share code with what measures, apart from the messages and the list of CSI's RPCs.
 
 #![forbid(unsafe_code)]
 

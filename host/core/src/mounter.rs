@@ -4,7 +4,6 @@
 
 mod error;
 mod request;
-mod status;
 
 use crate::health::Health;
 use crate::names::{DriverName, VolumeId};
@@ -15,11 +14,10 @@ use std::collections::BTreeMap;
 
 pub use error::MountError;
 pub use request::{
-    ExpandVolume, HealthQuery, MounterRequest, MounterResponse, PublishVolume, StageVolume, Staged,
-    StagedQuery, StatVolume, UnpublishVolume, UnstageVolume, Usage, VolumeInUse, VolumeKey,
-    VolumeStats,
+    ExpandVolume, HealthQuery, MounterRequest, MounterResponse, MounterStatus, ProcessUsage,
+    PublishVolume, StageVolume, Staged, StagedQuery, StatVolume, UnpublishVolume, UnstageVolume,
+    Usage, VolumeInUse, VolumeKey, VolumeStats,
 };
-pub use status::{MounterStatus, ProcessUsage};
 
 /// Node work of the host. Implementations: `mount` in this process; a client of `wasmount mounter`.
 ///
