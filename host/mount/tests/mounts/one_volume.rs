@@ -175,7 +175,8 @@ fn privileged_a_source_is_in_use_from_the_first_stage_step() {
         let volume = Volume::of_image(&bench, "v", "xfs", 1024).await;
         // While `mkfs` runs on it.
         let (staged, removed) = tokio::join!(volume.stage(), async {
-            while bench.journal_files().is_empty() {
+            // The record is in effect a moment after its file is there.
+            while bench.mounter.volumes_in_use(driver()).await == Ok(Vec::new()) {
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             }
             remove(&bench, "v.img").await
