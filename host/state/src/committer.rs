@@ -5,13 +5,17 @@
 use crate::database::Database;
 use crate::pending::Pending;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use wasmount_core::mutex::lock;
 use wasmount_core::state::{StateError, StoreUsage};
+
+/// Time without a commit after which the file is prepared to open fast: longer than the pauses of a burst of calls, and shorter than a process needs
+/// to be seen as idle.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// What the store and its committer share.
 #[derive(Debug)]
@@ -126,7 +130,8 @@ impl Drop for Committer {
 }
 
 fn run(shared: &Shared, waiting: &Receiver<Waiter>) {
-    while let Ok(first) = waiting.recv() {
+    let mut next = waiting.recv().ok();
+    while let Some(first) = next {
         // A caller that requested a commit before the batch is taken is served by it.
         let waiters: Vec<Waiter> = std::iter::once(first).chain(waiting.try_iter()).collect();
         let result = shared.commit().map_err(Arc::new);
@@ -134,6 +139,13 @@ fn run(shared: &Shared, waiting: &Receiver<Waiter>) {
             // Fails if the caller no longer waits.
             let _ = waiter.send(result.clone());
         }
+        next = match waiting.recv_timeout(IDLE) {
+            Err(RecvTimeoutError::Timeout) => {
+                shared.database.prepare_fast_open();
+                waiting.recv().ok()
+            }
+            next => next.ok(),
+        };
     }
     if let Err(error) = shared.commit() {
         let error: &dyn std::error::Error = &error;

@@ -152,6 +152,24 @@ impl Database {
         result
     }
 
+    /// Stores what redb would have to compute from the whole file if it had to open it after a kill (`set_quick_repair`). Not part of each commit,
+    /// since it costs a second wait for the disk.
+    pub(crate) fn prepare_fast_open(&self) {
+        let prepared = self.with("commit", |database| {
+            let mut transaction = database.begin_write()?;
+            transaction.set_quick_repair(true);
+            Ok(transaction.commit()?)
+        });
+        if let Err(error) = prepared {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(
+                error,
+                "the state store may take longer to open after a crash"
+            );
+            self.reopen();
+        }
+    }
+
     fn reopen(&self) {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         *open = None;
@@ -197,9 +215,7 @@ impl Snapshot {
 }
 
 fn write(database: &redb::Database, batch: &Batch) -> Result<(), redb::Error> {
-    let mut transaction = database.begin_write()?;
-    // Opening after a kill then costs the same at every size.
-    transaction.set_quick_repair(true);
+    let transaction = database.begin_write()?;
     let mut store = transaction.open_table(STORE)?;
     store.insert(STORE_REVISION, batch.last_revision)?;
     for (space, writes) in &batch.writes {

@@ -113,6 +113,31 @@ fn a_store_made_in_place_of_a_lost_one_says_so_until_accepted() {
     assert!(!lost(true));
 }
 
+/// Whether redb has to read the whole file of a store to open it as a kill leaves it at this moment.
+fn is_slow_to_open(directory: &Path) -> bool {
+    let left = tempfile::NamedTempFile::new().unwrap();
+    std::fs::copy(directory.join(FILE_NAME), left.path()).unwrap();
+    let (say, said) = std::sync::mpsc::channel();
+    let mut builder = redb::Builder::new();
+    builder.set_repair_callback(move |_| say.send(()).unwrap());
+    drop(builder.open(left.path()).unwrap());
+    said.try_recv().is_ok()
+}
+
+#[test]
+fn a_store_is_fast_to_open_once_it_was_prepared() {
+    let directory = tempfile::tempdir().unwrap();
+    let (database, revision) = Database::open(directory.path(), false).unwrap();
+    let mut pending = Pending::after(revision);
+    for _ in 0..2 {
+        pending.write(&space("a"), "k", Some(Arc::from(b"v".as_slice())));
+        database.commit(&pending.batch()).unwrap();
+        assert!(is_slow_to_open(directory.path()));
+        database.prepare_fast_open();
+        assert!(!is_slow_to_open(directory.path()));
+    }
+}
+
 /// Flipped bits on the disk make redb panic in places: that must not end the host, and the error must say what to do.
 #[test]
 fn flipped_bits_are_found_at_open_or_fail_single_calls() {
