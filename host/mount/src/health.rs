@@ -12,12 +12,12 @@ use crate::journal::{Entry, Progress, Shows};
 use crate::node::{Node, describe_volume};
 use crate::plan::{self, CheckedSource};
 use crate::stats::{not_here, not_mounted, recorded_path};
-use crate::stats_cache::ANSWER_WITHIN;
+use crate::stats_cache::{ANSWER_WITHIN, RunningQuery};
 use findings::Finding;
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
 use wasmount_core::health::{Health, merged};
 use wasmount_core::mounter::{HealthQuery, MountError, VolumeKey};
+use wasmount_core::mutex::lock;
 
 /// A path at which a volume is settled: staged or published.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,12 +73,11 @@ impl Node {
     }
 }
 
-/// Checks each covered path, until the time for an answer is over or the storage of one path does not answer.
+/// Checks the covered paths one after the other on one thread, until the time for an answer is over or the storage of one path does not answer.
 pub(crate) async fn health(
     node: &Arc<Node>,
     query: HealthQuery,
 ) -> Result<Vec<Health>, MountError> {
-    let queried_at = Instant::now();
     let key = &query.key;
     let target = match &query.publish_path {
         Some(path) => Some(recorded_path(node, key, path.as_str()).await?),
@@ -86,26 +85,44 @@ pub(crate) async fn health(
     };
     let staging = query.staging_path.as_ref().map(|path| path.as_str());
     let places = || node.places(key, target.as_deref(), staging);
-    let mut found = Vec::new();
-    for place in places()? {
-        let question = {
-            let (node, place) = (node.clone(), place.clone());
-            move || node.findings(&place)
-        };
-        let what = format!("{} at {}", describe_volume(key), shown(&place.path));
-        let answer = node.query_storage(&key.driver, &place.path, question);
-        let findings = answer.await?;
-        let is_over = findings.is_none() || queried_at.elapsed() >= ANSWER_WITHIN;
-        let findings = findings.unwrap_or_else(|| vec![Finding::NotAnswering]);
-        let findings = findings.into_iter().map(|it| it.health(&what));
-        found.push((place, findings.collect::<Vec<_>>()));
-        // The other paths of the volume lie on the same storage.
-        if is_over {
-            break;
+    let checked = places()?;
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let question = {
+        let (node, found, checked) = (node.clone(), found.clone(), checked.clone());
+        move || {
+            for place in checked {
+                if node.stats_cache.is_hung(&place.path) {
+                    // The other paths of the volume lie on the same storage.
+                    return Ok(None);
+                }
+                let _query = RunningQuery::begin(&node.stats_cache, &place.path);
+                let findings = node.findings(&place)?;
+                lock(&found).push(findings);
+            }
+            Ok(Some(()))
         }
+    };
+    let first = checked.first();
+    let is_answered = match first.is_some_and(|it| node.stats_cache.is_hung(&it.path)) {
+        // Another thread would only hang as well.
+        true => None,
+        false => {
+            let threads = node.budgets.of(&key.driver);
+            let turn = threads.stats_turn(ANSWER_WITHIN).await?;
+            turn.query(ANSWER_WITHIN, question).await?.flatten()
+        }
+    };
+    let mut found = std::mem::take(&mut *lock(&found));
+    if is_answered.is_none() && found.len() < checked.len() {
+        found.push(vec![Finding::NotAnswering]);
     }
     // A mount that was removed or replaced meanwhile was not faulty.
     let now = places()?;
-    let still = found.into_iter().filter(|(place, _)| now.contains(place));
-    Ok(merged(still.flat_map(|(_, findings)| findings)))
+    let still = checked.into_iter().zip(found);
+    let still = still.filter(|(place, _)| now.contains(place));
+    Ok(merged(still.flat_map(|(place, findings)| {
+        let what = format!("{} at {}", describe_volume(key), shown(&place.path));
+        let findings = findings.into_iter();
+        findings.map(move |it| it.health(&what))
+    })))
 }

@@ -34,14 +34,13 @@ impl DriverVolumes {
         }
     }
 
-    fn recorded(&self, pool: &str, touches: &dyn Fn(&str) -> bool) -> bool {
-        let entries = self.node.journal.of_driver(&self.driver);
+    /// The records of volumes whose path in a pool is touched.
+    fn recorded(&self, pool: &str, touches: &dyn Fn(&str) -> bool) -> Vec<Entry> {
         let grants = self.node.grants_of(&self.driver);
         let mount = grants.pools.get(pool).and_then(PoolGrant::mount);
-        // The mounts are checked last, because each is accessed.
-        entries.iter().any(|entry| {
+        self.node.journal.entries(|entry| {
             let mut paths = entry.paths().filter_map(|at| path_in(pool, mount, at.plan));
-            paths.any(touches) && self.node.has_mounts(entry)
+            entry.key.driver == self.driver && paths.any(touches)
         })
     }
 
@@ -60,8 +59,13 @@ impl DriverVolumes {
 }
 
 impl InUse for DriverVolumes {
+    fn may_use(&self, pool: &str, touches: &dyn Fn(&str) -> bool) -> bool {
+        !self.is_recorded.load(Ordering::Relaxed) || !self.recorded(pool, touches).is_empty()
+    }
+
     fn uses(&self, pool: &str, touches: &dyn Fn(&str) -> bool) -> bool {
-        self.recorded(pool, touches)
+        let recorded = self.recorded(pool, touches);
+        recorded.iter().any(|entry| self.node.has_mounts(entry))
             || (!self.is_recorded.load(Ordering::Relaxed)
                 && self.shown(pool).iter().any(|tree| touches(tree)))
     }

@@ -257,6 +257,10 @@ impl Mounter for LocalMounter {
                 tear_down(&key.driver),
                 Box::new(move |node| node.recover(&key).map(done)),
             ),
+            // Without a record of a stage, memory answers.
+            Request::Staged(it) if !self.node.has_stage(&it.key) => {
+                return self.node.staged(&it).map(Response::Staged);
+            }
             Request::Staged(it) => (
                 tear_down(&it.key.driver),
                 Box::new(move |node| node.staged(&it).map(Response::Staged)),

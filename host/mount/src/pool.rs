@@ -43,6 +43,9 @@ use wasmount_core::pool::{PoolCall, PoolEntry, PoolReply};
 
 /// Reports what staged volumes use.
 pub(crate) trait InUse: Send + Sync {
+    /// The same as [`InUse::uses`] from memory alone, without access to storage: `true` if it is not certain.
+    fn may_use(&self, pool: &str, touches: &dyn Fn(&str) -> bool) -> bool;
+
     /// Whether the source of a staged or published volume is a path in a pool for which `touches` returns true.
     fn uses(&self, pool: &str, touches: &dyn Fn(&str) -> bool) -> bool;
 }
@@ -121,6 +124,9 @@ impl Pools {
         threads: &Threads,
         call: PoolCall,
     ) -> Result<PoolReply, MountError> {
+        if call == PoolCall::Names {
+            return self.names();
+        }
         let mounted = call.pool_and_paths().0.and_then(|pool| self.mounted(pool));
         let Some(mounted) = mounted else {
             return self.serve_on(threads, call).await;
@@ -179,7 +185,7 @@ impl Pools {
     fn begin(&self, call: PoolCall) -> Result<Begun, MountError> {
         let done = |()| PoolReply::Done;
         let reply = match call {
-            PoolCall::Names => Ok(PoolReply::Names(self.granted.keys().cloned().collect())),
+            PoolCall::Names => self.names(),
             PoolCall::Capacity { pool } => {
                 promise::capacity(&*self.open(&pool)?, &pool).map(PoolReply::Capacity)
             }
@@ -306,6 +312,10 @@ impl Pools {
         }
         let (claim, waiting) = copies::begin(&job.pool.copies, &job.request)?;
         Ok(Begun::Copy(claim.map(|claim| (job, claim)), waiting))
+    }
+
+    fn names(&self) -> Result<PoolReply, MountError> {
+        Ok(PoolReply::Names(self.granted.keys().cloned().collect()))
     }
 
     fn granted(&self, pool: &str) -> Result<&Granted, MountError> {

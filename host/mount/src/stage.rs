@@ -46,6 +46,11 @@ impl Node {
         Ok(Staged::AsWanted)
     }
 
+    /// Whether a settled stage of the volume is recorded.
+    pub(crate) fn has_stage(&self, key: &VolumeKey) -> bool {
+        self.journal.entry(key).settled_stage().is_some()
+    }
+
     /// Stages.
     pub(crate) fn stage(&self, request: &StageVolume) -> Result<(), MountError> {
         let path = self.path_for(Purpose::Stage, &request.key, &request.staging_path)?;

@@ -159,7 +159,15 @@ impl Driver {
                 staging_path: request.staging_path,
             };
             let reports_condition = work.node_offers(NodeCapability::VolumeCondition);
-            let usage = match work.driver.mounter.stats(stat.clone()).await {
+            let condition = async {
+                match reports_condition {
+                    true => Some(work.node_condition(&request.id).await),
+                    false => None,
+                }
+            };
+            let usage = work.driver.mounter.stats(stat.clone());
+            let (usage, condition) = tokio::join!(usage, condition);
+            let usage = match usage {
                 Ok(usage) => Some(usage),
                 // kubelet reports a condition to the pod, but not an error. It accepts an answer without usage then.
                 Err(MountError::NotFound { .. })
@@ -168,11 +176,6 @@ impl Driver {
                     None
                 }
                 Err(error) => return Err(error.into()),
-            };
-            let condition = if reports_condition {
-                Some(work.node_condition(&request.id).await)
-            } else {
-                None
             };
             Ok(NodeStats { usage, condition })
         })

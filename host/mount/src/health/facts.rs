@@ -17,12 +17,15 @@ use crate::observe::{
 use crate::plan::{CheckedSource, Form, PoolPlace};
 use rustix::fs::{Dir, Mode, OFlags, StatVfsMountFlags, fstatvfs, openat};
 use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use wasmount_core::mounter::MountError;
 
 /// Contains one directory for each mounted ext4, named after its device.
 const EXT4: &str = "/sys/fs/ext4";
+/// The same, with the options of each as the mount table shows them, one on a line.
+const EXT4_OPTIONS: &str = "/proc/fs/ext4";
 /// Contains one directory for each mounted btrfs, named by its UUID.
 const BTRFS: &str = "/sys/fs/btrfs";
 
@@ -73,19 +76,49 @@ fn mounted(mount: &SeenMount, place: &Place) -> Result<Option<Finding>, MountErr
         Err(errno) => return Err(kernel("statfs", path, errno)),
     };
     let is_read_only = answer.f_flag.contains(StatVfsMountFlags::RDONLY);
-    // Reading the mount table is slow, and for other file systems it contains no more than `statfs`.
-    let itself = if is_read_only || FsType::of_mounted(&mount.root)? == Some(FsType::Ext4) {
-        let number = mount_id(&mount.root).map_err(|errno| kernel("statx", path, errno))?;
-        mountinfo::of_mount(number)?.map(|line| SuperBlock::parse(&line.super_options))
-    } else {
-        None
-    };
-    let itself = itself.unwrap_or_default();
+    let itself = super_block(mount, is_read_only, path)?;
     Ok(Finding::of_file_system(
         itself,
         is_read_only,
         place.is_read_only,
     ))
+}
+
+/// The state of the file system itself. For other file systems than ext4 that can be written to, no source contains more than `statfs`.
+fn super_block(
+    mount: &SeenMount,
+    is_read_only: bool,
+    path: &str,
+) -> Result<SuperBlock, MountError> {
+    let is_ext4 = FsType::of_mounted(&mount.root)? == Some(FsType::Ext4);
+    if is_ext4 && let Some(options) = ext4_options(mount.identity) {
+        return Ok(SuperBlock::parse(&options));
+    }
+    if !is_ext4 && !is_read_only {
+        return Ok(SuperBlock::default());
+    }
+    // Slow where there are many mounts.
+    let number = mount_id(&mount.root).map_err(|errno| kernel("statx", path, errno))?;
+    let line = mountinfo::of_mount(number)?;
+    Ok(line.map_or_else(SuperBlock::default, |line| {
+        SuperBlock::parse(&line.super_options)
+    }))
+}
+
+/// The options of a mounted ext4, whatever the number of mounts. `None`: the kernel does not list them.
+fn ext4_options(identity: Identity) -> Option<String> {
+    let number = DeviceNumber {
+        major: identity.device_major,
+        minor: identity.device_minor,
+    };
+    let name = name_of(number)?;
+    fs::read_to_string(Path::new(EXT4_OPTIONS).join(name).join("options")).ok()
+}
+
+/// The kernel's name of a block device.
+fn name_of(number: DeviceNumber) -> Option<OsString> {
+    let device = fs::read_link(format!("/sys/dev/block/{number}")).ok()?;
+    device.file_name().map(OsStr::to_owned)
 }
 
 /// Reads the first entry of the root, because `statfs` alone is answered from memory.
@@ -179,14 +212,13 @@ fn of_image(
 /// Number of errors that the file system on a device has counted, as sysfs lists them (Documentation/ABI/testing/sysfs-fs-ext4, `errors_count`;
 /// btrfs(5), `error_stats`). `None` if no file system is mounted, or if its type keeps no count, as xfs. Only sysfs is read, so storage is not accessed.
 fn counted_errors(number: DeviceNumber) -> Option<u64> {
-    let device = fs::read_link(format!("/sys/dev/block/{number}")).ok()?;
-    let name = device.file_name()?;
-    if let Ok(count) = fs::read_to_string(Path::new(EXT4).join(name).join("errors_count")) {
+    let name = name_of(number)?;
+    if let Ok(count) = fs::read_to_string(Path::new(EXT4).join(&name).join("errors_count")) {
         return count.trim().parse().ok();
     }
     let file_system = entries(Path::new(BTRFS))
         .into_iter()
-        .find(|it| it.join("devices").join(name).exists())?;
+        .find(|it| it.join("devices").join(&name).exists())?;
     let statistics = entries(&file_system.join("devinfo")).into_iter();
     let listed = statistics.filter_map(|it| fs::read_to_string(it.join("error_stats")).ok());
     Some(listed.map(|lines| sum(&lines)).sum())

@@ -124,10 +124,10 @@ impl Finding {
 }
 
 impl SuperBlock {
-    /// Parses the last field of a line of the mount table. Since Linux 6.15, an ext4 that an error made read-only shows `emergency_ro` there and
+    /// Parses the last field of a line of the mount table, or the lines of an ext4's own list of options. Since Linux 6.15, an ext4 that an error made read-only shows `emergency_ro` there and
     /// nowhere else; one that was shut down shows `shutdown` (`_ext4_show_options`).
     pub(super) fn parse(options: &str) -> Self {
-        let has = |name: &str| options.split(',').any(|option| option == name);
+        let has = |name: &str| options.split([',', '\n']).any(|option| option == name);
         Self {
             is_read_only: has("ro") || has("emergency_ro"),
             is_shut_down: has("shutdown"),

@@ -2,7 +2,7 @@
 //! what the other has staged from it.
 //!
 //! A directory is identified by its inode, not by the name or the path of a grant. A query may access the storage of the queried driver, which must
-//! not delay the caller, so it runs on a separate thread with a deadline. This module does not know how a driver determines what it uses.
+//! not delay the caller, so it runs on a separate thread with a deadline, unless memory shows that there is nothing to query. This module does not know how a driver determines what it uses.
 
 use crate::mountinfo::{self, MountLine};
 use crate::observe::{Identity, mount_id};
@@ -45,6 +45,13 @@ impl User {
             Some(_) => true,
             None => self.directory == pool.path,
         };
+        if is_here
+            && !self
+                .in_use
+                .may_use(&self.pool, &|path| place.overlaps(path))
+        {
+            return Some(false);
+        }
         if lock(&self.late).strong_count() > 0 {
             return self.unanswered(is_here, pool);
         }

@@ -95,6 +95,10 @@ struct Stager {
 }
 
 impl InUse for Stager {
+    fn may_use(&self, _: &str, _: &dyn Fn(&str) -> bool) -> bool {
+        true
+    }
+
     fn uses(&self, _: &str, _: &dyn Fn(&str) -> bool) -> bool {
         let place = self.place.lock().unwrap();
         let place = place.as_ref().unwrap();
