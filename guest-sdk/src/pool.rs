@@ -16,6 +16,9 @@ pub use snapshots::Snapshots;
 
 pub use crate::bindings::imports::wasmount::csi::pool::{Entry, Extents, Kind, Usage};
 
+/// Mode of a directory that every user may write to.
+const EVERY_USER: u32 = 0o777;
+
 /// A pool, by the name under which the administrator granted it. A record stores this name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -69,11 +72,13 @@ impl Pool {
         imports::pool::create_directory(&self.0, path)
     }
 
-    /// Creates a directory and promises `bytes` to it, or does neither: a directory that existed before stays. `resource-exhausted` when fewer bytes
-    /// are left.
+    /// Creates a directory that every user can write to, as pods run as any user, and promises `bytes` to it, or does neither: a directory that
+    /// existed before stays. `resource-exhausted` when fewer bytes are left.
     pub fn create_directory_of(&self, path: &str, bytes: u64) -> Result<(), Error> {
         let is_new = self.stat(path)?.is_none();
         self.create_directory(path)?;
+        // Before the promise, which waits until the directory is on stable storage.
+        self.set_permissions(path, EVERY_USER, None, None)?;
         let promised = self.set_quota(path, Some(bytes));
         if promised.is_err() && is_new {
             self.remove_directory(path)?;

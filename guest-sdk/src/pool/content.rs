@@ -8,9 +8,6 @@ use crate::error::{Code, Error};
 use crate::state;
 use serde::{Deserialize, Serialize};
 
-/// Mode of a tree that every user may write to.
-const EVERY_USER: u32 = 0o777;
-
 /// Content in a pool: of a volume, or of a snapshot that is ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are those of the pool")]
@@ -102,10 +99,7 @@ impl Pool {
                 self.copy(&from.path, path)?;
                 self.resize(path, bytes)
             }
-            None if is_directory => {
-                self.create_directory_of(path, bytes)?;
-                self.set_permissions(path, EVERY_USER, None, None)
-            }
+            None if is_directory => self.create_directory_of(path, bytes),
             None => self.create_image(path, bytes),
         }
     }

@@ -1,4 +1,4 @@
-//! Pool calls of a backend, with owned and serialisable arguments.
+//! Pool calls of a backend, with owned and serialisable arguments, and one of the host's own: `Sync`.
 //!
 //! Paths are relative, `/`-separated and checked by the mounter; this module opens none.
 
@@ -89,6 +89,12 @@ pub enum PoolCall {
         path: String,
         bytes: Option<u64>,
     },
+    /// Returns when the changes of `CreateDirectory` and `SetPermissions` at these paths are on stable storage, and the promise of each `SetQuota`, so
+    /// that several calls about one entry wait for the disk once. No function of the contract: the host calls it.
+    Sync {
+        pool: String,
+        paths: Vec<String>,
+    },
 }
 
 impl PoolCall {
@@ -148,6 +154,9 @@ impl PoolCall {
             PoolCall::ChangedExtents {
                 pool, base, target, ..
             } => (Some(pool), vec![base, target]),
+            PoolCall::Sync { pool, paths } => {
+                (Some(pool), paths.iter().map(String::as_str).collect())
+            }
             PoolCall::CloneImages { pool, copies } => {
                 let paths = copies.iter().flat_map(|(source, target)| [source, target]);
                 (Some(pool), paths.map(String::as_str).collect())

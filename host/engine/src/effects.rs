@@ -78,7 +78,8 @@ impl Effects {
             | PoolCall::Stat { .. }
             | PoolCall::List { .. }
             | PoolCall::AllocatedExtents { .. }
-            | PoolCall::ChangedExtents { .. } => {}
+            | PoolCall::ChangedExtents { .. }
+            | PoolCall::Sync { .. } => {}
             PoolCall::RemoveDirectory { pool, path } | PoolCall::RemoveImage { pool, path } => {
                 if is_done {
                     self.remove(&pool, &path);

@@ -14,7 +14,7 @@ use crate::requests::Requests;
 use crate::sealing::Sealing;
 use crate::slices::Turn;
 use crate::usage::CpuTime;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
@@ -25,7 +25,7 @@ use wasmount_core::mounter::Mounter;
 use wasmount_core::names::DriverName;
 use wasmount_core::node_fact::NodeFact;
 use wasmount_core::secrets::Secrets;
-use wasmount_core::state::{Keyspace, KeyspaceOwner, StateError, StateStore};
+use wasmount_core::state::{Keyspace, KeyspaceOwner, StateStore};
 use wasmount_network::Endpoints;
 use wasmtime::component::ResourceTable;
 use wasmtime::{Store, UpdateDeadline};
@@ -88,6 +88,8 @@ pub(crate) struct Invocation {
     pub(crate) waits_for_storage: bool,
     /// Set before a write starts: an interrupted write may have taken effect.
     pub(crate) unsynced: bool,
+    /// Pools with the paths in them whose changes are not on stable storage yet.
+    pub(crate) unsynced_entries: BTreeMap<String, BTreeSet<String>>,
     /// Calls of the contract's functions so far.
     pub(crate) host_calls: u64,
 }
@@ -130,6 +132,7 @@ impl Invocation {
             rejection: None,
             waits_for_storage: false,
             unsynced: false,
+            unsynced_entries: BTreeMap::new(),
             host_calls: 0,
         }
     }
@@ -148,8 +151,9 @@ impl Invocation {
         }
     }
 
-    /// Makes the guest's writes durable; free of cost without writes.
-    pub(crate) async fn sync(&mut self) -> Result<(), StateError> {
+    /// Makes the guest's changes durable, those of pools first; free of cost without changes.
+    pub(crate) async fn sync(&mut self) -> Result<(), HostError> {
+        self.sync_pools().await?;
         if self.unsynced {
             let commit = self.parts.state.sync();
             commit.instrument(tracing::debug_span!("commit")).await?;

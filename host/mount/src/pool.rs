@@ -2,7 +2,7 @@
 //! because guests call them and CSI clients never do.
 //!
 //! Everything here blocks; calls of guests are served on threads of their driver. A change is on stable storage, with its parent directory, when its
-//! call returns. This module does not know what a driver is.
+//! call returns, or after [`PoolCall::Sync`]. This module does not know what a driver is.
 
 mod copies;
 mod copy;
@@ -253,6 +253,14 @@ impl Pools {
                 let source = Place::parse(&pool, &source)?;
                 let (open, target) = self.at_to_change(&pool, &target)?;
                 directory::rename(&open, &source, &target).map(done)
+            }
+            PoolCall::Sync { pool, paths } => {
+                let places = paths.iter().map(|path| Place::parse(&pool, path));
+                let places: Vec<_> = places.collect::<Result<_, _>>()?;
+                let open = self.open(&pool)?;
+                directory::sync(&open, &places)?;
+                let what = format!("pool `{}`", shown(&pool));
+                open.sync_ledger(what).map(done)
             }
             PoolCall::CreateImage {
                 pool,

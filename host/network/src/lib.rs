@@ -226,6 +226,11 @@ impl Endpoints {
         &self.0.sessions
     }
 
+    /// Whether no request can be sent.
+    pub fn is_empty(&self) -> bool {
+        self.0.endpoints.is_empty() && self.0.tape.is_none()
+    }
+
     /// The counters of each grant, by its name.
     pub fn usage(&self) -> BTreeMap<String, Usage> {
         let endpoints = self.0.endpoints.iter();

@@ -25,7 +25,6 @@ impl Controller for Directory {
         let known = state::get(&id)?.map(|record| record.value);
         let size = args.capacity.agree(known, MINIMUM_BYTES, DEFAULT_BYTES)?;
         VOLUMES.create_directory_of(&id, size)?;
-        VOLUMES.set_permissions(&id, 0o777, None, None)?; // pods run as any user
         state::create(&id, &size)?;
         Ok(Volume::new(id, size))
     }

@@ -102,6 +102,8 @@ impl Host for Invocation {
         let space = self.writable_keys()?;
         self.check_content(&key, &value)?;
         self.check_space(&space, &key, value.len()).await?;
+        // From here on the record can become durable at any time, with those of other calls.
+        self.sync_pools().await?;
         self.unsynced = true;
         let expect = expect.convert();
         let outcome = self.parts.state.put(&space, &key, value, expect).await;
@@ -118,6 +120,7 @@ impl Host for Invocation {
     async fn remove(&mut self, key: String, expect: Expect) -> Answer<Outcome> {
         let space = self.writable_keys()?;
         check_key(&key)?;
+        self.sync_pools().await?;
         self.unsynced = true;
         let expect = expect.convert();
         let outcome = self.parts.state.remove(&space, &key, expect).await?;

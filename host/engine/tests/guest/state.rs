@@ -1,10 +1,11 @@
 //! The durable keys of a guest: isolated, bounded, not on a node, and on stable storage before any other state depends on them.
 
-use crate::harness::{Fixture, volume_id};
+use crate::harness::{Fixture, attributes, create_volume_with, directory, volume_id};
 use wasmount_core::backend::{Backend, BackendError};
 use wasmount_core::code::Code;
 use wasmount_core::document::Limits;
 use wasmount_core::rpc::Rpc;
+use wasmount_core::secrets::Secrets;
 use wasmount_core::state::record_bytes;
 
 #[tokio::test]
@@ -69,6 +70,47 @@ async fn a_write_is_durable_before_anything_is_destroyed() {
             "sync",
         ]
     );
+}
+
+#[tokio::test]
+async fn a_pool_change_is_synced_before_a_record_of_it() {
+    let directory = directory().await;
+    let fixture = Fixture::of(directory, Limits::default(), Secrets::default()).await;
+    let call = fixture.call(Rpc::CreateVolume);
+    let created = fixture
+        .backend
+        .create_volume(&call, create_volume_with(attributes(&[])));
+    let id = created.await.unwrap().id;
+    let events = fixture.memory.events();
+    let pool = "pool: \"volumes\"";
+    let path = format!("path: \"{id}\"");
+    assert_eq!(
+        events,
+        [
+            format!("pool Stat {{ {pool}, {path} }}"),
+            format!("pool CreateDirectory {{ {pool}, {path} }}"),
+            format!("pool SetPermissions {{ {pool}, {path}, mode: 511, uid: None, gid: None }}"),
+            // Syncs the directory before it promises anything to it.
+            format!("pool SetQuota {{ {pool}, {path}, bytes: Some(1073741824) }}"),
+            format!("pool Sync {{ {pool}, paths: [] }}"),
+            format!("put test.wasmount.io {id}"),
+            "sync".to_owned(),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_pool_change_without_a_record_is_synced_too() {
+    let fixture = Fixture::misbehave().await;
+    fixture.create("make-and-exhaust").await.unwrap_err();
+    let tree = fixture.memory.events();
+    let [made, synced] = tree.as_slice() else {
+        panic!("{tree:?}");
+    };
+    let path = made.strip_prefix("pool CreateDirectory { pool: \"volumes\", path: ");
+    let path = path.and_then(|rest| rest.strip_suffix(" }")).unwrap();
+    let expected = format!("pool Sync {{ pool: \"volumes\", paths: [{path}] }}");
+    assert_eq!(*synced, expected);
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! Trees: created, renamed, given permissions. All calls use the descriptor of the parent and one name at a time.
+//! Trees: created, renamed, given permissions. All calls use the descriptor of the parent and one name at a time. What a creation and permissions
+//! change is on stable storage after [`sync`].
 //!
 //! `promise` limits the size of a tree, `trash` removes it.
 
@@ -8,6 +9,7 @@ use crate::pool::place::Place;
 use crate::pool::users;
 use rustix::fs::{FileType, Gid, Mode, Statx, Uid};
 use rustix::io::Errno;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use wasmount_core::mounter::MountError;
 
@@ -27,7 +29,7 @@ pub(super) fn open(pool: &Pool, place: &Place) -> Result<OwnedFd, MountError> {
         .map_err(|errno| place.failed("open", errno))
 }
 
-/// Creates an empty tree. If it exists, it is a success.
+/// Creates an empty tree. If it exists, it is a success. Durable after [`sync`].
 pub(super) fn create(pool: &Pool, place: &Place) -> Result<(), MountError> {
     let parent = pool.parent(place)?;
     match rustix::fs::mkdirat(&parent, place.path.name(), DIRECTORY_MODE) {
@@ -35,17 +37,35 @@ pub(super) fn create(pool: &Pool, place: &Place) -> Result<(), MountError> {
             // The umask of the process reduces the mode of mkdir.
             let tree = open(pool, place)?;
             rustix::fs::fchmod(&tree, DIRECTORY_MODE)
-                .and_then(|()| rustix::fs::fsync(&tree))
-                .map_err(|errno| place.failed("set the mode", errno))?;
+                .map_err(|errno| place.failed("set the mode", errno))
         }
         Err(Errno::EXIST) => match pool.status(&parent, place)? {
-            Some(status) if file_type(&status) == FileType::Directory => {}
-            Some(_) => return Err(place.otherwise_there("it is not a directory")),
-            None => return Err(place.failed("make", Errno::AGAIN)),
+            Some(status) if file_type(&status) == FileType::Directory => Ok(()),
+            Some(_) => Err(place.otherwise_there("it is not a directory")),
+            None => Err(place.failed("make", Errno::AGAIN)),
         },
-        Err(errno) => return Err(place.failed("make", errno)),
+        Err(errno) => Err(place.failed("make", errno)),
     }
-    pool.sync_parent(&parent, place)
+}
+
+/// Returns when the changes at these places are on stable storage. A place that is gone has none.
+pub(super) fn sync(pool: &Pool, places: &[Place]) -> Result<(), MountError> {
+    let mut parents = BTreeMap::new();
+    for place in places {
+        let Some(parent) = pool.parent_if_there(place)? else {
+            continue;
+        };
+        match open_confined(&parent, place.path.name(), DIRECTORY) {
+            Ok(tree) => rustix::fs::fsync(&tree).map_err(|errno| place.failed("sync", errno))?,
+            Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(errno) => return Err(place.failed("open", errno)),
+        }
+        parents.insert(place.path.parent(), (parent, place));
+    }
+    for (parent, place) in parents.values() {
+        pool.sync_parent(parent, place)?;
+    }
+    Ok(())
 }
 
 /// Renames a tree or image within the pool, unless a volume uses it. If the source is missing and the target exists, an earlier call did it.
@@ -88,7 +108,7 @@ pub(super) fn rename(pool: &Pool, source: &Place, target: &Place) -> Result<(), 
     }
 }
 
-/// Sets mode and owner of the top directory of a tree.
+/// Sets mode and owner of the top directory of a tree. Durable after [`sync`].
 pub(super) fn set_permissions(
     pool: &Pool,
     place: &Place,
@@ -109,7 +129,6 @@ pub(super) fn set_permissions(
     takes_changes(&tree)
         .and_then(|()| rustix::fs::fchown(&tree, uid, gid))
         .and_then(|()| rustix::fs::fchmod(&tree, Mode::from_raw_mode(mode)))
-        .and_then(|()| rustix::fs::fsync(&tree))
         .map_err(|errno| place.failed("set the permissions", errno))
 }
 

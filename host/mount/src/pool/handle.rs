@@ -10,6 +10,7 @@ use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags, RenameFlags, St
 use rustix::io::Errno;
 use rustix::path::Arg;
 use std::ffi::CString;
+use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -127,16 +128,17 @@ impl Pool {
         }
     }
 
-    pub(super) fn sync_ledger(&self, place: &Place) -> Result<(), MountError> {
+    /// Returns when what was promised is on stable storage. `what`: the subject of the call, for messages.
+    pub(super) fn sync_ledger(&self, what: impl Display) -> Result<(), MountError> {
         self.ledger
             .sync()
-            .map_err(|error| ledger_failed(place, error))
+            .map_err(|error| ledger_failed(what, error))
     }
 }
 
-/// An error of the ledger's file, for a place.
-pub(super) fn ledger_failed(place: &Place, error: io::Error) -> MountError {
-    kernel("write the ledger", place, errno_of(error))
+/// An error of the ledger's file; `what`: the subject of the call.
+pub(super) fn ledger_failed(what: impl Display, error: io::Error) -> MountError {
+    kernel("write the ledger", what, errno_of(error))
 }
 
 pub(super) fn errno_of(error: io::Error) -> Errno {

@@ -195,7 +195,8 @@ fn used(pool: &Pool, inode: Inode, record: &Record) -> Option<u64> {
     is_it.then(|| status.stx_blocks.saturating_mul(BLOCK_BYTES))
 }
 
-/// Promises bytes to a tree, or withdraws the promise. Returns whether the file system enforces it.
+/// Promises bytes to a tree, or withdraws the promise. Returns whether the file system enforces it. Durable after
+/// [`Pool::sync_ledger`].
 pub(super) fn set_quota(
     pool: &Pool,
     place: &Place,
@@ -204,14 +205,12 @@ pub(super) fn set_quota(
     let tree = directory::open(pool, place)?;
     let (inode, _) = Inode::of_fd(&tree).map_err(|errno| place.failed("stat", errno))?;
     let holder = Holder { pool, place, inode };
+    // After a power cut no record must name a tree that never reached the disk: its promise would stay for ever.
+    directory::sync(pool, std::slice::from_ref(place))?;
     let before = holder.promise(bytes.unwrap_or(0), |_| ())?;
-    let enforced = holder
-        .enforce(&tree, &before, bytes)
-        .and_then(|enforced| pool.sync_ledger(place).map(|()| enforced));
+    let enforced = holder.enforce(&tree, &before, bytes);
     if enforced.is_err() {
-        // Also if the disk became read-only: an ext4 before Linux 6.15 accepts the record, and refuses to keep it.
         holder.set(|record| *record = before)?;
-        pool.sync_ledger(place)?;
     }
     enforced
 }

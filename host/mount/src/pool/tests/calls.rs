@@ -12,6 +12,13 @@ pub(super) fn remove(path: &str) -> PoolCall {
     PoolCall::RemoveDirectory { pool, path }
 }
 
+pub(super) fn sync(paths: &[&str]) -> PoolCall {
+    PoolCall::Sync {
+        pool: "data".to_owned(),
+        paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+    }
+}
+
 pub(super) fn create_image(path: &str, size_bytes: u64) -> PoolCall {
     PoolCall::CreateImage {
         pool: "data".to_owned(),

@@ -146,6 +146,26 @@ fn a_rename_happens_once_and_replaces_nothing() {
 }
 
 #[test]
+fn a_sync_succeeds_for_trees_that_are_there_or_gone() {
+    let fixture = Fixture::new();
+    fixture.done(create("a"));
+    fixture.done(create("a/b"));
+    for paths in [&["a", "a/b"][..], &["gone", "gone/too", "a"], &[]] {
+        fixture.done(sync(paths));
+    }
+}
+
+#[test]
+fn a_sync_outside_the_pool_is_refused() {
+    let fixture = Fixture::new();
+    fixture.done(create("a"));
+    std::os::unix::fs::symlink("/", fixture.path("link")).unwrap();
+    for path in ["..", "/etc", ".wasmount", "link/etc"] {
+        assert!(fixture.call(sync(&[path])).is_err(), "{path}");
+    }
+}
+
+#[test]
 fn permissions_are_set_on_a_tree() {
     let fixture = Fixture::new();
     fixture.done(create("a"));
