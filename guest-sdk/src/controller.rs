@@ -2,7 +2,7 @@
 
 use crate::call;
 use crate::error::Error;
-use crate::volume::VolumeEntry;
+use crate::volume::{ContentSource, VolumeEntry};
 
 /// The interface `capacity`. It reserves nothing: between an answer and the next volume other clients may use the space.
 #[doc(inline)]
@@ -57,6 +57,12 @@ impl From<Result<(), Error>> for Validation {
 }
 
 impl CreateVolumeArgs {
+    /// The id of the content source, if there is one: [`ContentSource::id`].
+    pub fn source_id(&self) -> Result<Option<&str>, Error> {
+        let source = self.content_source.as_ref();
+        source.map(ContentSource::id).transpose()
+    }
+
     /// Rejects a volume with a content source, with `invalid-argument`: for backends that neither clone nor restore.
     pub fn must_start_empty(&self) -> Result<(), Error> {
         match self.content_source {
@@ -126,11 +132,11 @@ impl Available {
     }
 }
 
-impl From<(Vec<VolumeEntry>, Option<String>)> for VolumePage {
-    /// The page that [`crate::state::page`] returned.
-    fn from((entries, next_token): (Vec<VolumeEntry>, Option<String>)) -> Self {
+impl<E: IntoIterator<Item = VolumeEntry>> From<(E, Option<String>)> for VolumePage {
+    /// A page, such as [`crate::state::page`] returned.
+    fn from((entries, next_token): (E, Option<String>)) -> Self {
         Self {
-            entries,
+            entries: entries.into_iter().collect(),
             next_token,
         }
     }

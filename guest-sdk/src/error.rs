@@ -23,6 +23,14 @@ macro_rules! constructors {
 }
 
 impl Error {
+    /// For a look-up: `None` if what it looks for is not there.
+    pub fn found<T>(looked_up: Result<T, Self>) -> Result<Option<T>, Self> {
+        match looked_up {
+            Err(error) if error.code == Code::NotFound => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
     /// Whether the work may have happened, or may still happen: the client retries, so nothing of it must be cleaned up. After any other error the
     /// work has ended.
     pub fn is_uncertain(&self) -> bool {
@@ -75,6 +83,15 @@ constructors! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_is_not_there_is_no_error_of_a_look_up() {
+        assert_eq!(Error::found(Ok(7)), Ok(Some(7)));
+        let absent: Result<Option<()>, _> = Error::found(Err(Error::not_found("")));
+        assert_eq!(absent, Ok(None));
+        let other: Result<Option<()>, _> = Error::found(Err(Error::aborted("")));
+        assert_eq!(other, Err(Error::aborted("")));
+    }
 
     #[test]
     fn after_an_uncertain_error_the_work_may_go_on() {

@@ -86,6 +86,7 @@ pub mod bindings;
 pub mod call;
 mod content_source;
 mod controller;
+mod disk;
 mod error;
 mod export;
 mod filesystem;
@@ -118,6 +119,7 @@ pub use controller::{
     HealthStatus, NodeRegister, ValidateArgs, Validation, VolumeHealth, VolumeListing,
     VolumeLookup, VolumePage,
 };
+pub use disk::{Disk, DiskProtocol};
 pub use error::{Code, Error};
 #[doc(hidden)]
 pub use export::{SDK, sdk};
@@ -137,7 +139,7 @@ pub use state_migration::{Migration, RecordChange, StateMigration, StoredRecord}
 pub use volume::{
     AccessMode, AccessType, CapacityRange, ContentSource, Extent, MountAccess, NodeId, PageRequest,
     Snapshot, SnapshotId, Timestamp, Topology, TopologyRequirement, Volume, VolumeCapability,
-    VolumeCondition, VolumeEntry, VolumeId, VolumeStatus, now,
+    VolumeCondition, VolumeEntry, VolumeId, VolumeStatus, now, timestamp,
 };
 
 /// The functions of the host: in a component its imports, elsewhere the fakes of [`testing`].

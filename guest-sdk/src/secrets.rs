@@ -41,6 +41,11 @@ pub fn names(scope: Scope) -> Vec<String> {
     imports::secrets::names(scope)
 }
 
+/// Whether there is a secret of this name.
+pub fn has(scope: Scope, name: &str) -> bool {
+    names(scope).iter().any(|it| it == name)
+}
+
 /// A secret of this request: named by the author of a StorageClass or of a pod.
 pub fn of_request(name: &str) -> Option<Secret> {
     imports::secrets::get(Scope::Request, name).map(Secret::new)
@@ -79,6 +84,7 @@ mod tests {
         assert_eq!(format!("{secret:?}"), "Secret(..)");
         assert_eq!(of_backend("token"), Some(secret));
         assert_eq!(names(Scope::Backend), ["token"]);
+        assert!(has(Scope::Backend, "token"));
     }
 
     #[test]
@@ -86,6 +92,7 @@ mod tests {
         testing::set_secret(Scope::Backend, "token", "hunter2");
         assert_eq!(of_request("token"), None);
         assert_eq!(names(Scope::Request), Vec::<String>::new());
+        assert!(!has(Scope::Request, "token"));
         let code = |scope, name| require(scope, name).map_err(|error| error.code);
         assert_eq!(code(Scope::Request, "token"), Err(Code::InvalidArgument));
         assert_eq!(code(Scope::Backend, "other"), Err(Code::FailedPrecondition));

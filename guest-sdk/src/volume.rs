@@ -28,6 +28,15 @@ impl Volume {
         self.context.extend(attributes::owned(context));
         self
     }
+
+    /// Sets what the volume began as a copy of.
+    #[must_use]
+    pub fn copied_from(self, content_source: Option<ContentSource>) -> Self {
+        Self {
+            content_source,
+            ..self
+        }
+    }
 }
 
 impl VolumeEntry {
@@ -66,12 +75,26 @@ impl Snapshot {
             accessible_topology: Vec::new(),
         }
     }
+
+    /// Sets whether it is complete, so that volumes can be made of it.
+    #[must_use]
+    pub fn ready(self, ready_to_use: bool) -> Self {
+        Self {
+            ready_to_use,
+            ..self
+        }
+    }
 }
 
 /// The current time.
 pub fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    Timestamp::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(Timestamp::MAX)
+    timestamp(SystemTime::now())
+}
+
+/// A time as the contract has it; before 1970 it is 0.
+pub fn timestamp(time: SystemTime) -> Timestamp {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::try_from(since.as_nanos()).unwrap_or(Timestamp::MAX)
 }
 
 impl CapacityRange {
@@ -150,14 +173,25 @@ impl VolumeCapability {
         matches!(self.access_type, AccessType::Block)
     }
 
-    /// Rejects anything but a mounted file system, with `invalid-argument`.
+    /// Rejects anything but a mounted file system in a known access mode, with `invalid-argument`.
     pub fn must_be_mount(&self) -> Result<(), Error> {
-        if self.is_mount() {
-            return Ok(());
+        match (&self.access_type, self.access_mode) {
+            (_, AccessMode::Other(_)) => {
+                Err(Error::invalid_argument("the access mode is not known"))
+            }
+            (AccessType::Mount(_), _) => Ok(()),
+            _ => Err(Error::invalid_argument(
+                "volumes of this driver are file systems: use volumeMode Filesystem",
+            )),
         }
-        Err(Error::invalid_argument(
-            "volumes of this driver are file systems: use volumeMode Filesystem",
-        ))
+    }
+
+    /// Rejects a file system on several nodes, with `invalid-argument`; a raw block device may be shared.
+    pub fn must_be_block_or_on_one_node(&self) -> Result<(), Error> {
+        match self.is_block() {
+            true => Ok(()),
+            false => self.must_be_on_one_node(),
+        }
     }
 
     /// Rejects use on several nodes, with `invalid-argument`.
@@ -188,6 +222,7 @@ impl AccessMode {
 mod tests {
     use super::*;
     use crate::error::Code;
+    use std::time::Duration;
 
     const MINIMUM: u64 = 10;
     const DEFAULT: u64 = 100;
@@ -297,6 +332,15 @@ mod tests {
         let writer = capability(mount(), AccessMode::SingleNodeWriter);
         assert_eq!(writer.must_be_mount(), Ok(()));
         assert_eq!(writer.must_be_on_one_node(), Ok(()));
+        assert_eq!(writer.must_be_block_or_on_one_node(), Ok(()));
+        let unknown = capability(mount(), AccessMode::Other(9));
+        let code = unknown.must_be_mount().map_err(|error| error.code);
+        assert_eq!(code, Err(Code::InvalidArgument));
+        let shared = |access_type| capability(access_type, AccessMode::MultiNodeMultiWriter);
+        let block = shared(AccessType::Block);
+        assert_eq!(block.must_be_block_or_on_one_node(), Ok(()));
+        let code = shared(mount()).must_be_block_or_on_one_node();
+        assert_eq!(code.map_err(|error| error.code), Err(Code::InvalidArgument));
         for (access_type, mode) in [
             (AccessType::Block, AccessMode::MultiNodeReaderOnly),
             (AccessType::Other(9), AccessMode::MultiNodeSingleWriter),
@@ -310,6 +354,18 @@ mod tests {
                 other.must_be_on_one_node().map_err(|error| error.code),
                 refused
             );
+        }
+    }
+
+    #[test]
+    fn a_time_is_nanoseconds_since_1970_within_bounds() {
+        let second = Duration::from_secs(1);
+        for (time, nanoseconds) in [
+            (UNIX_EPOCH + second, 1_000_000_000),
+            (UNIX_EPOCH - second, 0),
+            (UNIX_EPOCH + second * u32::MAX * 5, Timestamp::MAX),
+        ] {
+            assert_eq!(timestamp(time), nanoseconds);
         }
     }
 

@@ -1,8 +1,9 @@
 //! A request: where it goes, what it carries, and what the host may do with it.
 
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::http::Response;
 use crate::imports;
+use crate::volume::PageRequest;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -102,6 +103,12 @@ impl Request {
         }
     }
 
+    /// Asks for a page of a list, by the parameters of the query that are its size and the token of the page.
+    pub fn page(self, page: &PageRequest, size: &str, token: &str) -> Self {
+        let request = self.query_some(size, page.max_entries);
+        request.query_some(token, page.starting_token.as_ref())
+    }
+
     /// Adds a header. Those that belong to the host, such as `host`, and `authorization` where the grant has credentials, are refused there.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers
@@ -157,7 +164,17 @@ impl Request {
 
     /// Sends it, and reads the body of a success as a value: [`Response::must_succeed`], then [`Response::json`].
     pub fn load<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        self.send()?.must_succeed()?.json()
+        self.load_as(&[])
+    }
+
+    /// The same with other codes for some statuses: [`Response::must_succeed_as`].
+    pub fn load_as<T: DeserializeOwned>(&self, codes: &[(u16, Code)]) -> Result<T, Error> {
+        self.send()?.must_succeed_as(codes)?.json()
+    }
+
+    /// Sends a deletion, which may be repeated: [`Request::idempotent`], then [`Response::deleted`].
+    pub fn until_gone(self) -> Result<(), Error> {
+        self.idempotent().send()?.deleted()
     }
 
     /// The method.
@@ -247,7 +264,7 @@ fn find<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use crate::error::Code;
+    use super::*;
     use crate::{http, testing};
 
     #[test]
@@ -279,6 +296,55 @@ mod tests {
         assert_eq!(request.read_json(), Some([1, 2]));
         assert_eq!(request.header_value("x-TRACE"), Some("1"));
         assert_eq!(request.query_value("marker"), Some("8"));
+    }
+
+    #[test]
+    fn a_page_is_asked_for_by_size_and_token() {
+        let page = |max_entries, token: Option<&str>| {
+            let page = PageRequest {
+                max_entries,
+                starting_token: token.map(str::to_owned),
+            };
+            let request = http::get("array", "/list").page(&page, "limit", "marker");
+            request.path_with_query()
+        };
+        assert_eq!(page(None, None), "/list");
+        assert_eq!(page(Some(5), Some("a")), "/list?limit=5&marker=a");
+    }
+
+    #[test]
+    fn a_status_is_the_code_that_the_plugin_gave_it() {
+        testing::reset();
+        testing::http(|request| match request.method() {
+            Method::Get => http::Response::new(200).with_json(&7),
+            _ => http::Response::new(423),
+        });
+        let codes = &[(423, Code::FailedPrecondition)];
+        assert_eq!(http::get("array", "/a").load_as(codes), Ok(7));
+        let refused = http::put("array", "/a").load_as::<u64>(codes);
+        let code = refused.map_err(|error| error.code);
+        assert_eq!(code, Err(Code::FailedPrecondition));
+    }
+
+    #[test]
+    fn what_is_gone_is_deleted_and_what_is_in_use_is_not() {
+        for (status, expected) in [
+            (204, Ok(())),
+            (404, Ok(())),
+            (409, Err(Code::FailedPrecondition)),
+            (503, Err(Code::Unavailable)),
+        ] {
+            testing::reset();
+            testing::http(move |request| {
+                assert_eq!(
+                    request.headers(),
+                    [(MARKS.to_owned(), "idempotent".to_owned())]
+                );
+                http::Response::new(status)
+            });
+            let deleted = http::delete("array", "/a").until_gone();
+            assert_eq!(deleted.map_err(|error| error.code), expected, "{status}");
+        }
     }
 
     #[test]

@@ -128,21 +128,14 @@ impl Response {
 
     /// The answer if the status is 2xx, `None` for 404 and 410, or else [`Response::error`]: for a look-up.
     pub fn found(self) -> Result<Option<Self>, Error> {
-        match self.status {
-            404 | 410 => Ok(None),
-            _ => self.must_succeed().map(Some),
-        }
+        Error::found(self.must_succeed())
     }
 
     /// For a deletion: success if the object is gone, now or before (2xx, 404, 410); `failed-precondition` if it is in use (409), or else
     /// [`Response::error`].
     pub fn deleted(self) -> Result<(), Error> {
-        match self.status {
-            404 | 410 => Ok(()),
-            _ => self
-                .must_succeed_as(&[(409, Code::FailedPrecondition)])
-                .map(drop),
-        }
+        let in_use = (409, Code::FailedPrecondition);
+        Error::found(self.must_succeed_as(&[in_use])).map(drop)
     }
 
     /// The CSI error that the status means:

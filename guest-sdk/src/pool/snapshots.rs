@@ -5,7 +5,9 @@
 
 use super::Content;
 use crate::error::{Code, Error};
-use crate::snapshots::{GroupSnapshot, ListSnapshotsArgs, MetadataPage, SnapshotPage};
+use crate::snapshots::{
+    CreateSnapshotArgs, GroupSnapshot, ListSnapshotsArgs, MetadataPage, SnapshotPage,
+};
 use crate::state::Collection;
 use crate::volume::{Snapshot, SnapshotId, Timestamp, Topology, VolumeId, now};
 use serde::{Deserialize, Serialize};
@@ -55,17 +57,15 @@ impl Snapshots {
     /// `CreateSnapshot`. `content` returns what is to be copied; it is called only if there is no snapshot of this name yet.
     pub fn create(
         &self,
-        name: &str,
-        source_volume: &str,
+        args: &CreateSnapshotArgs,
         content: impl FnOnce(&str) -> Result<Content, Error>,
     ) -> Result<Snapshot, Error> {
-        let id = self.records.id(name);
-        let record = match self.records.find(&id)? {
-            Some(known) if known.source_volume != source_volume => {
-                return Err(Error::already_exists(
-                    "a snapshot of this name is there, of another volume: use another name",
-                ));
-            }
+        let (id, source_volume) = (self.records.id(&args.name), &args.source_volume);
+        let known = self.records.find(&id)?;
+        if let Some(known) = &known {
+            args.must_be_of(Some(&known.source_volume))?;
+        }
+        let record = match known {
             // Its copy is not made again, so this one is being deleted, or lost.
             Some(known) if known.is_ready && known.content.pool.stat(&id)?.is_none() => {
                 return Err(Error::aborted(
@@ -75,7 +75,7 @@ impl Snapshots {
             Some(known) => known,
             None => {
                 let new = Record {
-                    source_volume: source_volume.to_owned(),
+                    source_volume: source_volume.clone(),
                     content: content(source_volume)?,
                     created_at: now(),
                     group: None,

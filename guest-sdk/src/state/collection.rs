@@ -83,6 +83,17 @@ impl<T: Serialize + DeserializeOwned, const SCHEMA: u32> Collection<T, SCHEMA> {
         create(id, &self.encode(value)?).map(drop)
     }
 
+    /// Writes a record, whether or not there is one.
+    pub fn put(&self, id: &str, value: &T) -> Result<(), Error>
+    where
+        T: Clone,
+    {
+        self.change_any(id, |there| {
+            *there = Some(value.clone());
+            Ok(())
+        })
+    }
+
     /// Changes a record that must exist, see [`crate::state::change`]: `not-found` otherwise.
     pub fn change<R>(
         &self,
@@ -172,7 +183,7 @@ mod tests {
     use crate::error::Code;
     use crate::{state, testing};
 
-    #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     struct Bucket {
         size_bytes: u64,
         #[serde(default)]
@@ -210,6 +221,8 @@ mod tests {
         });
         assert_eq!(named, Ok("done"));
         assert_eq!(BUCKETS.get(&id), Ok(bucket(Some("me"))));
+        BUCKETS.put(&id, &bucket(None)).unwrap();
+        assert_eq!(BUCKETS.get(&id), Ok(bucket(None)));
         let request = crate::PageRequest {
             max_entries: None,
             starting_token: None,
@@ -221,6 +234,8 @@ mod tests {
         }
         assert_eq!(code(BUCKETS.get(&id)), Err(Code::NotFound));
         assert_eq!(code(BUCKETS.change(&id, |_| Ok(()))), Err(Code::NotFound));
+        BUCKETS.put(&id, &bucket(None)).unwrap();
+        assert_eq!(BUCKETS.get(&id), Ok(bucket(None)));
     }
 
     #[test]

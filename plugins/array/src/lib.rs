@@ -2,7 +2,6 @@
 //! was lost, is completed by its retry. Who logs in, where the array is and what is repeated is the host's (`grants.network` of the document).
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wasmount_guest::secrets::Scope;
 use wasmount_guest::*;
 
 const ARRAY: &str = "array"; // the grant
@@ -12,7 +11,6 @@ const SNAPSHOTS: &str = "/api/snapshots";
 const MINIMUM_BYTES: u64 = 1 << 20;
 const DEFAULT_BYTES: u64 = 1 << 30; // for a claim that names no size
 const DISK_WAIT_MS: u32 = 10_000; // of a login to a volume that is attached: enough for a busy array
-const CHAP: [&str; 2] = ["chap-user", "chap-password"]; // secrets of the document, if nodes have a password
 
 /// A volume or a snapshot of the array. No two volumes, and no two snapshots, have one name.
 #[derive(Deserialize)]
@@ -20,35 +18,16 @@ struct Object {
     id: String,
     bytes: u64,
     state: String,
-    source: Option<String>,    // a volume's snapshot, a snapshot's volume
-    created: u64,              // seconds
-    hosts: Vec<String>,        // that it is attached to
-    connection: Option<Value>, // for the host that asked: a `Connection`
-}
-
-/// How a node reaches an attached volume.
-#[derive(Deserialize)]
-struct Connection {
-    protocol: Protocol,
-    portals: Vec<String>,
-    target: String,
-    lun: u16,
-    wwid: String,
-}
-
-/// The data path of the array.
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Protocol {
-    Iscsi,
-    NvmeTcp,
-    None, // volumes are in memory
+    source: Option<String>,   // a volume's snapshot, a snapshot's volume
+    created: u64,             // seconds
+    hosts: Vec<String>,       // that it is attached to
+    connection: Option<Disk>, // for the host that asked
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
-    protocol: Protocol,
+    protocol: DiskProtocol,
 }
 
 #[derive(Deserialize)]
@@ -78,37 +57,32 @@ impl Controller for Array {
     fn create_volume(args: CreateVolumeArgs) -> Result<Volume, Error> {
         check(&args.capabilities, &args.parameters)?;
         args.mutable_parameters.only(&[])?;
-        let source = args.content_source.as_ref();
-        let id = source.map(ContentSource::id).transpose()?;
-        let (path, field) = match source {
-            Some(ContentSource::Volume(_)) => (VOLUMES, "volume"),
-            _ => (SNAPSHOTS, "snapshot"),
-        };
-        let known = find(VOLUMES, &args.name)?;
-        if known.as_ref().is_some_and(|it| it.source.as_deref() != id) {
-            return Err(Error::already_exists("the name has another source"));
-        }
-        let (range, known_bytes) = (args.capacity, known.as_ref().map(|it| it.bytes));
-        range.agree(known_bytes, MINIMUM_BYTES, DEFAULT_BYTES)?;
-        let volume = match known {
-            Some(known) => known,
+        let (range, source) = (args.capacity, args.source_id()?);
+        let volume = match find(VOLUMES, &args.name)? {
+            Some(known) if known.source.as_deref() != source => {
+                return Err(Error::already_exists("the name has another source"));
+            }
+            Some(known) => {
+                range.agree(Some(known.bytes), MINIMUM_BYTES, DEFAULT_BYTES)?;
+                known
+            }
             None => {
-                let source = id.map(|id| get(path, id)).transpose()?;
-                let source_bytes = source.map(|it| it.bytes);
+                let (kind, field) = match args.content_source {
+                    Some(ContentSource::Volume(_)) => (VOLUMES, "volume"),
+                    _ => (SNAPSHOTS, "snapshot"),
+                };
+                let source_bytes = source.map(|id| Ok(get(kind, id)?.bytes)).transpose()?;
                 let bytes = range.choose_from(source_bytes, MINIMUM_BYTES, DEFAULT_BYTES)?;
-                let new = json!({ "name": args.name, "bytes": bytes, field: id });
+                let new = json!({ "name": args.name, "bytes": bytes, field: source });
                 create(VOLUMES, &new)?
             }
         };
         let made = ready(volume)?;
-        let mut volume = Volume::new(made.id, made.bytes);
-        volume.content_source = args.content_source;
-        Ok(volume)
+        Ok(Volume::new(made.id, made.bytes).copied_from(args.content_source))
     }
 
     fn delete_volume(id: String) -> Result<(), Error> {
-        let volume = http::delete(ARRAY, VOLUMES).segment(&id);
-        volume.idempotent().send()?.deleted()
+        http::delete(ARRAY, VOLUMES).segment(&id).until_gone()
     }
 
     fn validate_volume_capabilities(args: ValidateArgs) -> Result<Validation, Error> {
@@ -123,19 +97,17 @@ impl ControllerPublish for Array {
         let hosts = http::put(ARRAY, VOLUMES).segment(&args.id).segment("hosts");
         let shared = !args.capability.access_mode.is_single_node();
         let mode = json!({ "readonly": args.readonly, "shared": shared });
-        let answer = hosts.segment(&args.node).json(&mode).idempotent().send()?;
-        let elsewhere = (423, Code::FailedPrecondition);
-        let volume: Object = answer.must_succeed_as(&[elsewhere])?.json()?;
+        let attach = hosts.segment(&args.node).json(&mode).idempotent();
+        let volume: Object = attach.load_as(&[(423, Code::FailedPrecondition)])?;
         let mut context = vec![("bytes".to_owned(), volume.bytes.to_string())];
-        let connection = volume.connection.map(|it| it.to_string());
-        context.extend(connection.map(|it| ("connection".to_owned(), it)));
+        context.extend(volume.connection.map(Disk::into_pair));
         Ok(context)
     }
 
     fn controller_unpublish_volume(id: String, node: Option<String>) -> Result<(), Error> {
         let hosts = http::delete(ARRAY, VOLUMES).segment(&id).segment("hosts");
         let attached = node.iter().fold(hosts, |hosts, node| hosts.segment(node));
-        attached.idempotent().send()?.deleted()
+        attached.until_gone()
     }
 }
 
@@ -154,21 +126,20 @@ impl ControllerExpand for Array {
 
 impl VolumeListing for Array {
     fn list_volumes(page: PageRequest) -> Result<VolumePage, Error> {
-        let Page { items, next } = list(VOLUMES, page, None)?;
+        let list = http::get(ARRAY, VOLUMES).page(&page, "limit", "marker");
+        let Page { items, next } = list.load()?;
         let entry =
             |it: Object| VolumeEntry::new(Volume::new(it.id, it.bytes)).published_to(it.hosts);
-        Ok((items.into_iter().map(entry).collect::<Vec<_>>(), next).into())
+        Ok((items.into_iter().map(entry), next).into())
     }
 }
 
 impl Capacity for Array {
     fn get_capacity(args: CapacityArgs) -> Result<Available, Error> {
-        if check(&args.capabilities, &args.parameters).is_err() {
-            return Ok(Available::bytes(0));
-        }
+        let usable = check(&args.capabilities, &args.parameters).is_ok();
         let free: Value = http::get(ARRAY, "/api/capacity").load()?;
-        let bytes = free.get("free").and_then(Value::as_u64).unwrap_or(0);
-        Ok(Available::bytes(bytes).at_least(MINIMUM_BYTES))
+        let bytes = free.get("free").and_then(Value::as_u64).filter(|_| usable);
+        Ok(Available::bytes(bytes.unwrap_or(0)).at_least(MINIMUM_BYTES))
     }
 }
 
@@ -178,55 +149,35 @@ impl Snapshots for Array {
         let new = json!({ "name": args.name, "volume": args.source_volume });
         let known = find(SNAPSHOTS, &args.name)?;
         let snapshot = known.map_or_else(|| create(SNAPSHOTS, &new), Ok)?;
-        if snapshot.source.as_ref() != Some(&args.source_volume) {
-            return Err(Error::already_exists("the name has another source"));
-        }
-        Ok(snapshot.into())
+        args.must_be_of(snapshot.source.as_deref())?;
+        Ok(show(snapshot))
     }
 
     fn delete_snapshot(id: String) -> Result<(), Error> {
-        let snapshot = http::delete(ARRAY, SNAPSHOTS).segment(&id);
-        snapshot.idempotent().send()?.deleted()
+        http::delete(ARRAY, SNAPSHOTS).segment(&id).until_gone()
     }
 
     fn get_snapshot(id: String) -> Result<Snapshot, Error> {
-        get(SNAPSHOTS, &id).map(Snapshot::from)
+        get(SNAPSHOTS, &id).map(show)
     }
 }
 
 impl SnapshotListing for Array {
     fn list_snapshots(args: ListSnapshotsArgs) -> Result<SnapshotPage, Error> {
-        let Page { items, next } = list(SNAPSHOTS, args.page, args.source_volume)?;
-        let snapshots: Vec<_> = items.into_iter().map(Snapshot::from).collect();
-        Ok((snapshots, next).into())
+        let list = http::get(ARRAY, SNAPSHOTS);
+        let list = list.query_some("volume", args.source_volume);
+        let Page { items, next } = list.page(&args.page, "limit", "marker").load()?;
+        Ok((items.into_iter().map(show), next).into())
     }
 }
 
 impl NodeStage for Array {
     /// The disk that the array shows to this node; in memory if the array has no data path.
     fn node_stage(args: NodeStageArgs, plan: &Plan) -> Result<(), Error> {
-        let Some(connection) = args.publish_context.value("connection") else {
-            return plan.tmpfs(args.publish_context.bytes("bytes")?);
-        };
-        let read = serde_json::from_str(connection);
-        let at: Connection = read.map_err(|error| Error::internal(error.to_string()))?;
-        if matches!(at.protocol, Protocol::NvmeTcp) {
-            let portals: Vec<_> = at.portals.iter().map(String::as_str).collect();
-            plan.nvme(&portals, &at.target, &at.wwid, 1, DISK_WAIT_MS)?;
-            return plan.default_fs_type("ext4");
+        match Disk::of(&args.publish_context)? {
+            Some(disk) => plan.disk(&disk, 1, DISK_WAIT_MS),
+            None => plan.tmpfs(args.publish_context.bytes("bytes")?),
         }
-        let path = |portal| IscsiPath {
-            portal,
-            target: at.target.clone(),
-            lun: at.lun,
-        };
-        let paths: Vec<_> = at.portals.into_iter().map(path).collect();
-        plan.iscsi(&paths, &at.wwid, 1, DISK_WAIT_MS)?;
-        let [user, password] = CHAP;
-        if secrets::names(Scope::Backend).iter().any(|it| it == user) {
-            plan.chap(Scope::Backend, user, password)?;
-        }
-        plan.default_fs_type("ext4")
     }
 }
 
@@ -234,27 +185,21 @@ impl NodeStage for Array {
 impl NodeRegister for Array {
     /// The array refuses the initiator of another host.
     fn register_node(node: String) -> Result<(), Error> {
-        let none = || Error::failed_precondition("no initiator: install open-iscsi or nvme-cli");
-        let known_as = match call::settings().read::<Settings>()?.protocol {
-            Protocol::Iscsi => json!({ "iqn": nodes::iqn(&node)?.ok_or_else(none)? }),
-            Protocol::NvmeTcp => json!({ "nqn": nodes::nqn(&node)?.ok_or_else(none)? }),
-            Protocol::None => json!({}),
-        };
+        let protocol = call::settings().read::<Settings>()?.protocol;
         let host = http::put(ARRAY, HOSTS).segment(&node);
-        let answer = host.json(&known_as).idempotent().send()?;
-        answer.must_succeed().map(drop)
+        let host = host.json(&protocol.initiator(&node)?);
+        host.idempotent().send()?.must_succeed().map(drop)
     }
 
     fn unregister_node(node: String) -> Result<(), Error> {
-        let host = http::delete(ARRAY, HOSTS).segment(&node);
-        host.idempotent().send()?.deleted()
+        http::delete(ARRAY, HOSTS).segment(&node).until_gone()
     }
 }
 
 fn check(capabilities: &[VolumeCapability], parameters: &Attributes) -> Result<(), Error> {
     parameters.only(&[])?;
-    let mut mounts = capabilities.iter().filter(|it| it.is_mount());
-    mounts.try_for_each(VolumeCapability::must_be_on_one_node)
+    let mut each = capabilities.iter();
+    each.try_for_each(VolumeCapability::must_be_block_or_on_one_node)
 }
 
 fn get(kind: &str, id: &str) -> Result<Object, Error> {
@@ -266,16 +211,10 @@ fn find(kind: &str, name: &str) -> Result<Option<Object>, Error> {
     Ok(page.items.into_iter().next())
 }
 
-fn list(kind: &str, page: PageRequest, volume: Option<String>) -> Result<Page, Error> {
-    let request = http::get(ARRAY, kind).query_some("volume", volume);
-    let request = request.query_some("limit", page.max_entries);
-    request.query_some("marker", page.starting_token).load()
-}
-
 /// If another call took the name since the look, the retry finds its object.
 fn create(kind: &str, new: &Value) -> Result<Object, Error> {
-    let answer = http::post(ARRAY, kind).json(new).send()?;
-    answer.must_succeed_as(&[(409, Code::Aborted)])?.json()
+    let request = http::post(ARRAY, kind).json(new);
+    request.load_as(&[(409, Code::Aborted)])
 }
 
 /// Waits for a job of the array; if it takes longer than this call may, the next one waits on.
@@ -290,14 +229,10 @@ fn ready(volume: Object) -> Result<Object, Error> {
     })
 }
 
-impl From<Object> for Snapshot {
-    fn from(object: Object) -> Self {
-        let (source, created) = (object.source.unwrap_or_default(), object.created);
-        let nanoseconds = created.saturating_mul(1_000_000_000);
-        let mut snapshot = Snapshot::new(object.id, source, object.bytes, nanoseconds);
-        snapshot.ready_to_use = object.state == "ready";
-        snapshot
-    }
+fn show(it: Object) -> Snapshot {
+    let nanoseconds = it.created.saturating_mul(1_000_000_000);
+    let source = it.source.unwrap_or_default();
+    Snapshot::new(it.id, source, it.bytes, nanoseconds).ready(it.state == "ready")
 }
 
 #[cfg(test)]

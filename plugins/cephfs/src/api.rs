@@ -95,14 +95,6 @@ pub(crate) fn change(request: Request) -> Result<(), Error> {
     send(request.idempotent()).map(drop)
 }
 
-/// `None` if what was asked for is not there.
-fn found<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
-    match answer {
-        Err(error) if error.code == Code::NotFound => Ok(None),
-        answer => answer.map(Some),
-    }
-}
-
 impl Subvolume {
     /// `None`: no id of a volume. It comes from a client, and names what is deleted.
     pub(crate) fn parse(id: &str) -> Result<Option<Self>, Error> {
@@ -136,7 +128,7 @@ impl Subvolume {
                 .segment(&self.fs)
                 .segment("info"),
         );
-        match found(send(request)) {
+        match Error::found(send(request)) {
             Err(error) if error.code == Code::Aborted => Ok(State::Unready),
             Err(error) => Err(error),
             Ok(None) => Ok(State::Absent),
@@ -191,7 +183,7 @@ impl Subvolume {
     /// Its snapshots stay; what is absent is removed already.
     pub(crate) fn remove(&self) -> Result<(), Error> {
         let request = self.named(http::delete(GRANT, SUBVOLUMES).segment(&self.fs));
-        found(change(request.query("retain_snapshots", true))).map(drop)
+        Error::found(change(request.query("retain_snapshots", true))).map(drop)
     }
 
     pub(crate) fn snapshot(&self, name: &str) -> Result<Option<SnapshotInfo>, Error> {
@@ -199,7 +191,7 @@ impl Subvolume {
             .segment(&self.fs)
             .segment(&self.name);
         let request = request.segment("info").query("snap_name", name);
-        let answer = found(send(request.query("group_name", &self.group)))?;
+        let answer = Error::found(send(request.query("group_name", &self.group)))?;
         answer.map(|it| it.json()).transpose()
     }
 
@@ -218,7 +210,7 @@ impl Subvolume {
         let request = request
             .query("snap_name", name)
             .query("group_name", &self.group);
-        found(change(request.query("force", false))).map(drop)
+        Error::found(change(request.query("force", false))).map(drop)
     }
 
     fn named(&self, request: Request) -> Request {

@@ -18,10 +18,9 @@ impl NodeStage for CephFs {
         let path = context.require("subvolumePath")?;
         let source = format!("{}:{path}", settings.monitors);
         let key = context.value(KEY_OF_VOLUME);
-        let of_request = secrets::names(secrets::Scope::Request);
         let user = match key {
             Some(_) => Some(context.require(USER_OF_VOLUME)?),
-            None if of_request.iter().any(|it| it == KEY_OF_REQUEST) => None,
+            None if secrets::has(secrets::Scope::Request, KEY_OF_REQUEST) => None,
             None => Some(settings.user.as_str()),
         };
         let fs = format!("mds_namespace={}", context.require("fsName")?);

@@ -3,7 +3,6 @@ use crate::api::{SnapshotInfo, Subvolume};
 use crate::class::{must_be_ours, prefixed};
 use crate::{CephFs, Settings};
 use serde::{Deserialize, Serialize};
-use std::time::UNIX_EPOCH;
 use wasmount_guest::*;
 
 pub(crate) const SNAPSHOTS: state::Collection<Record, 1> = state::Collection::new("snapshot");
@@ -129,8 +128,7 @@ impl SnapshotInfo {
     /// Ceph tells the local time of ceph-mgr, which is taken for UTC.
     fn taken(&self) -> Result<u64, Error> {
         let time = humantime::parse_rfc3339_weak(&self.created_at).ok();
-        let time = time.and_then(|it| it.duration_since(UNIX_EPOCH).ok());
-        let nanoseconds = time.and_then(|it| u64::try_from(it.as_nanos()).ok());
+        let nanoseconds = time.map(timestamp);
         nanoseconds.ok_or_else(|| Error::internal("the time of the snapshot is not ISO 8601"))
     }
 }

@@ -69,7 +69,7 @@ impl Controller for CephFs {
         if is_absent {
             let bytes = source.as_ref().map(Source::bytes).transpose()?;
             let bytes = range.choose_from(bytes, UNIT_BYTES, DEFAULT_BYTES)?;
-            record.write(&key)?;
+            VOLUMES.put(&key, &record)?;
             subvolume.create_group()?;
             match &source {
                 None => subvolume.create(bytes, class.pool.as_deref(), record.has_client)?,
@@ -102,7 +102,7 @@ impl Controller for CephFs {
             sealed_key,
         };
         record.complete = Some(complete.clone());
-        record.write(&key)?;
+        VOLUMES.put(&key, &record)?;
         Ok(record.show(&subvolume, &complete))
     }
 
@@ -206,13 +206,6 @@ impl Record {
         }
     }
 
-    fn write(&self, key: &str) -> Result<(), Error> {
-        VOLUMES.change_any(key, |known| {
-            *known = Some(self.clone());
-            Ok(())
-        })
-    }
-
     /// The context has ceph-csi's names, and two of its own.
     fn show(self, subvolume: &Subvolume, complete: &Complete) -> Volume {
         let user = client::user(subvolume);
@@ -225,9 +218,8 @@ impl Record {
         if let Some(key) = &complete.sealed_key {
             context.extend([(USER_OF_VOLUME, user.as_str()), (KEY_OF_VOLUME, key)]);
         }
-        let mut volume = Volume::new(&self.id, complete.bytes).with_context(&context);
-        volume.content_source = self.source;
-        volume
+        let volume = Volume::new(&self.id, complete.bytes).with_context(&context);
+        volume.copied_from(self.source)
     }
 }
 
@@ -314,10 +306,6 @@ fn wait(subvolume: &Subvolume, source: Option<&Source>) -> Result<Info, Error> {
 
 /// Any number of nodes may use a subvolume.
 fn mounts(capabilities: &[VolumeCapability]) -> Result<(), Error> {
-    capabilities
-        .iter()
-        .try_for_each(|one| match one.access_mode {
-            AccessMode::Other(_) => Err(Error::invalid_argument("the access mode is not known")),
-            _ => one.must_be_mount(),
-        })
+    let mut each = capabilities.iter();
+    each.try_for_each(VolumeCapability::must_be_mount)
 }

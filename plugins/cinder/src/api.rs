@@ -107,10 +107,7 @@ impl Kind {
 
     /// The object, if it is there.
     pub(crate) fn find<T: DeserializeOwned>(self, id: &str) -> Result<Option<T>, Error> {
-        match self.get(id) {
-            Err(error) if error.code == Code::NotFound => Ok(None),
-            found => found.map(Some),
-        }
+        Error::found(self.get(id))
     }
 
     pub(crate) fn create<T: DeserializeOwned>(self, body: Value) -> Result<T, Error> {
@@ -221,10 +218,8 @@ impl Kind {
         let request = http::delete("cinder", &self.path_of(id)?)
             .undo()
             .idempotent();
-        match send(request) {
-            Err(error) if error.code != Code::NotFound => Err(forbidden(error, false)),
-            _ => Ok(()),
-        }
+        let sent = Error::found(send(request)).map(drop);
+        sent.map_err(|error| forbidden(error, false))
     }
 
     /// A page of all objects, those that are created meanwhile last.
@@ -233,24 +228,11 @@ impl Kind {
         page: &PageRequest,
         volume: Option<&str>,
     ) -> Result<(Vec<T>, Option<String>), Error> {
-        let mut request = self.details().query("sort", "created_at:asc");
-        for (name, value) in [
-            ("limit", page.max_entries.map(|it| it.to_string())),
-            ("marker", page.starting_token.clone()),
-            ("volume_id", volume.map(str::to_owned)),
-        ] {
-            request = value
-                .into_iter()
-                .fold(request, |it, value| it.query(name, value));
-        }
-        let Many { many, links } = match send(request) {
-            Err(error) if error.code == Code::NotFound => {
-                return Err(Error::aborted(
-                    "the object before the page is gone: begin anew",
-                ));
-            }
-            sent => sent?.json::<Many<T>>()?,
-        };
+        let request = self.details().query("sort", "created_at:asc");
+        let request = request.page(page, "limit", "marker");
+        let answer = Error::found(send(request.query_some("volume_id", volume)))?;
+        let gone = || Error::aborted("the object before the page is gone: begin anew");
+        let Many { many, links } = answer.ok_or_else(gone)?.json::<Many<T>>()?;
         // Fewer than were requested do not mean that these are the last.
         let next = many.last().filter(|_| !links.is_empty());
         let next = next.map(|it| it.as_ref().id.clone());

@@ -67,11 +67,8 @@ impl ControllerPublish for Cinder {
                     let request = request.segment("os-volume_attachments").segment(&id);
                     let request = request.header("OpenStack-API-Version", NOVA).idempotent();
                     // A state of the instance that does not allow it passes.
-                    if let Err(error) = request.send()?.must_succeed_as(&NOVA_CODES)
-                        && error.code != Code::NotFound
-                    {
-                        return Err(VOLUME.explain(record.as_ref(), error));
-                    }
+                    let sent = Error::found(request.send()?.must_succeed_as(&NOVA_CODES));
+                    sent.map_err(|error| VOLUME.explain(record.as_ref(), error))?;
                 }
                 Attacher::Cinder => {
                     ATTACHMENT.remove(&attachment.attachment_id)?;

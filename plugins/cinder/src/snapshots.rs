@@ -4,7 +4,6 @@ use crate::volumes::{self, GIB, insert};
 use crate::{Cinder, settings};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::time::UNIX_EPOCH;
 use wasmount_guest::*;
 
 /// Begins the token of a page that has backups only; the id of the one before follows, if there was one.
@@ -54,7 +53,7 @@ impl Snapshots for Cinder {
             json!({ "name": args.name, "volume_id": volume, "metadata": metadata })
         };
         let snapshot = || {
-            made(SNAPSHOT, &args.name, volume, || {
+            made(SNAPSHOT, &args, || {
                 VOLUME.get::<volumes::Record>(volume)?;
                 Ok(body())
             })
@@ -63,7 +62,7 @@ impl Snapshots for Cinder {
             return snapshot()?.show();
         }
         let mut taken = None;
-        let backup = made(BACKUP, &args.name, volume, || {
+        let backup = made(BACKUP, &args, || {
             let mut body = body();
             let id = taken.insert(snapshot()?.object.id);
             insert(&mut body, "snapshot_id", id);
@@ -139,13 +138,10 @@ impl Record {
             Some(data) => time(data),
             None => self.object.created(),
         };
-        let taken = taken.and_then(|it| it.duration_since(UNIX_EPOCH).ok());
-        let taken = taken.and_then(|it| u64::try_from(it.as_nanos()).ok());
         let taken = taken.ok_or_else(|| Error::internal("Cinder's time is not ISO 8601"))?;
-        let mut snapshot = Snapshot::new(id, &self.volume_id, self.bytes(), taken);
+        let snapshot = Snapshot::new(id, &self.volume_id, self.bytes(), timestamp(taken));
         // A backup that a volume is being restored from is as complete as before.
-        snapshot.ready_to_use = status == "available" || status == "restoring";
-        Ok(snapshot)
+        Ok(snapshot.ready(status == "available" || status == "restoring"))
     }
 }
 
@@ -158,16 +154,11 @@ impl AsRef<Object> for Record {
 /// The snapshot or backup of a name, complete.
 fn made(
     kind: Kind,
-    name: &str,
-    volume: &str,
+    args: &CreateSnapshotArgs,
     body: impl FnOnce() -> Result<Value, Error>,
 ) -> Result<Record, Error> {
-    let record: Record = kind.create_once(name, body)?;
-    if record.volume_id != volume {
-        return Err(Error::already_exists(
-            "the name is that of another volume's snapshot",
-        ));
-    }
+    let record: Record = kind.create_once(&args.name, body)?;
+    args.must_be_of(Some(&record.volume_id))?;
     let record: Record = kind.at_rest(&record.object.id)?;
     if record.object.is_failed() {
         kind.undo(&record.object.id)?;

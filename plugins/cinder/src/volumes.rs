@@ -132,7 +132,7 @@ impl VolumeListing for Cinder {
         let places = settings()?.ignore_volume_az.then(Vec::new);
         let (records, next) = VOLUME.page::<Record>(&page, None)?;
         let entries = records.into_iter().map(|it| it.entry(places.clone()));
-        Ok((entries.collect(), next).into())
+        Ok((entries, next).into())
     }
 }
 
@@ -223,8 +223,8 @@ impl Record {
 
     /// `places`: instead of the volume's zone.
     fn show(self, places: Option<Vec<Topology>>) -> Volume {
-        let mut volume = Volume::new(&self.object.id, self.bytes());
-        volume.content_source = self.content_source();
+        let volume = Volume::new(&self.object.id, self.bytes());
+        let mut volume = volume.copied_from(self.content_source());
         let zone = self.availability_zone.map(|zone| Topology::of(ZONE, zone));
         volume.accessible_topology = places.unwrap_or_else(|| zone.into_iter().collect());
         volume

@@ -9,7 +9,7 @@ impl Snapshots for Hostpath {
     fn create_snapshot(args: CreateSnapshotArgs) -> Result<Snapshot, Error> {
         args.parameters.only(&[])?;
         args.must_be_at(&here())?;
-        SNAPSHOTS.create(&args.name, &args.source_volume, content)
+        SNAPSHOTS.create(&args, content)
     }
 
     fn delete_snapshot(id: String) -> Result<(), Error> {

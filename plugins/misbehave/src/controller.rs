@@ -14,8 +14,8 @@ impl Controller for Misbehave {
         if is_in_pool(&args.name) {
             POOL.create_directory(&args.name)?;
         }
-        let mut volume = Volume::new(args.name, args.capacity.required_bytes.unwrap_or(1 << 30));
-        volume.content_source = args.content_source;
+        let volume = Volume::new(args.name, args.capacity.required_bytes.unwrap_or(1 << 30));
+        let volume = volume.copied_from(args.content_source);
         let volume = spoil(secrets::VOLUMES, &behaviour, volume);
         Ok(spoil(answers::VOLUMES, &behaviour, volume))
     }
@@ -69,11 +69,8 @@ impl VolumeListing for Misbehave {
         begin(&behaviour)?;
         let token = page.starting_token.unwrap_or_default();
         let count: usize = token.parse().unwrap_or(0);
-        let entry = |number: usize| entry(Volume::new(format!("volume-{number}"), 1));
-        let page = VolumePage {
-            entries: (0..count).map(entry).collect(),
-            next_token: None,
-        };
+        let entry = |number: usize| VolumeEntry::new(Volume::new(format!("volume-{number}"), 1));
+        let page = VolumePage::from(((0..count).map(entry), None));
         Ok(spoil(answers::PAGES, &behaviour, page))
     }
 }
@@ -83,7 +80,11 @@ impl VolumeLookup for Misbehave {
         let behaviour = asked_by(&id).to_owned();
         begin(&behaviour)?;
         let volume = Volume::new(id, 1 << 30);
-        Ok(entry(spoil(answers::VOLUMES, &behaviour, volume)))
+        Ok(VolumeEntry::new(spoil(
+            answers::VOLUMES,
+            &behaviour,
+            volume,
+        )))
     }
 }
 
@@ -122,15 +123,5 @@ impl VolumeHealth for Misbehave {
     fn get_volume_health(id: VolumeId) -> Result<Vec<Health>, Error> {
         begin(asked_by(&id))?;
         Ok(spoil(answers::HEALTHS, asked_by(&id), Vec::new()))
-    }
-}
-
-fn entry(volume: Volume) -> VolumeEntry {
-    VolumeEntry {
-        volume,
-        status: VolumeStatus {
-            published_nodes: Vec::new(),
-            condition: None,
-        },
     }
 }

@@ -32,10 +32,7 @@ impl Snapshots for Misbehave {
 impl SnapshotListing for Misbehave {
     fn list_snapshots(_: ListSnapshotsArgs) -> Result<SnapshotPage, Error> {
         begin(&setting("list-snapshots"))?;
-        Ok(SnapshotPage {
-            entries: Vec::new(),
-            next_token: None,
-        })
+        Ok((Vec::new(), None).into())
     }
 }
 
@@ -91,13 +88,8 @@ fn metadata(snapshot: &str, offset: u64) -> Result<MetadataPage, Error> {
 
 fn snapshot(id: SnapshotId, source_volume: VolumeId, group: Option<String>) -> Snapshot {
     Snapshot {
-        id,
-        source_volume,
-        size_bytes: BYTES,
-        created_at: 0,
-        ready_to_use: true,
         group_snapshot_id: group,
-        accessible_topology: Vec::new(),
+        ..Snapshot::new(id, source_volume, BYTES, 0)
     }
 }
 

@@ -10,7 +10,7 @@ const PARAMETERS: [&str; 3] = ["server", "share", "mountOptions"];
 impl Snapshots for Nfs {
     fn create_snapshot(args: CreateSnapshotArgs) -> Result<Snapshot, Error> {
         args.parameters.only(&PARAMETERS)?;
-        SNAPSHOTS.create(&args.name, &args.source_volume, content)
+        SNAPSHOTS.create(&args, content)
     }
 
     fn delete_snapshot(id: String) -> Result<(), Error> {

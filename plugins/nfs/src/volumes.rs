@@ -165,9 +165,8 @@ impl Record {
             ("share", &share),
             ("subDir", &id.sub_dir),
         ];
-        let mut volume = Volume::new(self.id, self.size_bytes).with_context(&context);
-        volume.content_source = self.source;
-        Ok(volume)
+        let volume = Volume::new(self.id, self.size_bytes).with_context(&context);
+        Ok(volume.copied_from(self.source))
     }
 
     fn entry(self) -> Result<VolumeEntry, Error> {
@@ -204,12 +203,8 @@ fn check(capabilities: &[VolumeCapability], parameters: &Attributes) -> Result<C
 
 /// Any number of nodes may use a directory.
 fn mounts(capabilities: &[VolumeCapability]) -> Result<(), Error> {
-    capabilities
-        .iter()
-        .try_for_each(|one| match one.access_mode {
-            AccessMode::Other(_) => Err(Error::invalid_argument("the access mode is not known")),
-            _ => one.must_be_mount(),
-        })
+    let mut each = capabilities.iter();
+    each.try_for_each(VolumeCapability::must_be_mount)
 }
 
 /// Where the directory of a volume is. The directory of a snapshot is no volume's.

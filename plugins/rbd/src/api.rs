@@ -139,10 +139,8 @@ impl Image {
     }
 
     pub(crate) fn find(&self) -> Result<Option<Info>, Error> {
-        match send(self.at(http::get(GRANT, IMAGES))) {
-            Err(error) if error.code == Code::NotFound => Ok(None),
-            answer => answer?.json().map(Some),
-        }
+        let answer = Error::found(send(self.at(http::get(GRANT, IMAGES))))?;
+        answer.map(|it| it.json()).transpose()
     }
 
     /// Or `not-found`; `aborted` while it is a clone that is being completed.

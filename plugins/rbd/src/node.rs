@@ -27,8 +27,7 @@ impl NodeStage for Rbd {
         let is_exclusive = context.value("mapOptions") == Some(EXCLUSIVE);
         let access = access(&args.capability, is_exclusive);
         plan.rbd(&settings.monitors(), &image, access)?;
-        let of_request = secrets::names(secrets::Scope::Request);
-        match of_request.iter().any(|it| it == KEY_OF_REQUEST) {
+        match secrets::has(secrets::Scope::Request, KEY_OF_REQUEST) {
             true => {
                 let user = CephxUser::Secret(USER_OF_REQUEST.to_owned());
                 plan.cephx(&user, secrets::Scope::Request, KEY_OF_REQUEST)

@@ -3,7 +3,6 @@ use crate::api::{Image, SnapshotInfo, is_name};
 use crate::class::must_be_ours;
 use crate::{Rbd, Settings};
 use serde::{Deserialize, Serialize};
-use std::time::UNIX_EPOCH;
 use wasmount_guest::*;
 
 const SNAPSHOTS: state::Collection<Record, 1> = state::Collection::new("snapshot");
@@ -136,8 +135,7 @@ impl Record {
 impl SnapshotInfo {
     fn taken(&self) -> Result<Taken, Error> {
         let time = humantime::parse_rfc3339_weak(&self.timestamp).ok();
-        let time = time.and_then(|it| it.duration_since(UNIX_EPOCH).ok());
-        let at = time.and_then(|it| u64::try_from(it.as_nanos()).ok());
+        let at = time.map(timestamp);
         let at = at.ok_or_else(|| Error::internal("the time of the snapshot is not ISO 8601"))?;
         Ok(Taken {
             bytes: self.size,

@@ -67,7 +67,7 @@ impl Controller for Rbd {
         if found.is_none() {
             let bytes = source.as_ref().map(Source::bytes).transpose()?;
             let bytes = range.choose_from(bytes, minimum, DEFAULT_BYTES)?;
-            record.write(&key)?;
+            VOLUMES.put(&key, &record)?;
             match &source {
                 None => image.create(bytes, class.options())?,
                 Some(source) => source.clone_to(&image, &class)?,
@@ -85,7 +85,7 @@ impl Controller for Rbd {
             }
         }
         record.complete = Some(Complete::of(&info, bytes)?);
-        record.write(&key)?;
+        VOLUMES.put(&key, &record)?;
         record.show(&image)
     }
 
@@ -191,13 +191,6 @@ impl Complete {
 }
 
 impl Record {
-    fn write(&self, key: &str) -> Result<(), Error> {
-        VOLUMES.change_any(key, |known| {
-            *known = Some(self.clone());
-            Ok(())
-        })
-    }
-
     /// The context has ceph-csi's names, and some of its own.
     fn show(self, image: &Image) -> Result<Volume, Error> {
         let complete = self.complete;
@@ -210,9 +203,8 @@ impl Record {
         ];
         context.extend(image.namespace.as_deref().map(|it| (NAMESPACE, it)));
         context.extend(self.is_exclusive.then_some(("mapOptions", EXCLUSIVE)));
-        let mut volume = Volume::new(&self.id, complete.bytes).with_context(&context);
-        volume.content_source = self.source;
-        Ok(volume)
+        let volume = Volume::new(&self.id, complete.bytes).with_context(&context);
+        Ok(volume.copied_from(self.source))
     }
 }
 
@@ -270,8 +262,7 @@ fn usable(capabilities: &[VolumeCapability]) -> Result<u64, Error> {
                 return Err(Error::invalid_argument("the access mode is not known"));
             }
             AccessMode::MultiNodeReaderOnly => {}
-            _ if one.is_block() => {}
-            _ => one.must_be_on_one_node()?,
+            _ => one.must_be_block_or_on_one_node()?,
         }
         one.smallest_image(FS_TYPE)
     });

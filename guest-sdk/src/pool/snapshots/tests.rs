@@ -3,6 +3,7 @@
 use super::*;
 use crate::error::Code;
 use crate::pool::Pool;
+use crate::snapshots::tests::args;
 use crate::volume::PageRequest;
 use crate::{state, testing};
 
@@ -31,7 +32,7 @@ fn content(volume: &str) -> Result<Content, Error> {
 }
 
 fn taken(name: &str, volume: &str) -> Result<Snapshot, Error> {
-    SNAPSHOTS.create(name, volume, content)
+    SNAPSHOTS.create(&args(name, volume), content)
 }
 
 fn together(name: &str, volumes: &[&str]) -> Result<GroupSnapshot, Error> {

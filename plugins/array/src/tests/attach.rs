@@ -1,6 +1,7 @@
 //! What the array is told of a node, and the disk that the node gets.
 
 use super::*;
+use wasmount_guest::secrets::Scope;
 use wasmount_guest::testing::Source;
 
 /// The source of the plan of a published volume.
@@ -34,7 +35,7 @@ fn a_volume_of_an_iscsi_target_is_its_logical_unit() {
         "protocol": "iscsi", "portals": ["192.0.2.1:3260", "192.0.2.2:3260"], "target": "iqn.2026-01.example:a", "lun": 7,
         "wwid": "naa.6001405",
     }));
-    for name in CHAP {
+    for name in ["chap-user", "chap-password"] {
         testing::set_secret(Scope::Backend, name, "twelve-bytes");
     }
     let id = Array::create_volume(request("pvc", GIB)).unwrap().id;
@@ -47,7 +48,7 @@ fn a_volume_of_an_iscsi_target_is_its_logical_unit() {
     assert!(disk.paths.iter().all(same), "{disk:?}");
     assert_eq!(disk.wwid, "naa.6001405");
     let chap = disk.chap.unwrap();
-    assert_eq!([chap.user, chap.password], CHAP);
+    assert_eq!([chap.user, chap.password], ["chap-user", "chap-password"]);
 }
 
 #[test]
