@@ -1,6 +1,6 @@
 //! What csi-sanity never looks at, over the real socket with plugins/hostpath: what is inside of snapshots, mount flags, read-only volumes,
 //! formatting, calls that meet, restarts, groups, copies of copies, copies of what is being written, long lists, limits, places, volumes of
-//! one pod, and changes by class. One file a subject.
+//! one pod, and changes by class. Attachments, lists and calls that meet also with plugins/array, over HTTP. One file a subject.
 
 mod attach;
 mod copies;

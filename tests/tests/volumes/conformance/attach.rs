@@ -8,6 +8,7 @@ use wasmount_csi::wire::csi::v1::{
     ControllerGetVolumeRequest, ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest,
     ListVolumesRequest, NodeGetInfoRequest, NodeGetInfoResponse,
 };
+use wasmount_tests::array::ArrayOptions;
 use wasmount_tests::kinds::Kind;
 use wasmount_tests::orchestrator::{code, patiently};
 
@@ -79,17 +80,19 @@ async fn nodes_of(driver: &Driver, volume: &str) -> Vec<String> {
     answer.into_inner().status.unwrap().published_node_ids
 }
 
-/// How many volumes ListVolumes shows on a node.
-async fn attached(driver: &Driver) -> usize {
+/// The nodes of each volume that has one, by ListVolumes.
+async fn attached(driver: &Driver) -> BTreeMap<String, Vec<String>> {
     let mut controller = driver.clients().controller;
     let answer = controller
         .list_volumes(ListVolumesRequest::default())
         .await
         .unwrap();
     let entries = answer.into_inner().entries.into_iter();
-    entries
-        .filter(|it| !it.status.as_ref().unwrap().published_node_ids.is_empty())
-        .count()
+    let nodes = entries.map(|it| {
+        let nodes = it.status.unwrap().published_node_ids;
+        (it.volume.unwrap().volume_id, nodes)
+    });
+    nodes.filter(|(_, nodes)| !nodes.is_empty()).collect()
 }
 
 #[tokio::test]
@@ -118,7 +121,7 @@ async fn privileged_a_node_never_exceeds_its_volume_limit() {
                 .iter()
                 .all(|(_, it)| code(it) == Code::ResourceExhausted)
         );
-        assert_eq!(attached(driver).await, LIMIT);
+        assert_eq!(attached(driver).await.len(), LIMIT);
         for (id, answer) in &there {
             assert_eq!(nodes_of(driver, id).await, [info.node_id.as_str()]);
             assert_eq!(
@@ -139,7 +142,7 @@ async fn privileged_a_node_never_exceeds_its_volume_limit() {
             }));
         let gone = gone.await;
         assert!(gone.iter().all(Result::is_ok), "{gone:?}");
-        assert_eq!(attached(driver).await, 0);
+        assert_eq!(attached(driver).await, BTreeMap::new());
     }
     for id in &ids {
         orchestrator.delete(id).await.unwrap();
@@ -149,17 +152,26 @@ async fn privileged_a_node_never_exceeds_its_volume_limit() {
 
 #[tokio::test]
 async fn privileged_attaching_is_idempotent_and_conflicts_are_refused() {
-    let mut driver = Driver::serving().await;
-    let volume = KIND.created(&driver.orchestrator, "pvc").await.unwrap();
+    attach_again_and_otherwise(Driver::serving().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_attaching_to_an_array_is_idempotent() {
+    attach_again_and_otherwise(Driver::of_array(ArrayOptions::default()).await).await;
+}
+
+async fn attach_again_and_otherwise(mut driver: Driver) {
+    let volume = driver.created("pvc").await;
     let id = volume.id.as_str();
     let here = node(&driver).await.node_id;
+    let there = BTreeMap::from([(id.to_owned(), vec![here.clone()])]);
     let context = attach(&driver, id, false).await.unwrap();
     for is_killed in [false, true] {
         if is_killed {
             driver.kill_and_restart().await;
         }
         assert_eq!(attach(&driver, id, false).await.unwrap(), context);
-        assert_eq!(nodes_of(&driver, id).await, [here.as_str()]);
+        assert_eq!(attached(&driver).await, there);
         for (what, answer, expected) in [
             (
                 "for reading",
@@ -194,11 +206,11 @@ async fn privileged_attaching_is_idempotent_and_conflicts_are_refused() {
             Code::Ok,
             "{what}"
         );
-        assert_eq!(nodes_of(&driver, id).await, [here.as_str()], "{what}");
+        assert_eq!(attached(&driver).await, there, "{what}");
     }
     for _ in 0..2 {
         detach(&driver, id, "").await.unwrap();
-        assert!(nodes_of(&driver, id).await.is_empty());
+        assert_eq!(attached(&driver).await, BTreeMap::new());
     }
     // Not attached any more, it may be for reading.
     attach(&driver, id, true).await.unwrap();

@@ -1,14 +1,19 @@
-//! A host that serves plugins/hostpath over a pool as a test wants it: with settings, and on a file system of its own.
+//! A host that serves plugins/hostpath over a pool as a test wants it, with settings and on a file system of its own; or plugins/array, for an array on
+//! the network.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
+use wasmount_csi::wire::csi::v1::CreateVolumeRequest;
+use wasmount_tests::array::{Array, ArrayOptions};
 use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions};
+use wasmount_tests::kinds::Kind;
 use wasmount_tests::leaks::left_behind;
 use wasmount_tests::loop_disk::LoopDisk;
 use wasmount_tests::namespace;
-use wasmount_tests::orchestrator::Orchestrator;
+use wasmount_tests::orchestrator::{Orchestrator, VOLUME_BYTES, Volume};
+use wasmount_tests::requests;
 use wasmount_tests::root::needs_root;
 use xtask::clients::Clients;
 
@@ -20,6 +25,8 @@ pub(crate) struct Driver {
     pub(crate) host: Host,
     pub(crate) orchestrator: Orchestrator,
     pub(crate) disk: Option<LoopDisk>,
+    /// The array of plugins/array.
+    array: Option<Array>,
     pool: PathBuf,
     _folder: TempDir,
 }
@@ -64,9 +71,46 @@ impl Driver {
             host,
             orchestrator,
             disk,
+            array: None,
             pool,
             _folder: folder,
         }
+    }
+
+    /// With plugins/array, for an array without a data path.
+    pub(crate) async fn of_array(options: ArrayOptions) -> Self {
+        needs_root();
+        namespace::enter();
+        let folder = tempfile::tempdir().unwrap();
+        let array = Array::start(options).await.unwrap();
+        let document = documents::array_at(folder.path(), array.address()).unwrap();
+        let host = Host::start(HostOptions {
+            backends: vec![document],
+            ..HostOptions::default()
+        });
+        let host = host.unwrap();
+        Self {
+            orchestrator: host.orchestrator().await.unwrap(),
+            pool: host.mount_data().join("pools"),
+            host,
+            disk: None,
+            array: Some(array),
+            _folder: folder,
+        }
+    }
+
+    /// CreateVolume for a mounted volume: with hostpath a directory.
+    pub(crate) fn create(&self, name: &str) -> CreateVolumeRequest {
+        match self.array {
+            Some(_) => requests::create(name, VOLUME_BYTES),
+            None => Kind::Directory.create(name),
+        }
+    }
+
+    /// Creates such a volume, and its directories.
+    pub(crate) async fn created(&self, name: &str) -> Volume {
+        let created = self.orchestrator.create(self.create(name)).await;
+        self.orchestrator.place(name, created.unwrap().0).unwrap()
     }
 
     pub(crate) fn clients(&self) -> Clients {
@@ -83,6 +127,11 @@ impl Driver {
     pub(crate) fn assert_nothing_left(&self) {
         let left = left_behind(&self.host, &self.pool).unwrap();
         assert!(left.is_empty(), "{left:#?}");
+        if let Some(array) = &self.array {
+            let counts = array.counts();
+            let left = (counts.volumes, counts.snapshots, counts.attachments);
+            assert_eq!(left, (vec![], vec![], vec![]));
+        }
     }
 }
 

@@ -5,15 +5,17 @@ use crate::conformance::driver::Driver;
 use futures::future::{Either, select};
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 use tonic::{Code, Status};
 use wasmount_csi::wire::csi::v1::{
     ControllerGetVolumeRequest, ControllerModifyVolumeRequest, GetSnapshotRequest,
     ListVolumesRequest,
 };
+use wasmount_tests::array::ArrayOptions;
 use wasmount_tests::copies::{cloned, copy, delete_snapshot, restored, snapshot};
 use wasmount_tests::kinds::Kind;
 use wasmount_tests::loop_disk::LoopDisk;
-use wasmount_tests::orchestrator::{Volume, code};
+use wasmount_tests::orchestrator::{VOLUME_BYTES, Volume, code};
 use wasmount_tests::requests;
 
 /// A formatted volume: setting one up writes to the pool.
@@ -21,6 +23,9 @@ const KIND: Kind = Kind::Filesystem("ext4");
 
 /// Of the disk under kubelet's directory, in bytes: it holds directories.
 const KUBELET_BYTES: u64 = 64 << 20;
+
+/// The time until a volume of an array is ready: longer than a busy machine takes for the calls beside it.
+const JOB: Duration = Duration::from_secs(10);
 
 /// An answer that is waited for.
 type Answer<'a> = Pin<Box<dyn Future<Output = Code> + 'a>>;
@@ -143,6 +148,26 @@ async fn privileged_a_name_that_is_being_made_is_not_made_twice() {
     drop(frozen);
     assert_eq!(created.await, Code::Ok);
     let volume = KIND.created(orchestrator, "pvc").await.unwrap();
+    orchestrator.tear_down(&volume).await.unwrap();
+    driver.assert_nothing_left();
+}
+
+/// The job of an array is what keeps a call under way.
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_a_name_that_an_array_makes_is_not_made_twice() {
+    let options = ArrayOptions {
+        job: JOB,
+        ..ArrayOptions::default()
+    };
+    let driver = Driver::of_array(options).await;
+    let orchestrator = &driver.orchestrator;
+    let created = under_way(|| answer(orchestrator.create(driver.create("pvc")))).await;
+    let mut larger = driver.create("pvc");
+    larger.capacity_range = Some(requests::at_least(2 * VOLUME_BYTES));
+    assert_eq!(answer(orchestrator.create(larger)).await, Code::Aborted);
+    orchestrator.capacity().await.unwrap();
+    assert_eq!(created.await, Code::Ok);
+    let volume = driver.created("pvc").await;
     orchestrator.tear_down(&volume).await.unwrap();
     driver.assert_nothing_left();
 }

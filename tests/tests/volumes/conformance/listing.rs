@@ -1,12 +1,13 @@
 //! A long list, read in pages while volumes come and go: what is there all the time is listed once, and a token is good for what it was given for.
 
 use crate::conformance::driver::Driver;
+use futures::future::join;
 use futures::stream::{self, StreamExt};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tonic::{Code, Status};
 use wasmount_csi::wire::csi::v1::{ListSnapshotsRequest, ListVolumesRequest, ListVolumesResponse};
+use wasmount_tests::array::ArrayOptions;
 use wasmount_tests::copies::snapshot;
 use wasmount_tests::kinds::Kind;
 use wasmount_tests::orchestrator::{Orchestrator, code, patiently};
@@ -61,12 +62,12 @@ async fn listed(orchestrator: &Orchestrator, max_entries: i32) -> BTreeMap<Strin
 }
 
 /// Creates and deletes volumes until it is stopped; returns how many.
-async fn come_and_go(orchestrator: Orchestrator, is_over: Arc<AtomicBool>) -> usize {
-    let mut made = 0;
+async fn come_and_go(driver: &Driver, is_over: &AtomicBool) -> usize {
+    let (orchestrator, mut made) = (&driver.orchestrator, 0);
     while !is_over.load(Ordering::Relaxed) {
         let mut ids = Vec::new();
         for number in 0..COMING {
-            let request = KIND.create(&format!("coming-{}", made + number));
+            let request = driver.create(&format!("coming-{}", made + number));
             ids.push(orchestrator.create(request).await.unwrap().0);
         }
         made += ids.len();
@@ -79,7 +80,15 @@ async fn come_and_go(orchestrator: Orchestrator, is_over: Arc<AtomicBool>) -> us
 
 #[tokio::test]
 async fn privileged_a_long_list_names_each_volume_once() {
-    let mut driver = Driver::serving().await;
+    list_beside_others(Driver::serving().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_a_long_list_of_an_array_names_each_volume_once() {
+    list_beside_others(Driver::of_array(ArrayOptions::default()).await).await;
+}
+
+async fn list_beside_others(mut driver: Driver) {
     let orchestrator = driver.orchestrator.clone();
     let names: Vec<_> = (0..rounds(VOLUMES))
         .map(|number| format!("pvc-{number}"))
@@ -87,19 +96,22 @@ async fn privileged_a_long_list_names_each_volume_once() {
     // A disk that stalls makes a backend busy, which a provisioner sits out.
     let created = stream::iter(&names).map(|name| {
         patiently(&[Code::Unavailable], || {
-            orchestrator.create(KIND.create(name))
+            orchestrator.create(driver.create(name))
         })
     });
     let created: Vec<_> = created.buffer_unordered(AT_ONCE).collect().await;
     let staying: Vec<_> = created.into_iter().map(|it| it.unwrap().0).collect();
 
-    let is_over = Arc::new(AtomicBool::new(false));
-    let coming = tokio::spawn(come_and_go(orchestrator.clone(), Arc::clone(&is_over)));
-    let told = listed(&orchestrator, PAGE).await;
-    // In one answer, as the specification has it without `max_entries`.
-    let at_once = listed(&orchestrator, 0).await;
-    is_over.store(true, Ordering::Relaxed);
-    assert!(coming.await.unwrap() > 0);
+    let is_over = AtomicBool::new(false);
+    let listing = async {
+        let told = listed(&orchestrator, PAGE).await;
+        // In one answer, as the specification has it without `max_entries`.
+        let at_once = listed(&orchestrator, 0).await;
+        is_over.store(true, Ordering::Relaxed);
+        (told, at_once)
+    };
+    let ((told, at_once), come) = join(listing, come_and_go(&driver, &is_over)).await;
+    assert!(come > 0);
     for told in [&told, &at_once] {
         let wrong: Vec<_> = staying
             .iter()
