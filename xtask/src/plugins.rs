@@ -129,7 +129,7 @@ pub fn build_without_paths(workspace: &Workspace, plugin: &str) -> Result<PathBu
     Ok(target
         .join(GUEST_TARGET)
         .join("release")
-        .join(format!("{plugin}.wasm")))
+        .join(format!("{}.wasm", plugin.replace('-', "_"))))
 }
 
 /// Builds the host's program for a release, so that it contains no path of this machine, and returns it.

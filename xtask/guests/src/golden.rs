@@ -21,17 +21,28 @@ const LINE: &str = "0.1";
 pub const MANIFEST: &str = "manifest.json";
 /// The contract's text when the line was recorded.
 pub const CONTRACT: &str = "contract.wit";
-/// The guests of a line, by the language that each is written in (none: Rust).
-const GUESTS: [(&str, Option<Language>); 4] = [
-    ("rust-directory.wasm", None),
-    ("c-directory.wasm", Some(Language::C)),
-    ("go-directory.wasm", Some(Language::Go)),
-    ("javascript-directory.wasm", Some(Language::JavaScript)),
+/// The guests of a line, and what each is built from.
+const GUESTS: [(&str, Source); 5] = [
+    ("rust-directory.wasm", Source::Rust("directory")),
+    ("rust-all-interfaces.wasm", Source::Rust("all-interfaces")),
+    ("c-directory.wasm", Source::Other(Language::C)),
+    ("go-directory.wasm", Source::Other(Language::Go)),
+    (
+        "javascript-directory.wasm",
+        Source::Other(Language::JavaScript),
+    ),
 ];
 /// The guest that is too large for this repository: 18 MB. Kept are its sources, which pin its compiler; tests build it under the line's contract.
 const SOURCES: (&str, Language) = ("python-directory", Language::Python);
-/// The plugin in Rust that the plugins in other languages reimplement.
-const RUST_PLUGIN: &str = "directory";
+
+/// What a guest is built from.
+#[derive(Clone, Copy)]
+enum Source {
+    /// A plugin in Rust.
+    Rust(&'static str),
+    /// The plugin in another language.
+    Other(Language),
+}
 
 /// The manifest of a line: digests, so that a change is detected, and the source of each guest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,12 +127,12 @@ pub fn record(workspace: &Workspace) -> Result<(), Failure> {
     }
     manifest.contract_digest = digest(&contract);
     xtask::files::write(&folder.join(CONTRACT), &contract)?;
-    for (name, language) in GUESTS {
+    for (name, source) in GUESTS {
         let name = name.to_owned();
         if manifest.guests.contains_key(&name) {
             continue;
         }
-        let (golden, wasm) = guest(workspace, language)?;
+        let (golden, wasm) = guest(workspace, source)?;
         xtask::files::write(&folder.join(&name), &wasm)?;
         say::line(&format!("{name}: {} bytes, {}", wasm.len(), golden.digest));
         manifest.guests.insert(name, golden);
@@ -201,16 +212,16 @@ fn source_of(plugin: &str) -> String {
     format!("plugins/{plugin}")
 }
 
-/// Builds the guest of a language (none: Rust).
-fn guest(workspace: &Workspace, language: Option<Language>) -> Result<(Golden, Vec<u8>), Failure> {
-    let (plugin, component, toolchain) = match language {
-        Some(language) => {
+/// Builds a guest.
+fn guest(workspace: &Workspace, source: Source) -> Result<(Golden, Vec<u8>), Failure> {
+    let (plugin, component, toolchain) = match source {
+        Source::Other(language) => {
             let built = language::build(workspace, language)?;
             (language.plugin(), built.component, built.toolchain)
         }
-        None => {
-            let component = plugins::build_without_paths(workspace, RUST_PLUGIN)?;
-            (RUST_PLUGIN, component, toolchain::compiler()?)
+        Source::Rust(plugin) => {
+            let component = plugins::build_without_paths(workspace, plugin)?;
+            (plugin, component, toolchain::compiler()?)
         }
     };
     let source = source_of(plugin);

@@ -1,6 +1,6 @@
 //! A recorded line of the contract, compared with what it is now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use xtask::failure::Failure;
@@ -42,6 +42,11 @@ impl Line {
         } else {
             "the line is released: mend the host, the guest cannot be changed"
         }
+    }
+
+    /// The names of its frozen interfaces.
+    pub(crate) fn frozen(&self) -> BTreeSet<String> {
+        self.manifest.frozen.keys().cloned().collect()
     }
 
     /// The names of its guests.
