@@ -163,9 +163,11 @@ mod imports {
     #[cfg(target_arch = "wasm32")]
     pub(crate) use crate::http::wire as http;
     #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) use crate::testing::storage::{pool, state};
+    #[cfg(not(target_arch = "wasm32"))]
     pub(crate) use crate::testing::{
         call, http, node_encryption, node_facts, node_iscsi, node_nvme, node_plan, node_rbd, nodes,
-        pool, sealed_secrets, secrets, session, state,
+        sealed_secrets, secrets, session,
     };
 
     /// The clocks of WASI, which Rust's own library uses, or the clock of the test.

@@ -3,7 +3,7 @@
 //!
 //! Each thread has its own host, so tests do not affect one another; begin a test with [`reset`], since a test runner may use a thread twice.
 //! Failures are as on the real host, with the same codes. State is kept in memory, and the only grants are those of
-//! [`add_pool`], [`http()`], [`set_node_fact`], [`set_fact_of_node`] and [`grant_sealing`].
+//! [`add_pool`], [`http()`], [`set_node_fact`], [`set_fact_of_node`] and [`grant_sealing`]. [`with_storage`] is for a program that is no test.
 //!
 //! ```
 //! use wasmount_guest::{Pool, testing};
@@ -27,6 +27,7 @@ pub(crate) mod pool;
 pub(crate) mod sealed_secrets;
 pub(crate) mod session;
 pub(crate) mod state;
+pub(crate) mod storage;
 
 pub use call::LogLine;
 pub use http::{http, lose_answer_after, requests};
@@ -38,6 +39,7 @@ pub use node_plan::{RecordedPlan, Source};
 pub use node_rbd::{Cephx, Rbd};
 pub use nodes::set_fact_of_node;
 pub use sealed_secrets::{grant_sealing, unsealed};
+pub use storage::{Pools, State, Storage, with_storage};
 
 use crate::error::Error;
 use crate::log::Level;
@@ -45,6 +47,7 @@ use crate::plan::Plan;
 use crate::secrets::Scope;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 thread_local! {
@@ -62,6 +65,8 @@ struct Host {
     /// By fact and node.
     facts_of_nodes: BTreeMap<String, BTreeMap<String, Vec<String>>>,
     pools: BTreeMap<String, pool::Tree>,
+    /// Records and pools elsewhere, in place of those here.
+    storage: Option<Rc<dyn Storage>>,
     sealing: Option<sealed_secrets::Sealed>,
     /// The plan of the current node call; `None` while none runs.
     recording: Option<node_plan::Recording>,
