@@ -10,7 +10,8 @@ use serde::Deserialize;
 use std::num::NonZeroU64;
 use wasmount_guest::*;
 
-struct Hostpath;
+/// The backend; public for programs that link it as a library.
+pub struct Hostpath;
 export! {
     identity: Hostpath, controller: Hostpath, controller_publish: Hostpath, controller_expand: Hostpath, controller_modify: Hostpath,
     volume_listing: Hostpath, volume_lookup: Hostpath, capacity: Hostpath, snapshots: Hostpath, snapshot_listing: Hostpath,
