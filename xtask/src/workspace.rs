@@ -96,6 +96,11 @@ impl Workspace {
         self.profile.join("block-array")
     }
 
+    /// plugins/hostpath as a native driver, in the same directory.
+    pub fn native_twin_program(&self) -> PathBuf {
+        self.profile.join("native-twin")
+    }
+
     /// The directory of the volumes of `cargo xtask array`.
     pub fn block_array(&self) -> PathBuf {
         self.target.join("block-array")

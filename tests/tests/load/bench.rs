@@ -1,5 +1,7 @@
 //! `wasmount bench` against a real host: what it measures, that it leaves nothing, and what it says when it must leave something.
 
+mod twin;
+
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
@@ -134,7 +136,12 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Nothing is left of any volume, nor of the paths of the run.
 fn assert_nothing_is_left(host: &Host, kubelet: &Path) {
-    let left = left_behind(host, &directory_pool(host)).unwrap();
+    assert_nothing_is_left_in(host, &directory_pool(host), kubelet);
+}
+
+/// The same for a pool of another plugin.
+fn assert_nothing_is_left_in(host: &Host, pool: &Path, kubelet: &Path) {
+    let left = left_behind(host, pool).unwrap();
     assert!(left.is_empty(), "{left:#?}");
     let paths = below(kubelet).unwrap();
     let of_run = paths.iter().filter(|path| text(path).contains(PREFIX));

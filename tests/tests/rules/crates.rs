@@ -12,7 +12,7 @@ struct Wall {
     must_not_know: &'static [&'static str],
 }
 
-const WALLS: [Wall; 17] = [
+const WALLS: [Wall; 18] = [
     Wall {
         name: "wasmount-core",
         may_know: &[],
@@ -99,6 +99,20 @@ const WALLS: [Wall; 17] = [
         name: "wasmount-guest",
         may_know: &[],
         must_not_know: &["tonic", "tokio", "wasmtime", "rustix", "redb", "kube"],
+    },
+    Wall {
+        name: "wasmount-native-twin",
+        may_know: &[
+            "wasmount-core",
+            "wasmount-csi",
+            "wasmount-guest",
+            "wasmount-mount",
+            "wasmount-native-hostpath",
+            "wasmount-socket",
+            "wasmount-state",
+            "wasmount-sys",
+        ],
+        must_not_know: &["wasmtime"],
     },
     Wall {
         name: "wasmount",
