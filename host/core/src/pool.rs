@@ -2,8 +2,12 @@
 //!
 //! Paths are relative, `/`-separated and checked by the mounter; this module opens none.
 
+mod unsynced;
+
 use crate::snapshot::Extent;
 use serde::{Deserialize, Serialize};
+
+pub use unsynced::Unsynced;
 
 /// One call of the contract's `pool` interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -14,7 +14,7 @@ use crate::requests::Requests;
 use crate::sealing::Sealing;
 use crate::slices::Turn;
 use crate::usage::CpuTime;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
@@ -24,6 +24,7 @@ use wasmount_core::document::Limits;
 use wasmount_core::mounter::Mounter;
 use wasmount_core::names::DriverName;
 use wasmount_core::node_fact::NodeFact;
+use wasmount_core::pool::Unsynced;
 use wasmount_core::secrets::Secrets;
 use wasmount_core::state::{Keyspace, KeyspaceOwner, StateStore};
 use wasmount_network::Endpoints;
@@ -88,8 +89,8 @@ pub(crate) struct Invocation {
     pub(crate) waits_for_storage: bool,
     /// Set before a write starts: an interrupted write may have taken effect.
     pub(crate) unsynced: bool,
-    /// Pools with the paths in them whose changes are not on stable storage yet.
-    pub(crate) unsynced_entries: BTreeMap<String, BTreeSet<String>>,
+    /// Its changes in pools that are not on stable storage yet.
+    pub(crate) unsynced_pools: Unsynced,
     /// Calls of the contract's functions so far.
     pub(crate) host_calls: u64,
 }
@@ -132,7 +133,7 @@ impl Invocation {
             rejection: None,
             waits_for_storage: false,
             unsynced: false,
-            unsynced_entries: BTreeMap::new(),
+            unsynced_pools: Unsynced::default(),
             host_calls: 0,
         }
     }

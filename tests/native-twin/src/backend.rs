@@ -70,7 +70,7 @@ impl NativeBackend {
         function: &'static str,
         plugin: impl FnOnce() -> Result<G, Error>,
     ) -> Answer<T> {
-        let (answered, is_unsynced) = block_in_place(|| {
+        let (answered, synced) = block_in_place(|| {
             let storage = Rc::new(Storage::of(&self.host, call));
             let answered = testing::with_storage(storage.clone(), || {
                 testing::set_node_name(Some(&self.host.node_name));
@@ -79,12 +79,8 @@ impl NativeBackend {
                 }
                 plugin()
             });
-            (answered, storage.is_unsynced())
+            (answered, storage.sync())
         });
-        let synced = match is_unsynced {
-            true => self.host.state.sync().await,
-            false => Ok(()),
-        };
         let value = answered.map_err(|Error { code, message }| BackendError::Answered {
             code: code.convert(),
             message,
@@ -93,7 +89,7 @@ impl NativeBackend {
             plugin: self.label.clone(),
             function,
             code: Code::Unavailable,
-            reason: format!("what it wrote is not durable: {error}; retry"),
+            reason: format!("what it wrote is not durable: {}; retry", error.message),
         })?;
         value.parse().map_err(|invalid| BackendError::BadAnswer {
             plugin: Box::new(self.label.clone()),

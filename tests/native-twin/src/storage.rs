@@ -5,7 +5,7 @@
 use crate::bindings::imported::{pool, state};
 use crate::bindings::types::{self, Error};
 use crate::convert::Convert;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::future::Future;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use wasmount_core::call::Call;
 use wasmount_core::code::Code;
 use wasmount_core::mounter::Mounter;
 use wasmount_core::names::DriverName;
-use wasmount_core::pool::{PoolCall, PoolReply};
+use wasmount_core::pool::{PoolCall, PoolReply, Unsynced};
 use wasmount_core::state::{Keyspace, KeyspaceOwner, StateError, StateStore};
 use wasmount_guest::testing::{Pools, State};
 
@@ -36,6 +36,7 @@ pub(crate) struct Storage {
     is_of_node: bool,
     /// Set before a write starts: one that failed may have taken effect.
     unsynced: Cell<bool>,
+    unsynced_pools: RefCell<Unsynced>,
 }
 
 impl Storage {
@@ -44,12 +45,37 @@ impl Storage {
             host: Arc::clone(host),
             is_of_node: call.rpc.service() == "Node",
             unsynced: Cell::new(false),
+            unsynced_pools: RefCell::default(),
         }
     }
 
-    /// Whether records were written that are not on stable storage yet.
-    pub(crate) fn is_unsynced(&self) -> bool {
-        self.unsynced.get()
+    /// Makes all changes durable, those of pools first, as the engine does.
+    pub(crate) fn sync(&self) -> Answer<()> {
+        self.sync_pools()?;
+        if self.unsynced.get() {
+            wait(self.host.state.sync()).map_err(of_store)?;
+            self.unsynced.set(false);
+        }
+        Ok(())
+    }
+
+    fn sync_pools(&self) -> Answer<()> {
+        loop {
+            let sync = self.unsynced_pools.borrow().sync();
+            let Some(sync) = sync else {
+                return Ok(());
+            };
+            self.mounter_call(sync)?;
+            self.unsynced_pools.borrow_mut().synced();
+        }
+    }
+
+    fn mounter_call(&self, call: PoolCall) -> Answer<PoolReply> {
+        let Host {
+            driver, mounter, ..
+        } = &*self.host;
+        let reply = wait(mounter.pool(driver.clone(), call));
+        reply.map_err(|error| failed(error.code(), &error))
     }
 
     fn keys(&self) -> Answer<Keyspace> {
@@ -65,18 +91,12 @@ impl Storage {
 
     /// As the engine does: what a record that is not durable yet may refer to is destroyed only after the record.
     fn pool(&self, call: PoolCall) -> Answer<PoolReply> {
-        let Host {
-            driver,
-            state,
-            mounter,
-            ..
-        } = &*self.host;
-        if call.is_destructive() && self.unsynced.get() {
-            wait(state.sync()).map_err(of_store)?;
-            self.unsynced.set(false);
+        if call.is_destructive() {
+            self.sync()?;
         }
-        let reply = wait(mounter.pool(driver.clone(), call));
-        reply.map_err(|error| failed(error.code(), &error))
+        let reply = self.mounter_call(call.clone())?;
+        self.unsynced_pools.borrow_mut().note(&call);
+        Ok(reply)
     }
 }
 
@@ -89,6 +109,7 @@ impl State for Storage {
 
     fn put(&self, key: &str, value: &[u8], expect: state::Expect) -> Answer<state::Outcome> {
         let space = self.keys()?;
+        self.sync_pools()?;
         self.unsynced.set(true);
         let (value, expect) = (value.to_vec(), expect.convert());
         let outcome = wait(self.host.state.put(&space, key, value, expect));
@@ -97,6 +118,7 @@ impl State for Storage {
 
     fn remove(&self, key: &str, expect: state::Expect) -> Answer<state::Outcome> {
         let space = self.keys()?;
+        self.sync_pools()?;
         self.unsynced.set(true);
         let outcome = wait(self.host.state.remove(&space, key, expect.convert()));
         Ok(outcome.map_err(of_store)?.convert())

@@ -7,16 +7,12 @@ use crate::bindings::imported::pool::{Entry, Extents, Host, Usage};
 use crate::convert::Convert;
 use crate::host_error::HostError;
 use crate::invocation::Invocation;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use tracing::Instrument;
 use wasmount_core::blame::Blame;
 use wasmount_core::code::Code;
 use wasmount_core::mounter::MountError;
 use wasmount_core::pool::{PoolCall, PoolReply};
-
-/// Most paths of a pool that one call leaves unsynced: more are synced at once, which bounds the request.
-const UNSYNCED_PATHS: usize = 64;
 
 impl Invocation {
     async fn checked_pool_call(&mut self, call: PoolCall) -> Answer<PoolReply> {
@@ -38,46 +34,23 @@ impl Invocation {
         }
         let changed = self.call_pool(call.clone()).await;
         if changed.is_ok() {
-            self.note_unsynced(&call);
+            self.unsynced_pools.note(&call);
         }
         self.effects.of_pool(call, changed.as_ref().err());
         let reply = changed?;
         // A request to a storage system may tell of the change.
-        let is_full = |paths: &BTreeSet<_>| paths.len() >= UNSYNCED_PATHS;
-        if self.unsynced_entries.values().any(is_full) || !self.parts.network.is_empty() {
+        if self.unsynced_pools.is_full() || !self.parts.network.is_empty() {
             self.sync_pools().await?;
         }
         Ok(reply)
     }
 
-    /// Notes what a call changed that is not on stable storage yet.
-    fn note_unsynced(&mut self, call: &PoolCall) {
-        let unsynced = &mut self.unsynced_entries;
-        match call {
-            PoolCall::CreateDirectory { pool, path }
-            | PoolCall::SetPermissions { pool, path, .. } => {
-                let paths = unsynced.entry(pool.clone()).or_default();
-                paths.insert(path.clone());
-            }
-            // Its entry is on stable storage, and only the promise is not.
-            PoolCall::SetQuota { pool, path, .. } => {
-                unsynced.entry(pool.clone()).or_default().remove(path);
-            }
-            _ => {}
-        }
-    }
-
     /// Returns when all changes in pools are on stable storage. After an error they count as unsynced.
     pub(crate) async fn sync_pools(&mut self) -> Result<(), MountError> {
-        while let Some((pool, paths)) = self.unsynced_entries.first_key_value() {
-            let (pool, paths) = (pool.clone(), paths.iter().cloned().collect());
-            let sync = PoolCall::Sync {
-                pool: pool.clone(),
-                paths,
-            };
+        while let Some(sync) = self.unsynced_pools.sync() {
             let span = tracing::debug_span!("sync pool");
             self.call_pool(sync).instrument(span).await?;
-            self.unsynced_entries.remove(&pool);
+            self.unsynced_pools.synced();
         }
         Ok(())
     }
