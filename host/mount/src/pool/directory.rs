@@ -15,6 +15,8 @@ use wasmount_core::mounter::MountError;
 
 /// Mode of a new tree, the same as that of `mkdir`. The backend changes it with `set-permissions`.
 const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o755);
+/// The bits with which everyone can open a directory.
+const FOR_EVERYONE: u32 = 0o005;
 /// All bits that permissions may have, including setgid and the sticky bit.
 const MODE_BITS: u32 = 0o7777;
 
@@ -57,7 +59,8 @@ pub(super) fn sync(pool: &Pool, places: &[Place]) -> Result<(), MountError> {
         };
         match open_confined(&parent, place.path.name(), DIRECTORY) {
             Ok(tree) => rustix::fs::fsync(&tree).map_err(|errno| place.failed("sync", errno))?,
-            Err(Errno::NOENT | Errno::NOTDIR) => {}
+            // What this host may not open was synced when its permissions were set.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => {}
             Err(errno) => return Err(place.failed("open", errno)),
         }
         parents.insert(place.path.parent(), (parent, place));
@@ -108,7 +111,8 @@ pub(super) fn rename(pool: &Pool, source: &Place, target: &Place) -> Result<(), 
     }
 }
 
-/// Sets mode and owner of the top directory of a tree. Durable after [`sync`].
+/// Sets mode and owner of the top directory of a tree. Durable after [`sync`], or at once if this host, which may lack CAP_DAC_OVERRIDE, could not
+/// open the tree again.
 pub(super) fn set_permissions(
     pool: &Pool,
     place: &Place,
@@ -129,12 +133,16 @@ pub(super) fn set_permissions(
     takes_changes(&tree)
         .and_then(|()| rustix::fs::fchown(&tree, uid, gid))
         .and_then(|()| rustix::fs::fchmod(&tree, Mode::from_raw_mode(mode)))
+        .and_then(|()| match mode & FOR_EVERYONE {
+            FOR_EVERYONE => Ok(()),
+            _ => rustix::fs::fsync(&tree),
+        })
         .map_err(|errno| place.failed("set the permissions", errno))
 }
 
 /// Sets the attributes that a directory has. That is a transaction, which fails once an error has stopped all writes. Before Linux 6.15 an ext4 then
 /// still accepts a mode in memory, and its `fsync` succeeds. Other file systems may know no attributes.
-fn takes_changes(tree: &OwnedFd) -> Result<(), Errno> {
+pub(super) fn takes_changes(tree: &OwnedFd) -> Result<(), Errno> {
     let set = rustix::fs::ioctl_getflags(tree)
         .and_then(|attributes| rustix::fs::ioctl_setflags(tree, attributes));
     match set {

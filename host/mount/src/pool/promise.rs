@@ -207,6 +207,7 @@ pub(super) fn set_quota(
     let holder = Holder { pool, place, inode };
     // After a power cut no record must name a tree that never reached the disk: its promise would stay for ever.
     directory::sync(pool, std::slice::from_ref(place))?;
+    directory::takes_changes(&tree).map_err(|errno| place.failed("set the quota", errno))?;
     let before = holder.promise(bytes.unwrap_or(0), |_| ())?;
     let enforced = holder.enforce(&tree, &before, bytes);
     if enforced.is_err() {
