@@ -173,7 +173,7 @@ impl Request {
     }
 
     /// Sends a deletion, which may be repeated: [`Request::idempotent`], then [`Response::deleted`].
-    pub fn until_gone(self) -> Result<(), Error> {
+    pub fn send_deletion(self) -> Result<(), Error> {
         self.idempotent().send()?.deleted()
     }
 
@@ -342,7 +342,7 @@ mod tests {
                 );
                 http::Response::new(status)
             });
-            let deleted = http::delete("array", "/a").until_gone();
+            let deleted = http::delete("array", "/a").send_deletion();
             assert_eq!(deleted.map_err(|error| error.code), expected, "{status}");
         }
     }

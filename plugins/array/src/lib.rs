@@ -82,7 +82,7 @@ impl Controller for Array {
     }
 
     fn delete_volume(id: String) -> Result<(), Error> {
-        http::delete(ARRAY, VOLUMES).segment(&id).until_gone()
+        http::delete(ARRAY, VOLUMES).segment(&id).send_deletion()
     }
 
     fn validate_volume_capabilities(args: ValidateArgs) -> Result<Validation, Error> {
@@ -107,7 +107,7 @@ impl ControllerPublish for Array {
     fn controller_unpublish_volume(id: String, node: Option<String>) -> Result<(), Error> {
         let hosts = http::delete(ARRAY, VOLUMES).segment(&id).segment("hosts");
         let attached = node.iter().fold(hosts, |hosts, node| hosts.segment(node));
-        attached.until_gone()
+        attached.send_deletion()
     }
 }
 
@@ -154,7 +154,7 @@ impl Snapshots for Array {
     }
 
     fn delete_snapshot(id: String) -> Result<(), Error> {
-        http::delete(ARRAY, SNAPSHOTS).segment(&id).until_gone()
+        http::delete(ARRAY, SNAPSHOTS).segment(&id).send_deletion()
     }
 
     fn get_snapshot(id: String) -> Result<Snapshot, Error> {
@@ -192,7 +192,7 @@ impl NodeRegister for Array {
     }
 
     fn unregister_node(node: String) -> Result<(), Error> {
-        http::delete(ARRAY, HOSTS).segment(&node).until_gone()
+        http::delete(ARRAY, HOSTS).segment(&node).send_deletion()
     }
 }
 
