@@ -78,8 +78,9 @@ impl Pool {
         let is_new = self.stat(path)?.is_none();
         self.create_directory(path)?;
         // Before the promise, which waits until the directory is on stable storage.
-        self.set_permissions(path, EVERY_USER, None, None)?;
-        let promised = self.set_quota(path, Some(bytes));
+        let promised = self
+            .set_permissions(path, EVERY_USER, None, None)
+            .and_then(|()| self.set_quota(path, Some(bytes)));
         if promised.is_err() && is_new {
             self.remove_directory(path)?;
         }

@@ -12,7 +12,7 @@ use crate::journal::{Entry, Progress, Shows};
 use crate::node::{Node, describe_volume};
 use crate::plan::{self, CheckedSource};
 use crate::stats::{not_here, not_mounted, recorded_path};
-use crate::stats_cache::{ANSWER_WITHIN, RunningQuery};
+use crate::stats_cache::RunningQuery;
 use findings::Finding;
 use std::sync::{Arc, Mutex};
 use wasmount_core::health::{Health, merged};
@@ -93,27 +93,21 @@ pub(crate) async fn health(
             for place in checked {
                 if node.stats_cache.is_hung(&place.path) {
                     // The other paths of the volume lie on the same storage.
-                    return Ok(None);
+                    break;
                 }
                 let _query = RunningQuery::begin(&node.stats_cache, &place.path);
                 let findings = node.findings(&place)?;
                 lock(&found).push(findings);
             }
-            Ok(Some(()))
+            Ok(())
         }
     };
-    let first = checked.first();
-    let is_answered = match first.is_some_and(|it| node.stats_cache.is_hung(&it.path)) {
-        // Another thread would only hang as well.
-        true => None,
-        false => {
-            let threads = node.budgets.of(&key.driver);
-            let turn = threads.stats_turn(ANSWER_WITHIN).await?;
-            turn.query(ANSWER_WITHIN, question).await?.flatten()
-        }
-    };
+    if let Some(first) = checked.first() {
+        let answer = node.query_storage(&key.driver, &first.path, question);
+        answer.await?;
+    }
     let mut found = std::mem::take(&mut *lock(&found));
-    if is_answered.is_none() && found.len() < checked.len() {
+    if found.len() < checked.len() {
         found.push(vec![Finding::NotAnswering]);
     }
     // A mount that was removed or replaced meanwhile was not faulty.

@@ -124,8 +124,8 @@ impl Finding {
 }
 
 impl SuperBlock {
-    /// Parses the last field of a line of the mount table, or the lines of an ext4's own list of options. Since Linux 6.15, an ext4 that an error made read-only shows `emergency_ro` there and
-    /// nowhere else; one that was shut down shows `shutdown` (`_ext4_show_options`).
+    /// Parses the last field of a line of the mount table, or the lines of an ext4's own list of options. Since Linux 6.15, an ext4 that an error made
+    /// read-only shows `emergency_ro` there and nowhere else; one that was shut down shows `shutdown` (`_ext4_show_options`).
     pub(super) fn parse(options: &str) -> Self {
         let has = |name: &str| options.split([',', '\n']).any(|option| option == name);
         Self {
