@@ -14,7 +14,7 @@ use crate::pool::handle::{
 };
 use crate::pool::place::Place;
 use crate::pool::users;
-use rustix::fs::FileType;
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -27,6 +27,8 @@ use wasmount_sys::quota;
 
 /// How often a directory that is not empty yet is read again. A second time is sufficient unless a process still writes into it.
 const PASSES: usize = 4;
+/// How many entries are looked at one by one instead of in the mount table. An entry takes 3 us, and the table of a node with a hundred mounts 200 us.
+pub(super) const FEW: usize = 64;
 
 /// Removes an image, or a tree with its content, unless a volume uses it. If it does not exist, it is a success.
 pub(super) fn remove(pool: &Pool, place: &Place, kind: FileType) -> Result<(), MountError> {
@@ -103,9 +105,38 @@ pub(super) fn resume(pool: &Arc<Pool>) -> Result<(), Errno> {
     started.map(drop).map_err(errno_of)
 }
 
-/// Whether another mount lies in a tree. Checked before a tree is discarded: a mount would keep the tree in the trash for ever. The mount table
-/// answers it, however large the tree is.
+/// Whether another mount lies in a tree. Checked before a tree is discarded: a mount would keep the tree in the trash for ever.
 fn has_mount(tree: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let mut left = FEW;
+    match has_mount_among_few(tree, &mut left) {
+        Some(found) => Ok(found),
+        None => has_mount_by_table(tree),
+    }
+}
+
+/// `None`: more entries than are `left`, or one that cannot be read. It accesses no other mount.
+fn has_mount_among_few(directory: BorrowedFd<'_>, left: &mut usize) -> Option<bool> {
+    for entry in entries(directory).ok()? {
+        let entry = entry.ok()?;
+        *left = left.checked_sub(1)?;
+        let flags = match entry.file_type() {
+            FileType::Directory => DIRECTORY,
+            FileType::Unknown => return None,
+            _ => OFlags::PATH | OFlags::NOFOLLOW,
+        };
+        let opened = match open_confined(directory, entry.file_name(), flags) {
+            Err(Errno::XDEV) => return Some(true),
+            opened => opened.ok()?,
+        };
+        if entry.file_type() == FileType::Directory && has_mount_among_few(opened.as_fd(), left)? {
+            return Some(true);
+        }
+    }
+    Some(false)
+}
+
+/// The mount table answers it, however large the tree is.
+fn has_mount_by_table(tree: BorrowedFd<'_>) -> Result<bool, Errno> {
     let own = mount_id(tree)?;
     let link = format!("/proc/thread-self/fd/{}", tree.as_raw_fd());
     let path = rustix::fs::readlink(link, Vec::new())?;

@@ -29,6 +29,12 @@ fn privileged_a_mount_in_a_pool_is_neither_entered_nor_removed() {
     let mount = fixture.stat("a/b/mount").unwrap();
     assert_eq!(mount.kind, PoolEntryKind::Other("mount point".to_owned()));
     assert!(fixture.path("a/b/mount/kept").exists());
+    // Of many entries, the mount table says it.
+    for number in 0..2 * trash::FEW {
+        std::fs::write(fixture.path(&format!("a/{number}")), "").unwrap();
+    }
+    assert_eq!(kind(fixture.call(remove("a"))), "in use");
+    assert!(fixture.path("a/0").exists());
     drop(disk);
     fixture.done(remove("a"));
     fixture.wait_until_clear();
