@@ -43,7 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A benchmark under way; it is killed if the test fails.
-struct Bench {
+pub(crate) struct Bench {
     child: Option<Child>,
     log: PathBuf,
     /// Its directory of temporary files.
@@ -51,7 +51,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn start(socket: &Path, arguments: &[&str]) -> Self {
+    pub(crate) fn start(socket: &Path, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let temporary = folder.path().join("tmp");
@@ -74,7 +74,7 @@ impl Bench {
         }
     }
 
-    fn interrupt(&self) {
+    pub(crate) fn interrupt(&self) {
         let id = i32::try_from(self.child.as_ref().unwrap().id()).unwrap();
         kill_process(Pid::from_raw(id).unwrap(), Signal::INT).unwrap();
     }
@@ -84,7 +84,7 @@ impl Bench {
     }
 
     /// Waits for its end; its exit code and its report. It has left no temporary file.
-    fn end(mut self) -> (i32, Value) {
+    pub(crate) fn end(mut self) -> (i32, Value) {
         let Output { status, stdout, .. } = self.child.take().unwrap().wait_with_output().unwrap();
         let report = serde_json::from_slice(&stdout);
         let report = report.unwrap_or_else(|error| panic!("{error}: {}", self.log()));
@@ -117,16 +117,16 @@ async fn host(more: &[&str]) -> Host {
     host
 }
 
-fn begin() {
+pub(crate) fn begin() {
     needs_root();
     namespace::enter();
 }
 
-fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < PATIENCE, "never: {what}");
@@ -149,7 +149,7 @@ fn assert_nothing_is_left_in(host: &Host, pool: &Path, kubelet: &Path) {
 }
 
 /// Of each RPC of the first socket, how many were answered and failed.
-fn counts(report: &Value) -> Vec<(&str, u64, u64)> {
+pub(crate) fn counts(report: &Value) -> Vec<(&str, u64, u64)> {
     let rpcs = report["targets"][0]["rpcs"].as_array().unwrap();
     let count = |it: &Value, key: &str| it[key].as_u64().unwrap();
     let counts = rpcs.iter().map(|it| {

@@ -11,4 +11,5 @@
 
 mod bench;
 mod kill;
+mod soak;
 mod swaps;
