@@ -30,6 +30,11 @@ pub fn page(report: &Report) -> String {
         "<p>Mix <code>{}</code>, {} at a time, {connections}.</p>\n",
         report.mix, report.concurrency
     );
+    if report.existing > 0 || report.published > 0 {
+        let (existing, published) = (report.existing, report.published);
+        page +=
+            &format!("<p>Beside {existing} existing volumes and {published} published ones.</p>\n");
+    }
     if report.interrupted {
         page += "<p class=\"bad\">The run was interrupted.</p>\n";
     }
@@ -231,6 +236,8 @@ mod tests {
             mix: "probe",
             connections: "one",
             concurrency: 8,
+            existing: 0,
+            published: 0,
             interrupted: false,
             disk: None,
             targets: vec![target.clone(), target],

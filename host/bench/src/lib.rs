@@ -1,10 +1,10 @@
 //! A load generator for any CSI socket: it calls a driver as kubelet and the sidecars do, measures from the client's side, and leaves nothing.
 //!
 //! ```text
-//! run ─▶ phase (lanes side by side) ─▶ life ─▶ client ─▶ socket
-//!   │                                   └─▶ measured
-//!   ├─▶ server, syncs, disk     what the kernel knows of the driver's process and of the disk
-//!   └─▶ ratio, report ─▶ html
+//! run ─▶ subject ─▶ existing ─▶ phase (lanes side by side) ─▶ life ─▶ client ─▶ socket
+//!   │       │                                     └─▶ measured
+//!   │       └─▶ server, syncs   what the kernel knows of the driver's process
+//!   └─▶ disk, ratio, report ─▶ html
 //! ```
 //!
 //! It is a crate of its own so that what is measured does not share code with what measures, apart from the messages and the list of CSI's RPCs.
@@ -14,6 +14,8 @@
 mod client;
 mod directories;
 mod disk;
+mod error;
+mod existing;
 mod html;
 mod life;
 mod measured;
@@ -26,9 +28,11 @@ pub mod report;
 mod run;
 mod server;
 mod stop;
+mod subject;
 mod syncs;
 
+pub use error::BenchError;
 pub use html::page;
 pub use options::{Amount, Connections, Mix, Options};
-pub use run::{BenchError, run};
+pub use run::run;
 pub use stop::Stop;

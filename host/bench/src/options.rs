@@ -66,8 +66,28 @@ pub struct Options {
     pub disk: Option<PathBuf>,
     /// Processes of the server besides the one that owns the socket; only with one socket.
     pub pids: Vec<u32>,
+    /// How many volumes of each socket exist during the run.
+    pub existing: u64,
+    /// How many more are published, each at one target path.
+    pub published: u64,
     /// Whether syncs of the server are counted by strace, in further repetitions.
     pub counts_syncs: bool,
+}
+
+impl Amount {
+    /// The share of one round of one socket.
+    pub(crate) fn part(self, round: u16, rounds: u16, sockets: usize) -> Self {
+        match self {
+            Self::Time(time) => {
+                let sockets = u32::try_from(sockets).unwrap_or(u32::MAX).max(1);
+                Self::Time(time / u32::from(rounds) / sockets)
+            }
+            Self::Total(total) => {
+                let rest = total % u64::from(rounds);
+                Self::Total(total / u64::from(rounds) + u64::from(u64::from(round) < rest))
+            }
+        }
+    }
 }
 
 impl Mix {
@@ -90,5 +110,21 @@ impl Connections {
             Self::Kubelet => "kubelet",
             Self::One => "one",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_all_rounds_are_the_whole() {
+        let total = |round| Amount::Total(23).part(round, 10, 2);
+        let parts: Vec<_> = (0..10).map(total).collect();
+        let (more, fewer) = (Amount::Total(3), Amount::Total(2));
+        assert_eq!(parts, [[more; 3].as_slice(), &[fewer; 7]].concat());
+        let time = Amount::Time(Duration::from_secs(40)).part(0, 10, 2);
+        assert_eq!(time, Amount::Time(Duration::from_secs(2)));
+        assert_eq!(Amount::Total(7).part(0, 1, 1), Amount::Total(7));
     }
 }

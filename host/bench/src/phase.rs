@@ -71,7 +71,7 @@ impl Phase {
                 )),
             }
         }
-        let mut measured = lock(&shared.measured).clone();
+        let mut measured = shared.measured();
         measured.elapsed = elapsed;
         measured
     }
@@ -140,7 +140,21 @@ impl Phase {
         }
     }
 
-    async fn end(&self, life: Life) {
+    /// Another volume with all that comes before the measurement; none if there are enough, or one failed.
+    pub(crate) async fn next_prepared(&self) -> Option<Life> {
+        let is_sound = lock(&self.measured).failed.is_empty();
+        match is_sound && self.may_begin(Instant::now()) {
+            true => self.prepared().await,
+            false => None,
+        }
+    }
+
+    /// What was measured so far.
+    pub(crate) fn measured(&self) -> Measured {
+        lock(&self.measured).clone()
+    }
+
+    pub(crate) async fn end(&self, life: Life) {
         let left = life.end(&self.scene).await;
         lock(&self.measured).left.extend(left);
     }

@@ -4,6 +4,14 @@ use crate::options::Mix;
 use tonic::Code;
 use wasmount_core::rpc::Rpc;
 
+/// All that a published volume needs.
+const PUBLISHED: [Rpc; 4] = [
+    Rpc::CreateVolume,
+    Rpc::ControllerPublishVolume,
+    Rpc::NodeStageVolume,
+    Rpc::NodePublishVolume,
+];
+
 /// What the driver advertises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Offers {
@@ -41,6 +49,21 @@ pub enum PlanError {
     NoStats,
 }
 
+impl Offers {
+    /// Those of the RPCs that the driver has.
+    fn of(&self, rpcs: &[Rpc]) -> Vec<Rpc> {
+        let has = |rpc: &Rpc| match rpc {
+            Rpc::ControllerPublishVolume | Rpc::ControllerUnpublishVolume => {
+                self.controller_publish
+            }
+            Rpc::NodeStageVolume | Rpc::NodeUnstageVolume => self.stage,
+            Rpc::NodeGetVolumeStats => self.stats,
+            _ => true,
+        };
+        rpcs.iter().copied().filter(has).collect()
+    }
+}
+
 impl Plan {
     /// The RPCs of the mix that the driver has.
     pub(crate) fn of(mix: Mix, offers: &Offers) -> Result<Self, PlanError> {
@@ -50,38 +73,41 @@ impl Plan {
         if mix == Mix::Stats && !offers.stats {
             return Err(PlanError::NoStats);
         }
-        let has = |rpc: &Rpc| match rpc {
-            Rpc::ControllerPublishVolume | Rpc::ControllerUnpublishVolume => {
-                offers.controller_publish
-            }
-            Rpc::NodeStageVolume | Rpc::NodeUnstageVolume => offers.stage,
-            Rpc::NodeGetVolumeStats => offers.stats,
-            _ => true,
-        };
-        let of = |rpcs: &[Rpc]| rpcs.iter().copied().filter(has).collect::<Vec<_>>();
-        let created = [
+        let of = |rpcs: &[Rpc]| offers.of(rpcs);
+        let staged = [
             Rpc::CreateVolume,
             Rpc::ControllerPublishVolume,
             Rpc::NodeStageVolume,
         ];
-        let published = [&created[..], &[Rpc::NodePublishVolume]].concat();
         let (before, repeated) = match mix {
             Mix::Probe => (Vec::new(), of(&[Rpc::Probe])),
             Mix::CreateDelete => (Vec::new(), of(&[Rpc::CreateVolume, Rpc::DeleteVolume])),
             Mix::Publish => {
                 let repeated = [Rpc::NodePublishVolume, Rpc::NodeUnpublishVolume];
-                (of(&created), of(&repeated))
+                (of(&staged), of(&repeated))
             }
-            Mix::Stats => (of(&published), of(&[Rpc::NodeGetVolumeStats])),
+            Mix::Stats => (of(&PUBLISHED), of(&[Rpc::NodeGetVolumeStats])),
             Mix::Life => {
                 let mut life = vec![Rpc::Probe];
-                life.extend(of(&published));
+                life.extend(of(&PUBLISHED));
                 life.extend(of(&[Rpc::NodeGetVolumeStats]));
-                life.extend(undo(&of(&published)));
+                life.extend(undo(&of(&PUBLISHED)));
                 (Vec::new(), life)
             }
         };
         Ok(Self { before, repeated })
+    }
+
+    /// What makes a volume that exists during the run.
+    pub(crate) fn of_existing(is_published: bool, offers: &Offers) -> Self {
+        let before = match is_published {
+            true => offers.of(&PUBLISHED),
+            false => vec![Rpc::CreateVolume],
+        };
+        Self {
+            before,
+            repeated: Vec::new(),
+        }
     }
 }
 
@@ -203,6 +229,16 @@ mod tests {
         let stats = Plan::of(Mix::Stats, &ALL).unwrap();
         assert_eq!(names(&stats.before).last(), Some(&"NodePublishVolume"));
         assert_eq!(names(&stats.repeated), ["NodeGetVolumeStats"]);
+    }
+
+    #[test]
+    fn an_existing_volume_is_created_or_published() {
+        let created = Plan::of_existing(false, &ALL);
+        assert_eq!(names(&created.before), ["CreateVolume"]);
+        let published = Plan::of_existing(true, &LEAST);
+        let expected = ["CreateVolume", "NodePublishVolume"];
+        assert_eq!(names(&published.before), expected);
+        assert_eq!(names(&published.repeated), [""; 0]);
     }
 
     #[test]

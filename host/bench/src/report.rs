@@ -13,6 +13,9 @@ const QUANTILES: [f64; 13] = [
     0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.9975, 0.999, 0.9995, 0.9999,
 ];
 
+/// How that of whole repetitions is called among figures.
+pub(crate) const WHOLE: &str = "whole";
+
 /// A fact, or the reason why it is unknown.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -33,6 +36,10 @@ pub struct Report {
     pub connections: &'static str,
     /// How many repetitions ran side by side.
     pub concurrency: u16,
+    /// Volumes of each socket that existed meanwhile, apart from those.
+    pub existing: u64,
+    /// Further volumes that were published meanwhile.
+    pub published: u64,
     /// Whether the run was ended early.
     pub interrupted: bool,
     /// The speed of the disk, if a directory was named.

@@ -210,6 +210,36 @@ async fn privileged_lives_are_measured_and_leave_nothing() {
 }
 
 #[tokio::test]
+async fn privileged_existing_volumes_are_there_and_leave() {
+    begin();
+    let host = host(&[]).await;
+    let (kubelet, pool) = (host.kubelet(), directory_pool(&host));
+    let beside = ["--existing", "20", "--published", "5", "-z", "1h"];
+    let arguments = [
+        &["--kubelet-dir", text(&kubelet), "--mix", "probe"],
+        &beside[..],
+    ]
+    .concat();
+    let bench = Bench::start(host.socket(), &arguments);
+    let volumes = || fs::read_dir(&pool).map_or(0, Iterator::count);
+    wait_until("all are published", || {
+        host.mounts().unwrap().len() == 2 * 5
+    });
+    wait_until("all exist, with the host's folder", || {
+        volumes() == 20 + 5 + 1
+    });
+    bench.interrupt();
+    let (code, report) = bench.end();
+    assert_eq!((code, &report["interrupted"]), (1, &Value::Bool(true)));
+    assert_eq!(
+        (&report["existing"], &report["published"]),
+        (&20.into(), &5.into())
+    );
+    assert_eq!(left(&report), [""; 0]);
+    assert_nothing_is_left(&host, &kubelet);
+}
+
+#[tokio::test]
 async fn privileged_an_interrupted_run_undoes_what_is_open() {
     begin();
     let host = host(&[]).await;

@@ -37,6 +37,7 @@ const DURATION: Duration = Duration::from_secs(30);
 Examples:
   $ wasmount bench /run/wasmount/nas.example.com/csi.sock -c 8 -z 60s
   $ wasmount bench csi.sock -n 1000 --mix publish --json
+  $ wasmount bench csi.sock --existing 10000 --published 500
   $ wasmount bench one.sock --compare other.sock --html report.html
 
 A life is Probe, CreateVolume, ControllerPublishVolume, NodeStageVolume, NodePublishVolume, NodeGetVolumeStats and what undoes them, as far as
@@ -110,6 +111,14 @@ pub(crate) struct Flags {
     /// A further process of the server, such as its mounter, for CPU time and memory; may be repeated
     #[arg(long, value_name = "PID", conflicts_with = "compare")]
     pid: Vec<u32>,
+
+    /// Volumes that exist during the measurement: created before it, deleted after it
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    existing: u64,
+
+    /// Further volumes that are published during the measurement, each at one target path
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    published: u64,
 
     /// Count fsync, fdatasync and the like of the server with `strace`, in 10 further repetitions, one at a time
     #[arg(long)]
@@ -216,6 +225,8 @@ impl Flags {
             kubelet_dir: self.kubelet_dir.clone(),
             disk: self.disk.clone(),
             pids: self.pid.clone(),
+            existing: self.existing,
+            published: self.published,
             counts_syncs: self.count_syncs,
         })
     }

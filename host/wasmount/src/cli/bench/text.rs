@@ -38,6 +38,11 @@ fn facts(report: &Report, target: &Target) -> Table {
     };
     let (mix, at_once) = (report.mix, report.concurrency);
     table.row("mix", format!("{mix}, {at_once} at a time, {connections}"));
+    if report.existing > 0 || report.published > 0 {
+        let (existing, published) = (report.existing, report.published);
+        let beside = format!("{existing} existing volumes, {published} published volumes");
+        table.row("beside", beside);
+    }
     let repetitions = (target.repetitions, target.repetitions_per_second);
     table.row(
         "repetitions",
@@ -167,6 +172,8 @@ mod tests {
             mix: "probe",
             connections: "one",
             concurrency: 8,
+            existing: 10,
+            published: 2,
             interrupted: true,
             disk: None,
             targets: vec![target],
@@ -178,6 +185,7 @@ mod tests {
 driver         a\\u{1b}[2J 1
 socket         /a/csi.sock
 mix            probe, 8 at a time, one connection
+beside         10 existing volumes, 2 published volumes
 repetitions    20 in 2.0 s: 10.0/s, 10.0 RPC/s
 interrupted    yes
 server         unknown: no peer
