@@ -13,3 +13,4 @@ mod rollouts;
 mod scene;
 mod serving;
 mod summary;
+mod thousands;

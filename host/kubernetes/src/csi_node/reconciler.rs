@@ -202,7 +202,10 @@ impl CsiNodeReconciler {
                 if let Err(error) = writer.install(facts).await {
                     let reason = error.describe();
                     tracing::warn!(driver = %self.driver, reason, "CSINode was not written");
-                    self.warn("CSINodeNotWritten", "Write", &reason).await;
+                    // An API server that is overloaded must not be asked to store events about it.
+                    if !error.is_unavailable() {
+                        self.warn("CSINodeNotWritten", "Write", &reason).await;
+                    }
                     state.not_listed(reason);
                 }
             }

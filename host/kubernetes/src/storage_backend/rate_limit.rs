@@ -27,6 +27,12 @@ impl RateLimit {
         pause(*self.0.borrow())
     }
 
+    /// Before a request is repeated that failed so often in a row: an API server that does not keep up must not get the same requests again at once.
+    pub(super) fn backoff(&self, failures: u32) -> Duration {
+        let longest = LEAST.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX));
+        self.pause() + part(longest.min(MOST), random())
+    }
+
     /// A random part of that pause, so that hosts that are notified at the same time do not send requests at the same time.
     pub(super) fn some(&self) -> Duration {
         part(self.pause(), random())
@@ -61,6 +67,20 @@ mod tests {
         assert_eq!(pause(0), LEAST);
         assert_eq!(pause(3), LEAST);
         assert_eq!(pause(u64::MAX), MOST);
+    }
+
+    #[test]
+    fn a_repeat_waits_longer_after_each_failure_and_not_for_ever() {
+        let (_hosts, number) = watch::channel(1000);
+        let limit = RateLimit::of(number);
+        let own = pause(1000);
+        for (failures, longest) in [(0, LEAST), (3, 8 * LEAST), (7, MOST), (u32::MAX, MOST)] {
+            let backoff = limit.backoff(failures);
+            assert!(
+                (own..=own + longest).contains(&backoff),
+                "{failures}: {backoff:?}"
+            );
+        }
     }
 
     #[test]

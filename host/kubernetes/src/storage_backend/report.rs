@@ -165,6 +165,7 @@ pub async fn write_reports(
     let mut written: BTreeMap<String, BackendReport> = BTreeMap::new();
     let mut next_sign = Instant::now() + HEARTBEAT;
     let mut lost = false;
+    let mut failures = 0_u32;
     loop {
         let current = reports.borrow_and_update().clone();
         written.retain(|name, _| current.contains_key(name));
@@ -188,11 +189,16 @@ pub async fn write_reports(
             }
             _ => {}
         }
-        // The next write is not sooner, whatever changes.
-        sleep(rate_limit.pause()).await;
-        if failed.is_some() {
+        failures = match failed {
+            Some(_) => failures.saturating_add(1),
+            None => 0,
+        };
+        if failures > 0 {
+            sleep(rate_limit.backoff(failures)).await;
             continue;
         }
+        // The next write is not sooner, whatever changes.
+        sleep(rate_limit.pause()).await;
         tokio::select! {
             changed = reports.changed() => if changed.is_err() {
                 return std::future::pending().await;

@@ -1,5 +1,6 @@
 //! A host that is granted a target, and what it does with volumes.
 
+use crate::start;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -245,7 +246,7 @@ fn mounter(folder: &Path, driver: &DriverName, grant: &AttachGrant) -> LocalMoun
         attach: vec![grant.clone()],
         ..Grants::default()
     };
-    LocalMounter::new(MounterConfig {
+    start::mounter(MounterConfig {
         roots: vec![PathRoot::Any(folder.join("kubelet"))],
         own: Vec::new(),
         run_dir: folder.join("run"),
@@ -254,7 +255,6 @@ fn mounter(folder: &Path, driver: &DriverName, grant: &AttachGrant) -> LocalMoun
         threads_per_driver: 32,
         node_root: folder.join("etc").exists().then(|| folder.to_owned()),
     })
-    .unwrap()
 }
 
 /// All files below a directory, except those that are locked or being written.

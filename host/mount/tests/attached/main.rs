@@ -20,6 +20,7 @@ mod nvme;
 mod rbd;
 mod reboot;
 mod speed;
+mod start;
 mod support;
 
 /// The variable that `cargo xtask test --thorough` sets.

@@ -37,3 +37,6 @@ mod stage;
 mod stats;
 mod teardown;
 mod volume;
+
+#[path = "../attached/start.rs"]
+mod start;

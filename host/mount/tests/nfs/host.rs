@@ -1,6 +1,7 @@
 //! A host with a pool on the server, a pool in a directory, and volumes on the server.
 
 use crate::server::LOOPBACK;
+use crate::start;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -82,7 +83,7 @@ impl Host {
 
     pub(crate) fn start(&mut self) {
         let path = |name: &str| self.folder.path().join(name);
-        let mounter = LocalMounter::new(MounterConfig {
+        let mounter = start::mounter(MounterConfig {
             roots: vec![PathRoot::Any(path("kubelet"))],
             own: Vec::new(),
             run_dir: path("run"),
@@ -91,7 +92,7 @@ impl Host {
             threads_per_driver: 4,
             node_root: None,
         });
-        self.mounter = Some(mounter.unwrap());
+        self.mounter = Some(mounter);
     }
 
     /// The host without the grants.

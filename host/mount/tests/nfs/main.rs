@@ -16,3 +16,6 @@ mod pools;
 mod server;
 mod two_kernels;
 mod volumes;
+
+#[path = "../attached/start.rs"]
+mod start;

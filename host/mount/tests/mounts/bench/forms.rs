@@ -1,22 +1,20 @@
 //! The two forms of the mounter: in the calling process, and behind a socket.
 
 use super::{DEVICE_PREFIX, TMPFS_BYTES, driver};
+use crate::start;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use wasmount_core::device_fact::DeviceFact;
 use wasmount_core::document::{DeviceGrant, FilesystemGrant, Grants, PoolGrant, PoolStorage};
 use wasmount_core::mounter::Mounter;
-use wasmount_mount::{LocalMounter, MountSetupError, MounterConfig, PathRoot};
+use wasmount_mount::{LocalMounter, MounterConfig, PathRoot};
 use wasmount_mounter::{ServerOptions, SocketMounter, serve};
 use wasmount_socket::BoundSocket;
-
-/// How long the background jobs of a mounter may take to end: as long as the longest program that they run, twice.
-const ENDED_WITHIN: Duration = Duration::from_secs(60);
 
 /// A mounter behind a socket.
 pub(super) struct Server(Option<Runtime>);
@@ -69,7 +67,7 @@ fn local(directory: &Path, roots: &[PathBuf]) -> LocalMounter {
         devices: vec![devices],
         ..Grants::default()
     };
-    let config = MounterConfig {
+    start::mounter(MounterConfig {
         roots: roots.iter().cloned().map(PathRoot::Any).collect(),
         own: Vec::new(),
         run_dir: directory.join("run"),
@@ -77,15 +75,7 @@ fn local(directory: &Path, roots: &[PathBuf]) -> LocalMounter {
         grants: BTreeMap::from([(driver(), grants)]),
         threads_per_driver: 16,
         node_root: None,
-    };
-    // A background job of the mounter before ends later on a busy machine than a new process would wait for.
-    let end = Instant::now() + ENDED_WITHIN;
-    loop {
-        match LocalMounter::new(config.clone()) {
-            Err(MountSetupError::InUse { .. }) if Instant::now() < end => {}
-            started => return started.unwrap(),
-        }
-    }
+    })
 }
 
 /// The server's threads are started on the thread of the test and share its namespace.
