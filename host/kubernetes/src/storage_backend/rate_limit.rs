@@ -27,7 +27,8 @@ impl RateLimit {
         pause(*self.0.borrow())
     }
 
-    /// Before a request is repeated that failed so often in a row: an API server that does not keep up must not get the same requests again at once.
+    /// Before a request is repeated that failed, or changed nothing, so often in a row: an API server that does not keep up must not get the same
+    /// requests again at once.
     pub(super) fn backoff(&self, failures: u32) -> Duration {
         let longest = LEAST.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX));
         self.pause() + part(longest.min(MOST), random())

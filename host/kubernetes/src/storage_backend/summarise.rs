@@ -21,6 +21,9 @@ const LEASE: &str = "wasmount.storagebackends";
 const HASH_DIGITS: usize = 8;
 /// Reports of one page of the first listing: some 500 bytes each.
 pub(super) const LIST_PAGE: u32 = 500;
+/// A candidate reads the lease of another host as seldom as a request is repeated that failed so often: up to 16 s later, about as long as a lease
+/// lasts after its holder has died.
+const CANDIDATE_FAILURES: u32 = 4;
 /// Pause after a term ends.
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -59,8 +62,8 @@ async fn elected(who: &Summarising, backends: &StorageBackends) -> Result<(), Ku
         &who.namespace,
         &who.host,
         vec![lease(who.selector.as_deref())],
-        // Of thousands of hosts one is elected, and all others read the lease.
-        move || pacing.pause(),
+        // Of thousands of hosts one is elected, and all others read the lease, also before they know how many they are.
+        move || pacing.backoff(CANDIDATE_FAILURES),
     );
     let mut leadership = election
         .win(|lease, by| {
