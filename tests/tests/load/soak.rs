@@ -126,7 +126,7 @@ impl fmt::Display for Held {
 struct Hostile {
     tasks: JoinSet<()>,
     stop: Arc<AtomicBool>,
-    /// How often CreateVolume ended with each code.
+    /// How often CreateVolume was answered.
     answers: Arc<AtomicUsize>,
 }
 
