@@ -163,7 +163,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Flags of a single call: output files, forced operations, the choice of one of many.
-    const OF_ONE_CALL: [(&str, &str); 49] = [
+    const OF_ONE_CALL: [(&str, &str); 51] = [
         ("manifests", "crd"),
         ("manifests", "shared"),
         ("manifests", "as-object"),
@@ -205,6 +205,8 @@ mod tests {
         ("bench", "duration"),
         ("bench", "concurrency"),
         ("bench", "warm-up"),
+        ("bench", "existing"),
+        ("bench", "published"),
         ("bench", "rounds"),
         ("bench", "connections"),
         ("bench", "timeout"),

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSINode;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -47,6 +48,10 @@ const LOOK: Duration = Duration::from_millis(250);
 const QUIET_SECONDS: usize = 60;
 /// What nodes may write of one change: the report, and once more each after a failed attempt.
 const REPORTS_OF_A_CHANGE: u64 = 2;
+/// Open files of a node: its three watches.
+const FILES_OF_A_NODE: usize = 3;
+/// Open files besides: requests under way, and other tests of this process.
+const FILES_OF_OTHERS: u64 = 1000;
 /// The kind of the reports in metrics of the API server.
 const REPORTS: &str = "storagebackendnodes";
 
@@ -223,6 +228,24 @@ fn serving(desired: &DesiredBackends) -> BTreeMap<String, BackendReport> {
     reports.collect()
 }
 
+/// Lets this process open a connection for each watch.
+fn allow_open_files(count: usize) {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let needed = u64::try_from(FILES_OF_A_NODE * count).unwrap() + FILES_OF_OTHERS;
+    if current.is_none_or(|current| current >= needed) {
+        return;
+    }
+    assert!(
+        maximum.is_none_or(|maximum| maximum >= needed),
+        "{count} nodes need {needed} open files: raise the hard limit (`ulimit -Hn`)"
+    );
+    let raised = Rlimit {
+        current: Some(needed),
+        maximum,
+    };
+    setrlimit(Resource::Nofile, raised).unwrap();
+}
+
 /// CPU time that this process, with all its nodes, has used.
 fn cpu_seconds() -> f64 {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
@@ -263,6 +286,7 @@ async fn until_all_serve(scene: &Scene, count: usize, generation: u64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_by_the_thousand_report_and_register() {
     let count = rounds(NODES);
+    allow_open_files(count);
     let scene = Scene::start().await;
     let client = scene.client.clone();
     Nodes::create(&client, count).await;
