@@ -31,7 +31,7 @@ impl Existing {
                 }
             });
         }
-        while running.join_next().await.is_some() {}
+        existing.wait(running).await;
         existing
     }
 
@@ -49,7 +49,15 @@ impl Existing {
                 }
             });
         }
-        while running.join_next().await.is_some() {}
+        self.wait(running).await;
         self.phase.measured()
+    }
+
+    async fn wait(&self, mut running: JoinSet<()>) {
+        while let Some(ended) = running.join_next().await {
+            if let Err(error) = ended {
+                self.phase.lane_broke_down(&error);
+            }
+        }
     }
 }

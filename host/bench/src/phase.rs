@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::sync::Barrier;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep};
 use wasmount_core::mutex::lock;
 
@@ -65,10 +65,7 @@ impl Phase {
         while let Some(ended) = running.join_next().await {
             match ended {
                 Ok(took) => elapsed = elapsed.max(took),
-                Err(error) => lock(&shared.measured).left.push(format!(
-                    "a lane broke down ({error}): volumes whose names begin with {} may exist",
-                    shared.prefix
-                )),
+                Err(error) => shared.lane_broke_down(&error),
             }
         }
         let mut measured = shared.measured();
@@ -147,6 +144,14 @@ impl Phase {
             true => self.prepared().await,
             false => None,
         }
+    }
+
+    /// Names what such a lane may have left.
+    pub(crate) fn lane_broke_down(&self, error: &JoinError) {
+        let prefix = &self.prefix;
+        lock(&self.measured).left.push(format!(
+            "a lane broke down ({error}): volumes whose names begin with {prefix} may exist"
+        ));
     }
 
     /// What was measured so far.
