@@ -24,6 +24,9 @@ use xtask::process::Process;
 const BY_ID: &str = "/dev/disk/by-id";
 const SERIAL_BYTES: usize = 20;
 
+/// Lines of the log that a failed test shows: a few tracebacks of Python.
+const SHOWN_ERRORS: usize = 60;
+
 /// A running Cinder.
 #[derive(Debug)]
 pub struct Cinder {
@@ -92,6 +95,14 @@ impl Cinder {
     /// The log of all processes.
     pub fn log(&self) -> String {
         self.launch.log()
+    }
+
+    /// The last errors in the log.
+    pub fn errors(&self) -> String {
+        let log = self.log();
+        let errors: Vec<&str> = log.lines().filter(|it| it.contains(" ERROR ")).collect();
+        let first = errors.len().saturating_sub(SHOWN_ERRORS);
+        errors.get(first..).unwrap_or_default().join("\n")
     }
 
     /// Attachments would outlive their volumes: ends their loop devices and removes their names.

@@ -33,7 +33,7 @@ use xtask::workspace::Workspace;
 /// The prefix of the temporary directories of test hosts, by which a later run removes the directories of a killed run.
 const PREFIX: &str = "wasmount-test-";
 
-/// The options of a test; the rest follows from the temporary directory.
+/// The options of a test; the rest follows from its directory.
 #[derive(Debug, Clone, Default)]
 pub struct HostOptions {
     /// The documents; the built plugins/directory if there is none.
@@ -53,6 +53,8 @@ pub struct HostOptions {
     pub any_paths: bool,
     /// Use the mounter of another host, and its pools: the socket of that mounter.
     pub mounter: Option<PathBuf>,
+    /// Its directory, which may be that of a host before a power cut; a temporary one if there is none.
+    pub root: Option<PathBuf>,
 }
 
 /// `--role`.
@@ -102,13 +104,17 @@ impl Host {
             split,
             any_paths,
             mounter,
+            root,
         } = options;
         let workspace = Workspace::locate()?;
         if backends.is_empty() {
             backends.push(workspace.backend_document("directory"));
         }
         place::sweep(PREFIX);
-        let place = Place::create(PREFIX)?;
+        let place = match root {
+            Some(root) => Place::at(&root)?,
+            None => Place::create(PREFIX)?,
+        };
         let mut options = ServeOptions {
             program: workspace.host_program(),
             wrapper,
@@ -192,7 +198,7 @@ impl Host {
         self.served.id()
     }
 
-    /// The temporary directory of the host: a test may put its own files there.
+    /// The directory of the host: a test may put its own files there.
     pub fn root(&self) -> &Path {
         &self.root
     }

@@ -1,10 +1,10 @@
 //! Loop devices of this machine, from sysfs, by the file behind each.
 
 use std::fs;
+use std::io;
 use std::path::Path;
-use std::process::Command;
-use xtask::command;
 use xtask::failure::Failure;
+use xtask::loop_devices;
 
 /// Block devices of the kernel.
 const DEVICES: &str = "/sys/block";
@@ -15,10 +15,7 @@ pub fn backed_below(directory: &Path) -> Result<Vec<String>, Failure> {
     let mut found = Vec::new();
     for entry in entries {
         let entry = entry.map_err(Failure::cannot(format!("list {DEVICES}")))?;
-        // Absent if the device has no backing file, and for all other devices.
-        let backing = fs::read_to_string(entry.path().join("loop/backing_file"));
-        let is_below = |backing: String| Path::new(backing.trim_end()).starts_with(directory);
-        if backing.is_ok_and(is_below) {
+        if is_backed_below(&entry.path(), directory) {
             found.push(entry.file_name().to_string_lossy().into_owned());
         }
     }
@@ -29,25 +26,84 @@ pub fn backed_below(directory: &Path) -> Result<Vec<String>, Failure> {
 /// The backing files of all loop devices, as the kernel names them.
 pub fn backing_files() -> Result<Vec<String>, Failure> {
     let entries = fs::read_dir(DEVICES).map_err(Failure::cannot(format!("list {DEVICES}")))?;
-    let backing = |entry: fs::DirEntry| entry.path().join("loop/backing_file");
-    // Absent if the device has no backing file, and for all other devices.
-    let files = entries.flatten().map(backing).flat_map(fs::read_to_string);
+    let files = entries.flatten().flat_map(|it| backing_file(&it.path()));
     Ok(files.map(|file| file.trim_end().to_owned()).collect())
 }
 
 /// Detaches them from their files, as a power cut does.
 pub fn detach_below(directory: &Path) -> Result<(), Failure> {
     for name in backed_below(directory)? {
-        let device = Path::new("/dev").join(name);
-        // A device that detaches itself may be gone by now.
-        let detached = command::read(Command::new("losetup").arg("--detach").arg(&device));
-        if let Err(failure) = detached
-            && backed_below(directory)?
-                .iter()
-                .any(|it| device.ends_with(it))
-        {
-            return Err(failure);
-        }
+        let in_sysfs = Path::new(DEVICES).join(&name);
+        let is_meant = || Ok(is_backed_below(&in_sysfs, directory));
+        loop_devices::detach(&Path::new("/dev").join(&name), is_meant)?;
     }
     Ok(())
+}
+
+fn is_backed_below(device: &Path, directory: &Path) -> bool {
+    backing_file(device).is_ok_and(|file| Path::new(file.trim_end()).starts_with(directory))
+}
+
+/// An error if the device has no backing file, and for all other devices.
+fn backing_file(device: &Path) -> io::Result<String> {
+    fs::read_to_string(device.join("loop/backing_file"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::root::needs_root;
+    use std::process::Command;
+    use std::thread;
+    use std::time::{Duration, Instant};
+    use xtask::command;
+
+    /// Until programs that look through all devices have closed one.
+    const CLOSED: Duration = Duration::from_secs(20);
+
+    /// Between two looks.
+    const LOOK: Duration = Duration::from_millis(10);
+
+    fn attach(file: &Path) -> String {
+        fs::write(file, [0; 4096]).unwrap();
+        let mut attach = Command::new("losetup");
+        let device = command::read(attach.args(["--find", "--show"]).arg(file)).unwrap();
+        device.trim().to_owned()
+    }
+
+    fn wait_until_none_is_below(directory: &Path) {
+        let start = Instant::now();
+        while !backed_below(directory).unwrap().is_empty() {
+            assert!(start.elapsed() < CLOSED, "{}", directory.display());
+            thread::sleep(LOOK);
+        }
+    }
+
+    #[test]
+    fn privileged_a_device_of_a_directory_is_detached() {
+        needs_root();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        let device = attach(&path.join("file"));
+        let name = device.trim_start_matches("/dev/").to_owned();
+        assert_eq!(backed_below(&path).unwrap(), [name]);
+        detach_below(&path).unwrap();
+        wait_until_none_is_below(&path);
+    }
+
+    #[test]
+    fn privileged_a_device_that_another_one_has_now_stays() {
+        needs_root();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        let device = attach(&path.join("file"));
+        loop_devices::detach(Path::new(&device), || Ok(false)).unwrap();
+        assert_eq!(backed_below(&path).unwrap().len(), 1);
+        // A program that looks through all devices delays the detach, and nobody gets the device meanwhile.
+        let held = fs::File::open(&device).unwrap();
+        detach_below(&path).unwrap();
+        assert_eq!(backed_below(&path).unwrap().len(), 1);
+        drop(held);
+        wait_until_none_is_below(&path);
+    }
 }

@@ -18,6 +18,7 @@ pub mod files;
 pub mod helm;
 pub mod image;
 pub mod interrupt;
+pub mod loop_devices;
 pub mod mountinfo;
 pub mod packages;
 pub mod place;

@@ -23,11 +23,17 @@ impl Place {
             .prefix(prefix)
             .tempdir()
             .map_err(Failure::cannot("create a temporary directory"))?;
-        // It must not remove itself: it would do so through a mount that could not be undone. The mount table shows resolved paths.
+        // It must not remove itself: it would do so through a mount that could not be undone.
+        Self::at(&directory.keep())
+    }
+
+    /// One in this directory, with what it has from before the machine started again.
+    pub fn at(directory: &Path) -> Result<Self, Failure> {
+        files::create_directory(directory)?;
+        // The mount table shows resolved paths.
         let root = directory
-            .keep()
             .canonicalize()
-            .map_err(Failure::cannot("resolve the temporary directory"))?;
+            .map_err(Failure::cannot(format!("resolve {}", directory.display())))?;
         let lock = files::hold(&root)?;
         let place = Self { root, _lock: lock };
         for each in [

@@ -5,6 +5,7 @@
 use crate::command;
 use crate::failure::Failure;
 use crate::files;
+use crate::loop_devices;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -141,21 +142,12 @@ impl Lab {
 
     /// The files behind loop devices have paths of namespaces that do not exist any more: they are identified by their inodes.
     fn detach_loop_devices(&self) -> Result<(), Failure> {
-        for device in self.loop_devices()? {
-            let detached = command::read(Command::new("losetup").args(["--detach", &device]));
-            // An auto-detach device is removed with its last user, which may have ended in between.
-            if detached.is_err() && self.loop_devices()?.contains(&device) {
-                return detached.map(drop);
-            }
+        let files = inodes(&self.root);
+        for device in loop_devices_over(&files, None)? {
+            let is_ours = || Ok(!loop_devices_over(&files, Some(&device))?.is_empty());
+            loop_devices::detach(Path::new(&device), is_ours)?;
         }
         Ok(())
-    }
-
-    /// The loop devices over files of the cluster.
-    fn loop_devices(&self) -> Result<Vec<String>, Failure> {
-        let columns = ["--list", "--json", "--output", "NAME,BACK-INO,BACK-MAJ:MIN"];
-        let table = command::read(Command::new("losetup").args(columns))?;
-        Ok(devices_of(&table, &inodes(&self.root)))
     }
 }
 
@@ -176,6 +168,17 @@ fn inodes(directory: &Path) -> BTreeSet<(String, u64)> {
         }
     }
     found
+}
+
+/// The loop devices over these files: all of them, or this one if it is.
+fn loop_devices_over(
+    files: &BTreeSet<(String, u64)>,
+    device: Option<&str>,
+) -> Result<Vec<String>, Failure> {
+    let mut list = Command::new("losetup");
+    list.args(["--list", "--json", "--output", "NAME,BACK-INO,BACK-MAJ:MIN"]);
+    let table = command::read(list.args(device))?;
+    Ok(devices_of(&table, files))
 }
 
 /// The loop devices over these files, from the output of `losetup --list --json` (empty if there is no device).

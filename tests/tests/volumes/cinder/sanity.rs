@@ -43,10 +43,11 @@ fn assert_passes(scene: &Scene, endpoint: &Path) {
     let outcome = outcome.run_with(GIB.cast_unsigned()).unwrap();
     assert!(
         outcome.failed.is_empty(),
-        "{:#?}\n{}\nKeystone: {}",
+        "{:#?}\n{}\nKeystone: {}\nOpenStack: {}",
         outcome.failed,
         scene.proxy,
-        scene.keystone
+        scene.keystone,
+        scene.cinder.errors()
     );
     assert_eq!(
         (outcome.passed, outcome.skipped.len()),
@@ -58,19 +59,24 @@ fn assert_passes(scene: &Scene, endpoint: &Path) {
     scene.assert_nothing_left();
 }
 
-async fn passes(scene: &Scene) {
+/// The same with a client that repeats calls, as those of CSI do and csi-sanity does not.
+async fn assert_passes_repeating(scene: &Scene) {
     scene.host.client().await.unwrap();
-    assert_passes(scene, scene.host.socket());
-    assert_eq!(scene.logins(), 1);
+    let socket = scene.host.root().join("retrying.sock");
+    let client = RetryingProxy::start(scene.host.socket(), &socket);
+    let client = client.await.unwrap();
+    assert_passes(scene, client.socket());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_sanity_cinder() {
     let settings = [NO_LIMIT, ("zone", "zone-a")];
-    passes(&Scene::of(0, AccountOptions::default(), &settings).await).await;
+    let scene = Scene::of(0, AccountOptions::default(), &settings).await;
+    scene.host.client().await.unwrap();
+    assert_passes(&scene, scene.host.socket());
+    assert_eq!(scene.logins(), 1);
 }
 
-/// csi-sanity repeats nothing, and a client of CSI does: [`RetryingProxy`].
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_sanity_cinder_on_a_bad_network() {
     let account = AccountOptions {
@@ -88,11 +94,7 @@ async fn privileged_sanity_cinder_on_a_bad_network() {
     // A login is rare, so the first one is unlucky by decree.
     scene.keystone.force(Fault::DropAfter);
     let start = Instant::now();
-    scene.host.client().await.unwrap();
-    let socket = scene.host.root().join("retrying.sock");
-    let client = RetryingProxy::start(scene.host.socket(), &socket);
-    let client = client.await.unwrap();
-    assert_passes(&scene, client.socket());
+    assert_passes_repeating(&scene).await;
     assert!(scene.proxy.done().len() > 5, "{}", scene.proxy);
     // One at first, one for each end of a token, and those whose answer did not arrive.
     let expected = 1 + lifetimes(start) + scene.unheard_logins();
@@ -116,7 +118,9 @@ fn privileged_sanity_cinder_attached_by_nova() {
             let scene = Scene::on_instance(cinder, 0, &[NO_LIMIT]).await;
             let instance = json!({ "uuid": scene.node, "availability_zone": "zone-a" });
             Metadata::start(&instance.to_string());
-            passes(&scene).await;
+            // Nova detaches in the background, and a busy machine may need longer than a call lasts.
+            assert_passes_repeating(&scene).await;
+            assert_eq!(scene.logins(), 1);
             let token = scene.account.log_in().unwrap();
             let attached = scene.account.volumes_of_instance(&token, &scene.node);
             assert_eq!(attached.unwrap(), [""; 0]);
