@@ -82,7 +82,8 @@ impl Files {
             .and_then(|mut file| {
                 file.write_all(&text)?;
                 file.sync_all()?;
-                fs::rename(&new, &path)
+                fs::rename(&new, &path)?;
+                File::open(&self.directory)?.sync_all()
             })
             .map_err(Failure::cannot(failed))
     }

@@ -9,7 +9,6 @@ mod multipath;
 mod multipath_faults;
 mod others;
 mod recovery;
-mod speed;
 mod target;
 mod volume;
 

@@ -19,7 +19,6 @@ mod many;
 mod nvme;
 mod rbd;
 mod reboot;
-mod speed;
 mod start;
 mod support;
 

@@ -8,7 +8,6 @@ mod lives;
 mod others;
 mod paths;
 mod recovery;
-mod speed;
 mod target;
 mod volume;
 

@@ -5,14 +5,17 @@ mod contained;
 mod faults;
 mod kills;
 mod lives;
+mod reboot;
 mod sanity;
+mod speed;
 mod two_kernels;
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 use tonic::{Code, Status};
 use two_kernels::SECOND_NODE;
 use wasmount_csi::wire::csi::v1::CreateVolumeRequest;
@@ -27,6 +30,9 @@ use wasmount_tests::requests;
 
 /// Size of a volume, in bytes.
 const BYTES: i64 = 64 << 20;
+
+/// The directory of the array.
+const DISK: &str = "disk";
 
 /// Size of the disk of the array, which is sparse: the smallest xfs is 300 MiB.
 const DISK_BYTES: u64 = 1 << 30;
@@ -60,8 +66,8 @@ struct Playground {
     /// How often the host was killed: nobody ends its session with the array.
     kills: usize,
     contents: PathBuf,
-    _disk: LoopDisk,
-    _folder: tempfile::TempDir,
+    /// What is removed at the end; none if it is to outlive this kernel.
+    _temporary: Option<(LoopDisk, TempDir)>,
 }
 
 impl Playground {
@@ -79,17 +85,29 @@ impl Playground {
     async fn start_at(address: IpAddr, protocol: Protocol, options: HostOptions) -> Self {
         prepare_node();
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("disk");
-        fs::create_dir(&path).unwrap();
-        let disk = LoopDisk::mount_as("xfs", &path, DISK_BYTES).unwrap();
+        let path = folder.path().to_owned();
+        fs::create_dir(path.join(DISK)).unwrap();
+        let disk = LoopDisk::mount_as("xfs", &path.join(DISK), DISK_BYTES).unwrap();
+        let address = (address, 0).into();
+        Self::start_in(&path, Some((disk, folder)), address, protocol, options).await
+    }
+
+    async fn start_in(
+        folder: &Path,
+        temporary: Option<(LoopDisk, TempDir)>,
+        address: SocketAddr,
+        protocol: Protocol,
+        options: HostOptions,
+    ) -> Self {
+        let path = folder.join(DISK);
         let array = ArrayOptions {
             directory: Some(path.clone()),
             protocol: protocol.clone(),
             hosts: Vec::new(),
             ..ArrayOptions::default()
         };
-        let array = Array::listen((address, 0).into(), array).await.unwrap();
-        let document = documents::array_with(folder.path(), array.address(), &protocol);
+        let array = Array::listen(address, array).await.unwrap();
+        let document = documents::array_with(folder, array.address(), &protocol);
         let document = document.unwrap();
         let host = host(&document, options);
         Self {
@@ -98,8 +116,7 @@ impl Playground {
             host,
             kills: 0,
             contents: path.join("contents"),
-            _disk: disk,
-            _folder: folder,
+            _temporary: temporary,
         }
     }
 
