@@ -11,8 +11,10 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 use wasmount_core::fault::{Blame, Owner};
-use wasmount_core::mounter::{MountError, Mounter, MounterRequest};
+use wasmount_core::mounter::{MountError, Mounter, MounterRequest, MounterResponse};
 use wasmount_core::mutex::lock;
 
 /// Concurrent calls; further ones wait. 1024: ten drivers with hung storage leave capacity for others (each has some 90 threads at the mounter, and
@@ -22,6 +24,9 @@ const CALLS: usize = 1024;
 const KEPT: usize = 32;
 /// How long an idle connection is kept. 30 s: half of the mounter's own limit, so that none is closed just as it is used.
 const KEPT_FOR: Duration = Duration::from_secs(30);
+
+/// The attribute of a request's span with its steps: JSON of a list of [`Step`](crate::Step).
+pub const STEPS: &str = "steps";
 
 /// The node's mounts, in another process.
 pub struct SocketMounter {
@@ -81,6 +86,37 @@ impl SocketMounter {
         Ok(channel)
     }
 
+    async fn exchange(&self, request: MounterRequest) -> Result<MounterResponse, MountError> {
+        let span = Span::current();
+        let message = encode(&(!span.is_disabled(), &request)).map_err(|violation| {
+            MountError::invalid(
+                "the request to the mounter",
+                violation,
+                Blame::Of(Owner::Request),
+            )
+        })?;
+        // Dropped before waiting, so that secrets are in memory only once.
+        drop(request);
+        // Fails only if the semaphore is closed, which never happens.
+        let _turn = self.calls.acquire().await;
+        let mut channel = self.sent(&message).await?;
+        drop(message);
+        let (reply, steps) = channel
+            // Answers are from the trusted side: not limited.
+            .receive(None)
+            .await
+            .and_then(|reply| Ok(decode::<Reply>(&reply)?))
+            .map_err(|why| self.lost(&why))?;
+        if !steps.is_empty() {
+            span.record(STEPS, serde_json::to_string(&steps).unwrap_or_default());
+        }
+        let mut kept = self.kept();
+        if kept.len() < KEPT {
+            kept.push((Instant::now(), channel));
+        }
+        reply
+    }
+
     fn take(&self) -> Option<Channel> {
         let mut kept = self.kept();
         kept.retain(|(since, _)| since.elapsed() < KEPT_FOR);
@@ -115,30 +151,8 @@ impl SocketMounter {
 
 #[async_trait]
 impl Mounter for SocketMounter {
-    async fn perform(&self, request: MounterRequest) -> Reply {
-        let message = encode(&request).map_err(|violation| {
-            MountError::invalid(
-                "the request to the mounter",
-                violation,
-                Blame::Of(Owner::Request),
-            )
-        })?;
-        // Dropped before waiting, so that secrets are in memory only once.
-        drop(request);
-        // Fails only if the semaphore is closed, which never happens.
-        let _turn = self.calls.acquire().await;
-        let mut channel = self.sent(&message).await?;
-        drop(message);
-        let reply = channel
-            // Answers are from the trusted side: not limited.
-            .receive(None)
-            .await
-            .and_then(|reply| Ok(decode::<Reply>(&reply)?))
-            .map_err(|why| self.lost(&why))?;
-        let mut kept = self.kept();
-        if kept.len() < KEPT {
-            kept.push((Instant::now(), channel));
-        }
-        reply
+    async fn perform(&self, request: MounterRequest) -> Result<MounterResponse, MountError> {
+        let span = tracing::debug_span!("mounter process", steps = Empty);
+        self.exchange(request).instrument(span).await
     }
 }

@@ -15,8 +15,10 @@ mod channel;
 mod client;
 mod protocol;
 mod server;
+mod steps;
 mod under_way;
 
-pub use client::SocketMounter;
+pub use client::{STEPS, SocketMounter};
 pub use protocol::{BootId, VERSION};
 pub use server::{ServerOptions, serve};
+pub use steps::{REQUEST, Step};

@@ -4,20 +4,21 @@
 //!
 //! ```text
 //! greeting   "wasmount" · version, u32 · boot id, 16 bytes        the first 12 bytes are the same in every version
-//! message    bytes that follow, u32 · postcard: MounterRequest, or Result<MounterResponse, MountError>
+//! message    bytes that follow, u32 · postcard: Request, or Reply
 //! ```
 //!
 //! Numbers are little-endian. The types of the trait cross as they are; each checks itself when it is read, so that no value can exist here
 //! that `parse` would have rejected. **A change of a type that crosses, or of this file, adds one to [`VERSION`].**
 
+use crate::steps::Step;
 use postcard::experimental::serialized_size;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wasmount_core::mounter::{MountError, MounterResponse};
+use wasmount_core::mounter::{MountError, MounterRequest, MounterResponse};
 use zeroize::Zeroizing;
 
 /// The version of this file and of all types that are sent. Two processes with different versions reject each other.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 
 /// The first bytes of a greeting, which no other protocol begins with.
 const MAGIC: [u8; 8] = *b"wasmount";
@@ -44,8 +45,11 @@ pub(crate) struct Greeting {
     pub(crate) boot_id: BootId,
 }
 
-/// The reply of a server.
-pub(crate) type Reply = Result<MounterResponse, MountError>;
+/// A request of a client. The first part: whether the steps are wanted.
+pub(crate) type Request = (bool, MounterRequest);
+
+/// The reply of a server, with the steps that led to it.
+pub(crate) type Reply = (Result<MounterResponse, MountError>, Vec<Step>);
 
 /// Why received bytes violate the protocol, or a message cannot be sent. The error never repeats the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

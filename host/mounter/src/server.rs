@@ -3,7 +3,8 @@
 //! A fault of a connection ends that connection only, with one line of the log. An accepted request is finished even if its client is gone.
 
 use crate::channel::{Channel, Disconnected};
-use crate::protocol::{BootId, Greeting, Message, Reply, VERSION, decode, encode};
+use crate::protocol::{BootId, Greeting, Message, Reply, Request, VERSION, decode, encode};
+use crate::steps::{self, Step};
 use crate::under_way::{UnderWay, subjects};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use wasmount_core::mounter::{MountError, Mounter, MounterRequest};
+use tracing::{Instrument, Span};
+use wasmount_core::mounter::{MountError, Mounter};
 use wasmount_socket::BoundSocket;
 
 /// Large messages that may be in transit at a time. 16: they are rare, and each may be 8 MiB.
@@ -31,6 +33,8 @@ pub struct ServerOptions {
     pub connections: usize,
     /// How long running requests may take at shutdown.
     pub grace: Duration,
+    /// The steps so far in the span of a request.
+    pub steps_of: fn(&Span) -> Vec<Step>,
 }
 
 /// What all connections share.
@@ -42,6 +46,7 @@ struct Server {
     places: Arc<Semaphore>,
     large: Semaphore,
     jobs: TaskTracker,
+    steps_of: fn(&Span) -> Vec<Step>,
     shutdown: CancellationToken,
 }
 
@@ -71,6 +76,7 @@ pub async fn serve(
         client_uid,
         connections: places,
         grace,
+        steps_of,
     } = options;
     let (listener, file) = socket.into_parts();
     let listener = UnixListener::from_std(listener.into())?;
@@ -82,6 +88,7 @@ pub async fn serve(
         places: Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS))),
         large: Semaphore::new(LARGE_MESSAGES),
         jobs: TaskTracker::new(),
+        steps_of,
         shutdown: shutdown.clone(),
     });
     let connections = TaskTracker::new();
@@ -168,11 +175,11 @@ impl Server {
         &self,
         channel: &Channel,
         caller: BootId,
-        request: MounterRequest,
+        (wants_steps, request): Request,
     ) -> Result<Reply, Disconnected> {
         let ticket = match self.under_way.begin(caller, subjects(&request)) {
             Ok(ticket) => ticket,
-            Err(refused) => return Ok(Err(refused)),
+            Err(refused) => return Ok((Err(refused), Vec::new())),
         };
         // Checked after the entry was made: a client that is connected now finds this entry after its restart, and a request that a client left in
         // the socket before it exited must not be done after its restart.
@@ -180,14 +187,17 @@ impl Server {
             return Err(Disconnected::Closed);
         }
         let job = ticket.job();
-        let mounter = Arc::clone(&self.mounter);
+        let (mounter, steps_of) = (Arc::clone(&self.mounter), self.steps_of);
         let work = self.jobs.spawn(async move {
-            let reply = mounter.perform(request).await;
+            let span = steps::span(wants_steps);
+            let answer = mounter.perform(request).instrument(span.clone()).await;
             drop(ticket);
-            reply
+            (answer, steps_of(&span))
         });
         tokio::select! {
-            done = work => Ok(done.unwrap_or_else(|_| Err(MountError::lost_worker()))),
+            done = work => {
+                Ok(done.unwrap_or_else(|_| (Err(MountError::lost_worker()), Vec::new())))
+            }
             () = channel.over() => {
                 self.under_way.abandon(job);
                 Err(Disconnected::Closed)
@@ -201,7 +211,8 @@ fn encoded(reply: &Reply) -> Result<Message, Disconnected> {
     match encode(reply) {
         Ok(message) => Ok(message),
         Err(violation) => {
-            let refusal: Reply = Err(MountError::unsupported("the mounter's answer", violation));
+            let refusal = MountError::unsupported("the mounter's answer", violation);
+            let refusal: Reply = (Err(refusal), Vec::new());
             Ok(encode(&refusal)?)
         }
     }

@@ -1,9 +1,11 @@
 //! Log lines on standard error, as text or JSON, and panics among them; traces, if they are exported.
 
 mod log_capture;
+mod steps;
 mod traces;
 
 pub(crate) use log_capture::{LogCapture, LogRecord};
+pub(crate) use steps::steps_of;
 pub(crate) use traces::{Collector, Traces};
 
 use crate::visible;
@@ -12,6 +14,7 @@ use std::fmt;
 use std::io::{self, IsTerminal};
 use std::str::FromStr;
 use std::sync::{Mutex, OnceLock};
+use steps::StepLayer;
 use tracing::Subscriber;
 use tracing::field::Field;
 use tracing_subscriber::field::MakeExt;
@@ -108,16 +111,31 @@ fn level(level_text: &str) -> Result<LevelFilter, String> {
     ))
 }
 
-/// Starts logging until the process ends, and the export of traces; a second call changes nothing.
-pub(crate) fn start(format: LogFormat, levels: LogLevels, traces: Option<&Traces>) {
+/// What becomes of the spans of the host's work.
+#[derive(Clone, Copy)]
+pub(crate) enum Spans<'a> {
+    /// They are in the log, at its level `debug`.
+    Logged,
+    /// They are exported, too.
+    Exported(&'a Traces),
+    /// Those of a request are told to the client that wants them: this is the mounter.
+    Told,
+}
+
+/// Starts logging until the process ends, and what is to become of spans; a second call changes nothing.
+pub(crate) fn start(format: LogFormat, levels: LogLevels, spans: Spans<'_>) {
     let (targets, filter) = reload::Layer::new(levels.targets);
     let registry = tracing_subscriber::registry();
-    let started = match traces {
+    let started = match spans {
         // A filter of all is asked once a callsite, one of a layer for each line: a guest may write a flood of them.
-        None => registry.with(targets).with(lines(format)).try_init(),
-        Some(traces) => registry
+        Spans::Logged => registry.with(targets).with(lines(format)).try_init(),
+        Spans::Exported(traces) => registry
             .with(lines(format).with_filter(targets))
             .with(traces.layer())
+            .try_init(),
+        Spans::Told => registry
+            .with(lines(format).with_filter(targets))
+            .with(StepLayer::filtered())
             .try_init(),
     };
     if started.is_ok() {

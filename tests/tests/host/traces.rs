@@ -25,12 +25,18 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A host that sends its spans ten times a second.
 fn start_host(endpoint: &str) -> Host {
+    start_host_with(endpoint, None)
+}
+
+/// The same with a mounter of its own process, and as this user.
+fn start_host_with(endpoint: &str, split: Option<u32>) -> Host {
     needs_root();
     let wrapper = ["env", "OTEL_BSP_SCHEDULE_DELAY=100"];
     let more = ["--otlp-endpoint", endpoint];
     Host::start(HostOptions {
         wrapper: wrapper.map(Into::into).to_vec(),
         more: more.map(Into::into).to_vec(),
+        split,
         ..HostOptions::default()
     })
     .unwrap()
@@ -107,6 +113,27 @@ async fn privileged_a_trace_shows_each_step_of_a_call() {
     ] {
         assert!(steps.contains(step), "{step} in {steps:#?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_a_trace_shows_steps_of_a_separate_mounter() {
+    let collector = Collector::listen(ANY_PORT).await.unwrap();
+    let mut host = start_host_with(&collector.endpoint(), Some(0));
+    let orchestrator = host.orchestrator().await.unwrap();
+    let volume = orchestrator.created("pvc").await.unwrap();
+    orchestrator.set_up(&volume).await.unwrap();
+    orchestrator.tear_down(&volume).await.unwrap();
+    host.terminate().unwrap();
+    let spans = collector.wait_for("NodeUnstageVolume").await.unwrap();
+    let publish = root(&spans, "NodePublishVolume");
+    let steps = paths(&spans, publish);
+    let step = "NodePublishVolume > mounter publish > mounter process > attach mount";
+    assert!(steps.contains(step), "{step} in {steps:#?}");
+    // What the mounter told is spans of the same trace, and no attribute.
+    let told = |span: &ReceivedSpan| span.attributes.contains_key("steps");
+    assert!(!spans.iter().any(told));
+    let mut mounts = spans.iter().filter(|span| span.name == "attach mount");
+    assert!(mounts.any(|span| span.trace == publish.trace));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use wasmount_core::health::{Health, HealthStatus};
 use wasmount_core::mounter::{HealthQuery, MounterRequest, PublishVolume, Staged, VolumeKey};
 use wasmount_core::names::{DriverName, NodePath, VolumeId};
@@ -118,6 +119,20 @@ fn instance() -> MounterResponse {
     MounterResponse::Instance(Instance::of_meta_data(json).unwrap())
 }
 
+fn done(response: MounterResponse) -> Reply {
+    (Ok(response), Vec::new())
+}
+
+fn step() -> Step {
+    Step {
+        name: "program".to_owned(),
+        attributes: vec![("program".to_owned(), "e".to_owned())],
+        parent: Some(3),
+        begin: Duration::from_micros(7),
+        duration: Some(Duration::from_secs(2)),
+    }
+}
+
 #[test]
 fn a_request_is_read_as_it_was_written() {
     let plans = [0, 10, 1 << 20].map(plan);
@@ -132,17 +147,15 @@ fn a_request_is_read_as_it_was_written() {
 #[test]
 fn what_crosses_is_the_same_as_ever_in_this_version() {
     let hex = |message: Message| message.iter().map(|byte| format!("{byte:02x}")).collect();
-    let request: String = hex(encode(&publish(plan(2))).unwrap());
+    let request: String = hex(encode(&(true, publish(plan(2)))).unwrap());
     let encrypted: String = hex(encode(&publish(encrypted_plan())).unwrap());
-    let refused: Reply = Err(MountError::kernel("mount", "/a", 5, "e"));
+    let refused: Reply = (Err(MountError::kernel("mount", "/a", 5, "e")), vec![step()]);
     let reply: String = hex(encode(&refused).unwrap());
     let asked: String = hex(encode(&MounterRequest::Health(query())).unwrap());
-    let found: Reply = Ok(MounterResponse::Health(vec![finding(HealthStatus::Other(
-        300,
-    ))]));
-    let found: String = hex(encode(&found).unwrap());
+    let found = MounterResponse::Health(vec![finding(HealthStatus::Other(300))]);
+    let found: String = hex(encode(&done(found)).unwrap());
     let asked_extents: String = hex(encode(&changed_extents()).unwrap());
-    let told: String = hex(encode(&Reply::Ok(extents())).unwrap());
+    let told: String = hex(encode(&done(extents())).unwrap());
     // If this fails, the format of a type that is sent has changed: add one to `VERSION`, and update the bytes here.
     assert_eq!(
         (
@@ -152,13 +165,14 @@ fn what_crosses_is_the_same_as_ever_in_this_version() {
             reply.as_str()
         ),
         (
-            13,
-            "040e6469726563746f72792e746573740176000d2f706f64732f722f6d6f756e740101046578743401076e6f6174696d6501\
+            14,
+            "01040e6469726563746f72792e746573740176000d2f706f64732f722f6d6f756e740101046578743401076e6f6174696d6501\
              013707630101080105746f6b656e800202070700000106706f7274616c016100010870617373776f72640868756e7465723232",
             "040e6469726563746f72792e746573740176000d2f706f64732f722f6d6f756e740101046578743401076e6f6174696d6501\
              0137076301010104646174610161000001\
              06706f7274616c01610101016b010870617373776f72640868756e7465723232",
-            "01120a156d6f756e74206f6e202f61206661696c65643a2065"
+            "01120a156d6f756e74206f6e202f61206661696c65643a2065\
+             010770726f6772616d010770726f6772616d0165010300d836010200"
         )
     );
     assert_eq!(
@@ -170,24 +184,24 @@ fn what_crosses_is_the_same_as_ever_in_this_version() {
         ),
         (
             "070e6469726563746f72792e746573740176010d2f706f64732f722f6d6f756e7400",
-            "00040103ac020152016d",
+            "00040103ac020152016d00",
             "0c0e6469726563746f72792e746573740c046461746101610162802007",
-            "00080501802080808080802001ffffffffffffffffff01"
+            "00080501802080808080802001ffffffffffffffffff0100"
         )
     );
     let asked: String = hex(encode(&MounterRequest::ConfigDrive(key().driver)).unwrap());
-    let told: String = hex(encode(&Reply::Ok(instance())).unwrap());
+    let told: String = hex(encode(&done(instance())).unwrap());
     assert_eq!(
         (asked.as_str(), told.as_str()),
-        ("0e0e6469726563746f72792e74657374", "000a0161010162")
+        ("0e0e6469726563746f72792e74657374", "000a016101016200")
     );
     let asked = MounterRequest::NodeFact(key().driver, NodeFact::Iqn);
     let asked: String = hex(encode(&asked).unwrap());
     let told = FactValues::try_from(vec!["iqn.a".to_owned()]).unwrap();
-    let told: String = hex(encode(&Reply::Ok(MounterResponse::FactValues(told))).unwrap());
+    let told: String = hex(encode(&done(MounterResponse::FactValues(told))).unwrap());
     assert_eq!(
         (asked.as_str(), told.as_str()),
-        ("0f0e6469726563746f72792e7465737402", "000b010569716e2e61")
+        ("0f0e6469726563746f72792e7465737402", "000b010569716e2e6100")
     );
 }
 
@@ -219,6 +233,7 @@ fn a_reply_is_read_as_it_was_written() {
     ];
     let replies = answers.map(Ok).into_iter().chain(errors.map(Err));
     for reply in replies {
+        let reply: Reply = (reply, vec![step()]);
         let message = encode(&reply).unwrap();
         assert!(decode::<Reply>(&message).unwrap() == reply);
     }

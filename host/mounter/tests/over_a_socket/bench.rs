@@ -272,6 +272,7 @@ fn begin(
         client_uid,
         connections: CONNECTIONS,
         grace: Duration::from_millis(200),
+        steps_of: |_| Vec::new(),
     };
     let served = serve(bound, mounter.clone(), options, shutdown.clone());
     match apart {

@@ -4,7 +4,7 @@
 
 use crate::config::{self, Configured};
 use crate::fault::Fault;
-use crate::telemetry::{self, LogFormat, LogLevels, Traces};
+use crate::telemetry::{self, LogFormat, LogLevels, Spans};
 use clap::Args;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -86,12 +86,9 @@ pub(super) struct MountFlags {
 }
 
 impl CommonFlags {
-    /// Starts the log and the traces, reads the documents; returns them and the grace period.
-    pub(super) fn begin(
-        self,
-        traces: Option<&Traces>,
-    ) -> Result<(Vec<Configured>, Duration), Fault> {
-        telemetry::start(self.log_format, self.log, traces);
+    /// Starts the log and the spans, reads the documents; returns them and the grace period.
+    pub(super) fn begin(self, spans: Spans<'_>) -> Result<(Vec<Configured>, Duration), Fault> {
+        telemetry::start(self.log_format, self.log, spans);
         Ok((
             config::load(&self.backend)?,
             Duration::from_secs(self.grace),

@@ -5,6 +5,7 @@
 use super::common::{CommonFlags, MountFlags, existing, makeable, plain, socket_fits};
 use crate::fault::Fault;
 use crate::host::{self, MounterOptions};
+use crate::telemetry::Spans;
 use clap::{ArgGroup, Args};
 use std::path::{Path, PathBuf};
 
@@ -72,7 +73,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         socket,
         ..
     } = flags;
-    let (backends, grace) = flags.common.begin(None)?;
+    let (backends, grace) = flags.common.begin(Spans::Told)?;
     makeable("--data-dir", &data_dir)?;
     makeable("--run-dir", &mount.run_dir)?;
     plain("--kubelet-dir", &mount.kubelet_dir)?;

@@ -12,7 +12,7 @@ use crate::config::{self, Configured};
 use crate::fault::Fault;
 use crate::host::{self, HostOptions, MountsOptions, RegistrationMode};
 use crate::listen_address::ListenAddress;
-use crate::telemetry::{Collector, Traces};
+use crate::telemetry::{Collector, Spans, Traces};
 use clap::{ArgGroup, Args, ValueEnum};
 use controller::ControllerFlags;
 use ipnet::IpNet;
@@ -184,7 +184,8 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let collector = flags.otlp_endpoint.as_ref();
     let traces = collector.map(|collector| Traces::to(collector, &node_id.to_string()));
     let traces = traces.transpose()?;
-    let (backends, grace) = flags.common.begin(traces.as_ref())?;
+    let spans = traces.as_ref().map_or(Spans::Logged, Spans::Exported);
+    let (backends, grace) = flags.common.begin(spans)?;
     config::of_one_host(&backends)?;
     let role = match flags.role {
         RoleArg::All => Role::All,

@@ -6,6 +6,7 @@ use super::signals::Signals;
 use super::{descriptors, document_watch, local_mounts, preflight, run_to_end};
 use crate::config::Configured;
 use crate::fault::Fault;
+use crate::telemetry::steps_of;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -99,6 +100,7 @@ async fn run(
         client_uid,
         connections,
         grace,
+        steps_of,
     };
     let mut serving = std::pin::pin!(serve(bound, mounter, options, shutdown.clone()));
     let ended = tokio::select! {

@@ -4,11 +4,14 @@
 
 use crate::fault::Fault;
 use opentelemetry::KeyValue;
-use opentelemetry::trace::{SpanKind, TracerProvider};
+use opentelemetry::trace::{SpanContext, SpanId, SpanKind, TracerProvider};
 use opentelemetry_otlp::{SpanExporter as OtlpExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
-use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
+use opentelemetry_sdk::trace::{
+    IdGenerator, RandomIdGenerator, SdkTracerProvider, SpanData, SpanEvents, SpanExporter,
+    SpanLinks,
+};
 use std::env;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +21,7 @@ use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::registry::LookupSpan;
+use wasmount_mounter::{STEPS, Step};
 
 /// How long the last spans may take at the end of the process: a collector that is away must not delay it.
 const LAST_SPANS: Duration = Duration::from_secs(2);
@@ -127,6 +131,8 @@ impl SpanExporter for Export {
         for span in batch.iter_mut().filter(|span| span.name == RPC) {
             name_call(span);
         }
+        let of_mounter: Vec<_> = batch.iter_mut().flat_map(take_steps).collect();
+        batch.extend(of_mounter);
         let spans = batch.len();
         let sent = self.otlp.export(batch).await;
         let was_away = self.is_away.swap(sent.is_err(), Ordering::Relaxed);
@@ -159,6 +165,49 @@ fn name_call(span: &mut SpanData) {
     span.span_kind = SpanKind::Server;
     let system = KeyValue::new("rpc.system", "grpc");
     span.attributes.push(system);
+}
+
+/// Makes the spans that a separate mounter told of, in place of the attribute with its steps.
+fn take_steps(request: &mut SpanData) -> Vec<SpanData> {
+    let mut attributes = request.attributes.iter();
+    let Some(at) = attributes.position(|it| it.key.as_str() == STEPS) else {
+        return Vec::new();
+    };
+    let told = request.attributes.swap_remove(at).value;
+    let steps: Vec<Step> = serde_json::from_str(&told.as_str()).unwrap_or_default();
+    let ids: Vec<SpanId> = steps
+        .iter()
+        .map(|_| RandomIdGenerator::default().new_span_id())
+        .collect();
+    let context = &request.span_context;
+    let spans = steps.into_iter().zip(&ids).map(|(step, id)| {
+        // The request arrived a little after its span began, so the last steps may seem to end after it.
+        let start_time = request.end_time.min(request.start_time + step.begin);
+        let end_time = step.duration.map(|duration| start_time + duration);
+        let attributes = step.attributes.into_iter();
+        let parent = step.parent.and_then(|parent| ids.get(parent));
+        SpanData {
+            span_context: SpanContext::new(
+                context.trace_id(),
+                *id,
+                context.trace_flags(),
+                false,
+                context.trace_state().clone(),
+            ),
+            parent_span_id: parent.copied().unwrap_or(context.span_id()),
+            parent_span_is_remote: false,
+            name: step.name.into(),
+            start_time,
+            end_time: end_time.map_or(request.end_time, |it| it.min(request.end_time)),
+            attributes: attributes
+                .map(|(name, value)| KeyValue::new(name, value))
+                .collect(),
+            events: SpanEvents::default(),
+            links: SpanLinks::default(),
+            ..request.clone()
+        }
+    });
+    spans.collect()
 }
 
 /// Spans of the host, and its log lines of some importance: those of the libraries below would be spans of the export itself.

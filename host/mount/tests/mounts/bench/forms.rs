@@ -85,6 +85,7 @@ fn serve_at(socket: &Path, mounter: LocalMounter) -> Server {
         client_uid: rustix::process::geteuid().as_raw(),
         connections: 64,
         grace: Duration::ZERO,
+        steps_of: |_| Vec::new(),
     };
     let bound = BoundSocket::bind_for(socket, options.client_uid).unwrap();
     runtime.spawn(serve(
