@@ -5,7 +5,7 @@
 //! use wasmount_guest::*;
 //!
 //! fn publish(disk: Disk) -> Attributes {
-//!     vec![disk.into_pair()]
+//!     vec![disk.into_pair(false)]
 //! }
 //!
 //! fn stage(context: &Attributes, plan: &Plan) -> Result<(), Error> {
@@ -20,6 +20,7 @@
 //!     target: "iqn.2026-01.example:a".to_owned(),
 //!     lun: 7,
 //!     wwid: "naa.6001405".to_owned(),
+//!     readonly: false,
 //! });
 //! let plan = testing::record(|plan| stage(&context, plan)).unwrap();
 //! assert!(matches!(plan.source, testing::Source::Iscsi(disk) if disk.wwid == "naa.6001405"));
@@ -53,6 +54,9 @@ pub struct Disk {
     pub lun: u16,
     /// The identity of the disk: see [`Plan::iscsi`] and [`Plan::nvme`].
     pub wwid: String,
+    /// Nodes mount it for reading only: what [`Disk::into_pair`] was told.
+    #[serde(default)]
+    pub readonly: bool,
 }
 
 /// How nodes reach the disks of a storage system: usable as a setting.
@@ -68,9 +72,10 @@ pub enum DiskProtocol {
 }
 
 impl Disk {
-    /// The disk as a pair of a publish context.
-    pub fn into_pair(self) -> (String, String) {
-        (KEY.to_owned(), serde_json::json!(self).to_string())
+    /// The disk as a pair of a publish context. `readonly`: ControllerPublishVolume asks for reading only.
+    pub fn into_pair(self, readonly: bool) -> (String, String) {
+        let disk = Self { readonly, ..self };
+        (KEY.to_owned(), serde_json::json!(disk).to_string())
     }
 
     /// The disk in a publish context; `invalid-argument` if it cannot be read.
@@ -104,6 +109,9 @@ impl Plan {
     /// `chap-user` and `chap-password`.
     pub fn disk(&self, disk: &Disk, minimum_paths: u32, wait_ms: u32) -> Result<(), Error> {
         let Disk { target, wwid, .. } = disk;
+        if disk.readonly {
+            self.mount_options(&["ro"])?;
+        }
         match disk.protocol {
             DiskProtocol::None => Err(Error::invalid_argument("the disk has no data path")),
             DiskProtocol::NvmeTcp => {
@@ -141,11 +149,12 @@ mod tests {
             target: "target".to_owned(),
             lun: 7,
             wwid: "identity".to_owned(),
+            readonly: false,
         }
     }
 
     fn staged(protocol: DiskProtocol) -> Result<Source, Error> {
-        let context = vec![disk(protocol).into_pair()];
+        let context = vec![disk(protocol).into_pair(false)];
         let found = Disk::of(&context)?.unwrap();
         assert_eq!(found, disk(protocol));
         testing::record(|plan| plan.disk(&found, 2, 5000)).map(|plan| plan.source)
@@ -176,6 +185,17 @@ mod tests {
             ("target", "identity")
         );
         assert_eq!((nvme.minimum_paths, nvme.wait_ms), (2, 5000));
+    }
+
+    #[test]
+    fn a_disk_for_reading_only_is_mounted_so() {
+        testing::reset();
+        for (readonly, options) in [(false, &[][..]), (true, &["ro"])] {
+            let context = vec![disk(DiskProtocol::NvmeTcp).into_pair(readonly)];
+            let disk = Disk::of(&context).unwrap().unwrap();
+            let plan = testing::record(|plan| plan.disk(&disk, 1, 0)).unwrap();
+            assert_eq!(plan.mount_options, options);
+        }
     }
 
     #[test]

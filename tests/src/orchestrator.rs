@@ -167,12 +167,14 @@ impl Orchestrator {
 
     /// ControllerPublishVolume; returns the publish context.
     pub async fn attach(&self, id: &str, node: &str) -> Result<BTreeMap<String, String>, Status> {
-        let request = ControllerPublishVolumeRequest {
-            volume_id: id.to_owned(),
-            node_id: node.to_owned(),
-            volume_capability: Some(capability()),
-            ..ControllerPublishVolumeRequest::default()
-        };
+        self.attach_as(requests::attach(id, node)).await
+    }
+
+    /// ControllerPublishVolume with this request; the publish context.
+    pub async fn attach_as(
+        &self,
+        request: ControllerPublishVolumeRequest,
+    ) -> Result<BTreeMap<String, String>, Status> {
         let mut controller = self.clients().controller;
         let answer = controller.controller_publish_volume(request).await?;
         Ok(answer.into_inner().publish_context)

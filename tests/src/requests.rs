@@ -4,9 +4,10 @@ use std::path::Path;
 use wasmount_csi::wire::csi::v1::volume_capability::access_mode::Mode;
 use wasmount_csi::wire::csi::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use wasmount_csi::wire::csi::v1::{
-    CapacityRange, ControllerExpandVolumeRequest, CreateVolumeRequest, NodeExpandVolumeRequest,
-    NodeGetVolumeStatsRequest, NodePublishVolumeRequest, NodeStageVolumeRequest,
-    NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
+    CapacityRange, ControllerExpandVolumeRequest, ControllerPublishVolumeRequest,
+    CreateVolumeRequest, NodeExpandVolumeRequest, NodeGetVolumeStatsRequest,
+    NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest,
+    NodeUnstageVolumeRequest, VolumeCapability,
 };
 
 /// CreateVolume of at least this many bytes.
@@ -26,6 +27,16 @@ pub fn expand(id: &str, bytes: i64) -> ControllerExpandVolumeRequest {
         capacity_range: Some(at_least(bytes)),
         volume_capability: Some(capability()),
         ..ControllerExpandVolumeRequest::default()
+    }
+}
+
+/// ControllerPublishVolume, for reading and writing.
+pub fn attach(id: &str, node: &str) -> ControllerPublishVolumeRequest {
+    ControllerPublishVolumeRequest {
+        volume_id: id.to_owned(),
+        node_id: node.to_owned(),
+        volume_capability: Some(capability()),
+        ..ControllerPublishVolumeRequest::default()
     }
 }
 

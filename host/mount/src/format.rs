@@ -9,7 +9,7 @@ mod mount;
 mod xfs;
 
 use crate::block::{BlockDevice, loop_device};
-use crate::durable::{Durable, FormatIntent};
+use crate::durable::{Durable, FormatIntent, age};
 use crate::exclusive;
 use crate::failure::kernel;
 use crate::fs_type::{BlockFilesystem, FsType, StorageAccess};
@@ -57,6 +57,13 @@ impl Formatting<'_> {
     ) -> Result<(OwnedFd, FsType), MountError> {
         mount::require_path(device)?;
         mount::require_free(device)?;
+        // A volume that was attached read-only: plan and storage agree, whatever the client's access mode is.
+        let access = match access {
+            StorageAccess::ReadWrite if device.is_read_only && flags.is_read_only() => {
+                StorageAccess::ReadOnly
+            }
+            access => access,
+        };
         let writes = access == StorageAccess::ReadWrite;
         if writes && device.is_read_only {
             return Err(unusable(
@@ -193,12 +200,8 @@ impl Formatting<'_> {
     }
 }
 
-/// Whether a UUID has a time in it, which is less than `INTENT_TIME` ago. A time to come is none that this node wrote.
 fn is_recent(uuid: Uuid, now: SystemTime) -> bool {
-    let made = uuid.get_timestamp().map(|it| it.to_unix());
-    let made = made.map(|(seconds, _)| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
-    let age = made.and_then(|made| now.duration_since(made).ok());
-    age.is_some_and(|age| age < INTENT_TIME)
+    age(uuid, now).is_some_and(|age| age < INTENT_TIME)
 }
 
 /// Expands a mounted file system to the size of its device. `root` is the root of its mount.

@@ -100,7 +100,7 @@ impl ControllerPublish for Array {
         let attach = hosts.segment(&args.node).json(&mode).idempotent();
         let volume: Object = attach.load_as(&[(423, Code::FailedPrecondition)])?;
         let mut context = vec![("bytes".to_owned(), volume.bytes.to_string())];
-        context.extend(volume.connection.map(Disk::into_pair));
+        context.extend(volume.connection.map(|it| it.into_pair(args.readonly)));
         Ok(context)
     }
 

@@ -27,9 +27,6 @@ pub(crate) trait DataPath: Debug + Send {
     /// The name of a host's initiator, if it has one of this protocol.
     fn initiator<'a>(&self, host: &'a Host) -> Option<&'a str>;
 
-    /// Whether a host can be kept from writing to a volume.
-    fn protects_volumes(&self) -> bool;
-
     /// Lets an initiator log in, with these credentials from now on.
     fn admit(&self, initiator: &str, chap: Option<&Chap>) -> Result<(), Failure>;
 

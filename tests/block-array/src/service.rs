@@ -193,16 +193,11 @@ impl Service {
 
     pub(crate) fn attach(&mut self, id: &str, name: &str, mode: Mode) -> Answer<Object> {
         let was = self.lun(id, name);
-        if let (Some(target), Ok(host)) = (&self.data_path, self.store.host(name)) {
-            if target.initiator(host).is_none() {
-                let why = "the host has no initiator: register it with `iqn` or `nqn`, as the protocol of this array needs";
-                return Err(unprocessable(why));
-            }
-            // Of an attached volume another mode is a conflict, below.
-            if mode.readonly && was.is_none() && !target.protects_volumes() {
-                let why = "the kernel's NVMe target protects no volume from writes: attach it with `readonly` false";
-                return Err(unprocessable(why));
-            }
+        if let (Some(target), Ok(host)) = (&self.data_path, self.store.host(name))
+            && target.initiator(host).is_none()
+        {
+            let why = "the host has no initiator: register it with `iqn` or `nqn`, as the protocol of this array needs";
+            return Err(unprocessable(why));
         }
         self.store.attach(id, name, mode)?;
         if was.is_none() {

@@ -97,10 +97,6 @@ impl DataPath for Lio {
         host.iqn.as_deref()
     }
 
-    fn protects_volumes(&self) -> bool {
-        true
-    }
-
     fn admit(&self, initiator: &str, chap: Option<&Chap>) -> Result<(), Failure> {
         for group in self.groups() {
             let host = group.join("acls").join(initiator);

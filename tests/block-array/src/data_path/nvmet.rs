@@ -117,11 +117,6 @@ impl DataPath for Nvmet {
         host.nqn.as_deref()
     }
 
-    /// A namespace is opened for writing, and protected by hosts alone.
-    fn protects_volumes(&self) -> bool {
-        false
-    }
-
     /// The kernel has a host only while a volume is attached to it, and asks for no password: CHAP is iSCSI's.
     fn admit(&self, _initiator: &str, _chap: Option<&Chap>) -> Result<(), Failure> {
         Ok(())

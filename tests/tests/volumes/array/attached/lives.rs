@@ -1,6 +1,6 @@
 //! Whole lives: a volume, a snapshot of it in use, a restored and a cloned volume, growth under a writer, and nothing left.
 
-use super::{BYTES, Playground, iscsi, nvme, until};
+use super::{BYTES, NODE, Playground, iscsi, nvme, until};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use std::thread::{self, JoinHandle};
 use tonic::Status;
 use wasmount_csi::wire::csi::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use wasmount_csi::wire::csi::v1::{
-    CreateSnapshotRequest, CreateVolumeRequest, DeleteSnapshotRequest, VolumeContentSource,
+    ControllerPublishVolumeRequest, CreateSnapshotRequest, CreateVolumeRequest,
+    DeleteSnapshotRequest, VolumeContentSource,
 };
 use wasmount_tests::array::Protocol;
 use wasmount_tests::orchestrator::Orchestrator;
@@ -152,6 +153,42 @@ async fn whole_life(protocol: Protocol) {
     };
     controller.delete_snapshot(request).await.unwrap();
     playground.end();
+}
+
+/// A volume with data, attached as Kubernetes does for a PersistentVolume with `readOnly: true`, to a pod that does not ask for that.
+async fn is_attached_read_only(protocol: Protocol) {
+    let playground = Playground::start(protocol).await;
+    let node = playground.node(&[]).await;
+    let orchestrator = &node.orchestrator;
+    let volume = node.bring(requests::create("pvc", BYTES)).await.unwrap();
+    volume.write("before").unwrap();
+    node.hide(&volume).await.unwrap();
+    let request = ControllerPublishVolumeRequest {
+        readonly: true,
+        ..requests::attach(&volume.id, NODE)
+    };
+    let publish_context = orchestrator.attach_as(request).await.unwrap();
+    let mut stage = requests::stage(&volume.id, &volume.staging);
+    stage.publish_context = publish_context.clone();
+    orchestrator.stage_as(stage).await.unwrap();
+    let mut publish = requests::publish(&volume.id, &volume.staging, &volume.target);
+    publish.publish_context = publish_context;
+    orchestrator.publish_as(publish).await.unwrap();
+    assert_eq!(volume.read_at(&volume.target).unwrap(), "before");
+    let refused = fs::write(volume.target.join("data"), "after").unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    node.remove(&volume).await.unwrap();
+    playground.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_other_kernel_a_read_only_volume_is_mounted_over_iscsi() {
+    is_attached_read_only(iscsi()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_other_kernel_a_read_only_volume_is_mounted_over_nvme() {
+    is_attached_read_only(nvme()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
