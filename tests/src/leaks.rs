@@ -80,7 +80,10 @@ fn look(host: &Host, pool: &Path) -> Result<Vec<String>, Failure> {
         below(&host.mount_data().join(RECORDS))?
             .into_iter()
             .filter(|path| !path.is_dir())
-            .map(say("record of a volume")),
+            .map(|path| {
+                let record = fs::read_to_string(&path).unwrap_or_default();
+                format!("record of a volume: {}: {record}", path.display())
+            }),
     );
     let data = [below(&host.data())?, below(&host.mount_data())?].concat();
     let half = data.into_iter().filter(|path| {

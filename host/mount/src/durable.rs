@@ -6,9 +6,14 @@ use crate::observe::Identity;
 use crate::records::{Record, Records};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
 use uuid::Uuid;
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::plan::Source;
+
+/// After so long without a stage, an intent is forgotten. A week: a pod that is to have the volume on this node was created long before, and what is
+/// left of a volume that was deleted meanwhile does not add up.
+const INTENT_KEPT: Duration = Duration::from_hours(7 * 24);
 
 /// The directory in the state directory.
 const DIRECTORY: &str = "volumes";
@@ -111,6 +116,29 @@ impl Durable {
             Ok(())
         })
     }
+
+    /// Forgets old intents for volumes that are not staged: a stage that was given up leaves one, and DeleteVolume is not for this node to hear.
+    pub(crate) fn forget_intents(&self, now: SystemTime, is_staged: impl Fn(&VolumeKey) -> bool) {
+        let is_old = |record: &DurableRecord| {
+            let age = record
+                .format_intent
+                .as_ref()
+                .and_then(|it| age(it.uuid, now));
+            age.is_some_and(|age| age >= INTENT_KEPT) && !is_staged(&record.key)
+        };
+        for DurableRecord { key, .. } in self.entries(is_old) {
+            if let Err(error) = self.set_intent(&key, None) {
+                tracing::warn!(%key.driver, %key.volume, %error, "an old record of a volume remains");
+            }
+        }
+    }
+}
+
+/// How long ago the UUID of an intent was made. `None`: it has no time, or one to come, which this node did not write.
+pub(crate) fn age(uuid: Uuid, now: SystemTime) -> Option<Duration> {
+    let (seconds, _) = uuid.get_timestamp()?.to_unix();
+    let made = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    now.duration_since(made).ok()
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use async_trait::async_trait;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::SystemTime;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use wasmount_core::document::Grants;
@@ -102,6 +103,8 @@ impl LocalMounter {
             node_root: config.node_root,
             connections: Connections::new(&config.state_dir),
         });
+        let is_staged = |key: &VolumeKey| node.journal.entry(key).stage.is_some();
+        node.durable.forget_intents(SystemTime::now(), is_staged);
         // The journal is locked, so no other host uses the run directory.
         let freezer = Arc::new(Freezer::open(&config.run_dir)?);
         let mounter = Self {

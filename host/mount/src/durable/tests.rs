@@ -174,3 +174,28 @@ fn a_second_host_is_refused() {
     let error = Durable::open(state.path()).unwrap_err();
     assert!(matches!(error, MountSetupError::InUse { .. }), "{error}");
 }
+
+#[test]
+fn an_old_intent_is_forgotten_unless_its_volume_is_staged() {
+    let state = tempfile::tempdir().unwrap();
+    let durable = Durable::open(state.path()).unwrap();
+    let intent = FormatIntent {
+        uuid: Uuid::now_v7(),
+        ..an_intent()
+    };
+    for volume in ["staged", "noted", "old"] {
+        let recorded = Some(intent.clone());
+        durable.set_intent(&key(volume), recorded).unwrap();
+    }
+    durable.set_notes(&key("noted"), &notes("x")).unwrap();
+    let is_staged = |it: &VolumeKey| *it == key("staged");
+    // Whole seconds are in a UUID.
+    let almost = SystemTime::now() + INTENT_KEPT - Duration::from_secs(2);
+    durable.forget_intents(almost, is_staged);
+    assert_eq!(files(state.path()).len(), 3);
+    durable.forget_intents(SystemTime::now() + INTENT_KEPT, is_staged);
+    let found = ["staged", "noted", "old"].map(|it| durable.intent(&key(it)).is_some());
+    assert_eq!(found, [true, false, false]);
+    assert_eq!(durable.notes(&key("noted")), notes("x"));
+    assert_eq!(files(state.path()).len(), 2);
+}

@@ -182,6 +182,11 @@ impl Killed {
                     life.is_written = true;
                 }
                 Step::Unstage if life.is_written => self.assert_kept(&life),
+                // Another pod is to have the volume: what the stage left half-made is no hindrance.
+                Step::Unstage if given_up == Some(Step::Stage) => {
+                    self.repeat(Step::Stage, &mut life).await;
+                    self.repeat(Step::Unstage, &mut life).await;
+                }
                 _ => {}
             }
             victim = match victim {
