@@ -172,6 +172,8 @@ mod tests {
                     attempt: 1,
                     takes: true,
                     selected: Some(1),
+                    last_fault: Some(Timestamp::UNIX_EPOCH),
+                    is_on_trial: true,
                 }),
             },
         }

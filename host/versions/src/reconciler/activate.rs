@@ -261,6 +261,7 @@ pub(super) fn running(
             grants: desired.document.grants.clone(),
         },
         faults,
+        last_fault: None,
         trial,
         warnings: admitted.warnings.clone(),
         pool_check: None,

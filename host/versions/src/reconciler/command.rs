@@ -6,10 +6,15 @@ use crate::desired::RollbackRequest;
 use crate::events::{Outcome, VersionEvent};
 use crate::history::History;
 use crate::refusal::Refusal;
+use jiff::Timestamp;
 use tokio::time::Instant;
 use wasmount_core::driver::VersionFault;
 use wasmount_core::fault::Owner;
 use wasmount_core::status::{Drained, HeldBy, now};
+
+/// Precision of the last fault in the status. 10 s: whoever follows the status of a version that fails all the time need not write more often, and the
+/// pause of a rollout is minutes.
+const FAULT_SECONDS: i64 = 10;
 
 impl ReconcileLoop {
     pub(super) async fn command(&mut self, command: Command) {
@@ -53,10 +58,13 @@ impl ReconcileLoop {
 
     /// A fault of the running version.
     pub(super) fn fault(&mut self, fault: VersionFault) {
+        let is_plugins = fault.kind.owner() == Owner::Plugin;
+        if is_plugins {
+            self.note_fault();
+        }
         let Some(running) = &mut self.running else {
             return;
         };
-        let is_plugins = fault.kind.owner() == Owner::Plugin;
         let Some(trial) = running.trial.as_mut().filter(|_| is_plugins) else {
             return;
         };
@@ -80,6 +88,19 @@ impl ReconcileLoop {
                 let event = VersionEvent::CannotRollBack { number, reason };
                 self.shared.notify(event);
             }
+        }
+    }
+
+    /// Shows in the status when the running version failed.
+    fn note_fault(&mut self) {
+        let now = Timestamp::now().as_second();
+        let rounded = now - now.rem_euclid(FAULT_SECONDS) + FAULT_SECONDS;
+        let rounded = Timestamp::from_second(rounded).ok();
+        if let Some(running) = &mut self.running
+            && running.last_fault != rounded
+        {
+            running.last_fault = rounded;
+            self.publish();
         }
     }
 

@@ -10,6 +10,7 @@ use crate::migration::Mark;
 use crate::refusal::{Refusal, RetryPolicy};
 use crate::trial::{Promotion, Trial};
 use futures::future::BoxFuture;
+use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -145,6 +146,8 @@ pub(super) struct Running {
     pub(super) number: u64,
     pub(super) serving: Serving,
     pub(super) faults: mpsc::Receiver<VersionFault>,
+    /// When its plugin last failed a call, rounded up.
+    pub(super) last_fault: Option<Timestamp>,
     /// None: it is not rolled back.
     pub(super) trial: Option<Trial>,
     pub(super) warnings: Vec<String>,

@@ -30,6 +30,7 @@ impl ReconcileLoop {
             paused: self.history.paused,
             drained: self.history.drained.clone(),
             share: self.history.share().cloned(),
+            last_fault: running.and_then(|it| it.last_fault),
             desired: self.revision,
             settled: self.settled,
         }

@@ -2,6 +2,7 @@
 
 use crate::bench::*;
 use crate::written;
+use jiff::Timestamp;
 use std::fs;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
@@ -271,4 +272,19 @@ async fn answers_and_rare_faults_do_not_end_a_trial() {
     }
     sleep(Duration::from_millis(200)).await;
     assert_eq!(bench.number(), 3);
+}
+
+#[tokio::test]
+async fn the_last_fault_of_the_running_version_is_shown() {
+    let bench = Bench::serving().await;
+    let status = bench.set_desired(trial("one", 3, "60s")).await;
+    assert_eq!(status.last_fault, None);
+    let before = Timestamp::now();
+    bench.traps().await;
+    let shown = bench.until("it is shown", |it| it.last_fault.is_some());
+    let at = shown.await.last_fault.unwrap();
+    assert!(before < at && at.as_second() % 10 == 0, "{at}");
+    // It is not of the next version.
+    let status = bench.set_desired(trial("two", 3, "60s")).await;
+    assert_eq!(status.last_fault, None);
 }

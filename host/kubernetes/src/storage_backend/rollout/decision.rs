@@ -122,7 +122,11 @@ impl Situation<'_> {
                 return;
             }
         };
-        rollout.served_since.get_or_insert(self.now);
+        let since = *rollout.served_since.get_or_insert(self.now);
+        let last_fault = seen.iter().filter_map(|it| it.fault(rollout)).max();
+        if let Some((at, _)) = last_fault.filter(|(at, _)| *at > since) {
+            rollout.served_since = Some(at);
+        }
         if rollout.phase == RolloutPhase::Paused {
             rollout.message = format!("paused; all {served} hosts of the step serve it");
             return;
@@ -137,8 +141,11 @@ impl Situation<'_> {
         match next_step(plan, rollout) {
             Some(at) if at > self.now => {
                 let at = at.strftime("%FT%TZ");
+                let last_fault = last_fault.filter(|(at, _)| Some(*at) == rollout.served_since);
+                let why = last_fault.map(|(_, host)| format!(", counted from a fault on {host}"));
                 rollout.message = format!(
-                    "all {served} hosts of the step serve it; the next step begins at {at}"
+                    "all {served} hosts of the step serve it; the next step begins at {at}{}",
+                    why.unwrap_or_default()
                 );
             }
             _ => {
@@ -185,6 +192,13 @@ impl Seen<'_> {
         self.part.is_some_and(|part| {
             part.takes && part.candidate == rollout.candidate && part.attempt == rollout.attempt
         })
+    }
+
+    /// The last fault of the candidate there, with the host's name.
+    fn fault(&self, rollout: &RolloutStatus) -> Option<(Timestamp, &str)> {
+        let at = self.part?.last_fault?;
+        self.takes(rollout)
+            .then_some((at, self.host.spec.host.as_str()))
     }
 
     /// Why the candidate failed there.

@@ -59,8 +59,12 @@ pub(in crate::storage_backend) fn effective(
             (spec, status.attempt)
         }
     };
+    let takes = digest(spec) == candidate;
+    let is_under_way = status.as_ref().is_some_and(|it| it.phase.is_under_way());
     let part = RolloutPart {
-        takes: digest(spec) == candidate,
+        takes,
+        last_fault: None,
+        is_on_trial: takes && is_under_way,
         candidate: if knows_labels {
             candidate
         } else {

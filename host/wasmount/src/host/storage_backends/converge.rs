@@ -242,8 +242,12 @@ impl Converging {
                 // Observed, but not served.
                 _ => (it.generation, &it.rollout),
             };
+            let mut rollout = rollout.clone();
+            if let Some(part) = rollout.as_mut().filter(|part| part.is_on_trial) {
+                part.last_fault = status.as_ref().and_then(|it| it.last_fault);
+            }
             let backend_report = BackendReport {
-                rollout: rollout.clone(),
+                rollout,
                 ..report(&it.uid, generation, state.known.as_ref(), status.as_ref())
             };
             Some((it.name.clone(), backend_report))

@@ -134,6 +134,7 @@ mod tests {
             paused: false,
             drained: None,
             share: None,
+            last_fault: None,
             desired: 1,
             settled: 1,
         }

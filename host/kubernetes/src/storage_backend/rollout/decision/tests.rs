@@ -42,6 +42,8 @@ fn waiting(host: &str) -> ReportSpec {
         attempt: 1,
         takes: false,
         selected: None,
+        last_fault: None,
+        is_on_trial: false,
     });
     spec
 }
@@ -185,6 +187,29 @@ fn a_step_ends_when_all_its_hosts_served_it_for_its_pause() {
         (next.step, next.served_since, next.since),
         (2, None, at(611))
     );
+}
+
+#[test]
+fn a_fault_begins_the_pause_of_a_step_again() {
+    let served = decided(&in_first_step(), &reports(2), at(10));
+    let mut faulty = reports(2);
+    let fault = |report: &mut ReportSpec, seconds| {
+        report.report.rollout.as_mut().unwrap().last_fault = Some(at(seconds));
+    };
+    // Of before, and of a host that does not take part.
+    fault(&mut faulty[0], 9);
+    fault(&mut faulty[2], 600);
+    assert_eq!(decided(&served, &faulty, at(605)), served);
+    fault(&mut faulty[1], 600);
+    let again = decided(&served, &faulty, at(605));
+    assert_eq!((again.step, again.served_since), (1, Some(at(600))));
+    let expected = format!(
+        "all 2 hosts of the step serve it; the next step begins at 1970-01-01T00:20:00Z, counted from a fault on {}",
+        faulty[1].host
+    );
+    assert_eq!(again.message, expected);
+    assert_eq!(decided(&again, &faulty, at(1199)), again);
+    assert_eq!(decided(&again, &faulty, at(1200)).step, 2);
 }
 
 #[test]
