@@ -26,6 +26,8 @@ pub(crate) struct Report {
     pub(crate) host: Option<String>,
     /// That the records of all drivers are lost, and what to do; none: they are not.
     pub(crate) lost_records: Option<String>,
+    /// One of the drivers had a plugin since the host was started.
+    pub(crate) has_served: bool,
     /// The drivers.
     pub(crate) drivers: BTreeMap<DriverName, DriverReport>,
 }
@@ -37,8 +39,10 @@ pub(crate) struct DriverReport {
     pub(crate) socket: Option<PathBuf>,
     /// Why it has no plugin; none: it has one.
     pub(crate) no_plugin: Option<String>,
-    /// The host was started to serve it, and has not loaded a plugin for it since.
+    /// The host has not loaded a plugin for it since it was started.
     pub(crate) never_loaded: bool,
+    /// The host was started without it.
+    pub(crate) was_added: bool,
     /// Why its storage cannot be used here; none: it can, or it was not checked yet.
     pub(crate) storage: Option<String>,
     /// The space of the pools that answer here, at the last check.
@@ -58,17 +62,12 @@ impl Readiness {
     pub(crate) fn new(drivers: impl IntoIterator<Item = DriverName>) -> Self {
         let drivers = drivers
             .into_iter()
-            .map(|name| {
-                let starting = DriverReport {
-                    never_loaded: true,
-                    ..DriverReport::starting()
-                };
-                (name, starting)
-            })
+            .map(|name| (name, DriverReport::starting(false)))
             .collect();
         Self(watch::Sender::new(Report {
             host: Some(STARTING.to_owned()),
             lost_records: None,
+            has_served: false,
             drivers,
         }))
     }
@@ -104,14 +103,14 @@ impl Readiness {
             .send_modify(|report| report.lost_records = Some(reason));
     }
 
-    /// Adds a driver while the host serves; an existing one stays as it is. The host is ready without this driver's plugin: the driver was not added
-    /// by a roll-out, and a roll-out in progress must not stop at it.
+    /// Adds a driver while the host serves; an existing one stays as it is. Once the host has served any driver, it is ready without this one's plugin:
+    /// the driver was not added by a roll-out, and a roll-out in progress must not stop at it.
     pub(crate) fn add(&self, driver: &DriverName) {
         self.0.send_modify(|report| {
             let drivers = &mut report.drivers;
             drivers
                 .entry(driver.clone())
-                .or_insert_with(DriverReport::starting);
+                .or_insert_with(|| DriverReport::starting(true));
         });
     }
 
@@ -124,9 +123,12 @@ impl Readiness {
 
     /// Sets why a driver has no plugin; none: it has one.
     pub(crate) fn set_plugin(&self, driver: &DriverName, reason: Option<String>) {
-        self.change(driver, |report| {
-            report.never_loaded &= reason.is_some();
-            report.no_plugin = reason;
+        self.0.send_modify(|report| {
+            if let Some(driver) = report.drivers.get_mut(driver) {
+                report.has_served |= reason.is_none();
+                driver.never_loaded &= reason.is_some();
+                driver.no_plugin = reason;
+            }
         });
     }
 
@@ -142,8 +144,10 @@ impl Readiness {
 
 impl DriverReport {
     /// Nothing is known yet.
-    fn starting() -> Self {
+    fn starting(was_added: bool) -> Self {
         Self {
+            never_loaded: true,
+            was_added,
             no_plugin: Some(LOADING.to_owned()),
             ..Self::default()
         }
@@ -175,7 +179,8 @@ impl Report {
             let why = status.reason.as_deref().unwrap_or("it was not checked yet");
             (!status.listed).then(|| format!("CSINode does not have it: {why}"))
         };
-        let never_loaded = || driver.no_plugin.clone().filter(|_| driver.never_loaded);
+        let counts = driver.never_loaded && !(driver.was_added && self.has_served);
+        let never_loaded = || driver.no_plugin.clone().filter(|_| counts);
         self.of_host()
             .or_else(not_serving)
             .or_else(never_loaded)

@@ -72,6 +72,29 @@ fn a_host_is_unready_until_its_plugin_was_loaded_once() {
 }
 
 #[test]
+fn an_added_driver_counts_until_the_host_has_served_one() {
+    let readiness = Readiness::new([]);
+    readiness.set_host(None);
+    let [added, later] = ["a.b", "c.d"].map(named);
+    let reached = |name: &DriverName| {
+        let report = readiness.report();
+        report.not_reached(&report.drivers[name])
+    };
+    let unsigned = Some("it is not signed".to_owned());
+    for name in [&added, &later] {
+        readiness.add(name);
+        readiness.change(name, |it| it.socket = Some(PathBuf::from("/s/csi.sock")));
+        readiness.set_plugin(name, unsigned.clone());
+        assert_eq!(reached(name), unsigned);
+    }
+    readiness.set_plugin(&added, None);
+    assert_eq!([&added, &later].map(reached), [None, None]);
+    // It is lost again.
+    readiness.set_plugin(&added, unsigned);
+    assert_eq!(reached(&added), None);
+}
+
+#[test]
 fn a_driver_that_kubelet_has_not_taken_is_not_reached() {
     let (name, readiness) = well();
     let mut status = RegistrationStatus::default();
