@@ -113,3 +113,24 @@ fn the_containerfile_installs_the_packages_of_the_image() {
         .collect();
     assert_eq!(installed, PACKAGES);
 }
+
+#[test]
+fn the_containerfile_builds_each_backend_of_the_image() {
+    let workspace = Workspace::locate().unwrap();
+    let text = fs::read_to_string(workspace.root().join("deploy/Containerfile")).unwrap();
+    let built = text.split("--package ").skip(2);
+    let built: Vec<_> = built
+        .filter_map(|it| it.split_whitespace().next())
+        .collect();
+    let is_backend = |path: &PathBuf| path.join("backend.yaml").is_file();
+    // Those in other languages are examples, which the image does not have.
+    let is_of_rust = |path: &PathBuf| path.join("Cargo.toml").is_file();
+    let mut backends: Vec<_> = fs::read_dir(workspace.plugins())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| is_backend(path) && is_of_rust(path))
+        .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    backends.sort_unstable();
+    assert_eq!(built, backends);
+}
