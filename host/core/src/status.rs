@@ -109,8 +109,8 @@ pub struct DriverStatus {
     pub drained: Option<Drained>,
     /// The share of the volumes that a new version serves (`wasmount swap --share`).
     pub share: Option<Share>,
-    /// When the plugin of the version that serves last failed a call, rounded up to 10 s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// When the plugin of the version that serves last failed a call, rounded up to 10 s. What the call was is in the status of the driver.
+    #[serde(skip)]
     pub last_fault: Option<Timestamp>,
     /// How many revisions were desired, counted from the reconciler's start.
     #[serde(skip)]

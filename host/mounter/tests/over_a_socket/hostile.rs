@@ -151,8 +151,8 @@ async fn a_client_waits_while_all_connections_are_taken() {
 async fn a_request_of_a_client_that_is_gone_is_not_begun() {
     let bench = Bench::start();
     let unstage_v = {
-        // `Unstage` of volume "v" of driver "a.b" at "/stage/v", as postcard writes it.
-        let mut words = vec![3];
+        // No steps, and `Unstage` of volume "v" of driver "a.b" at "/stage/v", as postcard writes it.
+        let mut words = vec![0, 3];
         for word in ["a.b", "v", "/stage/v"] {
             words.push(u8::try_from(word.len()).unwrap());
             words.extend(word.as_bytes());
