@@ -171,6 +171,7 @@ impl HostOptions {
             health = self.health.at().map(tracing::field::display),
             status_page = self.status_page.at().map(tracing::field::display),
             grace_seconds = self.grace.as_secs(),
+            flags = flags(),
             "host started"
         );
     }
@@ -179,6 +180,19 @@ impl HostOptions {
     pub(crate) fn socket(&self, driver: &DriverName) -> PathBuf {
         self.socket_dir.join(driver.as_str()).join("csi.sock")
     }
+}
+
+/// The command line, and the flags that the environment sets. None of them is a secret: secrets are in files.
+fn flags() -> String {
+    let arguments = std::env::args_os().skip(1);
+    let arguments = arguments.map(|it| it.to_string_lossy().into_owned());
+    let environment = std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.to_str().filter(|it| it.starts_with("WASMOUNT_"))?;
+        Some(format!("{name}={}", value.to_string_lossy()))
+    });
+    let mut environment: Vec<_> = environment.collect();
+    environment.sort_unstable();
+    arguments.chain(environment).collect::<Vec<_>>().join(" ")
 }
 
 /// Creates a directory with access for the host only, and its missing parents.

@@ -1,5 +1,6 @@
 //! Log lines on standard error, as text or JSON, and panics among them; traces, if they are exported.
 
+mod json;
 mod log_capture;
 mod steps;
 mod traces;
@@ -10,6 +11,7 @@ pub(crate) use traces::{Collector, Traces};
 
 use crate::visible;
 use clap::ValueEnum;
+use json::JsonLine;
 use std::fmt;
 use std::io::{self, IsTerminal};
 use std::str::FromStr;
@@ -19,7 +21,8 @@ use tracing::Subscriber;
 use tracing::field::Field;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::{JsonFields, Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -149,18 +152,26 @@ fn lines<S>(format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
     match format {
-        LogFormat::Text => lines
+        LogFormat::Text => tracing_subscriber::fmt::layer()
+            .with_writer(io::stderr)
             .with_ansi(io::stderr().is_terminal())
             .fmt_fields(debug_fn(write_field).delimited(" "))
             .boxed(),
-        LogFormat::Json => lines
-            .json()
-            .flatten_event(true)
-            .with_span_list(false)
-            .boxed(),
+        LogFormat::Json => json_lines(io::stderr).boxed(),
     }
+}
+
+fn json_lines<S>(
+    writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static,
+) -> impl Layer<S> + Send + Sync
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    tracing_subscriber::fmt::layer()
+        .with_writer(writer)
+        .fmt_fields(JsonFields::new())
+        .event_format(JsonLine)
 }
 
 /// The levels of the running log; none before it is started.

@@ -79,7 +79,7 @@ impl ReconcileLoop {
         let driver = self.parts.driver.name();
         match self.history.target(None, true) {
             Ok(target) => {
-                tracing::error!(%driver, from = number, to = target, reason, "version rolled back");
+                tracing::error!(%driver, from = number, to = target, trigger = "faults", reason, "version rolled back");
                 self.roll_back(target, HeldBy::Faults { failed: number }, reason, None);
             }
             Err(_) => {

@@ -300,7 +300,7 @@ impl ReconcileLoop {
 
     async fn fail_share(&mut self, number: u64, reason: String) {
         let to = self.history.current_number();
-        tracing::error!(driver = %self.parts.driver.name(), from = number, to, reason, "version rolled back: its share of the volumes ends");
+        tracing::error!(driver = %self.parts.driver.name(), from = number, to, trigger = "faults", reason, "version rolled back: its share of the volumes ends");
         // It does not fail: there is a share.
         let _ = self
             .undo_share(HeldBy::Faults { failed: number }, reason)
