@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use xtask::image::root_filesystem::PACKAGES;
+use xtask::tools::{CSI_SANITY_5_4, CSI_SANITY_5_6, HELM, KUBERNETES, SIDECARS};
 use xtask::workspace::Workspace;
 
 /// Documents at the top of the tree; the others lie in `docs/`.
@@ -133,4 +134,26 @@ fn the_containerfile_builds_each_backend_of_the_image() {
         .collect();
     backends.sort_unstable();
     assert_eq!(built, backends);
+}
+
+#[test]
+fn the_tested_versions_are_those_of_the_tools() {
+    let root = Workspace::locate().unwrap().root().to_owned();
+    let text = fs::read_to_string(root.join("docs/compatibility.md")).unwrap();
+    let (_, tested) = text.split_once("## Tested").unwrap();
+    let version_of = |what: &str| {
+        let mut rows = tested.lines();
+        let row = rows.find_map(|row| row.strip_prefix(&format!("| {what} | ")));
+        row.unwrap_or_else(|| panic!("no row for {what}"))
+    };
+    let kubernetes = format!("{}:", KUBERNETES.version);
+    assert!(version_of("Kubernetes").starts_with(&kubernetes));
+    assert_eq!(version_of("Helm"), format!("{} |", HELM.version));
+    let sidecars = SIDECARS.map(|it| it.version).join(", ");
+    let row = "external-provisioner, -attacher, -resizer, -snapshotter";
+    assert!(version_of(row).starts_with(&format!("{sidecars},")));
+    for tool in [CSI_SANITY_5_4, CSI_SANITY_5_6] {
+        let (short, _) = tool.version.rsplit_once('.').unwrap();
+        assert!(version_of("CSI").contains(&format!("csi-sanity {short}")));
+    }
 }
