@@ -27,8 +27,8 @@ use xtask::workspace::Workspace;
 /// All that a host and its HTTP client ever log.
 const LEVELS: &str = "trace,hyper=trace,hyper_util=trace,reqwest=trace";
 
-/// What is in a log of these levels: the finest lines of the host, those of its HTTP client, and spans. A search of a log without them means nothing.
-const FINEST: [&str; 3] = ["\"TRACE\"", "\"hyper_util::", "\"span\""];
+/// What is in a log of these levels: the finest lines of the host, those of its HTTP client, and fields of calls. A search of a log without them means nothing.
+const FINEST: [&str; 3] = ["\"TRACE\"", "\"hyper_util::", "\"rpc\""];
 
 /// Secrets to search for.
 #[derive(Debug)]
