@@ -15,10 +15,8 @@ mod channel;
 mod client;
 mod protocol;
 mod server;
-mod steps;
 mod under_way;
 
 pub use client::{STEPS, SocketMounter};
-pub use protocol::{BootId, VERSION};
-pub use server::{ServerOptions, serve};
-pub use steps::{REQUEST, Step};
+pub use protocol::{BootId, Step, VERSION};
+pub use server::{REQUEST, ServerOptions, serve};

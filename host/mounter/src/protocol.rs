@@ -10,10 +10,10 @@
 //! Numbers are little-endian. The types of the trait cross as they are; each checks itself when it is read, so that no value can exist here
 //! that `parse` would have rejected. **A change of a type that crosses, or of this file, adds one to [`VERSION`].**
 
-use crate::steps::Step;
 use postcard::experimental::serialized_size;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
 use wasmount_core::mounter::{MountError, MounterRequest, MounterResponse};
 use zeroize::Zeroizing;
 
@@ -43,6 +43,21 @@ pub(crate) struct Greeting {
     pub(crate) version: u32,
     /// The boot id of the sender; zero if its version is another one, whose greeting may have another format after the version.
     pub(crate) boot_id: BootId,
+}
+
+/// A part of the mounter's work, as a span: it has no network, and sends no traces itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Its name.
+    pub name: String,
+    /// Its attributes, as text.
+    pub attributes: Vec<(String, String)>,
+    /// The step that it is a part of, by its index; none: of the request.
+    pub parent: Option<usize>,
+    /// From the beginning of the request to its own.
+    pub begin: Duration,
+    /// From its beginning to its end; none: it had not ended before the reply.
+    pub duration: Option<Duration>,
 }
 
 /// A request of a client. The first part: whether the steps are wanted.

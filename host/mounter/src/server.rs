@@ -3,8 +3,7 @@
 //! A fault of a connection ends that connection only, with one line of the log. An accepted request is finished even if its client is gone.
 
 use crate::channel::{Channel, Disconnected};
-use crate::protocol::{BootId, Greeting, Message, Reply, Request, VERSION, decode, encode};
-use crate::steps::{self, Step};
+use crate::protocol::{BootId, Greeting, Message, Reply, Request, Step, VERSION, decode, encode};
 use crate::under_way::{UnderWay, subjects};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +22,9 @@ const LARGE_MESSAGES: usize = 16;
 const IDLE: Duration = Duration::from_secs(60);
 /// Pause after a failed accept: it fails when descriptors or memory run out, and an immediate retry would fail too.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The span of a request whose client wants its steps.
+pub const REQUEST: &str = "request of a trace";
 
 /// Options of the administrator.
 #[derive(Debug, Clone, Copy)]
@@ -189,7 +191,10 @@ impl Server {
         let job = ticket.job();
         let (mounter, steps_of) = (Arc::clone(&self.mounter), self.steps_of);
         let work = self.jobs.spawn(async move {
-            let span = steps::span(wants_steps);
+            let span = match wants_steps {
+                true => tracing::debug_span!(REQUEST),
+                false => Span::none(),
+            };
             let answer = mounter.perform(request).instrument(span.clone()).await;
             drop(ticket);
             (answer, steps_of(&span))

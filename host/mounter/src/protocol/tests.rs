@@ -3,7 +3,6 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use std::time::Duration;
 use wasmount_core::health::{Health, HealthStatus};
 use wasmount_core::mounter::{HealthQuery, MounterRequest, PublishVolume, Staged, VolumeKey};
 use wasmount_core::names::{DriverName, NodePath, VolumeId};
