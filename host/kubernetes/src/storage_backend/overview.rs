@@ -9,13 +9,16 @@ use super::summary::{Hosts, NAMED, Status, Version, summary};
 use super::{BackendObject, KIND, Phase, REPORT_KIND, backends, reports};
 use crate::error::KubernetesError;
 use crate::request::answered;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+
+/// How long a fault is shown. 1 hour: what an administrator who was called looks at.
+const RECENT_FAULT: SignedDuration = SignedDuration::from_hours(1);
 
 /// All backends of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +50,8 @@ pub struct BackendOverview {
     pub behind: HostNotes,
     /// Hosts with a problem.
     pub troubled: HostNotes,
+    /// Hosts on which the plugin has failed a call within the last hour.
+    pub faulty: HostNotes,
 }
 
 /// Hosts for one reason.
@@ -157,6 +162,9 @@ fn one(backend: &DesiredBackend, reports: &[HostReport<'_>], now: Timestamp) -> 
         .filter(|it| !it.is_trouble())
         .filter_map(|it| Some(note(it, lag(it, backend, most)?)));
     let troubled = reports.iter().filter(|it| it.is_trouble());
+    let faulty = reports
+        .iter()
+        .filter_map(|it| Some(note(it, recent_fault(it, now)?)));
     let not_ready = conditions
         .into_iter()
         .find(|it| it.kind == "Ready" && it.status != "True");
@@ -173,6 +181,7 @@ fn one(backend: &DesiredBackend, reports: &[HostReport<'_>], now: Timestamp) -> 
         not_ready: not_ready.map(|it| it.message),
         behind: notes(behind),
         troubled: notes(troubled.map(|it| note(it, it.reason()))),
+        faulty: notes(faulty),
         versions,
     }
 }
@@ -198,6 +207,13 @@ fn lag(host: &HostReport<'_>, backend: &DesiredBackend, most: Option<&str>) -> O
     }
     let differs = report.digest.as_deref() != most;
     differs.then(|| "serves another component than most hosts".to_owned())
+}
+
+/// The last fault of the plugin there, if an administrator should still know of it.
+fn recent_fault(host: &HostReport<'_>, now: Timestamp) -> Option<String> {
+    let at = host.spec.report.last_fault?;
+    let is_recent = now.duration_since(at) <= RECENT_FAULT;
+    is_recent.then(|| format!("the plugin last failed a call at {at}"))
 }
 
 fn note(host: &HostReport<'_>, reason: String) -> HostNote {

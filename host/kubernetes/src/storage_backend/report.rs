@@ -56,6 +56,9 @@ pub struct BackendReport {
     /// Who triggered the rollback, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolled_back_by: Option<RolledBackBy>,
+    /// When the version that serves last failed a call here, to 10 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_fault: Option<Timestamp>,
     /// How many of its volumes are staged here.
     #[serde(default)]
     pub volumes: u64,
@@ -288,6 +291,7 @@ pub(super) mod tests {
             digest: None,
             reason: None,
             rolled_back_by: None,
+            last_fault: None,
             volumes: 0,
             rollout: None,
         }

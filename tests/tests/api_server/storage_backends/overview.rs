@@ -3,6 +3,7 @@
 use crate::server::{error_of, workspace};
 use crate::storage_backends::scene::Scene;
 use crate::storage_backends::serving::{Serving, object, served};
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -23,7 +24,7 @@ fn overview(kubeconfig: &Path, more: &[&str]) -> String {
 }
 
 /// One backend of the overview.
-fn one(kubeconfig: &Path, backend: &str) -> Value {
+pub(super) fn one(kubeconfig: &Path, backend: &str) -> Value {
     let all: Value = serde_json::from_str(&overview(kubeconfig, &["--json"])).unwrap();
     let all = all["backends"].as_array().unwrap();
     all.iter()
@@ -70,8 +71,9 @@ async fn privileged_an_overview_names_stragglers_and_troubles() {
     assert_eq!(alone["driver"], "overview.example");
     assert_eq!(alone["ready"], "1/1");
     assert_eq!(alone["hosts"], json!({ "total": 1, "current": 1 }));
-    assert_eq!(alone["behind"], json!({ "total": 0, "named": [] }));
-    assert_eq!(alone["troubled"], json!({ "total": 0, "named": [] }));
+    for kind in ["behind", "troubled", "faulty"] {
+        assert_eq!(alone[kind], json!({ "total": 0, "named": [] }));
+    }
 
     // The digest is the same one in the host's own status, in both kinds of objects, and in the overview.
     let data = serving.host.data();
@@ -96,8 +98,10 @@ async fn privileged_an_overview_names_stragglers_and_troubles() {
     }
 
     let old = format!("sha256:{}", "ab".repeat(32));
-    let late =
-        json!({ "phase": "Serving", "observedGeneration": 0, "version": "0.9", "digest": old });
+    let fault = Timestamp::now().to_string();
+    let late = json!({
+        "phase": "Serving", "observedGeneration": 0, "version": "0.9", "digest": old, "lastFault": fault,
+    });
     report(&scene, &backend, "late", late).await;
     let refused = json!({ "phase": "Refused", "observedGeneration": 1, "reason": "no signature" });
     report(&scene, &backend, "refused", refused).await;
@@ -106,6 +110,9 @@ async fn privileged_an_overview_names_stragglers_and_troubles() {
     let late = &all["behind"]["named"][0];
     assert_eq!(late["host"], "late");
     assert_eq!(late["reason"], "is at generation 0, the object at 1");
+    let faulty = format!(
+        "overview: late is faulty (Serving, 0.9 abababababab): the plugin last failed a call at {fault}"
+    );
     let refused = &all["troubled"]["named"][0];
     assert_eq!(refused["host"], "refused");
     assert_eq!(refused["reason"], "no signature");
@@ -113,6 +120,7 @@ async fn privileged_an_overview_names_stragglers_and_troubles() {
     for line in [
         "overview: late is behind (Serving, 0.9 abababababab): is at generation 0, the object at 1",
         "overview: refused is in trouble (Refused, - -): no signature",
+        faulty.as_str(),
     ] {
         assert!(table.lines().any(|it| it == line), "{line} in:\n{table}");
     }

@@ -3,6 +3,7 @@
 
 use crate::server::{error_of, workspace};
 use crate::storage_backends::cluster::Cluster;
+use crate::storage_backends::overview::one;
 use crate::storage_backends::scene::{Scene, condition, says, soon};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
@@ -10,6 +11,7 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use tonic::Code;
 use wasmount_csi::wire::csi::v1::CreateVolumeRequest;
 use wasmount_tests::orchestrator::code;
@@ -80,6 +82,20 @@ async fn privileged_a_change_goes_through_its_steps_to_all_hosts() {
     assert!(says(&object, "Progressing", "False", "Converged"));
     let all: Vec<_> = cluster.hosts.keys().cloned().collect();
     assert_eq!(cluster.numbers().await, cluster.second_for(&all));
+
+    // By time alone: each step lasts as long as its pause.
+    let mut by_time = with([Some("3s"), Some("3s")]);
+    by_time["spec"]["limits"] = json!({ "time": "40s" });
+    let candidate = &object["status"]["rollout"]["candidate"];
+    let begun = Instant::now();
+    cluster.scene.apply(&by_time).await;
+    cluster
+        .until("Promoted", "the end by time", |it| {
+            it["status"]["rollout"]["candidate"] != *candidate
+                && it["status"]["hosts"]["current"] == 3
+        })
+        .await;
+    assert!(begun.elapsed() >= Duration::from_secs(6));
     calls.none_failed().await;
     cluster.delete().await;
 }
@@ -111,16 +127,35 @@ async fn privileged_a_failing_canary_brings_all_hosts_back() {
         "{before:?}"
     );
 
-    // It traps in the calls of a few, and is taken back there; the others never had it.
+    // One fault begins the pause again, and is seen without a look at the host.
     let calling = cluster.hosts.get_mut(canary).unwrap();
     let orchestrator = calling.orchestrator(&cluster.driver).await;
+    let trapping = |number: usize| CreateVolumeRequest {
+        parameters: [("behaviour".to_owned(), "trap".to_owned())].into(),
+        ..requests::create(&format!("pvc-{number}"), 1 << 20)
+    };
+    assert_eq!(
+        code(&orchestrator.create(trapping(0)).await),
+        Code::Internal
+    );
+    let counted = format!("counted from a fault on {canary}");
+    cluster
+        .until("1/1", "the pause from the fault on", |it| {
+            let message = it["status"]["rollout"]["message"].as_str();
+            message.is_some_and(|it| it.ends_with(&counted))
+        })
+        .await;
+    let faulty = &one(&cluster.scene.kubeconfig(), cluster.name)["faulty"];
+    assert_eq!(
+        (&faulty["total"], &faulty["named"][0]["host"]),
+        (&json!(1), &json!(canary))
+    );
+
+    // It traps in the calls of a few, and is taken back there; the others never had it.
     let mut object = Value::Null;
-    for number in 0..CALLS {
-        let request = CreateVolumeRequest {
-            parameters: [("behaviour".to_owned(), "trap".to_owned())].into(),
-            ..requests::create(&format!("pvc-{number}"), 1 << 20)
-        };
-        assert_eq!(code(&orchestrator.create(request).await), Code::Internal);
+    for number in 1..CALLS {
+        let answer = orchestrator.create(trapping(number)).await;
+        assert_eq!(code(&answer), Code::Internal);
         let now = cluster.scene.backends().get(cluster.name).await.unwrap();
         object = serde_json::to_value(now).unwrap();
         if object["status"]["rollout"]["phase"] == "Failed" {

@@ -73,6 +73,7 @@ impl Host {
             digest: serves.then(|| format!("sha256:{}", digits.repeat(32))),
             reason: is_back.then(|| "it traps".to_owned()),
             rolled_back_by: is_back.then_some(RolledBackBy::PluginFaults),
+            last_fault: None,
             volumes,
             rollout: backend.rollout.clone(),
         };

@@ -220,6 +220,7 @@ fn serving(desired: &DesiredBackends) -> BTreeMap<String, BackendReport> {
             digest: Some(format!("sha256:{}", "0".repeat(64))),
             reason: None,
             rolled_back_by: None,
+            last_fault: None,
             volumes: 0,
             rollout: None,
         };

@@ -64,6 +64,7 @@ fn hosts_that_agree_are_a_number_and_no_names() {
     assert_eq!(all.not_ready, None);
     assert_eq!(all.behind, HostNotes::default());
     assert_eq!(all.troubled, HostNotes::default());
+    assert_eq!(all.faulty, HostNotes::default());
 }
 
 #[test]
@@ -123,6 +124,30 @@ fn a_host_is_silent_after_twenty_minutes_and_not_before() {
     ] {
         assert_eq!(is_silent(seen, now()), is, "{seen}");
     }
+}
+
+#[test]
+fn a_fault_is_shown_for_an_hour_whatever_the_phase() {
+    let fault = |host, phase, at| report(host, json!({ "phase": phase, "lastFault": at }));
+    let all = shown(&[
+        fault("n1", "Serving", "2026-01-01T00:00:00Z"),
+        fault("n2", "Serving", "2025-12-31T23:59:59Z"),
+        fault("n3", "RolledBack", "2026-01-01T00:59:50Z"),
+    ]);
+    assert_eq!(
+        reasons(&all.faulty),
+        [
+            (
+                "n1",
+                "the plugin last failed a call at 2026-01-01T00:00:00Z"
+            ),
+            (
+                "n3",
+                "the plugin last failed a call at 2026-01-01T00:59:50Z"
+            ),
+        ]
+    );
+    assert_eq!(all.troubled.total, 1);
 }
 
 #[test]

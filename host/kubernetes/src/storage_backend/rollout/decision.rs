@@ -196,7 +196,7 @@ impl Seen<'_> {
 
     /// The last fault of the candidate there, with the host's name.
     fn fault(&self, rollout: &RolloutStatus) -> Option<(Timestamp, &str)> {
-        let at = self.part?.last_fault?;
+        let at = self.host.spec.report.last_fault?;
         self.takes(rollout)
             .then_some((at, self.host.spec.host.as_str()))
     }

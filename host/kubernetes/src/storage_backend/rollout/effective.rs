@@ -60,11 +60,8 @@ pub(in crate::storage_backend) fn effective(
         }
     };
     let takes = digest(spec) == candidate;
-    let is_under_way = status.as_ref().is_some_and(|it| it.phase.is_under_way());
     let part = RolloutPart {
         takes,
-        last_fault: None,
-        is_on_trial: takes && is_under_way,
         candidate: if knows_labels {
             candidate
         } else {

@@ -85,12 +85,6 @@ pub struct RolloutPart {
     /// The first step whose labels its node has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selected: Option<u64>,
-    /// When the plugin last failed a call of the candidate there, as long as that matters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_fault: Option<Timestamp>,
-    /// The host takes a candidate that is not promoted yet.
-    #[serde(skip)]
-    pub is_on_trial: bool,
 }
 
 impl RolloutPhase {

@@ -59,6 +59,7 @@ pub(super) fn report(
         rolled_back_by: status
             .filter(|_| phase == Phase::RolledBack)
             .and_then(rolled_back_by),
+        last_fault: status.and_then(|it| it.last_fault),
         volumes: known.map_or(0, |it| it.volumes),
         rollout: None,
     }

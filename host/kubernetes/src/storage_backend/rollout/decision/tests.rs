@@ -42,8 +42,6 @@ fn waiting(host: &str) -> ReportSpec {
         attempt: 1,
         takes: false,
         selected: None,
-        last_fault: None,
-        is_on_trial: false,
     });
     spec
 }
@@ -194,7 +192,7 @@ fn a_fault_begins_the_pause_of_a_step_again() {
     let served = decided(&in_first_step(), &reports(2), at(10));
     let mut faulty = reports(2);
     let fault = |report: &mut ReportSpec, seconds| {
-        report.report.rollout.as_mut().unwrap().last_fault = Some(at(seconds));
+        report.report.last_fault = Some(at(seconds));
     };
     // Of before, and of a host that does not take part.
     fault(&mut faulty[0], 9);

@@ -85,6 +85,7 @@ fn notes(backend: &BackendOverview) -> Vec<(Tone, String)> {
     not_ready
         .chain(of_hosts("in trouble", Tone::Bad, &backend.troubled))
         .chain(of_hosts("behind", Tone::Warning, &backend.behind))
+        .chain(of_hosts("faulty", Tone::Warning, &backend.faulty))
         .collect()
 }
 
@@ -131,6 +132,7 @@ mod tests {
             versions: vec![version("1.4.2", format!("sha256:{}", "a".repeat(64)), 12)],
             behind: HostNotes::default(),
             troubled: HostNotes::default(),
+            faulty: HostNotes::default(),
         }
     }
 
@@ -191,6 +193,15 @@ mod tests {
                     "Silent",
                     &new,
                     "has not reported for a while: is the host running?",
+                )],
+            },
+            faulty: HostNotes {
+                total: 1,
+                named: vec![note(
+                    "n5",
+                    "Serving",
+                    &new,
+                    "the plugin last failed a call at 2026-11-29T02:11:40Z",
                 )],
             },
             versions: vec![new, old],
