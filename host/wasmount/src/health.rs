@@ -19,6 +19,9 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use wasmount_core::names::DriverName;
 
+/// What stands for the drivers while there is none.
+const OBJECTS: &str = "StorageBackend objects";
+
 /// Binds the address and serves until the process ends.
 pub(crate) async fn serve(
     address: ListenAddress,
@@ -67,6 +70,9 @@ async fn healthz(State(readiness): State<Arc<Readiness>>) -> (StatusCode, String
 /// Whether Kubernetes reaches every driver.
 async fn readyz(State(readiness): State<Arc<Readiness>>) -> (StatusCode, String) {
     let report = readiness.report();
+    if let Some(reason) = report.no_driver() {
+        return answer("", vec![(OBJECTS.to_owned(), Some(reason))]);
+    }
     let checks = report.drivers.iter().map(|(name, driver)| {
         let known = report.not_reached(driver);
         async move { (name.to_string(), or_silent(known, driver).await) }

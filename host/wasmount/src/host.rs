@@ -48,7 +48,7 @@ use crate::fault::Fault;
 use crate::health;
 use crate::listen_address::ListenAddress;
 use crate::metrics::Metrics;
-use crate::readiness::Readiness;
+use crate::readiness::{Readiness, UNREAD};
 use crate::status_page::StatusPage;
 pub(crate) use compiler::compile_as_child;
 pub(crate) use controller::{ControllerOptions, StateOptions};
@@ -239,6 +239,8 @@ async fn run(
     let mut signals = Signals::watch()?;
     let names = backends.iter().map(|b| b.document.driver_name.clone());
     let readiness = Arc::new(Readiness::new(names));
+    let reads_objects = options.storage_backends.is_some();
+    readiness.set_objects(reads_objects.then(|| UNREAD.to_owned()));
     let metrics = Arc::new(Metrics::new(readiness.clone()));
     health::serve(options.health, readiness.clone(), metrics.clone()).await?;
     let page = StatusPage::bind(options.status_page).await?;

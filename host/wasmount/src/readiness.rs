@@ -12,6 +12,7 @@ use wasmount_kubernetes::{ListingStatus, RegistrationStatus, TroubleKind, Troubl
 
 /// The reason until more is known: not a failure, only not yet ready.
 const STARTING: &str = "the host is starting";
+pub(crate) const UNREAD: &str = "the API server was not read yet";
 pub(crate) const LOADING: &str = "its plugin is being loaded";
 pub(crate) const AWAITING_MOUNTER: &str = "the mounter does not answer yet";
 
@@ -26,6 +27,8 @@ pub(crate) struct Report {
     pub(crate) host: Option<String>,
     /// That the records of all drivers are lost, and what to do; none: they are not.
     pub(crate) lost_records: Option<String>,
+    /// Why the StorageBackend objects say of no driver yet, or of none that can be served; none: they do, or the host reads no objects.
+    pub(crate) objects: Option<String>,
     /// One of the drivers had a plugin since the host was started.
     pub(crate) has_served: bool,
     /// The drivers.
@@ -67,6 +70,7 @@ impl Readiness {
         Self(watch::Sender::new(Report {
             host: Some(STARTING.to_owned()),
             lost_records: None,
+            objects: None,
             has_served: false,
             drivers,
         }))
@@ -101,6 +105,15 @@ impl Readiness {
     pub(crate) fn set_lost_records(&self, reason: String) {
         self.0
             .send_modify(|report| report.lost_records = Some(reason));
+    }
+
+    /// Sets why the StorageBackend objects give the host no driver; none: nothing prevents it.
+    pub(crate) fn set_objects(&self, reason: Option<String>) {
+        self.0.send_if_modified(|report| {
+            let changes = report.objects != reason;
+            report.objects = reason;
+            changes
+        });
     }
 
     /// Adds a driver while the host serves; an existing one stays as it is. Once the host has served any driver, it is ready without this one's plugin:
@@ -158,6 +171,11 @@ impl Report {
     /// Why no driver can be ready; none: nothing prevents it.
     pub(crate) fn of_host(&self) -> Option<String> {
         self.host.clone().or_else(|| self.lost_records.clone())
+    }
+
+    /// Why the host has no driver to be ready with, although it reads objects; none: it has, or had one. A roll-out must stop there, too.
+    pub(crate) fn no_driver(&self) -> Option<String> {
+        self.objects.clone().filter(|_| !self.has_served)
     }
 
     /// Why a driver's calls do not reach it from Kubernetes; none: they do. A driver with a plugin that was never loaded serves no client, and a

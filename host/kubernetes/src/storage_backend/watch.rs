@@ -62,6 +62,8 @@ struct State {
     gone: Objects,
     /// The objects of a listing under way.
     listing: Objects,
+    /// The API server has listed them, or the file had some.
+    are_known: bool,
 }
 
 impl StorageBackends {
@@ -74,9 +76,11 @@ impl StorageBackends {
             there: Objects::default(),
             gone: Objects::default(),
             listing: Objects::default(),
+            are_known: false,
         };
         match object_cache::read(&kept) {
             Ok(all) => {
+                state.are_known = !all.is_empty();
                 for Kept { gone, object } in all {
                     let list = match gone {
                         true => &mut state.gone,
@@ -105,6 +109,11 @@ impl StorageBackends {
     /// The desired backends, now and later.
     pub fn desired(&self) -> watch::Receiver<DesiredBackends> {
         self.desired.subscribe()
+    }
+
+    /// Whether an empty list means that there are none. The first list of the API server changes [`StorageBackends::desired`] in any case.
+    pub fn are_known(&self) -> bool {
+        self.lock().are_known
     }
 
     /// The rate limit for the number of hosts.
@@ -185,8 +194,13 @@ impl StorageBackends {
 
     fn take(&self, event: Event<BackendObject>) {
         let mut state = self.lock();
+        let is_first = matches!(event, Event::InitDone) && !state.are_known;
         if state.take(event) {
             self.publish(&mut state);
+        }
+        if is_first {
+            state.are_known = true;
+            self.desired.send_modify(|_| {});
         }
     }
 

@@ -107,3 +107,15 @@ async fn a_sick_plugin_makes_its_driver_unready_and_the_host_not() {
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(body, "a.b: no such file\n");
 }
+
+#[tokio::test]
+async fn a_host_whose_objects_are_unread_is_not_ready() {
+    let readiness = Arc::new(Readiness::new([]));
+    assert_eq!(readyz(State(readiness.clone())).await.0, StatusCode::OK);
+    readiness.set_objects(Some("unread".to_owned()));
+    let expected = "StorageBackend objects: unread\n".to_owned();
+    let answer = readyz(State(readiness.clone())).await;
+    assert_eq!(answer, (StatusCode::SERVICE_UNAVAILABLE, expected));
+    readiness.set_objects(None);
+    assert_eq!(readyz(State(readiness)).await.0, StatusCode::OK);
+}

@@ -188,3 +188,17 @@ fn what_is_only_not_there_yet_is_no_trouble() {
     ];
     assert_eq!(readiness.report().troubles(), Troubles::from(expected));
 }
+
+#[test]
+fn objects_without_a_driver_count_until_one_has_served() {
+    let readiness = Readiness::new([]);
+    let reason = || Some("unread".to_owned());
+    assert_eq!(readiness.report().no_driver(), None);
+    readiness.set_objects(reason());
+    assert_eq!(readiness.report().no_driver(), reason());
+    let name = named("a.b");
+    readiness.add(&name);
+    assert_eq!(readiness.report().no_driver(), reason());
+    readiness.set_plugin(&name, None);
+    assert_eq!(readiness.report().no_driver(), None);
+}

@@ -46,8 +46,22 @@ fn nothing_is_wanted_until_it_was_listed() {
     backends.take(Event::Init);
     backends.take(Event::InitApply(object("a", spec())));
     assert_eq!(leaving(&backends), []);
+    assert!(!backends.are_known());
     backends.take(Event::InitDone);
     assert_eq!(leaving(&backends), [("a".to_owned(), None)]);
+    assert!(backends.are_known());
+}
+
+#[test]
+fn an_empty_first_list_is_a_change_and_a_later_one_is_none() {
+    let (_directory, backends) = opened();
+    let mut desired = backends.desired();
+    for is_change in [true, false] {
+        list(&backends, &[]);
+        assert!(backends.are_known());
+        assert_eq!(desired.has_changed().unwrap(), is_change);
+        desired.borrow_and_update();
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 
 use super::super::backends::{ApplyError, Backends, Removal, RemoveError};
 use super::observed::{Known, report};
+use crate::readiness::UNREAD;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -65,7 +66,9 @@ impl Converging {
     pub(super) async fn run(mut self) {
         let mut desired = self.objects.desired();
         let mut changes = self.backends.changes();
+        let readiness = self.backends.common().readiness.clone();
         loop {
+            let are_known = self.objects.are_known();
             let now = desired.borrow_and_update().clone();
             changes.borrow_and_update();
             for backend in now.values() {
@@ -73,6 +76,10 @@ impl Converging {
             }
             self.states.retain(|name, _| now.contains_key(name));
             self.publish(&now);
+            readiness.set_objects(match are_known {
+                true => self.trouble(),
+                false => Some(UNREAD.to_owned()),
+            });
             let unfinished = self.states.values().any(ObjectState::is_unfinished);
             tokio::select! {
                 changed = desired.changed() => if changed.is_err() { return },
@@ -81,6 +88,15 @@ impl Converging {
                 () = sleep(AGAIN), if unfinished => {}
             }
         }
+    }
+
+    /// Why an object is not served.
+    fn trouble(&self) -> Option<String> {
+        let mut all = self.states.iter();
+        all.find_map(|(name, state)| {
+            let reason = state.known.as_ref()?.reason.as_deref()?;
+            Some(format!("{name} is not served: {reason}"))
+        })
     }
 
     async fn one(&mut self, object: &DesiredBackend) {
@@ -242,12 +258,8 @@ impl Converging {
                 // Observed, but not served.
                 _ => (it.generation, &it.rollout),
             };
-            let mut rollout = rollout.clone();
-            if let Some(part) = rollout.as_mut().filter(|part| part.is_on_trial) {
-                part.last_fault = status.as_ref().and_then(|it| it.last_fault);
-            }
             let backend_report = BackendReport {
-                rollout,
+                rollout: rollout.clone(),
                 ..report(&it.uid, generation, state.known.as_ref(), status.as_ref())
             };
             Some((it.name.clone(), backend_report))
