@@ -70,6 +70,7 @@ pub struct CallUsage(Arc<Counters>);
 #[derive(Debug, Default)]
 struct Counters {
     cpu_nanoseconds: AtomicU64,
+    wall_nanoseconds: AtomicU64,
     memory_bytes: AtomicU64,
 }
 
@@ -96,12 +97,10 @@ impl Call {
 }
 
 impl CallUsage {
-    /// Adds the CPU time of a call into the plugin, and notes its memory in bytes.
-    pub fn add(&self, cpu: Duration, memory_bytes: u64) {
-        let nanoseconds = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX);
-        self.0
-            .cpu_nanoseconds
-            .fetch_add(nanoseconds, Ordering::Relaxed);
+    /// Adds the CPU time and the whole time of a call into the plugin, and notes its memory in bytes.
+    pub fn add(&self, cpu: Duration, wall: Duration, memory_bytes: u64) {
+        add(&self.0.cpu_nanoseconds, cpu);
+        add(&self.0.wall_nanoseconds, wall);
         self.0
             .memory_bytes
             .fetch_max(memory_bytes, Ordering::Relaxed);
@@ -110,6 +109,11 @@ impl CallUsage {
     /// CPU time of all calls that have ended.
     pub fn cpu(&self) -> Duration {
         Duration::from_nanos(self.0.cpu_nanoseconds.load(Ordering::Relaxed))
+    }
+
+    /// Time of all calls that have ended, with what they waited for.
+    pub fn wall(&self) -> Duration {
+        Duration::from_nanos(self.0.wall_nanoseconds.load(Ordering::Relaxed))
     }
 
     /// The most memory that one of these calls had.
@@ -128,4 +132,10 @@ impl EffectMark {
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
+}
+
+/// Adds a duration to a counter of nanoseconds.
+pub(crate) fn add(nanoseconds: &AtomicU64, duration: Duration) {
+    let duration = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    nanoseconds.fetch_add(duration, Ordering::Relaxed);
 }

@@ -211,6 +211,8 @@ pub struct PoolUsage {
     pub available_bytes: u64,
     /// The promised bytes that are not allocated on disk yet.
     pub promised_bytes: u64,
+    /// The bytes of its file system that are not free, whoever wrote or reserves them.
+    pub used_bytes: u64,
 }
 
 /// Part of the ranges of an image.

@@ -147,13 +147,14 @@ structures! {
     node_plan::File => PlanFile { path, mode, content }
 }
 
-/// The promised bytes are the host's own matter.
+/// The promised and the used bytes are the host's own matter.
 impl Convert<pool::Usage> for PoolUsage {
     fn convert(self) -> pool::Usage {
         let Self {
             total_bytes,
             available_bytes,
             promised_bytes: _,
+            used_bytes: _,
         } = self;
         pool::Usage {
             total_bytes,

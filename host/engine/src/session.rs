@@ -148,13 +148,14 @@ impl Time {
     /// Reports the usage.
     fn report(&self, callee: Callee<'_>, invocation: &Invocation) {
         let cpu = self.used.so_far();
+        let wall = self.began.elapsed();
         let memory_bytes = invocation.memory.bytes();
-        self.call.used.add(cpu, memory_bytes);
+        self.call.used.add(cpu, wall, memory_bytes);
         if let Some(report) = callee.program.usage.get() {
             report(Usage {
                 interface: callee.function.interface,
                 function: callee.function.name,
-                wall: self.began.elapsed(),
+                wall,
                 cpu,
                 memory_bytes,
                 host_calls: invocation.host_calls,

@@ -18,7 +18,7 @@ use wasmount_core::mounter::{MountError, MounterRequest, MounterResponse};
 use zeroize::Zeroizing;
 
 /// The version of this file and of all types that are sent. Two processes with different versions reject each other.
-pub const VERSION: u32 = 14;
+pub const VERSION: u32 = 15;
 
 /// The first bytes of a greeting, which no other protocol begins with.
 const MAGIC: [u8; 8] = *b"wasmount";

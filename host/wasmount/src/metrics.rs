@@ -208,6 +208,7 @@ impl Metrics {
                     (&table::POOL_SIZE, usage.total_bytes),
                     (&table::POOL_AVAILABLE, usage.available_bytes),
                     (&table::POOL_PROMISED, usage.promised_bytes),
+                    (&table::POOL_USED, usage.used_bytes),
                 ] {
                     scrape.set(metric, &labels, bytes as f64);
                 }
@@ -275,6 +276,7 @@ fn set_driver(scrape: &mut Scrape, name: &str, driver: &Driver) {
         let peak = usage.memory_peak_bytes;
         scrape.set(&table::PLUGIN_CALLS, &labels, usage.calls as f64);
         scrape.set(&table::PLUGIN_CPU, &labels, usage.cpu.as_secs_f64());
+        scrape.set(&table::PLUGIN_SECONDS, &labels, usage.wall.as_secs_f64());
         scrape.set(&table::PLUGIN_MEMORY_PEAK, &labels, peak as f64);
     }
 }

@@ -4,7 +4,7 @@
 
 use super::Driver;
 use crate::backend::Load;
-use crate::call::CallUsage;
+use crate::call::{CallUsage, add};
 use crate::rpc::Rpc;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +21,7 @@ pub(super) struct Counters {
 struct OfRpc {
     calls: AtomicU64,
     cpu_nanoseconds: AtomicU64,
+    wall_nanoseconds: AtomicU64,
     memory_peak_bytes: AtomicU64,
 }
 
@@ -31,6 +32,8 @@ pub struct RpcUsage {
     pub calls: u64,
     /// CPU time of all.
     pub cpu: Duration,
+    /// Time of all, with what they waited for.
+    pub wall: Duration,
     /// The most memory of one.
     pub memory_peak_bytes: u64,
 }
@@ -61,9 +64,9 @@ impl Counters {
         let Some(of_rpc) = self.of_rpcs.get(&rpc) else {
             return;
         };
-        let cpu = u64::try_from(used.cpu().as_nanos()).unwrap_or(u64::MAX);
         of_rpc.calls.fetch_add(1, Ordering::Relaxed);
-        of_rpc.cpu_nanoseconds.fetch_add(cpu, Ordering::Relaxed);
+        add(&of_rpc.cpu_nanoseconds, used.cpu());
+        add(&of_rpc.wall_nanoseconds, used.wall());
         of_rpc
             .memory_peak_bytes
             .fetch_max(used.memory_bytes(), Ordering::Relaxed);
@@ -73,6 +76,7 @@ impl Counters {
         let usage = |of_rpc: &OfRpc| RpcUsage {
             calls: of_rpc.calls.load(Ordering::Relaxed),
             cpu: Duration::from_nanos(of_rpc.cpu_nanoseconds.load(Ordering::Relaxed)),
+            wall: Duration::from_nanos(of_rpc.wall_nanoseconds.load(Ordering::Relaxed)),
             memory_peak_bytes: of_rpc.memory_peak_bytes.load(Ordering::Relaxed),
         };
         let all = self.of_rpcs.iter();
@@ -118,17 +122,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_time_adds_up_and_memory_keeps_its_peak() {
+    fn times_add_up_and_memory_keeps_its_peak() {
         let counters = Counters::default();
         assert!(counters.usage().is_empty());
         for (milliseconds, memory_bytes) in [(2, 700), (3, 500)] {
             let used = CallUsage::default();
-            used.add(Duration::from_millis(milliseconds), memory_bytes);
+            let cpu = Duration::from_millis(milliseconds);
+            used.add(cpu, cpu * 10, memory_bytes);
             counters.ended(Rpc::RegisterNode, &used);
         }
         let expected = RpcUsage {
             calls: 2,
             cpu: Duration::from_millis(5),
+            wall: Duration::from_millis(50),
             memory_peak_bytes: 700,
         };
         let expected = BTreeMap::from([(Rpc::RegisterNode, expected)]);

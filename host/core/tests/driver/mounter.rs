@@ -123,6 +123,7 @@ impl Mounter for FakeMounter {
                     total_bytes: 2,
                     available_bytes: 1,
                     promised_bytes: 0,
+                    used_bytes: 1,
                 })));
             }
             MounterRequest::Pool(..) => {

@@ -86,7 +86,7 @@ async fn cpu_time_is_counted_over_all_calls_of_an_rpc() {
     assert!(used > Duration::ZERO);
     create().await.unwrap();
     assert!(call.used.cpu() > used);
-    call.used.add(Duration::from_secs(10), 0);
+    call.used.add(Duration::from_secs(10), Duration::ZERO, 0);
     match create().await {
         Err(BackendError::OverLimit { limit, .. }) => assert_eq!(limit, "limits.cpu (10 s)"),
         other => panic!("{other:?}"),

@@ -170,6 +170,7 @@ impl Mounter for Memory {
                 total_bytes: 100 << 30,
                 available_bytes: 50 << 30,
                 promised_bytes: 0,
+                used_bytes: 50 << 30,
             }),
             PoolCall::Stat { .. } => PoolReply::Stat(None),
             PoolCall::List { .. } => PoolReply::List(Vec::new()),

@@ -165,6 +165,7 @@ fn measure(pool: &Pool) -> Result<PoolUsage, Errno> {
         total_bytes,
         available_bytes: free.saturating_sub(outstanding),
         promised_bytes: outstanding,
+        used_bytes: total_bytes.saturating_sub(free),
     })
 }
 

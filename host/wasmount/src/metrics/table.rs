@@ -72,6 +72,8 @@ metrics! {
     PLUGIN_FAULTS = Counter "wasmount_plugin_faults_total" [driver, kind]: "Calls that failed by a fault of the plugin";
     PLUGIN_CALLS = Counter "wasmount_plugin_calls_total" [driver, method]: "Calls that used the plugin and have ended";
     PLUGIN_CPU = Counter "wasmount_plugin_cpu_seconds_total" [driver, method]: "CPU time of the plugin in these calls";
+    PLUGIN_SECONDS = Counter "wasmount_plugin_seconds_total" [driver, method]:
+        "Time of the plugin's functions in these calls, with what they wait for";
     PLUGIN_MEMORY_PEAK = Gauge "wasmount_plugin_memory_peak_bytes" [driver, method]:
         "The most linear memory that one of these calls had since the start of the host";
     PLUGIN_PLACES = Gauge "wasmount_plugin_concurrency_limit" [driver]: "Calls that may run in the plugin at a time (limits.concurrency)";
@@ -92,6 +94,8 @@ metrics! {
         "Bytes that can still be promised: free space less what is promised and not written yet; at most 30 s ago";
     POOL_PROMISED = Gauge "wasmount_pool_promised_bytes" [driver, pool]:
         "Bytes that are promised to volumes and not written yet, at most 30 s ago";
+    POOL_USED = Gauge "wasmount_pool_used_bytes" [driver, pool]:
+        "Bytes of the pool's file system that are not free, whoever wrote them, at most 30 s ago";
     VOLUMES_STAGED = Gauge "wasmount_volumes_staged" [driver]: "Volumes that are staged on this node, at most 30 s ago";
     VOLUMES_PUBLISHED = Gauge "wasmount_volumes_published" [driver]:
         "Paths of pods at which volumes are published on this node, at most 30 s ago";
