@@ -21,8 +21,7 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- $spec := .Values.spec -}}
-{{- if and $nodeSet (or $spec.settings $spec.limits $spec.grants.filesystems $spec.grants.pools) -}}
+{{- if and $nodeSet (include "wasmount.changesDocument" .) -}}
 {{- fail "spec changes the document of one backend: print the node set again" -}}
 {{- else if and $nodeSet (ne (int $drivers) 0) -}}
 {{- fail "manifests have a node set and a CSIDriver: each is a release of its own" -}}
@@ -30,6 +29,14 @@
 {{- fail (printf "manifests have %d CSIDrivers: a release is one backend, as `wasmount manifests --backend FILE` prints it, or a node set" $drivers) -}}
 {{- end -}}
 {{- $text -}}
+{{- end -}}
+
+{{/* Not empty if values change the document. */}}
+{{- define "wasmount.changesDocument" -}}
+{{- $spec := .Values.spec -}}
+{{- range list $spec.settings $spec.limits $spec.plugin $spec.versions $spec.rollout $spec.grants.filesystems $spec.grants.pools -}}
+{{- if . -}}yes{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The text that the values choose. */}}
@@ -58,6 +65,21 @@
 {{- $text -}}
 {{- else -}}
 {{- fail "no backend: set backend to one of the image, or manifests to what `wasmount manifests` printed (--set-file manifests=FILE)" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Fails if Prometheus cannot reach the pods: those on the network of their node show metrics to it only, by default. */}}
+{{- define "wasmount.checkMonitored" -}}
+{{- $values := .Values -}}
+{{- range regexSplit "(?m)^---\n" (include "wasmount.printed" .) -1 -}}
+{{- $object := fromYaml . -}}
+{{- if has ($object.kind | default "") (list "DaemonSet" "Deployment") -}}
+{{- $part := ternary "node" "controller" (eq $object.kind "DaemonSet") -}}
+{{- $isHidden := and $object.spec.template.spec.hostNetwork (contains "--listen-health=127." .) -}}
+{{- if and $isHidden (not (get $values $part).healthAddress) -}}
+{{- fail (printf "prometheus.podMonitor: %s is on the network of its nodes, where Prometheus does not reach 127.0.0.1: set %s.healthAddress, such as to 0.0.0.0" $object.metadata.name $part) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

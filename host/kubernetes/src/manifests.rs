@@ -23,6 +23,7 @@ use k8s_openapi::api::storage::v1::CSIDriver;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use wasmount_core::capabilities::{
     Capabilities, ControllerCapability, GroupCapability, NodeCapability, PluginCapability,
@@ -114,6 +115,8 @@ pub struct Choices {
     pub kubelet_dir: PathBuf,
     /// Port of the health checks; of a controller on the network of its node it is the next one.
     pub health_port: u16,
+    /// Where pods on the network of their node answer health checks and metrics.
+    pub health_address: IpAddr,
     /// The node pods use the node's network, whatever the backend mounts.
     pub host_network: bool,
     /// A PodMonitor of the Prometheus operator is printed.
@@ -161,6 +164,11 @@ pub enum ManifestsError {
         "the documents of the node set have {bytes} bytes, and a ConfigMap holds {CONFIG_MAP_BYTES}: leave out a backend, and print it without --in-node-set"
     )]
     TooManyDocuments { bytes: usize },
+    #[error(
+        "--pod-monitor: pods of the backend `{backend}` are on the network of their node, where Prometheus does not reach {address}: choose \
+         --health-address, such as 0.0.0.0, which shows metrics to whoever reaches the node"
+    )]
+    UnreachableMetrics { backend: String, address: IpAddr },
     #[error("a template of the manifests cannot be filled in: {0}")]
     Template(String),
     #[error("an object cannot be serialised")]
@@ -226,9 +234,31 @@ impl Backend {
     }
 }
 
+impl Choices {
+    /// Whether the node pods use the node's network.
+    fn on_node_network(&self, backend: &Backend) -> bool {
+        self.host_network || backend.mounts_from_network || backend.reads_node_network
+    }
+
+    fn check_monitor(&self, backend: &Backend) -> Result<(), ManifestsError> {
+        let is_hidden = match self.in_node_set {
+            true => backend.mounts_pools,
+            false => self.on_node_network(backend),
+        };
+        if self.pod_monitor && is_hidden && self.health_address.is_loopback() {
+            return Err(ManifestsError::UnreachableMetrics {
+                backend: backend.name.clone(),
+                address: self.health_address,
+            });
+        }
+        Ok(())
+    }
+}
+
 /// All objects of one backend; objects that others refer to are first.
 pub fn manifests(backend: &Backend, choices: &Choices) -> Result<Vec<Manifest>, ManifestsError> {
     check(backend, choices.form)?;
+    choices.check_monitor(backend)?;
     if choices.in_node_set {
         node_set::check(backend, choices.form)?;
     }

@@ -29,6 +29,7 @@ pub fn node_set_manifests(
         check_any(backend, Form::Network)?;
     }
     let union = union(backends, &first.driver);
+    choices.check_monitor(&union)?;
     let values = templates::node_set_values(backends, &union, choices);
     let mut all = vec![config::documents(backends, choices)?];
     all.extend(templates::rights_and_pods(&values)?);

@@ -12,6 +12,7 @@ use crate::storage_backend::lease;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, context};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 use wasmount_core::capabilities::{ControllerCapability, PluginCapability};
 use wasmount_core::node_fact::METADATA_SERVICE;
 
@@ -106,8 +107,7 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
     let pools = pools.map(|(pool, path)| {
         context! { volume => format!("pool-{pool}"), path => path.display().to_string() }
     });
-    let host_network =
-        choices.host_network || backend.mounts_from_network || backend.reads_node_network;
+    let host_network = choices.on_node_network(backend);
     let controller_mounts = sidecar_part == CONTROLLER && backend.mounts_pools;
     // A policy does not apply to pods on the network of their node.
     let isolated = parts.iter().filter(|part| match **part {
@@ -150,6 +150,15 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
         sidecar_registry => choices.sidecar_registry.as_str(),
         fs_type => choices.fs_type.as_str(),
         kubelet_dir,
+        health_address => match choices.health_address {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => format!("[{address}]"),
+        },
+        // kubelet is on the node as well.
+        probed_address => match choices.health_address {
+            address if address.is_unspecified() => Ipv4Addr::LOCALHOST.to_string(),
+            address => address.to_string(),
+        },
         health_port => choices.health_port,
         controller_health_port => match controller_mounts {
             true => next_port(choices.health_port),

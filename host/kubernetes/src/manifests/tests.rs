@@ -14,6 +14,7 @@ use super::*;
 use crate::csi_driver::csi_driver;
 use serde_json::json;
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use wasmount_core::capabilities::{Hidden, Profile};
 use wasmount_core::driver::Role;
 use wasmount_core::services::{Feature, Service, ServiceSet};
@@ -57,6 +58,7 @@ fn choices(form: Form) -> Choices {
         fs_type: "ext4".to_owned(),
         kubelet_dir: PathBuf::from("/var/lib/kubelet"),
         health_port: 9809,
+        health_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         pod_monitor: false,
         host_network: false,
         in_node_set: false,

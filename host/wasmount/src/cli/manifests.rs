@@ -17,6 +17,7 @@ use crate::host::{TemporaryDirectory, Workbench, block_on};
 use crate::visible;
 use clap::{ArgGroup, Args, ValueEnum};
 use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use wasmount_artifact::pull;
 use wasmount_core::backend::Backend as _;
@@ -144,6 +145,15 @@ pub(crate) struct Flags {
         value_parser = clap::value_parser!(u16).range(1..)
     )]
     health_port: u16,
+
+    /// Where pods on the network of their node answer health checks and metrics; 0.0.0.0 shows them to whoever reaches the node
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "WASMOUNT_HEALTH_ADDRESS",
+        default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST)
+    )]
+    health_address: IpAddr,
 
     /// Use host networking for the node pods
     #[arg(long, env = "WASMOUNT_HOST_NETWORK")]
@@ -300,6 +310,7 @@ impl Flags {
             fs_type: self.fs_type,
             kubelet_dir: self.kubelet_dir,
             health_port: self.health_port,
+            health_address: self.health_address,
             host_network: self.host_network,
             pod_monitor: self.pod_monitor,
             in_node_set: self.in_node_set,

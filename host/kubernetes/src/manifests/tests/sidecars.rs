@@ -219,3 +219,34 @@ fn a_pod_monitor_names_the_ports_of_the_pods() {
         }
     }
 }
+
+#[test]
+fn a_pod_monitor_needs_pods_that_prometheus_reaches() {
+    let mut choices = choices(Form::Network);
+    choices.pod_monitor = true;
+    choices.host_network = true;
+    let backend = backend(&[Service::Controller], &[]);
+    let error = manifests(&backend, &choices).unwrap_err();
+    assert!(
+        matches!(&error, ManifestsError::UnreachableMetrics { address, .. } if address.is_loopback()),
+        "{error}"
+    );
+    choices.health_address = Ipv4Addr::UNSPECIFIED.into();
+    let objects = objects_of(&backend, &choices);
+    let pods = pods(&objects);
+    let mut containers = pods
+        .iter()
+        .flat_map(|pod| pod["containers"].as_array().unwrap());
+    let of_nodes = containers.find(|it| it["args"].to_string().contains("--role=node"));
+    let of_nodes = of_nodes.unwrap();
+    assert!(
+        of_nodes["args"]
+            .to_string()
+            .contains("--listen-health=0.0.0.0:9809")
+    );
+    assert_eq!(of_nodes["livenessProbe"]["httpGet"]["host"], "127.0.0.1");
+    // A controller of the node set has a network of its own.
+    choices.health_address = Ipv4Addr::LOCALHOST.into();
+    choices.in_node_set = true;
+    assert!(choices.check_monitor(&backend).is_ok());
+}
