@@ -72,8 +72,11 @@
 
 {{/* The document of a ConfigMap. Its text stays as it is unless values change it. */}}
 {{- define "wasmount.changeConfigMap" -}}
-{{- $spec := .root.Values.spec -}}
-{{- if or $spec.settings $spec.limits $spec.grants.filesystems $spec.grants.pools -}}
+{{- $followed := include "wasmount.object" (dict "kind" "StorageBackend" "root" .root) -}}
+{{- if and .root.Values.spec.rollout (not $followed) -}}
+{{- fail "spec.rollout: only a StorageBackend object has steps: print the manifests with --storage-backends" -}}
+{{- end -}}
+{{- if include "wasmount.changesDocument" .root -}}
 {{- $document := fromYaml (get .object.data "backend.yaml") -}}
 {{- include "wasmount.changeDocument" (dict "object" $document "root" .root) -}}
 {{- $_ := set .object.data "backend.yaml" (toYaml $document) -}}
@@ -88,6 +91,12 @@
 {{- range $key, $value := get $wanted $part -}}
 {{- $_ := set $spec $part (set (get $spec $part | default dict) $key $value) -}}
 {{- end -}}
+{{- end -}}
+{{- if and $wanted.plugin (not $spec.plugin.reference) -}}
+{{- fail "spec.plugin: the printed document names no registry, and other objects depend on that: print manifests of a document with plugin.reference" -}}
+{{- end -}}
+{{- range $part := list "plugin" "versions" "rollout" -}}
+{{- with get $wanted $part -}}{{- $_ := set $spec $part . -}}{{- end -}}
 {{- end -}}
 {{- $grants := $spec.grants | default dict -}}
 {{- with $wanted.grants.filesystems -}}

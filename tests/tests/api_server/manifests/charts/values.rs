@@ -1,6 +1,6 @@
 //! What values of the chart change, and what they leave.
 
-use super::{Chart, as_value, network, objects, rendered};
+use super::{Chart, as_value, network, objects, rejected, rendered};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -127,6 +127,56 @@ fn values_change_the_objects_that_they_name_and_no_other() {
     assert_eq!(document["spec"]["limits"], json!({ "longIds": false }));
 }
 
+/// A canary by Helm: another reference, with the steps and the rules by which it reaches the hosts.
+#[test]
+fn values_change_the_version_of_a_followed_backend() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = network(&directory, &["--storage-backends"]);
+    let change = json!({ "spec": {
+        "plugin": { "reference": "oci://registry.example/nas:2" },
+        "versions": { "rollback": { "faults": 3 } },
+        "rollout": { "steps": [{ "percent": 10, "pause": "1h" }] },
+    }});
+    let values = directory.path().join("values.json");
+    fs::write(&values, change.to_string()).unwrap();
+    let manifests = as_value(&file);
+    let arguments = [
+        "--set-file",
+        &manifests,
+        "--values",
+        values.to_str().unwrap(),
+    ];
+    let said = rejected(&arguments);
+    assert!(
+        said.contains("spec.plugin: the printed document names no registry"),
+        "{said}"
+    );
+
+    let mut printed = objects(&fs::read_to_string(&file).unwrap());
+    let backend = printed.get_mut("StorageBackend hostpath").unwrap();
+    backend["spec"]["plugin"] = json!({ "reference": "oci://registry.example/nas:1" });
+    let document = json!({ "spec": backend["spec"] }).to_string();
+    let map = printed
+        .get_mut("ConfigMap wasmount-hostpath-backend")
+        .unwrap();
+    map["data"]["backend.yaml"] = json!(document);
+    let texts: Vec<_> = printed.values().map(Value::to_string).collect();
+    fs::write(&file, texts.join("\n---\n")).unwrap();
+    let after = objects(&rendered(Chart::Backend, &arguments));
+    let spec = &after["StorageBackend hostpath"]["spec"];
+    for (part, value) in change["spec"].as_object().unwrap() {
+        assert_eq!(spec[part], *value, "{part}");
+    }
+    // A document that hosts read as a file has no steps.
+    let of_file = network(&directory, &[]);
+    let steps = "--set=spec.rollout.steps[0].percent=10";
+    let said = rejected(&["--set-file", &as_value(&of_file), steps]);
+    assert!(
+        said.contains("print the manifests with --storage-backends"),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_share_of_another_server_is_set_by_values() {
     let source = |host: &str| {
@@ -156,6 +206,17 @@ fn a_share_of_another_server_is_set_by_values() {
     let pool =
         json!({ "fullCopies": true, "mount": { "type": "nfs4", "source": "10.1.2.3:/export" } });
     assert_eq!(document["spec"]["grants"]["pools"]["nas"], pool);
+}
+
+#[test]
+fn a_pod_monitor_of_unreachable_pods_is_rejected() {
+    let values = "--set=backend=nfs,prometheus.podMonitor.create=true";
+    let said = rejected(&[values]);
+    let reason = "wasmount-nfs-node is on the network of its nodes, where Prometheus does not reach 127.0.0.1: set node.healthAddress";
+    assert!(said.contains(reason), "{said}");
+    let both = "--set=node.healthAddress=0.0.0.0,controller.healthAddress=0.0.0.0";
+    let all = objects(&rendered(Chart::Backend, &[values, both]));
+    assert!(all.contains_key("PodMonitor wasmount-nfs"));
 }
 
 #[test]
