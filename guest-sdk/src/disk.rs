@@ -41,6 +41,9 @@ const KEY: &str = "connection";
 /// The secrets of the document with which nodes log in to iSCSI targets, if they must.
 const CHAP: [&str; 2] = ["chap-user", "chap-password"];
 
+/// The secrets of the document with the keys by which nodes and NVMe subsystems prove who they are, if they must.
+const DHCHAP: [&str; 2] = ["dhchap-key", "dhchap-controller-key"];
+
 /// A disk that a storage system shows to a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disk {
@@ -106,7 +109,7 @@ impl DiskProtocol {
 
 impl Plan {
     /// Source: a disk that a storage system shows to this node, by [`Plan::iscsi`] or [`Plan::nvme`]. iSCSI with CHAP, if the document has the secrets
-    /// `chap-user` and `chap-password`.
+    /// `chap-user` and `chap-password`; NVMe with DH-HMAC-CHAP, if it has `dhchap-key`, and `dhchap-controller-key` for the controller's own.
     pub fn disk(&self, disk: &Disk, minimum_paths: u32, wait_ms: u32) -> Result<(), Error> {
         let Disk { target, wwid, .. } = disk;
         if disk.readonly {
@@ -115,7 +118,10 @@ impl Plan {
         match disk.protocol {
             DiskProtocol::None => Err(Error::invalid_argument("the disk has no data path")),
             DiskProtocol::NvmeTcp => {
-                node_nvme::nvme(&disk.portals, target, wwid, minimum_paths, wait_ms)
+                node_nvme::nvme(&disk.portals, target, wwid, minimum_paths, wait_ms)?;
+                let [host, controller] =
+                    DHCHAP.map(|key| Some(key).filter(|key| secrets::has(Scope::Backend, key)));
+                host.map_or(Ok(()), |key| self.dhchap(Scope::Backend, key, controller))
             }
             DiskProtocol::Iscsi => {
                 let path = |portal: &String| IscsiPath {
@@ -212,6 +218,26 @@ mod tests {
             let [user, password] = CHAP.map(str::to_owned);
             let expected = (Scope::Backend, user, password);
             assert_eq!(chap, is_there.then_some(expected));
+        }
+    }
+
+    #[test]
+    fn dhchap_is_used_if_the_document_has_its_secrets() {
+        for count in 0..=DHCHAP.len() {
+            testing::reset();
+            for name in DHCHAP.into_iter().take(count) {
+                testing::set_secret(Scope::Backend, name, "DHHC-1:00:…:");
+            }
+            let Ok(Source::Nvme(nvme)) = staged(DiskProtocol::NvmeTcp) else {
+                panic!("the plan has another source")
+            };
+            let keys = nvme
+                .dhchap
+                .map(|it| (it.scope, it.host_key, it.controller_key));
+            let [host, controller] = DHCHAP.map(str::to_owned);
+            let controller = (count == 2).then_some(controller);
+            let expected = (Scope::Backend, host, controller);
+            assert_eq!(keys, (count > 0).then_some(expected));
         }
     }
 

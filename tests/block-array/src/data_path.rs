@@ -6,7 +6,7 @@ mod nvmet;
 pub(crate) use lio::Lio;
 pub(crate) use nvmet::Nvmet;
 
-use crate::records::{Attachment, Chap, Connection, Host};
+use crate::records::{Attachment, Connection, Host};
 use std::fmt::Debug;
 use std::path::Path;
 use xtask::failure::Failure;
@@ -27,8 +27,8 @@ pub(crate) trait DataPath: Debug + Send {
     /// The name of a host's initiator, if it has one of this protocol.
     fn initiator<'a>(&self, host: &'a Host) -> Option<&'a str>;
 
-    /// Lets an initiator log in, with these credentials from now on.
-    fn admit(&self, initiator: &str, chap: Option<&Chap>) -> Result<(), Failure>;
+    /// Lets the initiator of a host log in, with the host's credentials from now on.
+    fn admit(&self, initiator: &str, host: &Host) -> Result<(), Failure>;
 
     /// Ends the sessions of an initiator, and lets it log in no more.
     fn dismiss(&self, initiator: &str) -> Result<(), Failure>;

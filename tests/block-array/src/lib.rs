@@ -121,6 +121,15 @@ impl Array {
         self.service.lock().put_host(host, asked).is_ok()
     }
 
+    /// Asks a host for a key by DH-HMAC-CHAP from now on. False: it is no host.
+    pub fn require_dhchap(&self, host: &str, key: &str) -> bool {
+        let asked = Host {
+            dhchap_key: Some(key.into()),
+            ..Host::default()
+        };
+        self.service.lock().put_host(host, asked).is_ok()
+    }
+
     /// Creates a volume behind the driver's back.
     pub fn add_volume(&self, name: &str, bytes: u64) -> Option<String> {
         let new = NewVolume {

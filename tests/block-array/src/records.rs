@@ -98,6 +98,9 @@ pub(crate) struct Host {
     /// What it logs in with, if it must.
     #[serde(default)]
     pub(crate) chap: Option<Chap>,
+    /// Its key of DH-HMAC-CHAP (NVM Express Base 2.0 §8.13), if it must have one.
+    #[serde(default, rename = "dhchapKey")]
+    pub(crate) dhchap_key: Option<Secret>,
 }
 
 /// Credentials of CHAP (RFC 7143 §12.1.3).
@@ -146,6 +149,8 @@ pub(crate) struct Attachment<'a> {
     pub(crate) lun: u16,
     pub(crate) initiator: &'a str,
     pub(crate) readonly: bool,
+    /// The key that the host must have.
+    pub(crate) dhchap_key: Option<&'a Secret>,
 }
 
 /// What was done to an array, and what it holds.

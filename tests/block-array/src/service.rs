@@ -230,6 +230,7 @@ impl Service {
             iqn: new.iqn.or_else(|| before.iqn.clone()),
             nqn: new.nqn.or_else(|| before.nqn.clone()),
             chap: new.chap.or_else(|| before.chap.clone()),
+            dhchap_key: new.dhchap_key.or_else(|| before.dhchap_key.clone()),
         };
         self.store.put_host(name, host.clone())?;
         if let Some(target) = &self.data_path {
@@ -238,7 +239,7 @@ impl Service {
                 target.dismiss(old)?;
             }
             if let Some(new) = new {
-                target.admit(new, host.chap.as_ref())?;
+                target.admit(new, &host)?;
             }
         }
         self.save()?;
@@ -280,6 +281,7 @@ impl Service {
                     lun,
                     initiator,
                     readonly: record.readonly,
+                    dhchap_key: host.and_then(|it| it.dhchap_key.as_ref()),
                 },
             ),
             _ => Ok(()),
@@ -312,7 +314,7 @@ impl Service {
         target.start()?;
         for (_, host) in self.store.hosts() {
             if let Some(initiator) = target.initiator(host) {
-                target.admit(initiator, host.chap.as_ref())?;
+                target.admit(initiator, host)?;
             }
         }
         for id in self.store.of(Kind::Volume).keys() {

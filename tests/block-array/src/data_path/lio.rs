@@ -4,7 +4,7 @@
 use super::{DataPath, ID_DIGITS};
 use crate::configfs;
 use crate::loops;
-use crate::records::{Attachment, Chap, Connection, Host, Target};
+use crate::records::{Attachment, Connection, Host, Target};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use xtask::failure::Failure;
@@ -97,7 +97,8 @@ impl DataPath for Lio {
         host.iqn.as_deref()
     }
 
-    fn admit(&self, initiator: &str, chap: Option<&Chap>) -> Result<(), Failure> {
+    fn admit(&self, initiator: &str, host: &Host) -> Result<(), Failure> {
+        let chap = host.chap.as_ref();
         for group in self.groups() {
             let host = group.join("acls").join(initiator);
             configfs::make(&host)?;

@@ -5,7 +5,8 @@
 use super::{DataPath, ID_DIGITS};
 use crate::configfs;
 use crate::loops;
-use crate::records::{Attachment, Chap, Connection, Host, Target};
+use crate::records::{Attachment, Connection, Host, Target};
+use crate::secret::Secret;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
@@ -117,9 +118,13 @@ impl DataPath for Nvmet {
         host.nqn.as_deref()
     }
 
-    /// The kernel has a host only while a volume is attached to it, and asks for no password: CHAP is iSCSI's.
-    fn admit(&self, _initiator: &str, _chap: Option<&Chap>) -> Result<(), Failure> {
-        Ok(())
+    /// The kernel has a host only while a volume is attached to it.
+    fn admit(&self, initiator: &str, host: &Host) -> Result<(), Failure> {
+        let known = of_host(initiator);
+        match &host.dhchap_key {
+            Some(key) if known.exists() => ask_for(&known, key),
+            _ => Ok(()),
+        }
     }
 
     fn dismiss(&self, _initiator: &str) -> Result<(), Failure> {
@@ -141,8 +146,11 @@ impl DataPath for Nvmet {
         configfs::write(&namespace.join("device_path"), &device)?;
         configfs::write(&namespace.join("device_uuid"), &uuid(attachment.serial))?;
         configfs::write(&namespace.join("enable"), "1")?;
-        let host = host(attachment.initiator);
+        let host = of_host(attachment.initiator);
         configfs::make(&host)?;
+        if let Some(key) = attachment.dhchap_key {
+            ask_for(&host, key)?;
+        }
         let allowed = subsystem.join("allowed_hosts").join(attachment.initiator);
         configfs::link(&host, &allowed)?;
         self.ports().try_for_each(|port| show(&subsystem, &port))
@@ -239,7 +247,7 @@ fn remove_subsystem(subsystem: &Path) -> Result<(), Failure> {
     }
     for allowed in files::entries(&subsystem.join("allowed_hosts"))? {
         configfs::unlink(&allowed)?;
-        let _ = configfs::remove(&host(&name_of(&allowed)));
+        let _ = configfs::remove(&of_host(&name_of(&allowed)));
     }
     configfs::remove(&namespace(subsystem))?;
     configfs::remove(subsystem)
@@ -255,8 +263,20 @@ fn namespace(subsystem: &Path) -> PathBuf {
     subsystem.join("namespaces").join(NAMESPACE.to_string())
 }
 
-fn host(initiator: &str) -> PathBuf {
+fn of_host(initiator: &str) -> PathBuf {
     Path::new(NVMET).join("hosts").join(initiator)
+}
+
+/// Has the kernel ask a host for its key at each connection.
+fn ask_for(host: &Path, key: &Secret) -> Result<(), Failure> {
+    let attribute = host.join("dhchap_key");
+    match attribute.exists() {
+        true => configfs::write_secret(&attribute, key.reveal()),
+        false => Err(Failure::missing(
+            "DH-HMAC-CHAP",
+            "use a kernel with CONFIG_NVME_TARGET_AUTH, or a host without `dhchapKey`",
+        )),
+    }
 }
 
 fn name_of(path: &Path) -> String {

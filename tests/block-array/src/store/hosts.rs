@@ -28,11 +28,18 @@ impl Store {
         if self.hosts.iter().any(twin) {
             return Err(conflict("another host has this initiator"));
         }
-        if let Some(chap) = &host.chap {
-            let is_line = |text: &str| !text.is_empty() && !text.contains(char::is_control);
-            if !is_line(&chap.user) || !is_line(chap.password.reveal()) {
-                return Err(unprocessable("user and password of CHAP are one line each"));
-            }
+        let is_line = |text: &str| !text.is_empty() && !text.contains(char::is_control);
+        if let Some(chap) = &host.chap
+            && !(is_line(&chap.user) && is_line(chap.password.reveal()))
+        {
+            return Err(unprocessable("user and password of CHAP are one line each"));
+        }
+        if let Some(key) = &host.dhchap_key
+            && !(is_line(key.reveal()) && key.reveal().starts_with("DHHC-1:"))
+        {
+            return Err(unprocessable(
+                "`dhchapKey` is a line as `nvme gen-dhchap-key` prints it, such as DHHC-1:00:…:",
+            ));
         }
         let known = self.hosts.get(name);
         let is_lost = |one: &Option<String>, now| one.is_some() && one != now;

@@ -268,6 +268,20 @@ fn a_password_of_a_host_is_one_line_and_never_shown() {
 }
 
 #[test]
+fn a_key_of_a_host_is_one_of_dhchap_and_never_shown() {
+    let mut store = store(Duration::ZERO);
+    let with = |key: &str| Host {
+        dhchap_key: Some(key.into()),
+        ..Host::default()
+    };
+    for wrong in ["", "twelve-bytes", "DHHC-1:00:two\nlines"] {
+        assert_eq!(status(store.put_host("a", with(wrong))), 422, "{wrong}");
+    }
+    assert_eq!(status(store.put_host("a", with("DHHC-1:00:secret:"))), 200);
+    assert!(!format!("{store:?}").contains("secret:"));
+}
+
+#[test]
 fn records_outlive_the_array_and_sessions_do_not() {
     let mut store = store(Duration::ZERO);
     let token = store.login(USER, PASSWORD).unwrap();
