@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use xtask::cluster::Cluster;
@@ -29,6 +29,19 @@ pub struct Alert {
     pub annotations: BTreeMap<String, String>,
 }
 
+/// A curve of a query.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Curve {
+    /// The labels that the query leaves.
+    pub labels: BTreeMap<String, String>,
+    /// Seconds since the first scrape, and values.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A Prometheus that scrapes one target each second; it ends with this value.
+#[derive(Debug)]
+pub struct Recording(Child);
+
 /// A Prometheus in the network of a cluster, which scrapes one target each second; it ends with this value.
 #[derive(Debug)]
 pub struct Watch {
@@ -36,6 +49,44 @@ pub struct Watch {
     /// Its end is the program's.
     stdin: Option<ChildStdin>,
     lines: BufReader<ChildStdout>,
+}
+
+impl Recording {
+    /// Begins to scrape.
+    pub fn start(url: &str, queries: &[String]) -> Result<Self, Failure> {
+        let failed = || Failure::cannot("start prometheus");
+        let program = PROMETHEUS.build(&Workspace::locate()?)?;
+        let mut child = Command::new(program)
+            .args(["panels", url])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(failed())?;
+        if let Some(stdin) = &mut child.stdin {
+            let line = serde_json::json!(queries).to_string() + "\n";
+            stdin.write_all(line.as_bytes()).map_err(failed())?;
+        }
+        Ok(Self(child))
+    }
+
+    /// Scrapes once more, and returns the curves of each query.
+    pub fn end(mut self) -> Result<Vec<Vec<Curve>>, Failure> {
+        drop(self.0.stdin.take());
+        let mut text = String::new();
+        if let Some(stdout) = &mut self.0.stdout {
+            let read = stdout.read_to_string(&mut text);
+            read.map_err(Failure::cannot("read what prometheus says"))?;
+        }
+        serde_json::from_str(&text)
+            .map_err(|error| Failure::Unexpected(format!("{error} in {text:?} of prometheus")))
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
 }
 
 impl Watch {

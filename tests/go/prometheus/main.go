@@ -51,8 +51,10 @@ func run(arguments []string) error {
 		return firing(arguments[1], arguments[2])
 	case len(arguments) == 3 && arguments[0] == "watch":
 		return watch(arguments[1], arguments[2])
+	case len(arguments) == 2 && arguments[0] == "panels":
+		return panels(arguments[1])
 	default:
-		return fmt.Errorf("usage: prometheus series CONTENT-TYPE | selectors | firing RULES DURATION | watch RULES URL, not %q", arguments)
+		return fmt.Errorf("usage: prometheus series CONTENT-TYPE | selectors | firing RULES DURATION | watch RULES URL | panels URL, not %q", arguments)
 	}
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@
 
 mod admin;
 mod config;
+mod dashboard;
 mod faults;
 mod health_monitors;
 mod image;

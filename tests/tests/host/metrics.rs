@@ -6,8 +6,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tonic::Code;
 use wasmount_tests::health::Health;
 use wasmount_tests::host::{Host, HostOptions};
+use wasmount_tests::orchestrator::{VOLUME_BYTES, code};
 use wasmount_tests::prometheus::{Metrics, firing, queried, scraped};
 use wasmount_tests::requests;
 use xtask::workspace::Workspace;
@@ -30,7 +32,7 @@ const ELSEWHERE: [&str; 4] = [
     "wasmount_network_requests_total",
 ];
 
-fn monitoring(file: &str) -> PathBuf {
+pub(crate) fn monitoring(file: &str) -> PathBuf {
     let workspace = Workspace::locate().unwrap();
     workspace.root().join("deploy/monitoring").join(file)
 }
@@ -112,6 +114,101 @@ async fn privileged_dashboard_and_rules_query_what_a_host_exports() {
     unknown_queries(&exported);
 }
 
+/// The value of a series, by its name and labels.
+fn value_of(text: &str, series: &str) -> Option<f64> {
+    let mut rest = text.lines().filter_map(|line| line.strip_prefix(series));
+    let value = rest.next()?.trim().trim_end_matches(" kB");
+    Some(value.parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_values_are_those_of_the_work_done() {
+    let health = Health::at_a_free_port().unwrap();
+    let mut host = Host::start(HostOptions::default()).unwrap();
+    let orchestrator = host.orchestrator().await.unwrap();
+    let volume = orchestrator.created("pvc").await.unwrap();
+    orchestrator.set_up(&volume).await.unwrap();
+    // Counters begin again; volumes and pools are looked at once more.
+    host.options().health = health.address();
+    host.restart().unwrap();
+    let orchestrator = host.orchestrator().await.unwrap();
+    orchestrator.created("pvc").await.unwrap();
+    orchestrator.created("pvc").await.unwrap();
+    let unknown = orchestrator.is_known("no-such-volume").await;
+    assert_eq!(code(&unknown), Code::NotFound);
+    let start = Instant::now();
+    let text = loop {
+        let (_, text) = health.metrics("*/*").unwrap();
+        if text.contains("wasmount_pool_size_bytes{")
+            && text.contains("wasmount_volumes_published{")
+        {
+            break text;
+        }
+        assert!(start.elapsed() < PATIENCE, "{text}");
+        sleep(PAUSE);
+    };
+    let value = |name: &str, labels: &str| {
+        let series = match labels {
+            "" => name.to_owned(),
+            labels => format!("{name}{{{labels}}}"),
+        };
+        value_of(&text, &series).unwrap_or_else(|| panic!("{series} in:\n{text}"))
+    };
+    let of = "driver=\"directory.wasmount.io\"";
+    for (name, labels, expected) in [
+        (
+            "csi_call_duration_seconds_count",
+            "method=\"CreateVolume\",code=\"OK\"",
+            2.0,
+        ),
+        (
+            "csi_call_duration_seconds_count",
+            "method=\"ValidateVolumeCapabilities\",code=\"NotFound\"",
+            1.0,
+        ),
+        ("csi_calls_in_flight", "", 0.0),
+        ("driver_ready", "", 1.0),
+        ("driver_phase", "phase=\"Serving\"", 1.0),
+        ("driver_held", "", 0.0),
+        ("plugin_calls_total", "method=\"CreateVolume\"", 2.0),
+        ("plugin_faults_total", "kind=\"trapped\"", 0.0),
+        ("plugin_concurrency_used", "", 0.0),
+        ("plugin_concurrency_waiting", "", 0.0),
+        ("recoveries_total", "outcome=\"failed\"", 0.0),
+        ("volumes_staged", "", 1.0),
+        ("volumes_published", "", 1.0),
+    ] {
+        let labels = format!("{of},{labels}");
+        let labels = labels.trim_end_matches(',');
+        let found = value(&format!("wasmount_{name}"), labels);
+        assert_eq!(found, expected, "{name} {labels}");
+    }
+    let create = format!("{of},method=\"CreateVolume\"");
+    let cpu = value("wasmount_plugin_cpu_seconds_total", &create);
+    let whole = value("wasmount_plugin_seconds_total", &create);
+    assert!(0.0 < cpu && cpu <= whole && whole < 10.0, "{cpu} {whole}");
+    assert!(value("wasmount_plugin_memory_peak_bytes", &create) >= 65_536.0);
+    let pool = format!("{of},pool=\"volumes\"");
+    let [size, used, available, promised] = ["size", "used", "available", "promised"]
+        .map(|name| value(&format!("wasmount_pool_{name}_bytes"), &pool));
+    assert!(0.0 < used && used < size, "{used} of {size}");
+    // A file system with quotas counts what the directory itself takes.
+    let volume_bytes = VOLUME_BYTES as f64;
+    assert!(
+        0.9 * volume_bytes < promised && promised <= volume_bytes,
+        "{promised}"
+    );
+    assert_eq!(available, size - used - promised);
+    let status = fs::read_to_string(format!("/proc/{}/status", host.id())).unwrap();
+    let resident = value_of(&status, "VmRSS:").unwrap() * 1024.0;
+    let shown = value("process_resident_memory_bytes", "");
+    assert!(
+        resident / 2.0 < shown && shown < resident * 2.0,
+        "{shown} {resident}"
+    );
+    orchestrator.tear_down(&volume).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_a_host_shows_what_its_mounter_uses() {
     let health = Health::at_a_free_port().unwrap();
@@ -126,8 +223,7 @@ async fn privileged_a_host_shows_what_its_mounter_uses() {
     let start = Instant::now();
     let value = |metric: &str| {
         let (_, text) = health.metrics("*/*").unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix(metric));
-        line.map(|value| value.trim().parse::<f64>().unwrap())
+        value_of(&text, metric)
     };
     let until = |what: &str, is_so: &dyn Fn(Option<f64>) -> bool| {
         while !is_so(value(what)) {
