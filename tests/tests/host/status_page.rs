@@ -51,6 +51,16 @@ fn row_with(key: &str, text: &str) -> String {
     )
 }
 
+/// The expression: the row of this RPC has these numbers of calls that ended and that failed, and durations.
+fn calls_of(rpc: &str, ended: u32, failed: u32) -> String {
+    format!(
+        "[...document.querySelectorAll('tbody[data-key=calls] tr')].some(row => {{
+            const [name, , , p50, p99, ended, failed] = [...row.cells].map(it => it.innerText);
+            return name === '{rpc}' && /[0-9]/.test(p50) && /[0-9]/.test(p99) && ended === '{ended}' && failed === '{failed}';
+        }})"
+    )
+}
+
 /// The document of a plugin that misbehaves as its setting says.
 fn misbehaving(folder: &Path, behaviour: &str) -> PathBuf {
     let component = Workspace::locate().unwrap().component("misbehave");
@@ -88,9 +98,8 @@ async fn privileged_the_page_follows_a_host_and_shows_texts_as_texts() {
     browser.until(&row_with("volumes", &volume.id)).unwrap();
     let staging = volume.staging.to_str().unwrap();
     browser.until(&row_with("volumes", staging)).unwrap();
-    browser
-        .until(&row_with("calls", "NodeStageVolume"))
-        .unwrap();
+    browser.until(&calls_of("NodeStageVolume", 1, 0)).unwrap();
+    browser.until(&calls_of("CreateVolume", 1, 0)).unwrap();
 
     // A fault while the page is open.
     let trap = CreateVolumeRequest {
@@ -99,6 +108,7 @@ async fn privileged_the_page_follows_a_host_and_shows_texts_as_texts() {
     };
     orchestrator.create(trap).await.unwrap_err();
     browser.until(&row_with("faults", "trapped")).unwrap();
+    browser.until(&calls_of("CreateVolume", 2, 1)).unwrap();
 
     // A swap while the page is open, to a version with a text that would run in a careless page.
     misbehaving(folder.path(), "markup-in-version");
@@ -157,7 +167,7 @@ async fn privileged_a_page_that_nobody_looks_at_does_not_wake() {
     let (host, address) = start(Vec::new());
     host.orchestrator().await.unwrap().capacity().await.unwrap();
     drop(open(&address));
-    idle::until_it_rests(&host);
+    idle::until_it_rests(host.id());
 }
 
 /// The picture in the README: `WASMOUNT_PICTURE=$PWD/docs/status-page.png cargo test -p wasmount-tests --test host picture_of_the_page`.

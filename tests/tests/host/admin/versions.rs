@@ -33,6 +33,18 @@ async fn privileged_swap_and_rollback_survive_a_restart() {
             .unwrap()
             .contains("`wasmount swap` ends the hold")
     );
+    let log = scene.host.log();
+    for change in [
+        "from=1 to=2 trigger=\"document\"",
+        "from=2 to=1 trigger=\"rollback command\"",
+    ] {
+        let lines = log.lines().filter(|line| line.contains(change));
+        let lines: Vec<_> = lines.collect();
+        assert!(
+            matches!(lines[..], [line] if line.contains("the backend serves")),
+            "{change}: {log}"
+        );
+    }
     scene.host.kill_9().unwrap();
     scene.host.restart().unwrap();
     let status = scene.until("it serves again", |driver| driver["version"].is_object());

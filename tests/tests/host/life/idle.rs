@@ -4,7 +4,8 @@ use crate::life::serving;
 use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use wasmount_tests::host::Host;
+use wasmount_tests::host::{Host, HostOptions};
+use wasmount_tests::root::needs_root;
 
 /// How long the switches are counted.
 const WINDOW: Duration = Duration::from_secs(3);
@@ -27,13 +28,13 @@ fn switches(process: u32) -> u64 {
     counts.sum()
 }
 
-/// Waits until the host does not wake any more.
-pub(crate) fn until_it_rests(host: &Host) {
+/// Waits until the process does not wake any more.
+pub(crate) fn until_it_rests(process: u32) {
     let end = Instant::now() + UNTIL_IDLE;
     loop {
-        let before = switches(host.id());
+        let before = switches(process);
         sleep(WINDOW);
-        let count = switches(host.id()).saturating_sub(before);
+        let count = switches(process).saturating_sub(before);
         if count <= SWITCHES {
             return;
         }
@@ -46,5 +47,22 @@ async fn privileged_a_host_without_calls_does_not_wake() {
     let (host, orchestrator) = serving().await;
     // A guest has run.
     orchestrator.capacity().await.unwrap();
-    until_it_rests(&host);
+    until_it_rests(host.id());
+}
+
+/// The host asks its mounter every 2 s whether it answers, which is within the bound.
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_a_host_and_its_mounter_do_not_wake() {
+    needs_root();
+    let mut host = Host::start(HostOptions {
+        split: Some(0),
+        ..HostOptions::default()
+    })
+    .unwrap();
+    let orchestrator = host.orchestrator().await.unwrap();
+    let volume = orchestrator.created("pvc").await.unwrap();
+    orchestrator.set_up(&volume).await.unwrap();
+    orchestrator.tear_down(&volume).await.unwrap();
+    until_it_rests(host.id());
+    until_it_rests(host.mounting().unwrap().id());
 }

@@ -69,7 +69,12 @@ async fn privileged_a_version_that_traps_is_rolled_back_for_good() {
     assert!(back.faults >= 3, "{back:?}");
     let fault = back.last_fault.unwrap();
     assert_eq!(fault.kind, "trapped", "{fault:?}");
-    assert!(scene.host.log().contains("version rolled back"));
+    let change = "from=2 to=1 trigger=\"faults\"";
+    let log = scene.host.log();
+    let mut told = log
+        .lines()
+        .filter(|line| line.contains("version rolled back"));
+    assert!(told.any(|line| line.contains(change)), "{log}");
     let history = scene.history().await.versions;
     assert!(
         history
