@@ -63,8 +63,12 @@ impl Newcomer {
         command::read(&mut self.xtask(arguments)).unwrap()
     }
 
+    pub(crate) fn kubectl_command(&self, arguments: &[&str]) -> Command {
+        self.xtask(&[&["kubectl", "--"], arguments].concat())
+    }
+
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
-        self.cluster(&[&["kubectl", "--"], arguments].concat())
+        command::read(&mut self.kubectl_command(arguments)).unwrap()
     }
 
     /// What it says to objects that it does not take.
@@ -72,8 +76,8 @@ impl Newcomer {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("object.json");
         fs::write(&file, object.to_string()).unwrap();
-        let arguments = ["kubectl", "--", "apply", "--filename"];
-        let output = command::try_read(self.xtask(&arguments).arg(&file)).unwrap();
+        let arguments = ["apply", "--filename"];
+        let output = command::try_read(self.kubectl_command(&arguments).arg(&file)).unwrap();
         assert!(!output.status.success());
         String::from_utf8_lossy(&output.stderr).into_owned()
     }

@@ -2,7 +2,7 @@
 //! serves. A step of the one test of this program.
 
 use crate::newcomer::{Newcomer, PATIENCE, claim, pod, wait_until};
-use crate::releases::{registered, release, uninstall};
+use crate::releases::{NAMESPACE, registered, release, uninstall};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,6 @@ use xtask::cluster::Cluster;
 use xtask::cluster::access::NODE_NAME;
 use xtask::cluster::inside::NODE_ADDRESS;
 use xtask::command;
-
-const NAMESPACE: &str = "--namespace=wasmount-system";
 
 /// Where the image has the component: pods that serve many backends have a ConfigMap of none.
 const PLUGIN: &str = "/opt/wasmount/plugins/array.wasm";

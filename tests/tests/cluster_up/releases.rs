@@ -1,42 +1,53 @@
-//! The charts in a cluster: two releases serve, one is upgraded under a pod and taken out while the other serves, and no uninstall takes records,
-//! definitions or StorageBackends with it. Steps of the one test of this program.
+//! The charts in a cluster: a broken install fails, two releases serve, one is upgraded under load and taken out while the other serves, and no
+//! uninstall takes records, definitions or StorageBackends with it. Steps of the one test of this program.
 
 use crate::newcomer::{Newcomer, PATIENCE, claim, pod, wait_until};
 use std::fs;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use xtask::command;
 use xtask::helm::{self, Chart};
 use xtask::image::{REGISTRY, wasmount_name};
 
+pub(crate) const NAMESPACE: &str = "--namespace=wasmount-system";
+
 /// Time for a release's pods to run; seconds on an idle machine.
 const ROLL_OUT: [&str; 2] = ["--wait", "--timeout=180s"];
 
-/// Runs Helm as the administrator, and returns what it says.
-fn helm(newcomer: &Newcomer, arguments: &[&str]) -> String {
+/// Volumes that come and go under an upgrade at most: it takes seconds on an idle machine, and each of them seconds too.
+const LIVES: usize = 40;
+
+/// Helm as the administrator.
+fn command_of(newcomer: &Newcomer, arguments: &[&str]) -> Command {
     let mut helm = helm::command(newcomer.workspace()).unwrap();
     helm.env("KUBECONFIG", newcomer.root().join("admin.kubeconfig"));
-    command::read(helm.args(arguments)).unwrap()
+    helm.args(arguments);
+    helm
 }
 
-/// Installs or upgrades a backend with the images of the cluster.
-pub(crate) fn release(newcomer: &Newcomer, verb: &str, name: &str, values: &[&str]) {
+/// Runs Helm, and returns what it says.
+fn helm(newcomer: &Newcomer, arguments: &[&str]) -> String {
+    command::read(&mut command_of(newcomer, arguments)).unwrap()
+}
+
+/// The command that installs or upgrades a backend with the images of the cluster.
+fn command_of_release(newcomer: &Newcomer, verb: &str, name: &str, values: &[&str]) -> Command {
     let chart = Chart::Backend.folder(newcomer.workspace());
     let chart = chart.to_str().unwrap();
     let image = format!("image.repository={REGISTRY}/wasmount,sidecars.registry={REGISTRY}");
-    let own = [
-        verb,
-        name,
-        chart,
-        "--namespace=wasmount-system",
-        "--set",
-        &image,
-    ];
-    helm(newcomer, &[&own[..], &ROLL_OUT, values].concat());
+    let own = [verb, name, chart, NAMESPACE, "--set", &image];
+    command_of(newcomer, &[&own[..], &ROLL_OUT, values].concat())
+}
+
+/// Installs or upgrades a backend, until its pods are ready.
+pub(crate) fn release(newcomer: &Newcomer, verb: &str, name: &str, values: &[&str]) {
+    command::read(&mut command_of_release(newcomer, verb, name, values)).unwrap();
 }
 
 /// Takes a release out, and waits until its pods are gone.
 pub(crate) fn uninstall(newcomer: &Newcomer, name: &str) {
-    let arguments = ["uninstall", name, "--namespace=wasmount-system", "--wait"];
+    let arguments = ["uninstall", name, NAMESPACE, "--wait"];
     helm(newcomer, &arguments);
 }
 
@@ -62,9 +73,11 @@ pub(crate) fn releases_serve_and_leave_what_is_shared(newcomer: &Newcomer) {
     let file = newcomer.root().join("local-images.yaml");
     newcomer.kubectl(&["delete", "--filename", file.to_str().unwrap()]);
     let shared = Chart::Shared.folder(newcomer.workspace());
+    // Then the cluster is one that never had a backend.
+    let objects = shared.join("wasmount.yaml");
+    newcomer.kubectl(&["delete", "--filename", objects.to_str().unwrap()]);
     let shared = shared.to_str().unwrap();
-    // The objects are there already.
-    helm(newcomer, &["install", "shared", shared, "--take-ownership"]);
+    helm(newcomer, &["install", "shared", shared]);
     release(
         newcomer,
         "install",
@@ -73,7 +86,8 @@ pub(crate) fn releases_serve_and_leave_what_is_shared(newcomer: &Newcomer) {
     );
     let followed = print_followed(newcomer);
     let followed = ["--set-file", &followed];
-    release(newcomer, "install", "hostpath", &followed);
+    a_broken_install_fails(newcomer, &followed);
+    release(newcomer, "upgrade", "hostpath", &followed);
     registered(newcomer, "hostpath.wasmount.io local-images.wasmount.io");
 
     let write =
@@ -86,7 +100,7 @@ pub(crate) fn releases_serve_and_leave_what_is_shared(newcomer: &Newcomer) {
     ]);
     newcomer.said_by("beside");
     newcomer.kubectl(&["wait", "--for=condition=Ready", "pod/under", PATIENCE]);
-    is_upgraded(newcomer, &followed);
+    is_upgraded_under_load(newcomer, &followed);
     newcomer.apply(&[pod("after", "upgraded", "touch /data/end")]);
     newcomer.said_by("after");
     assert_eq!(newcomer.said_by("under"), "kept\n");
@@ -112,25 +126,78 @@ pub(crate) fn releases_serve_and_leave_what_is_shared(newcomer: &Newcomer) {
         assert!(names("crds").contains(&format!("/{plural}.wasmount.io\n")));
     }
     assert_eq!(names("storagebackends"), followed_object);
+    // What it has left is taken over by the next one.
+    helm(newcomer, &["install", "shared", shared, "--take-ownership"]);
     newcomer.without_volumes();
 }
 
-/// With other pods, and another limit of the node by a setting.
-fn is_upgraded(newcomer: &Newcomer, followed: &[&str]) {
+/// `helm install --wait` of a backend whose plugin never served, since a setting is wrong.
+fn a_broken_install_fails(newcomer: &Newcomer, followed: &[&str]) {
+    // A node that had the backend would serve the version from before.
+    fs::remove_dir_all(newcomer.root().join("lib/wasmount/hostpath")).unwrap();
+    let values = [
+        "--set-string=spec.settings.maxVolumesPerNode=many",
+        "--timeout=20s",
+    ];
+    let values = [followed, &values].concat();
+    let mut install = command_of_release(newcomer, "install", "hostpath", &values);
+    let output = command::try_read(&mut install).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains("not ready"),
+        "{said}"
+    );
+    // Its pod runs by now, and says what is wrong.
+    let status = [
+        "exec",
+        NAMESPACE,
+        "daemonset/wasmount-hostpath-node",
+        "--container=wasmount",
+        "--",
+        "wasmount",
+        "status",
+    ];
+    let mut found = String::new();
+    wait_until("the host says what is wrong", || {
+        let output = command::try_read(&mut newcomer.kubectl_command(&status)).unwrap();
+        found = String::from_utf8_lossy(&output.stdout).into_owned();
+        found.contains("maxVolumesPerNode")
+    });
+}
+
+/// Volumes come and go until the upgrade is done and one more has lived, each with a pod that writes and reads.
+fn live(newcomer: &Newcomer, is_upgraded: &AtomicBool) {
+    for number in 0.. {
+        assert!(number < LIVES, "the upgrade outlasts {LIVES} volumes");
+        let is_last = is_upgraded.load(Ordering::Acquire);
+        let name = format!("life-{number}");
+        let script = format!("echo {name} > /data/word; cat /data/word");
+        newcomer.apply(&[claim(&name, "hostpath", None), pod(&name, &name, &script)]);
+        assert_eq!(newcomer.said_by(&name), format!("{name}\n"));
+        newcomer.kubectl(&["delete", &format!("pod/{name}"), &format!("pvc/{name}")]);
+        if is_last {
+            return;
+        }
+    }
+}
+
+/// With other pods, and another limit of the node by a setting. No claim and no pod fails meanwhile.
+fn is_upgraded_under_load(newcomer: &Newcomer, followed: &[&str]) {
     let values = [
         "--set-string=spec.settings.maxVolumesPerNode=77",
         "--set=node.podLabels.team=a",
     ];
-    release(
-        newcomer,
-        "upgrade",
-        "hostpath",
-        &[followed, &values].concat(),
-    );
+    let values = [followed, &values].concat();
+    let is_upgraded = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| live(newcomer, &is_upgraded));
+        release(newcomer, "upgrade", "hostpath", &values);
+        is_upgraded.store(true, Ordering::Release);
+    });
     let pods = [
         "get",
         "pods",
-        "--namespace=wasmount-system",
+        NAMESPACE,
         "--selector=team=a",
         "--output=name",
     ];
