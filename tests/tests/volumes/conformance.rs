@@ -4,7 +4,7 @@
 
 mod attach;
 mod copies;
-mod driver;
+pub(crate) mod driver;
 mod ephemeral;
 mod flags;
 mod format;

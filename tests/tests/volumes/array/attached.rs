@@ -1,6 +1,7 @@
 //! plugins/array with disks of the kernel's own targets, by iSCSI and by NVMe over TCP, through a real host, in a VM that is array and node.
 
 mod authentication;
+mod conformance;
 mod contained;
 mod faults;
 mod kills;
