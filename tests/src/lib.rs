@@ -28,6 +28,7 @@ pub mod leaks;
 pub mod loop_devices;
 pub mod loop_disk;
 pub mod mounter;
+pub mod multipath;
 pub mod namespace;
 pub mod orchestrator;
 pub mod other_kernel;

@@ -3,6 +3,7 @@
 
 mod attached;
 mod guest_memory;
+mod kills;
 mod lives;
 mod sanity;
 mod secrecy;

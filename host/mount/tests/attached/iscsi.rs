@@ -1,6 +1,5 @@
 //! iSCSI against the kernel's own target (LIO) and the node's open-iscsi and multipathd: sessions, disks and what is left of them.
 
-mod daemons;
 mod encryption;
 mod kills;
 mod lives;

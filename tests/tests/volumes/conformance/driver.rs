@@ -117,6 +117,11 @@ impl Driver {
         self.orchestrator.clients()
     }
 
+    /// The array of [`Driver::of_array`].
+    pub(crate) fn array(&self) -> &Array {
+        self.array.as_ref().unwrap()
+    }
+
     /// Kills the host and starts it over the same directories.
     pub(crate) async fn kill_and_restart(&mut self) {
         self.host.kill_9().unwrap();

@@ -1,6 +1,5 @@
 //! Disks over two paths that multipathd joins: lives of volumes, encrypted too, too few paths, growth.
 
-use super::daemons::{Daemons, maps, paths, states};
 use super::target::{self, DISK_BYTES, Lio, disks, sessions, wwid};
 use super::volume::{Volume, host};
 use crate::encryption::{Disk, lives};
@@ -11,6 +10,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use wasmount_core::mounter::MountError;
+use wasmount_tests::multipath::{Daemons, maps, paths, states};
 
 pub(crate) fn assert_nothing_left() {
     assert_eq!(maps(), [""; 0]);
@@ -32,7 +32,7 @@ async fn on_other_kernel_a_map_is_used_and_nothing_is_left() {
     let lio = Lio::start_with_two_paths();
     lio.offer(1, 1);
     for find_multipaths in ["strict", "greedy"] {
-        let _daemons = Daemons::start(find_multipaths);
+        let _daemons = Daemons::start(find_multipaths).unwrap();
         let host = host();
         let volume = Volume::of_two_paths(1, 1);
         host.stage(&volume).await.unwrap();
@@ -59,7 +59,7 @@ async fn on_other_kernel_a_map_is_used_and_nothing_is_left() {
 async fn on_other_kernel_a_raw_map_with_partitions_is_used() {
     let lio = Lio::start_with_two_paths();
     lio.offer(1, 1);
-    let _daemons = Daemons::start("strict");
+    let _daemons = Daemons::start("strict").unwrap();
     let host = host();
     let mut volume = Volume::of_two_paths(1, 1);
     volume.is_raw = true;
@@ -105,7 +105,7 @@ async fn on_other_kernel_a_raw_map_with_partitions_is_used() {
 async fn on_other_kernel_a_writer_does_not_notice_a_lost_path() {
     let lio = Lio::start_with_two_paths();
     lio.offer(1, 1);
-    let _daemons = Daemons::start("strict");
+    let _daemons = Daemons::start("strict").unwrap();
     let host = host();
     let volume = Volume::of_two_paths(1, 1);
     host.stage(&volume).await.unwrap();
@@ -127,7 +127,7 @@ async fn on_other_kernel_too_few_paths_are_refused() {
     lio.offer(1, 1);
     let host = host();
     let mut volume = Volume::of_two_paths(1, 1);
-    let _daemons = Daemons::start("strict");
+    let _daemons = Daemons::start("strict").unwrap();
     lio.answer_by(2, false);
     let refused = host.stage(&volume).await.unwrap_err().to_string();
     assert!(
@@ -146,7 +146,7 @@ async fn on_other_kernel_too_few_paths_are_refused() {
 async fn on_other_kernel_a_map_in_use_grows() {
     let lio = Lio::start_with_two_paths();
     lio.offer(1, 1);
-    let _daemons = Daemons::start("strict");
+    let _daemons = Daemons::start("strict").unwrap();
     let host = host();
     let volume = Volume::of_two_paths(1, 1);
     host.stage(&volume).await.unwrap();
@@ -180,7 +180,7 @@ async fn on_other_kernel_a_map_in_use_grows() {
 async fn on_other_kernel_an_encrypted_map_lives() {
     let lio = Lio::start_with_two_paths();
     lio.offer(1, 1);
-    let _daemons = Daemons::start("strict");
+    let _daemons = Daemons::start("strict").unwrap();
     let map = || {
         let [map] = maps().try_into().unwrap();
         assert_eq!(paths(&map).len(), 2);

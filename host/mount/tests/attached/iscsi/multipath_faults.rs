@@ -1,6 +1,5 @@
 //! Faults of joined paths: other disks at the number, no path left, a host that is killed.
 
-use super::daemons::{Daemons, maps, paths, remove_maps, states};
 use super::multipath::{assert_nothing_left, assert_on_map};
 use super::target::{DISK_BYTES, Lio, disks, entries, wwid};
 use super::volume::{Volume, host};
@@ -9,6 +8,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use wasmount_tests::multipath::{Daemons, maps, paths, remove_maps, states};
 
 /// Longer than a teardown waits for a lost path, and for its parts.
 const BOUND: Duration = Duration::from_secs(90);
@@ -33,7 +33,7 @@ async fn on_other_kernel_a_path_to_another_disk_never_joins() {
     lio.unmap_by(2, 1);
     lio.map_by(2, 1, 2);
     for find_multipaths in ["strict", "greedy"] {
-        let _daemons = Daemons::start(find_multipaths);
+        let _daemons = Daemons::start(find_multipaths).unwrap();
         let host = host();
         let mut volume = Volume::of_two_paths(1, 1);
         let refused = host.stage(&volume).await.unwrap_err().to_string();
@@ -57,7 +57,7 @@ async fn on_other_kernel_a_map_of_a_reused_number_is_removed() {
     let lio = Lio::start_with_two_paths();
     lio.offer(1, 1);
     lio.offer(2, 2);
-    let _daemons = Daemons::start("greedy");
+    let _daemons = Daemons::start("greedy").unwrap();
     let host = host();
     let neighbour = Volume::of_two_paths(2, 2);
     host.stage(&neighbour).await.unwrap();
@@ -85,7 +85,7 @@ async fn on_other_kernel_a_path_whose_disk_changes_leaves_the_map() {
     let lio = Lio::start_with_two_paths();
     lio.offer(1, 1);
     lio.offer(2, 2);
-    let _daemons = Daemons::start("strict");
+    let _daemons = Daemons::start("strict").unwrap();
     let host = host();
     // Raw, and not written to: the kernel sends requests by each path until somebody compares.
     let mut volume = Volume::of_two_paths(1, 1);
@@ -109,7 +109,7 @@ async fn on_other_kernel_a_path_whose_disk_changes_leaves_the_map() {
 async fn on_other_kernel_a_teardown_without_a_path_ends() {
     let lio = Lio::start_with_two_paths();
     lio.offer(1, 1);
-    let _daemons = Daemons::start("strict");
+    let _daemons = Daemons::start("strict").unwrap();
     let host = host();
     let volume = Volume::of_two_paths(1, 1);
     host.stage(&volume).await.unwrap();
@@ -130,7 +130,7 @@ async fn on_other_kernel_a_teardown_without_a_path_ends() {
 async fn on_other_kernel_what_a_killed_host_left_of_a_map_is_removed() {
     let lio = Lio::start_with_two_paths();
     lio.offer(1, 1);
-    let _daemons = Daemons::start("strict");
+    let _daemons = Daemons::start("strict").unwrap();
     // What is gone already at the moment of the kill.
     type Gone = fn(&str);
     let moments: [(&str, Gone); 6] = [
@@ -140,7 +140,7 @@ async fn on_other_kernel_what_a_killed_host_left_of_a_map_is_removed() {
         }),
         ("the map is gone", |staging| {
             unmount(staging, UnmountFlags::empty()).unwrap();
-            remove_maps();
+            remove_maps().unwrap();
         }),
         ("a path is gone", |staging| {
             unmount(staging, UnmountFlags::empty()).unwrap();
@@ -152,7 +152,7 @@ async fn on_other_kernel_what_a_killed_host_left_of_a_map_is_removed() {
             unmount(staging, UnmountFlags::empty()).unwrap();
             let [map] = maps().try_into().unwrap();
             let path = paths(&map).remove(0);
-            remove_maps();
+            remove_maps().unwrap();
             fs::write(format!("/sys/class/block/{path}/device/delete"), "1").unwrap();
         }),
         ("the paths are gone", |staging| {
@@ -186,7 +186,7 @@ async fn on_other_kernel_what_a_killed_host_left_of_a_map_is_removed() {
 async fn on_other_kernel_a_map_without_a_record_is_removed() {
     let lio = Lio::start_with_two_paths();
     lio.offer(1, 1);
-    let _daemons = Daemons::start("strict");
+    let _daemons = Daemons::start("strict").unwrap();
     let host = host();
     let volume = Volume::of_two_paths(1, 1);
     host.stage(&volume).await.unwrap();
