@@ -46,7 +46,7 @@ spec:
   secrets: {{ user: {{ file: user }}, password: {{ file: password }}, key: {{ file: key }}, seal: {{ file: seal }} }}
   grants:
     sealing: {{ secret: seal }}
-    filesystems: [{{ type: ceph, sources: ["{monitor}:/volumes/{group}/*"], mountOptions: [mds_namespace] }}]
+    filesystems: [{{ type: ceph, sources: ["{monitor}:/volumes/{group}/*"], mountOptions: [mds_namespace, rasize] }}]
     network:
       ceph:
         hosts: ["{api}"]

@@ -3,8 +3,9 @@
 mod keys;
 mod two_kernels;
 
+use crate::conformance::driver::options_at;
 use crate::sanity::assert_passed;
-use rustix::fs::statvfs;
+use rustix::fs::{getxattr, statvfs};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,11 +19,11 @@ use wasmount_csi::wire::csi::v1::volume_content_source::Type;
 use wasmount_csi::wire::csi::v1::{
     CreateVolumeRequest, NodePublishVolumeRequest, NodeStageVolumeRequest, VolumeContentSource,
 };
-use wasmount_tests::ceph::{Ceph, FILE_SYSTEM, LOCAL};
+use wasmount_tests::ceph::{Ceph, FILE_SYSTEM, GROUP, LOCAL};
 use wasmount_tests::copies::{cloned, delete_snapshot, restored, snapshot};
 use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions};
-use wasmount_tests::orchestrator::{Orchestrator, Volume, patiently};
+use wasmount_tests::orchestrator::{Orchestrator, Volume, code, patiently};
 use wasmount_tests::other_kernel::needs_other_kernel;
 use wasmount_tests::requests;
 use wasmount_tests::sanity::{SECRET, SanityRun};
@@ -116,20 +117,20 @@ impl Staged {
             volume_content_source: from,
             ..requests::create(name, bytes)
         };
+        Self::created(orchestrator, request).await
+    }
+
+    async fn created(orchestrator: &Orchestrator, request: CreateVolumeRequest) -> Self {
         let created = patiently(&AGAIN, || {
             let mut controller = orchestrator.clients().controller;
             let request = request.clone();
             async move { controller.create_volume(request).await }
         });
         let created = created.await.unwrap().into_inner().volume.unwrap();
-        assert_eq!(created.capacity_bytes, bytes, "{name}");
-        Self::stage(
-            orchestrator,
-            name,
-            created.volume_id,
-            created.volume_context,
-        )
-        .await
+        let range = request.capacity_range.unwrap();
+        assert_eq!(created.capacity_bytes, range.required_bytes);
+        let (id, context) = (created.volume_id, created.volume_context);
+        Self::stage(orchestrator, &request.name, id, context).await
     }
 
     /// Stages a volume that exists, and publishes it to its first pod.
@@ -275,6 +276,58 @@ async fn on_other_kernel_volumes_of_cephfs_live_and_leave_nothing() {
     assert!(scene.ceph.subvolumes().unwrap().contains("csi-vol-pvc"));
     let delete = patiently(&AGAIN, || delete_snapshot(orchestrator, &taken));
     delete.await.unwrap();
+    scene.assert_nothing_left();
+    assert!(scene.host.terminate().unwrap().success());
+}
+
+#[tokio::test]
+async fn on_other_kernel_a_class_of_ceph_csi_is_obeyed() {
+    let mut scene = Scene::start();
+    let orchestrator = scene.host.orchestrator().await.unwrap();
+    let class = [
+        ("clusterID", "tests"),
+        ("fsName", FILE_SYSTEM),
+        ("pool", "data"),
+        ("volumeNamePrefix", "own-"),
+        ("subvolumeGroup", GROUP),
+        ("mounter", "kernel"),
+        ("kernelMountOptions", "rasize=4194304"),
+        ("fuseMountOptions", "debug"),
+        ("encrypted", "false"),
+        ("backingSnapshot", "false"),
+    ];
+    let request = |more: &[(&str, &str)]| {
+        let pairs = class.iter().chain(more);
+        CreateVolumeRequest {
+            parameters: pairs
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+            volume_capabilities: vec![requests::mounted(Mode::MultiNodeMultiWriter, &[])],
+            ..requests::create("pvc", 64 * MIB)
+        }
+    };
+    for other in [
+        ("clusterID", "another"),
+        ("subvolumeGroup", "another"),
+        ("mounter", "fuse"),
+        ("encrypted", "true"),
+        ("backingSnapshot", "true"),
+    ] {
+        let refused = orchestrator.create(request(&[other])).await;
+        assert_eq!(code(&refused), Code::InvalidArgument, "{other:?}");
+    }
+    let pvc = Staged::created(&orchestrator, request(&[])).await;
+    assert!(scene.ceph.subvolumes().unwrap().contains("\"own-pvc"));
+    let options = options_at(&pvc.volume.target);
+    assert!(
+        options.iter().any(|it| it == "rasize=4194304"),
+        "{options:?}"
+    );
+    let mut pool = [0; 64];
+    let length = getxattr(&pvc.volume.target, "ceph.dir.layout.pool", &mut pool).unwrap();
+    assert_eq!(&pool[..length], b"data");
+    pvc.write("kept");
+    pvc.delete(&orchestrator).await;
     scene.assert_nothing_left();
     assert!(scene.host.terminate().unwrap().success());
 }
