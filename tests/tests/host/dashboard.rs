@@ -1,6 +1,7 @@
 //! The dashboard over a running host: Prometheus answers the query of each panel, and the picture in the documentation shows what Grafana draws of it.
 
 use crate::metrics::monitoring;
+use crate::status_page::live;
 use serde_json::Value;
 use std::env;
 use std::fs;
@@ -165,22 +166,6 @@ fn page(panels: &[Panel], seconds: f64) -> String {
         );
     }
     format!("<!doctype html><meta charset=utf-8><style>{style}</style>{all}")
-}
-
-/// Lives of volumes, one after the other.
-async fn live(orchestrator: &Orchestrator, times: u32) {
-    for number in 0..times {
-        let volume = orchestrator
-            .created(&format!("life-{number}"))
-            .await
-            .unwrap();
-        orchestrator.set_up(&volume).await.unwrap();
-        orchestrator
-            .stats(&volume.id, &volume.target)
-            .await
-            .unwrap();
-        orchestrator.tear_down(&volume).await.unwrap();
-    }
 }
 
 /// The picture in the docs: `WASMOUNT_PICTURE=$PWD/docs/dashboard.png cargo test -p wasmount-tests --test host panel_of_the_dashboard`.

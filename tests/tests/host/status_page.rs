@@ -211,14 +211,16 @@ async fn privileged_the_picture_of_the_page_is_small_and_whole() {
     }
 }
 
-/// Lives of volumes, one after the other.
-async fn live(orchestrator: &Orchestrator, times: u32) {
+/// Lives of volumes, one after the other, with a look at the statistics of each.
+pub(crate) async fn live(orchestrator: &Orchestrator, times: u32) {
     for number in 0..times {
         let volume = orchestrator
             .created(&format!("life-{number}"))
             .await
             .unwrap();
         orchestrator.set_up(&volume).await.unwrap();
+        let stats = orchestrator.stats(&volume.id, &volume.target);
+        stats.await.unwrap();
         orchestrator.tear_down(&volume).await.unwrap();
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::server::error_of;
 use crate::storage_backends::scene::{Scene, backend, soon};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
@@ -54,12 +55,13 @@ async fn a_backend_is_listed_with_its_driver_version_state_and_digest() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_host_says_is_listed_in_full() {
     let scene = Scene::shared().await;
+    let fault = Timestamp::now() - SignedDuration::from_hours(10 * 24 + 1);
     let report = json!({
         "apiVersion": "wasmount.io/v1alpha1", "kind": "StorageBackendNode",
         "metadata": { "name": "listed.n1" },
         "spec": {
             "backend": "listed", "host": "n1", "phase": "Removing", "version": "1.2.3",
-            "shortDigest": "0123456789ab", "volumes": 4, "reason": "staged",
+            "shortDigest": "0123456789ab", "volumes": 4, "reason": "staged", "lastFault": fault.to_string(),
         },
     });
     let parameters = PatchParams::apply("test");
@@ -72,7 +74,8 @@ async fn what_a_host_says_is_listed_in_full() {
     assert_eq!(
         head,
         [
-            "NAME", "BACKEND", "HOST", "PHASE", "VERSION", "DIGEST", "VOLUMES", "REASON"
+            "NAME", "BACKEND", "HOST", "PHASE", "VERSION", "DIGEST", "VOLUMES", "LAST", "FAULT",
+            "REASON"
         ]
     );
     assert_eq!(
@@ -85,6 +88,7 @@ async fn what_a_host_says_is_listed_in_full() {
             "1.2.3",
             "0123456789ab",
             "4",
+            "10d",
             "staged"
         ]
     );
