@@ -159,6 +159,7 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
             address if address.is_unspecified() => Ipv4Addr::LOCALHOST.to_string(),
             address => address.to_string(),
         },
+        shows_metrics => !choices.health_address.is_loopback(),
         health_port => choices.health_port,
         controller_health_port => match controller_mounts {
             true => next_port(choices.health_port),

@@ -180,12 +180,17 @@ fn ports_of_a_pod_differ_wherever_they_begin() {
 }
 
 #[test]
-fn sidecars_on_the_network_of_a_node_listen_nowhere() {
+fn sidecars_on_the_network_of_a_node_listen_where_it_was_chosen() {
     let mut choices = choices(Form::NodeLocal);
     choices.host_network = true;
-    let objects = objects_of(&backend(&[Service::Controller], &[]), &choices);
-    let text = serde_json::to_string(&objects).unwrap();
-    assert!(text.contains("csi-provisioner:v") && !text.contains("http-endpoint"));
+    let text = |choices: &Choices| {
+        let objects = objects_of(&backend(&[Service::Controller], &[]), choices);
+        serde_json::to_string(&objects).unwrap()
+    };
+    let hidden = text(&choices);
+    assert!(hidden.contains("csi-provisioner:v") && !hidden.contains("http-endpoint"));
+    choices.health_address = Ipv4Addr::UNSPECIFIED.into();
+    assert!(text(&choices).contains("--http-endpoint=0.0.0.0:9909"));
 }
 
 #[test]
