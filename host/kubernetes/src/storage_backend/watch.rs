@@ -195,11 +195,11 @@ impl StorageBackends {
     fn take(&self, event: Event<BackendObject>) {
         let mut state = self.lock();
         let is_first = matches!(event, Event::InitDone) && !state.are_known;
+        state.are_known |= is_first;
         if state.take(event) {
             self.publish(&mut state);
         }
         if is_first {
-            state.are_known = true;
             self.desired.send_modify(|_| {});
         }
     }

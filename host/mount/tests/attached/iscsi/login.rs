@@ -2,7 +2,7 @@
 
 use super::target::{CHAP, Lio, MUTUAL, PORTAL, assert_nothing_left, path, sessions};
 use super::volume::{Volume, host};
-use crate::support::{silent_address, until};
+use crate::support::{eventually, silent_address, until};
 use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -115,12 +115,17 @@ async fn on_other_kernel_a_disk_is_recorded_before_its_login() {
         async move { host.stage(&volume).await }
     });
     // The login fails, and of a volume that failed nothing is kept: a record that is made after it would never be seen beside it.
-    until("a record beside a login", || {
+    let is_seen = || {
         let records = host.journal().into_iter();
         let mut records = records.filter_map(|it| fs::read_to_string(it).ok());
         records.any(|it| it.contains(&silent) && it.contains("Coming")) && logs_in(&silent)
+    };
+    let is_seen = eventually("a record beside a login", || match is_seen() {
+        true => Some(true),
+        false => staging.is_finished().then_some(false),
     });
-    staging.await.unwrap().unwrap_err();
+    let refused = staging.await.unwrap().unwrap_err();
+    assert!(is_seen, "{refused}");
     assert_nothing_left();
     assert_eq!(host.journal().len(), 0);
 }
