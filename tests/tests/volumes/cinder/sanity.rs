@@ -117,7 +117,7 @@ fn privileged_sanity_cinder_attached_by_nova() {
             let cinder = Arc::new(Cinder::start().unwrap());
             let scene = Scene::on_instance(cinder, 0, &[NO_LIMIT]).await;
             let instance = json!({ "uuid": scene.node, "availability_zone": "zone-a" });
-            Metadata::start(&instance.to_string());
+            Metadata::start(&instance.to_string(), false);
             // Nova detaches in the background, and a busy machine may need longer than a call lasts.
             assert_passes_repeating(&scene).await;
             assert_eq!(scene.logins(), 1);
