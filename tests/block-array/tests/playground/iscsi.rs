@@ -143,7 +143,8 @@ fn assert_nothing_left(disk: &Disk) {
 async fn disk_of(wwid: &str) -> PathBuf {
     until("the disk appears", async || disks(wwid).len() == 1).await;
     let disk = disks(wwid).remove(0);
-    until("the device appears", async || disk.exists()).await;
+    // Its node appears before it can be opened (Linux, `device_add_disk`).
+    until("the device opens", async || File::open(&disk).is_ok()).await;
     disk
 }
 

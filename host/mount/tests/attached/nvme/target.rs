@@ -148,8 +148,8 @@ impl Target {
             let mut devices = names.map(|name| (format!("/dev/{name}"), name));
             let found = devices.find(|(device, name)| {
                 let shown = fs::read_to_string(format!("/sys/class/block/{name}/wwid"));
-                // A single path has no node.
-                Path::new(device).exists() && shown.is_ok_and(|shown| shown.trim() == wwid)
+                // A single path has no node, and a node appears before it can be opened (Linux, `device_add_disk`).
+                fs::File::open(device).is_ok() && shown.is_ok_and(|shown| shown.trim() == wwid)
             });
             found.map(|(device, _)| device)
         })
