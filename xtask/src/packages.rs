@@ -44,6 +44,7 @@ pub const TEST: &[Need] = &[
     ("chromium", "chromium"),
     ("python3", "python3"),
     ("pip3", "python3-pip"),
+    XZ,
     CLANG,
     WASM_LD,
     WASI_LIBC,
@@ -75,12 +76,16 @@ pub const VM: &[Need] = &[
     ("flex", "flex"),
     ("gcc", "gcc"),
     ("make", "make"),
-    ("xz", "xz-utils"),
+    XZ,
 ];
+
+/// What compresses golden guests.
+pub const COMPRESSION: &[Need] = &[XZ];
 
 /// Programs that build guests in C.
 pub const C: &[Need] = &[CLANG, WASM_LD, WASI_LIBC];
 
+const XZ: Need = ("xz", "xz-utils");
 const CLANG: Need = ("clang", "clang");
 const WASM_LD: Need = ("wasm-ld", "lld");
 const WASI_LIBC: Need = ("/usr/lib/wasm32-wasi/libc.a", "wasi-libc");

@@ -9,7 +9,10 @@ use crate::language::{self, Language};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use xtask::command;
 use xtask::failure::Failure;
+use xtask::packages;
 use xtask::plugins;
 use xtask::say;
 use xtask::toolchain;
@@ -22,7 +25,7 @@ pub const MANIFEST: &str = "manifest.json";
 /// The contract's text when the line was recorded.
 pub const CONTRACT: &str = "contract.wit";
 /// The guests of a line, and what each is built from.
-const GUESTS: [(&str, Source); 5] = [
+const GUESTS: [(&str, Source); 6] = [
     ("rust-directory.wasm", Source::Rust("directory")),
     ("rust-all-interfaces.wasm", Source::Rust("all-interfaces")),
     ("c-directory.wasm", Source::Other(Language::C)),
@@ -31,9 +34,10 @@ const GUESTS: [(&str, Source); 5] = [
         "javascript-directory.wasm",
         Source::Other(Language::JavaScript),
     ),
+    ("python-directory.wasm.xz", Source::Other(Language::Python)),
 ];
-/// The guest that is too large for this repository: 18 MB. Kept are its sources, which pin its compiler; tests build it under the line's contract.
-const SOURCES: (&str, Language) = ("python-directory", Language::Python);
+/// What ends the names of guests that are kept compressed: CPython has 18 MB, and 4 MB so.
+const COMPRESSED: &str = ".xz";
 
 /// What a guest is built from.
 #[derive(Clone, Copy)]
@@ -132,16 +136,9 @@ pub fn record(workspace: &Workspace) -> Result<(), Failure> {
         if manifest.guests.contains_key(&name) {
             continue;
         }
-        let (golden, wasm) = guest(workspace, source)?;
-        xtask::files::write(&folder.join(&name), &wasm)?;
-        say::line(&format!("{name}: {} bytes, {}", wasm.len(), golden.digest));
+        let golden = record_guest(workspace, source, &folder.join(&name))?;
+        say::line(&format!("{name}: {}", golden.digest));
         manifest.guests.insert(name, golden);
-    }
-    let (name, _) = SOURCES;
-    if !manifest.guests.contains_key(name) {
-        let golden = record_sources(workspace, &folder)?;
-        say::line(&format!("{name}: sources, {}", golden.digest));
-        manifest.guests.insert(name.to_owned(), golden);
     }
     manifest.write(&folder)
 }
@@ -173,47 +170,29 @@ fn refuse_changes(manifest: &Manifest, folder: &Path, contract: &[u8]) -> Result
     }
 }
 
-/// The component of a guest in the folder of a line.
+/// The component of a guest in the folder of a line, decompressed where it is kept compressed.
 pub fn component(workspace: &Workspace, line: &Path, guest: &str) -> Result<PathBuf, Failure> {
-    let (sources, language) = SOURCES;
     let kept = line.join(guest);
-    if guest != sources {
+    let Some(name) = guest.strip_suffix(COMPRESSED) else {
         return Ok(kept);
-    }
+    };
     let line_name = line.file_name().unwrap_or_default();
     let output = workspace.plugins_target().join("golden").join(line_name);
-    let built = language::build_under(workspace, language, &kept, &line.join(CONTRACT), &output)?;
-    Ok(built.component)
+    let component = output.join(name);
+    let wasm = xz(&["--decompress"], &kept)?;
+    xtask::files::complete(&component, |unfinished| {
+        xtask::files::write(unfinished, wasm)
+    })?;
+    Ok(component)
 }
 
-/// The digest of a file, or of a folder's files.
+/// The digest of a file.
 pub fn digest_of(path: &Path) -> Result<String, Failure> {
-    if path.is_dir() {
-        return Ok(files::digest_of_all(&files::read(path)?));
-    }
     Ok(digest(&xtask::files::read(path)?))
 }
 
-/// Copies the sources of the guest that is not kept as a component.
-fn record_sources(workspace: &Workspace, folder: &Path) -> Result<Golden, Failure> {
-    let (name, language) = SOURCES;
-    let plugin = workspace.plugins().join(language.plugin());
-    let sources = files::read(&plugin)?;
-    files::write_anew(&folder.join(name), &sources)?;
-    Ok(Golden {
-        digest: files::digest_of_all(&sources),
-        source: source_of(language.plugin()),
-        source_digest: files::digest_of_all(&sources),
-        toolchain: language.toolchain(&plugin)?,
-    })
-}
-
-fn source_of(plugin: &str) -> String {
-    format!("plugins/{plugin}")
-}
-
-/// Builds a guest.
-fn guest(workspace: &Workspace, source: Source) -> Result<(Golden, Vec<u8>), Failure> {
+/// Builds a guest into the file that is kept.
+fn record_guest(workspace: &Workspace, source: Source, kept: &Path) -> Result<Golden, Failure> {
     let (plugin, component, toolchain) = match source {
         Source::Other(language) => {
             let built = language::build(workspace, language)?;
@@ -224,15 +203,32 @@ fn guest(workspace: &Workspace, source: Source) -> Result<(Golden, Vec<u8>), Fai
             (plugin, component, toolchain::compiler()?)
         }
     };
-    let source = source_of(plugin);
-    let wasm = xtask::files::read(&component)?;
-    let golden = Golden {
-        digest: digest(&wasm),
+    let bytes = match kept.to_string_lossy().ends_with(COMPRESSED) {
+        true => xz(&["-9", "--extreme"], &component)?,
+        false => xtask::files::read(&component)?,
+    };
+    xtask::files::write(kept, &bytes)?;
+    let source = format!("plugins/{plugin}");
+    Ok(Golden {
+        digest: digest(&bytes),
         source_digest: files::digest_of_all(&files::read(&workspace.root().join(&source))?),
         source,
         toolchain,
-    };
-    Ok((golden, wasm))
+    })
+}
+
+/// What `xz` makes of a file.
+fn xz(options: &[&str], file: &Path) -> Result<Vec<u8>, Failure> {
+    packages::install(packages::COMPRESSION)?;
+    let mut xz = Command::new("xz");
+    let output = command::try_read(xz.args(options).arg("--stdout").arg(file))?;
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => {
+            let reason = String::from_utf8_lossy(&output.stderr);
+            Err(command::failed(&xz, output.status, reason.trim()))
+        }
+    }
 }
 
 #[cfg(test)]

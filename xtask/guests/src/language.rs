@@ -71,36 +71,20 @@ impl Language {
 pub fn build(workspace: &Workspace, language: Language) -> Result<Built, Failure> {
     let plugin = workspace.plugins().join(language.plugin());
     let output = workspace.plugins_target().join(language.folder());
-    build_under(
-        workspace,
-        language,
-        &plugin,
-        &workspace.contract_file(),
-        &output,
-    )
-}
-
-/// Builds a plugin in a language under a text of the contract, into a folder, unless that was done before.
-pub(crate) fn build_under(
-    workspace: &Workspace,
-    language: Language,
-    plugin: &Path,
-    contract: &Path,
-    output: &Path,
-) -> Result<Built, Failure> {
-    let world = World::of_plugin(plugin, contract)?;
-    let toolchain = language.toolchain(plugin)?;
+    let contract = workspace.contract_file();
+    let world = World::of_plugin(&plugin, &contract)?;
+    let toolchain = language.toolchain(&plugin)?;
     let mut tree = match language {
         Language::C => world.c_bindings()?,
         Language::Go => world.go_bindings()?,
-        Language::JavaScript | Language::Python => world::files(plugin, contract)?,
+        Language::JavaScript | Language::Python => world::files(&plugin, &contract)?,
     };
-    tree.extend(files::read(plugin)?);
+    tree.extend(files::read(&plugin)?);
     let key = format!("{} {toolchain}\n", files::digest_of_all(&tree));
 
     let below = |name: &str| output.join(format!("{}{name}", language.plugin()));
     let (component, key_file) = (below(".wasm"), below(".key"));
-    let _lock = locked(output)?;
+    let _lock = locked(&output)?;
     if !(component.is_file() && fs::read_to_string(&key_file).is_ok_and(|it| it == key)) {
         let wasm = compile(workspace, language, &world, &below(""), &tree)?;
         xtask::files::write(&component, &wasm)?;

@@ -20,7 +20,7 @@ use wasmount_engine::{BackendParts, NodeFacts};
 use wasmount_network::Network;
 
 /// Hosts of nodes: what that of the node told; none: there is no such node.
-struct Told(Option<Facts>);
+pub(crate) struct Told(pub(crate) Option<Facts>);
 
 #[async_trait]
 impl Nodes for Told {

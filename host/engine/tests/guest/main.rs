@@ -13,6 +13,7 @@ mod access;
 mod answers;
 mod array;
 mod facts;
+mod golden;
 mod harness;
 mod isolation;
 mod limits;

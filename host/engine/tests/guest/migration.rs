@@ -51,7 +51,7 @@ impl Scene {
     }
 }
 
-fn record(key: &str, value: &str) -> StateEntry {
+pub(crate) fn record(key: &str, value: &str) -> StateEntry {
     StateEntry {
         key: key.to_owned(),
         value: value.as_bytes().to_owned(),
@@ -59,7 +59,7 @@ fn record(key: &str, value: &str) -> StateEntry {
     }
 }
 
-fn put(key: &str, value: &str) -> StateChange {
+pub(crate) fn put(key: &str, value: &str) -> StateChange {
     StateChange::Put {
         key: key.to_owned(),
         value: value.as_bytes().to_owned(),

@@ -1,5 +1,5 @@
 //! Every interface of the contract, through the golden guest that uses all of them: `wasmount call` gets the answers, plans and log lines from it that it
-//! got when the guest was recorded. Of the two interfaces that no RPC leads to, the guest shows only that a host admits them.
+//! got when the guest was recorded. The two that no RPC leads to are called in `host/engine/tests/guest/golden.rs`.
 
 use super::lines;
 use serde::Deserialize;
