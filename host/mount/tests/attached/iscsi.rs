@@ -11,5 +11,5 @@ mod recovery;
 mod target;
 mod volume;
 
-pub(crate) use kills::Killed;
+pub(crate) use kills::{Killed, KilledMaps};
 pub(crate) use target::entries;

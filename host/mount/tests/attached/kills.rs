@@ -26,6 +26,8 @@ const SEED: &str = "WASMOUNT_TEST_SEED";
 const DEFAULT_SEED: usize = 1;
 /// Rounds of a default run: a round takes some seconds.
 const ROUNDS: usize = 6;
+/// The same where each round makes keys of a passphrase several times, which is slow by design.
+pub(crate) const ROUNDS_WITH_KEYS: usize = 3;
 /// A line of the process, once its mounter is open.
 const READY: &str = "the mounter is ready";
 /// A word of strace, once it is attached to all threads.
@@ -84,6 +86,8 @@ pub(crate) trait Scene {
     type Volume: Volume + Sync;
     /// By which the process finds it again.
     const NAME: &'static str;
+    /// Rounds of a default run.
+    const ROUNDS: usize = ROUNDS;
 
     /// A host in a directory that may have been another one's.
     fn host(folder: &Path) -> Host;
@@ -93,7 +97,7 @@ pub(crate) trait Scene {
     fn offer(&mut self, number: u32);
     /// Makes the disk as large as `GROWN_BYTES`.
     fn grow(&mut self, number: u32);
-    /// A file with what is on the disk.
+    /// A file or a device with the file system, until the disk is withdrawn.
     fn file(&self, number: u32) -> PathBuf;
     /// Takes it away.
     fn withdraw(&mut self, number: u32);
@@ -129,7 +133,7 @@ pub(crate) async fn kill_at_each_step<S: Scene>(mut scene: S) {
     };
     let all = life.each_ref().map(Vec::len);
     if !crate::is_thorough() {
-        life = life.map(|it| sample(&it, seed));
+        life = life.map(|it| sample(&it, S::ROUNDS, seed));
     }
     let chosen = life.each_ref().map(Vec::len);
     println!(
@@ -296,8 +300,8 @@ fn steps(counts: &Counts) -> Vec<Step> {
 }
 
 /// So many of them, at equal distances, from one on that the seed says.
-fn sample(steps: &[Step], seed: usize) -> Vec<Step> {
-    let distance = steps.len().div_ceil(ROUNDS).max(1);
+fn sample(steps: &[Step], rounds: usize, seed: usize) -> Vec<Step> {
+    let distance = steps.len().div_ceil(rounds).max(1);
     let chosen = steps.iter().skip(seed % distance).step_by(distance);
     chosen.copied().collect()
 }
@@ -310,6 +314,9 @@ async fn worker() {
     let (folder, disk) = (Path::new(&folder), disk.parse().unwrap());
     match protocol.as_str() {
         crate::iscsi::Killed::NAME => wait::<crate::iscsi::Killed>(folder, disk, &call).await,
+        crate::iscsi::KilledMaps::NAME => {
+            wait::<crate::iscsi::KilledMaps>(folder, disk, &call).await;
+        }
         crate::nvme::Killed::NAME => wait::<crate::nvme::Killed>(folder, disk, &call).await,
         crate::rbd::Killed::NAME => wait::<crate::rbd::Killed>(folder, disk, &call).await,
         other => panic!("{other}"),

@@ -8,6 +8,8 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
+/// NGUID of a namespace, in the form of a UUID.
+const NGUID: &str = "00253858-0000-0000-0000-000000000001";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_other_kernel_a_namespace_lives_as_a_file_system() {
@@ -33,6 +35,27 @@ async fn on_other_kernel_a_namespace_lives_as_a_file_system() {
     volume.is_read_only = true;
     host.stage(&volume).await.unwrap();
     assert!(fs::write(host.staging(&volume).join("file"), "changed").is_err());
+    host.unstage(&volume).await.unwrap();
+    assert_nothing_left(&host);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_namespace_without_uuid_lives() {
+    let mut target = Target::start(1);
+    target.add_with_nguid(1, NGUID, 64 * MIB);
+    let host = host();
+    let volume = Volume {
+        uuid: NGUID.to_owned(),
+        ..Volume::of(1)
+    };
+    for _ in 0..2 {
+        host.stage(&volume).await.unwrap();
+        host.unstage(&volume).await.unwrap();
+        assert_nothing_left(&host);
+    }
+    host.stage(&volume).await.unwrap();
+    target.grow(1, 128 * MIB);
+    assert_eq!(host.expand(&volume, 128 * MIB).await, Ok(128 * MIB));
     host.unstage(&volume).await.unwrap();
     assert_nothing_left(&host);
 }

@@ -5,6 +5,7 @@ use super::volume::{HOST_NQN, Volume, host, uuid};
 use crate::support::{run, until};
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
+use std::io::Write;
 use wasmount_core::mounter::MountError;
 
 const BYTES: u64 = 32 << 20;
@@ -48,6 +49,43 @@ async fn on_other_kernel_a_reused_number_is_never_the_one_before() {
     host.stage(&reused).await.unwrap();
     host.unstage(&reused).await.unwrap();
     host.unstage(&neighbour).await.unwrap();
+    assert_nothing_left(&host);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_other_kernel_a_used_namespace_does_not_become_another() {
+    let mut target = Target::start(1);
+    target.add(1, &uuid(1), BYTES);
+    let host = host();
+    let forced = Volume::of(1);
+    host.stage(&forced).await.unwrap();
+    let file = host.staging(&forced).join("file");
+    let write = |text: &str| {
+        let mut opened = fs::File::create(&file)?;
+        opened.write_all(text.as_bytes())?;
+        opened.sync_all()
+    };
+    write("written").unwrap();
+    // Another node gets the volume, and the number leads to a new namespace, which is larger.
+    target.remove(1);
+    target.add(1, &uuid(3), 2 * BYTES);
+    for controller in controllers() {
+        fs::write(controller.join("rescan_controller"), "1").unwrap();
+    }
+    until("the namespace is gone", || {
+        write("of the volume before").is_err()
+    });
+    let refused = host.expand(&forced, 2 * BYTES).await.unwrap_err();
+    assert!(refused.to_string().contains(&uuid(1)), "{refused}");
+    assert_untouched(&target, 1);
+    let reused = Volume::of(3);
+    host.stage(&reused).await.unwrap();
+    assert!(write("of the volume before").is_err());
+    let names = fs::read_dir(host.staging(&reused)).unwrap();
+    let names = names.map(|it| it.unwrap().file_name());
+    assert_eq!(names.collect::<Vec<_>>(), ["lost+found"]);
+    host.unstage(&forced).await.unwrap();
+    host.unstage(&reused).await.unwrap();
     assert_nothing_left(&host);
 }
 

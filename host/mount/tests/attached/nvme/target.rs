@@ -14,6 +14,8 @@ use tempfile::TempDir;
 pub(crate) const NQN: &str = "nqn.2026-01.io.wasmount:target";
 /// Where the target's configuration is mounted, and what is in it.
 const CONFIG: &str = "/sys/kernel/config";
+/// The UUID of a namespace that has none.
+const NO_UUID: &str = "00000000-0000-0000-0000-000000000000";
 /// The first port of TCP; each address has its own.
 const FIRST_PORT: u16 = 4420;
 
@@ -93,6 +95,18 @@ impl Target {
 
     /// Adds a namespace, on a file of this size.
     pub(crate) fn add(&mut self, id: u32, uuid: &str, bytes: u64) {
+        self.add_named(id, &[("device_uuid", uuid)], bytes);
+    }
+
+    /// The same with an NGUID in place of a UUID.
+    pub(crate) fn add_with_nguid(&mut self, id: u32, nguid: &str, bytes: u64) {
+        let names = [("device_uuid", NO_UUID), ("device_nguid", nguid)];
+        self.add_named(id, &names, bytes);
+    }
+
+    /// The last name is that of its file, too.
+    fn add_named(&mut self, id: u32, names: &[(&str, &str)], bytes: u64) {
+        let (_, uuid) = *names.last().unwrap();
         let file = self.folder.join(uuid);
         let opened = fs::File::options().append(true).create(true).open(&file);
         opened.unwrap().set_len(bytes).unwrap();
@@ -101,7 +115,9 @@ impl Target {
         let attributes = namespace(id);
         fs::create_dir(&attributes).unwrap();
         write(&attributes.join("device_path"), device.to_str().unwrap());
-        write(&attributes.join("device_uuid"), uuid);
+        for (attribute, name) in names {
+            write(&attributes.join(attribute), name);
+        }
         write(&attributes.join("enable"), "1");
         let uuid = uuid.to_owned();
         self.namespaces.push(Namespace {
