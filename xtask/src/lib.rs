@@ -7,6 +7,7 @@
 
 pub mod array;
 mod bootstrap;
+pub mod cargo_tool;
 pub mod clients;
 pub mod cluster;
 pub mod command;

@@ -3,6 +3,7 @@
 //! The same commit gives the same texts, charts and list of crates: times are that of the commit, and no path of this machine is in them or in the
 //! program.
 
+use crate::cargo_tool::CargoTool;
 use crate::command;
 use crate::deploy;
 use crate::failure::Failure;
@@ -14,6 +15,7 @@ use crate::platform::Architecture;
 use crate::plugins;
 use crate::say;
 use crate::workspace::Workspace;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,11 +24,14 @@ use std::time::{Duration, SystemTime};
 /// The time of all files, in seconds since 1970 (reproducible-builds.org, "SOURCE_DATE_EPOCH").
 const TIME: &str = "SOURCE_DATE_EPOCH";
 
-/// The version of cargo-cyclonedx, which lists the crates of the program.
-const CYCLONEDX: &str = "0.5.9";
+/// Lists the crates of the program.
+pub const CYCLONEDX: CargoTool = CargoTool {
+    name: "cargo-cyclonedx",
+    version: "0.5.9",
+};
 
-/// The name of its file in the folder of each crate, before it is moved.
-const CRATES: &str = "release-crates";
+/// The name of its file beside each manifest.
+const CRATES: &str = "crates";
 
 /// The file of digests, as `sha256sum --check` reads it.
 const DIGESTS: &str = "SHA256SUMS";
@@ -168,42 +173,38 @@ pub fn add_charts(workspace: &Workspace, output: &Path, time: SystemTime) -> Res
 }
 
 /// The crates of the program, as a bill of materials (CycloneDX).
-fn add_crates(workspace: &Workspace, output: &Path, time: SystemTime) -> Result<(), Failure> {
-    let directory = workspace
-        .tools()
-        .join(format!("cargo-cyclonedx-{CYCLONEDX}"));
-    let program = directory.join("bin/cargo-cyclonedx");
-    if !program.is_file() {
-        say::line(&format!("building cargo-cyclonedx {CYCLONEDX} (minutes)"));
-        let mut install = workspace.plain_cargo();
-        install.args([
-            "install",
-            "cargo-cyclonedx",
-            "--locked",
-            "--version",
-            CYCLONEDX,
-        ]);
-        command::run(install.arg("--root").arg(&directory))?;
-    }
-    let mut list = Command::new(&program);
+pub fn add_crates(workspace: &Workspace, output: &Path, time: SystemTime) -> Result<(), Failure> {
+    let program = CYCLONEDX.install(workspace)?;
+    // It writes a file beside the manifest of each crate of the workspace.
+    let copy = tempfile::tempdir().map_err(Failure::cannot("create a temporary directory"))?;
+    let copy = copy.path();
+    copy_crates(workspace, copy, time)?;
+    let mut list = Command::new(program);
     list.args(["cyclonedx", "--format", "json", "--no-build-deps"])
         .args(["--override-filename", CRATES, "--manifest-path"])
-        .arg(workspace.root().join("Cargo.toml"))
+        .arg(copy.join("Cargo.toml"))
         .env(TIME, seconds(time).to_string());
-    let listed = command::read(&mut list);
-    // It writes a file for each crate of the workspace.
-    let name = format!("{CRATES}.json");
-    let of_program = workspace.root().join("host/wasmount").join(&name);
-    let text = listed.and_then(|_| files::read(&of_program));
-    for member in workspace.members()? {
-        let _ = fs::remove_file(member.join(&name));
-    }
-    let text =
-        String::from_utf8_lossy(&text?).replace(&workspace.root().display().to_string(), ".");
+    command::read(&mut list)?;
+    let of_program = copy.join("host/wasmount").join(format!("{CRATES}.json"));
+    let text = files::read(&of_program)?;
+    let text = String::from_utf8_lossy(&text).replace(&copy.display().to_string(), ".");
     files::write(
         &output.join(format!("wasmount-{}.cdx.json", version())),
         text,
     )
+}
+
+/// Copies the workspace of the host.
+fn copy_crates(workspace: &Workspace, to: &Path, time: SystemTime) -> Result<(), Failure> {
+    let root = workspace.root();
+    for name in ["Cargo.toml", "Cargo.lock"] {
+        copy(&root.join(name), &to.join(name))?;
+    }
+    let members = workspace.members()?;
+    let below_root = members.iter().filter_map(|it| it.strip_prefix(root).ok());
+    let folders: BTreeSet<_> = below_root.filter_map(|it| it.iter().next()).collect();
+    let mut folders = folders.into_iter();
+    folders.try_for_each(|name| copy_folder(&root.join(name), &to.join(name), time))
 }
 
 /// The digests of all files, with their paths below the directory.

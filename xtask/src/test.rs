@@ -17,6 +17,7 @@ use crate::place;
 use crate::platform::Architecture;
 use crate::plugins;
 use crate::python;
+use crate::release;
 use crate::say::{self, Tone};
 use crate::toolchain;
 use crate::tools;
@@ -231,6 +232,7 @@ fn build_tools(workspace: &Workspace, fast: bool) -> Result<(), Failure> {
     for tool in tools::ALL.into_iter().chain(tools::CLUSTER) {
         tool.build(workspace)?;
     }
+    release::CYCLONEDX.install(workspace)?;
     root_filesystem::build(workspace, Architecture::of_this_machine()?)?;
     vm::build(workspace)?;
     vm::build_ceph(workspace)?;
