@@ -22,6 +22,7 @@ pub mod fault_proxy;
 pub mod guest_memory;
 pub mod health;
 pub mod host;
+pub mod idle;
 pub mod keys;
 pub mod kinds;
 pub mod leaks;

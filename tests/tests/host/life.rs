@@ -2,7 +2,7 @@
 //! kubelet and the sidecars act on.
 
 mod apart;
-pub(crate) mod idle;
+mod idle;
 mod order;
 mod whole;
 mod wishes;

@@ -1,6 +1,5 @@
 //! The status page in a real browser: what it shows while the host works, that texts of a plugin stay texts, and the picture in the documentation.
 
-use crate::life::idle;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,6 +9,7 @@ use wasmount_tests::builds::{build_of, put};
 use wasmount_tests::documents;
 use wasmount_tests::health::Health;
 use wasmount_tests::host::{Host, HostOptions};
+use wasmount_tests::idle::until_it_rests;
 use wasmount_tests::orchestrator::Orchestrator;
 use wasmount_tests::requests;
 use wasmount_tests::root::needs_root;
@@ -167,7 +167,7 @@ async fn privileged_a_page_that_nobody_looks_at_does_not_wake() {
     let (host, address) = start(Vec::new());
     host.orchestrator().await.unwrap().capacity().await.unwrap();
     drop(open(&address));
-    idle::until_it_rests(host.id());
+    until_it_rests(host.id()).unwrap();
 }
 
 /// The picture in the README: `WASMOUNT_PICTURE=$PWD/docs/status-page.png cargo test -p wasmount-tests --test host picture_of_the_page`.

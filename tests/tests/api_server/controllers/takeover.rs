@@ -10,6 +10,7 @@ use tonic::Code;
 use wasmount_control::Client;
 use wasmount_control::messages::Delete;
 use wasmount_csi::wire::csi::v1::ListVolumesRequest;
+use wasmount_tests::idle::until_it_rests;
 use wasmount_tests::orchestrator::{Orchestrator, VOLUME_BYTES, code, patiently};
 use wasmount_tests::requests;
 use wasmount_tests::sanity::SanityRun;
@@ -77,6 +78,17 @@ async fn privileged_a_real_api_server_elects_one_controller() {
     }
     assert_eq!(code(&standing_by.delete(&id).await), Code::Unavailable);
     assert_eq!(listed(&working).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn privileged_controllers_and_a_node_without_calls_rest() {
+    let replicas = Replicas::start(&[]).await;
+    let leader = replicas.leader().await;
+    create(&orchestrator(&replicas, leader).await, "v")
+        .await
+        .unwrap();
+    let hosts = replicas.controllers.iter().chain([&replicas.node]);
+    hosts.for_each(|host| until_it_rests(host.id()).unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::json;
 use wasmount_control::messages::Rollback;
+use wasmount_tests::idle::until_it_rests;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_an_object_is_served_changed_rejected_and_removed() {
@@ -38,6 +39,7 @@ async fn privileged_an_object_is_served_changed_rejected_and_removed() {
     assert!(says(&again, "Degraded", "False", "NoTrouble"));
     orchestrator.is_known(&volume.id).await.unwrap();
     orchestrator.delete(&volume.id).await.unwrap();
+    until_it_rests(serving.host.id()).unwrap();
 
     scene.delete("life").await;
     scene.until_gone("life").await;
