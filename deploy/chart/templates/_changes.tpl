@@ -23,8 +23,12 @@
 {{- end -}}
 {{- range $name, $label := $values.nodeSelector -}}{{- $_ := set $pod.nodeSelector $name $label -}}{{- end -}}
 {{- with $root.imagePullSecrets -}}{{- $_ := set $pod "imagePullSecrets" . -}}{{- end -}}
+{{- $health := $values.healthPort -}}
 {{- range $pod.containers -}}
-{{- include "wasmount.changeContainer" (dict "container" . "root" $root "values" $values "tag" $.root.Chart.AppVersion) -}}
+{{- if eq .name "wasmount" -}}{{- $health = $health | default (index .ports 0).containerPort -}}{{- end -}}
+{{- end -}}
+{{- range $pod.containers -}}
+{{- include "wasmount.changeContainer" (dict "container" . "root" $root "values" $values "health" (int $health) "tag" $.root.Chart.AppVersion) -}}
 {{- end -}}
 {{- end -}}
 
@@ -42,6 +46,16 @@
 {{- $tag := get $root.sidecars.tags $name | default (regexFind "[^:]+$" $container.image) -}}
 {{- $_ := set $container "image" (printf "%s/%s:%s" (trimSuffix "/" $registry) $name $tag) -}}
 {{- with $root.sidecars.pullPolicy -}}{{- $_ := set $container "imagePullPolicy" . -}}{{- end -}}
+{{- /* On the network of a node they show no metrics unless an address is chosen. Ports are those of `wasmount manifests --health-address`. */ -}}
+{{- if and $values.healthAddress (not $container.ports) -}}
+{{- range $index, $sidecar := list "csi-provisioner" "csi-attacher" "csi-resizer" "csi-snapshotter" -}}
+{{- if eq $sidecar $name -}}
+{{- $port := add $.health 100 $index -}}
+{{- $_ := set $container "ports" (list (dict "name" $name "containerPort" $port)) -}}
+{{- $_ := set $container "args" (append $container.args (printf "--http-endpoint=%s:%d" $values.healthAddress $port)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- else -}}
 {{- $image := $root.image -}}
 {{- if or $image.repository $image.tag $image.digest -}}
@@ -55,7 +69,7 @@
 {{- if eq $name "wasmount" -}}
 {{- $port := index $container.ports 0 -}}
 {{- $old := printf ":%d" (int $port.containerPort) -}}
-{{- $new := printf ":%d" (int ($values.healthPort | default $port.containerPort)) -}}
+{{- $new := printf ":%d" .health -}}
 {{- $arguments := list -}}
 {{- range $container.args -}}
 {{- $argument := . -}}
@@ -66,7 +80,7 @@
 {{- $arguments = append $arguments $argument -}}
 {{- end -}}
 {{- $_ := set $container "args" $arguments -}}
-{{- $_ := set $port "containerPort" (int (trimPrefix ":" $new)) -}}
+{{- $_ := set $port "containerPort" .health -}}
 {{- end -}}
 {{- end -}}
 

@@ -220,6 +220,46 @@ fn a_pod_monitor_of_unreachable_pods_is_rejected() {
 }
 
 #[test]
+fn sidecars_on_the_node_network_show_metrics_by_value() {
+    let backend = "--set=backend=nfs";
+    let ports = |values: &[&str], address: &str| {
+        let all = objects(&rendered(Chart::Backend, &[&[backend], values].concat()));
+        let pod = &all["Deployment wasmount-nfs-controller"]["spec"]["template"]["spec"];
+        let mut ports = Vec::new();
+        for container in pod["containers"].as_array().unwrap() {
+            let name = container["name"].as_str().unwrap();
+            let arguments = container["args"].to_string();
+            match container["ports"].as_array().map(Vec::as_slice) {
+                Some([port]) if name.starts_with("csi-") => {
+                    assert_eq!(port["name"], name);
+                    let number = port["containerPort"].as_u64().unwrap();
+                    let endpoint = format!("\"--http-endpoint={address}:{number}\"");
+                    assert!(arguments.contains(&endpoint), "{arguments}");
+                    ports.push((name.to_owned(), number));
+                }
+                _ => assert!(!arguments.contains("--http-endpoint"), "{arguments}"),
+            }
+        }
+        ports
+    };
+    let from = |first: u64| {
+        let sidecars = [
+            ("csi-provisioner", 0),
+            ("csi-resizer", 2),
+            ("csi-snapshotter", 3),
+        ];
+        sidecars
+            .map(|(name, distance)| (name.to_owned(), first + distance))
+            .to_vec()
+    };
+    assert_eq!(ports(&[], ""), []);
+    let shown = "--set=controller.healthAddress=0.0.0.0";
+    assert_eq!(ports(&[shown], "0.0.0.0"), from(9910));
+    let moved = "--set=controller.healthAddress=[::],controller.healthPort=9820";
+    assert_eq!(ports(&[moved], "[::]"), from(9920));
+}
+
+#[test]
 fn objects_of_the_prometheus_operator_are_for_its_own_driver() {
     let values = "--set=backend=hostpath,prometheus.podMonitor.create=true,prometheus.rules.create=true,\
         prometheus.podMonitor.labels.release=prometheus";
