@@ -160,7 +160,7 @@ fn a_plugin_is_admitted_before_anything_is_printed() {
     let directory = tempfile::tempdir().unwrap();
     let component = directory.path().join("none.wasm");
     let document = documents::of_component(directory.path(), "a.example", &component).unwrap();
-    let output = run(&document, &[]);
+    let output = run(&[&document], &[]);
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout.is_empty());
     let said = error_of(&output);
@@ -178,7 +178,7 @@ fn what_works_on_one_node_only_is_said() {
         said.contains("no topology") && said.contains("EXPAND_VOLUME"),
         "{said}"
     );
-    let output = run(&document, &["--topology", "network"]);
+    let output = run(&[&document], &["--topology", "network"]);
     let said = error_of(&output);
     assert!(
         !output.status.success() && said.contains("relative path"),

@@ -1,9 +1,8 @@
 //! A node set against a real API server: every object is taken, and a pod of it writes what its drivers need, of its own node only.
 
 use crate::manifests::scene::{
-    NAMESPACE, Scene, create_node, driver, patch_node, printed, refusal, renamed, soon,
+    NAMESPACE, Scene, create_node, driver, patch_node, printed, printed_of, refusal, renamed, soon,
 };
-use crate::server::{manifests, printed as printed_by};
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
@@ -56,11 +55,8 @@ async fn report(client: &Client, backend: &str, host: &str) -> Result<(), kube::
 async fn a_real_api_server_limits_a_node_set_to_its_drivers() {
     let scene = Scene::shared().await;
     let documents = BACKENDS.map(|name| hostpath_in(scene.directory.path(), name));
-    let mut node_set = manifests(&["--node-set"]);
-    for document in &documents {
-        node_set.arg("--backend").arg(document);
-    }
-    let (text, said) = printed_by(&mut node_set);
+    let paths = documents.each_ref().map(PathBuf::as_path);
+    let (text, said) = printed_of(&paths, &["--node-set"]);
     assert_eq!(said, "");
     scene.apply(&text);
     for document in &documents {

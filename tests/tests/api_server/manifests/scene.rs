@@ -1,6 +1,6 @@
 //! What the tests ask of the API server about printed objects.
 
-use crate::server::{Server, manifests, printed as printed_by, workspace};
+use crate::server::{Server, error_of, manifests, workspace};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -96,15 +96,26 @@ pub(crate) fn renamed(text: &str, name: &str) -> String {
 
 /// What `wasmount manifests` prints for a document, and what it warns of.
 pub(crate) fn printed(document: &Path, more: &[&str]) -> (String, String) {
-    let compiled = CommandCache::of(&[document]).unwrap();
-    let mut command = manifests(more);
-    command.arg("--backend").arg(document);
-    printed_by(command.env("WASMOUNT_CACHE", compiled.path()))
+    printed_of(&[document], more)
 }
 
-pub(crate) fn run(document: &Path, more: &[&str]) -> Output {
+/// The same for several documents.
+pub(crate) fn printed_of(documents: &[&Path], more: &[&str]) -> (String, String) {
+    let output = run(documents, more);
+    let warned = error_of(&output);
+    assert!(output.status.success(), "{warned}");
+    (String::from_utf8(output.stdout).unwrap(), warned)
+}
+
+/// Runs `wasmount manifests` for documents.
+pub(crate) fn run(documents: &[&Path], more: &[&str]) -> Output {
+    let compiled = CommandCache::of(documents).unwrap();
     let mut command = manifests(more);
-    command.arg("--backend").arg(document).output().unwrap()
+    for document in documents {
+        command.arg("--backend").arg(document);
+    }
+    let command = command.env("WASMOUNT_CACHE", compiled.path());
+    command.output().unwrap()
 }
 
 /// A node with its driver's startup taint and another's.

@@ -81,7 +81,7 @@ fn what_could_never_serve_is_not_printed() {
     let directory = tempfile::tempdir().unwrap();
     let document = scene(directory.path());
     let refused = |words: &str| {
-        let output = run(&document, &[]);
+        let output = run(&[&document], &[]);
         let said = error_of(&output);
         assert!(!output.status.success() && output.stdout.is_empty());
         assert!(said.contains(words), "{said}");

@@ -2,8 +2,7 @@
 
 use super::{as_value, objects, rejected, rendered};
 use crate::manifests::node_set::{IN_NODE_SET, hostpath_in};
-use crate::manifests::scene::printed;
-use crate::server::{manifests, printed as printed_by};
+use crate::manifests::scene::{printed, printed_of};
 use std::fs;
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -16,11 +15,8 @@ fn files(directory: &TempDir) -> [PathBuf; 3] {
     for (document, file) in documents.iter().zip(&files) {
         fs::write(file, printed(document, &IN_NODE_SET).0).unwrap();
     }
-    let mut node_set = manifests(&["--node-set"]);
-    for document in &documents {
-        node_set.arg("--backend").arg(document);
-    }
-    fs::write(&files[2], printed_by(&mut node_set).0).unwrap();
+    let paths = documents.each_ref().map(PathBuf::as_path);
+    fs::write(&files[2], printed_of(&paths, &["--node-set"]).0).unwrap();
     files
 }
 
