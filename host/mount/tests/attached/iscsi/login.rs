@@ -58,7 +58,7 @@ async fn on_other_kernel_two_paths_at_once_need_multipathd() {
     let lio = Lio::start_with_two_paths();
     lio.offer(1, 1);
     let host = host();
-    // The kernel has no dm-multipath yet: tests that load it come later.
+    // The kernel has no dm-multipath: tests that load it remove it.
     let mut volume = Volume::of_two_paths(1, 1);
     let refused = host.stage(&volume).await.unwrap_err();
     assert!(matches!(refused, MountError::Unusable(_)), "{refused}");
