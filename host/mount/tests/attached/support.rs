@@ -1,7 +1,7 @@
 //! What tests of all protocols stand on: programs of the node, waiting, a pod that writes.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -53,6 +53,13 @@ impl Writer {
         let text = fs::read_to_string(self.file).unwrap();
         assert_eq!(text, LINE.repeat(written));
     }
+}
+
+/// Writes a file, onto stable storage.
+pub(crate) fn write_through(file: &Path, text: &str) -> io::Result<()> {
+    let mut opened = fs::File::create(file)?;
+    opened.write_all(text.as_bytes())?;
+    opened.sync_all()
 }
 
 /// Runs a program that must succeed; returns what it printed.

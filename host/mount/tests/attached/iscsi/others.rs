@@ -2,9 +2,8 @@
 
 use super::target::{DISK_BYTES, Lio, PORTAL, TARGET, assert_nothing_left, disks, sessions, wwid};
 use super::volume::{Volume, host, host_of};
-use crate::support::{run, until};
+use crate::support::{run, until, write_through};
 use std::fs;
-use std::io::Write;
 use wasmount_core::mounter::MountError;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,11 +69,7 @@ async fn on_other_kernel_a_used_disk_does_not_become_another_one() {
     let forced = Volume::of(1, 1);
     host.stage(&forced).await.unwrap();
     let file = host.staging(&forced).join("file");
-    let write = |text: &str| {
-        let mut opened = fs::File::create(&file)?;
-        opened.write_all(text.as_bytes())?;
-        opened.sync_all()
-    };
+    let write = |text: &str| write_through(&file, text);
     write("written").unwrap();
     // Another node gets the volume, and the number leads to a new disk.
     lio.unmap(1);

@@ -2,10 +2,9 @@
 
 use super::target::{Target, assert_nothing_left, connect, controllers};
 use super::volume::{HOST_NQN, Volume, host, uuid};
-use crate::support::{run, until};
+use crate::support::{run, until, write_through};
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
-use std::io::Write;
 use wasmount_core::mounter::MountError;
 
 const BYTES: u64 = 32 << 20;
@@ -60,11 +59,7 @@ async fn on_other_kernel_a_used_namespace_does_not_become_another() {
     let forced = Volume::of(1);
     host.stage(&forced).await.unwrap();
     let file = host.staging(&forced).join("file");
-    let write = |text: &str| {
-        let mut opened = fs::File::create(&file)?;
-        opened.write_all(text.as_bytes())?;
-        opened.sync_all()
-    };
+    let write = |text: &str| write_through(&file, text);
     write("written").unwrap();
     // Another node gets the volume, and the number leads to a new namespace, which is larger.
     target.remove(1);
