@@ -27,9 +27,8 @@ impl CargoTool {
         say::line(&format!("building {name} {version} (a minute or two)"));
         let mut install = workspace.plain_cargo();
         install.args(["install", name, "--version", version]);
-        install
-            .args(["--locked", "--debug", "--root"])
-            .arg(&directory);
+        install.args(["--locked", "--debug", "--config", "profile.dev.debug=false"]);
+        install.arg("--root").arg(&directory);
         command::run(&mut install)?;
         Ok(program)
     }
