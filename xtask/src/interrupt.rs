@@ -21,11 +21,11 @@ impl Interrupt {
         })
     }
 
-    /// Waits until a request to stop.
-    pub async fn wait(&mut self) {
+    /// Waits until a request to stop, and returns its signal.
+    pub async fn wait(&mut self) -> SignalKind {
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+            _ = self.terminate.recv() => SignalKind::terminate(),
         }
     }
 
@@ -33,9 +33,12 @@ impl Interrupt {
     pub async fn or<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Failure> {
         tokio::select! {
             done = work => Ok(done),
-            () = self.wait() => Err(Failure::Unexpected(
-                "interrupted; everything was torn down".to_owned(),
-            )),
+            _ = self.wait() => Err(Self::failure()),
         }
+    }
+
+    /// What a request to stop becomes.
+    pub fn failure() -> Failure {
+        Failure::Unexpected("interrupted; everything was torn down".to_owned())
     }
 }

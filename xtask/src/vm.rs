@@ -9,7 +9,6 @@ pub use ceph::build_ceph;
 pub use system::build;
 
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::packages;
 use crate::place;
 use crate::workspace::Workspace;
@@ -74,12 +73,11 @@ pub fn run(workspace: &Workspace, options: &VmOptions) -> Result<u8, Failure> {
         .build()
         .map_err(Failure::cannot("start the async runtime"))?;
     runtime.block_on(async {
-        let mut interrupt = Interrupt::listen()?;
         let command = &options.command;
         match (options.two, options.power_cut) {
-            (true, _) => interrupt.or(machine.run_two(command)).await?,
-            (false, true) => interrupt.or(machine.run_through_power_cut(command)).await?,
-            (false, false) => interrupt.or(machine.run(command, None)).await?,
+            (true, _) => machine.run_two(command).await,
+            (false, true) => machine.run_through_power_cut(command).await,
+            (false, false) => machine.run(command, None).await,
         }
     })
 }

@@ -10,9 +10,9 @@
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,14 +37,14 @@ fn vm(directory: &Path, command: &[&str]) -> Command {
     vm
 }
 
-/// A VM whose command runs, for long.
-fn running(directory: &Path) -> Child {
+/// A VM whose command runs, for long, and what it prints from then on.
+fn running(directory: &Path) -> (Child, Lines<BufReader<ChildStdout>>) {
     let mut vm = vm(directory, &["echo running; exec sleep 1000"]);
     let mut child = vm.stdout(Stdio::piped()).spawn().unwrap();
-    let output = BufReader::new(child.stdout.take().unwrap());
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     // The first run of all builds the VMs' system before.
-    assert!(output.lines().any(|line| line.unwrap() == "running"));
-    child
+    assert!(lines.any(|line| line.unwrap() == "running"));
+    (child, lines)
 }
 
 /// The command lines of all processes that name the directory.
@@ -116,10 +116,10 @@ fn privileged_a_dead_kernel_is_a_failure_with_its_last_words() {
 }
 
 #[test]
-fn privileged_an_interrupted_vm_leaves_nothing() {
-    for signal in [Signal::INT, Signal::TERM] {
+fn privileged_an_ended_vm_leaves_nothing_but_its_stacks() {
+    for (signal, has_stacks) in [(Signal::INT, false), (Signal::TERM, true)] {
         let directory = tempfile::tempdir().unwrap();
-        let mut child = running(directory.path());
+        let (mut child, lines) = running(directory.path());
         assert!(processes(directory.path()).len() > 1);
         let [one] = Vec::from_iter(processors(directory.path()))
             .try_into()
@@ -129,6 +129,9 @@ fn privileged_an_interrupted_vm_leaves_nothing() {
             "a VM may run on the processors {one}"
         );
         kill_process(Pid::from_child(&child), signal).unwrap();
+        // Where `sleep 1000` waits in the kernel.
+        let stacks = lines.filter(|line| line.as_ref().unwrap().contains("nanosleep+"));
+        assert_eq!(stacks.count() > 0, has_stacks);
         assert_eq!(child.wait().unwrap().code(), Some(1));
         wait_until_no_process_is_left(directory.path());
         assert!(is_empty(directory.path()));
@@ -138,7 +141,7 @@ fn privileged_an_interrupted_vm_leaves_nothing() {
 #[test]
 fn privileged_a_killed_vm_leaves_no_process() {
     let directory = tempfile::tempdir().unwrap();
-    let mut child = running(directory.path());
+    let (mut child, _) = running(directory.path());
     child.kill().unwrap();
     child.wait().unwrap();
     wait_until_no_process_is_left(directory.path());

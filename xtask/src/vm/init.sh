@@ -50,6 +50,12 @@ stty -F /dev/ttyS0 raw -echo
 export HOME=/root LANG=C.UTF-8 TERM=dumb WASMOUNT_VM="${VM_NUMBER:-1}" WASMOUNT_VM_BOOT="$VM_BOOT"
 # Tests of hundreds of hosts open as many files as a service may (systemd's DefaultLimitNOFILE).
 ulimit -n 524288
+# A command that a time limit ends may hang: where do its threads wait?
+(
+  until [ -e /media/tasks-asked ]; do sleep 10; done
+  { ps -eLo pid,tid,stat,time,args; grep -s "" /proc/[0-9]*/task/[0-9]*/stack; } >/media/tasks.unfinished
+  mv /media/tasks.unfinished /media/tasks
+) </dev/null >/dev/null 2>&1 &
 setsid sh /media/command </dev/null >/dev/ttyS0 2>&1
 echo $? >/media/status
 # Not a whole sync, and no unmount: the command may have left mounts that hang, and all is thrown away.

@@ -5,6 +5,8 @@ use super::system::KERNEL;
 use crate::command;
 use crate::failure::Failure;
 use crate::files;
+use crate::interrupt::Interrupt;
+use crate::say;
 use rustix::thread::sched_getcpu;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -19,7 +21,8 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::process::Command;
-use tokio::time::sleep;
+use tokio::signal::unix::SignalKind;
+use tokio::time::{sleep, timeout};
 
 /// The first process of a VM.
 const INIT: &str = include_str!("init.sh");
@@ -33,7 +36,14 @@ const DISK_BYTES: u64 = 16 << 30;
 /// The file of the directory by which a command asks for a power cut.
 const POWER_CUT: &str = "power-cut";
 
-/// Pause between two looks for it.
+/// The files of the directory by which the VM is asked what its threads do, and in which it answers.
+const TASKS_ASKED: &str = "tasks-asked";
+const TASKS: &str = "tasks";
+
+/// How long it may take to answer: `init.sh` looks every 10 s, and some hundred threads take a second. `timeout` kills us after a minute.
+const TASKS_TIME: Duration = Duration::from_secs(40);
+
+/// Pause between two looks for a file.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Lines of the console that a failure shows: a panic prints about 40.
@@ -178,9 +188,17 @@ impl Machine {
             true => io::copy(&mut output, &mut stdout),
             false => io::copy(&mut output, &mut LineWriter::new(stdout)),
         });
+        let mut interrupt = Interrupt::listen()?;
         let ended = tokio::select! {
             ended = child.wait() => ended.map(drop),
             () = appears(cut) => child.kill().await,
+            signal = interrupt.wait() => {
+                // A time limit, and not a user who waits for the end.
+                if signal == SignalKind::terminate() {
+                    say::line(&tasks(directory).await?);
+                }
+                return Err(Interrupt::failure());
+            }
         };
         ended.map_err(Failure::cannot("wait for the VM"))?;
         // Each of its processes has our output.
@@ -255,6 +273,22 @@ impl Machine {
             .env_remove("TMPDIR");
         command
     }
+}
+
+/// What the threads of the VM do: a command that hangs says nothing itself.
+async fn tasks(directory: &Path) -> Result<String, Failure> {
+    files::write(&directory.join(TASKS_ASKED), b"")?;
+    let answer = directory.join(TASKS);
+    Ok(match timeout(TASKS_TIME, appears(Some(&answer))).await {
+        Ok(()) => {
+            let text = files::read(&answer)?;
+            format!(
+                "threads of the VM, and where each is in the kernel:\n{}",
+                String::from_utf8_lossy(&text)
+            )
+        }
+        Err(_) => "the VM does not say what its threads do: its kernel hangs".to_owned(),
+    })
 }
 
 /// Waits until there is this file. Without one, it waits for ever.
