@@ -118,10 +118,8 @@ pub struct Swap {
     #[serde(default)]
     pub allow_service_change: bool,
     /// A component instead of the document's, until the document changes.
-    #[serde(default)]
     pub plugin: Option<Plugin>,
     /// For a share of the volumes only; none: for all.
-    #[serde(default)]
     pub share: Option<Share>,
 }
 
@@ -132,7 +130,6 @@ pub struct Share {
     /// From 1 to 100; 100: all.
     pub percent: u8,
     /// After so many seconds without a fault it serves all; none: by command.
-    #[serde(default)]
     pub promote_after_seconds: Option<u64>,
 }
 
@@ -151,10 +148,8 @@ pub enum Plugin {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rollback {
     /// The number of that version; none: the one before.
-    #[serde(default)]
     pub to: Option<u64>,
     /// Only if this version serves; none: whichever serves.
-    #[serde(default)]
     pub from: Option<u64>,
 }
 
@@ -163,7 +158,6 @@ pub struct Rollback {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Drain {
     /// The reason that clients see in errors.
-    #[serde(default)]
     pub reason: Option<String>,
     /// How long to wait, in seconds.
     pub patience_seconds: u64,

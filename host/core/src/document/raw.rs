@@ -83,7 +83,6 @@ pub struct Spec {
     #[serde(default)]
     pub versions: Versions,
     /// How a change of an object reaches the hosts; all at once by default.
-    #[serde(default)]
     pub rollout: Option<Rollout>,
     /// What is served otherwise than the plugin offers it.
     #[serde(default)]

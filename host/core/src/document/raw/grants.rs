@@ -51,14 +51,12 @@ pub struct Grants {
 ]))))]
 pub struct Pool {
     /// A full path, or relative to the data directory of the host, which is then another directory on each node.
-    #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(length(max = 4095), regex(pattern = TEXT), extend("x-kubernetes-validations" = rules::rules([
         ("!self.split('/').exists(part, part == '..')", "must not contain `..`"),
         ("self.split('/').exists(part, part != '' && part != '.')", "must be a directory for the pool alone"),
     ]))))]
     pub path: Option<String>,
     /// A file system that the host mounts itself, instead of a path.
-    #[serde(default)]
     pub mount: Option<PoolMount>,
     /// Clones may copy all data where the file system cannot share blocks.
     #[serde(default)]

@@ -32,11 +32,9 @@ pub struct Rollout {
 ]))))]
 pub struct RolloutStep {
     /// Share of the hosts on nodes, 1 to 100; at least one host.
-    #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 100)))]
     pub percent: Option<u64>,
     /// The hosts on nodes with these labels.
-    #[serde(default)]
     pub selector: Option<NodeSelector>,
     /// How long all hosts of the step must serve the change before the next step; not at all by default.
     #[serde(default, deserialize_with = "duration")]
