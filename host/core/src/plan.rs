@@ -15,6 +15,8 @@ pub use rbd::Rbd;
 use crate::attributes::MAP_BYTES;
 use crate::names::{InvalidField, check_length, check_no_nul};
 use crate::secrets::{SecretOptions, Secrets};
+use attached::SecretScope;
+use rbd::Cephx;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -117,9 +119,11 @@ struct UncheckedPlan {
     default_fs_type: Option<String>,
     mount_options: Vec<String>,
     notes: BTreeMap<String, String>,
-    #[serde(default)]
     luks: Option<Luks>,
 }
+
+/// A secret that a plan names: the option that it is, whose it is, and its name.
+type Named<'s> = (&'s str, SecretScope, &'s str);
 
 impl TryFrom<UncheckedPlan> for Plan {
     type Error = InvalidField;
@@ -170,34 +174,16 @@ impl TryFrom<UncheckedPlan> for Plan {
 impl Plan {
     /// The values of its secret options that have names. A name without a secret is left out: the recording of such a plan was rejected.
     pub fn secret_options(&self, of_request: &Secrets, of_backend: &Secrets) -> SecretOptions {
-        let of_source = self.source_options(of_request, of_backend);
-        match &self.luks {
-            Some(luks) => of_source.with(luks.secret_options(of_request, of_backend)),
-            None => of_source,
-        }
-    }
-
-    fn source_options(&self, of_request: &Secrets, of_backend: &Secrets) -> SecretOptions {
-        let (secret_options, backend_secret_options) = match &self.source {
-            Source::Filesystem {
-                secret_options,
-                backend_secret_options,
-                ..
-            } => (secret_options, backend_secret_options),
-            Source::Iscsi(iscsi) => return iscsi.secret_options(of_request, of_backend),
-            Source::Nvme(nvme) => return nvme.secret_options(of_request, of_backend),
-            Source::Rbd(rbd) => return rbd.secret_options(of_request, of_backend),
-            _ => return SecretOptions::default(),
-        };
-        let values = |options: &[(String, String)], secrets: &Secrets| {
-            let value = |(option, secret): &(String, String)| {
-                Some((option.clone(), secrets.get(secret)?.to_owned()))
+        let mut named = self.source.named_secrets();
+        named.extend(self.luks.as_ref().map(Luks::named_secret));
+        let value = |(option, scope, name): Named<'_>| {
+            let secrets = match scope {
+                SecretScope::Request => of_request,
+                SecretScope::Backend => of_backend,
             };
-            options.iter().filter_map(value).collect::<Vec<_>>()
+            Some((option.to_owned(), secrets.get(name)?.to_owned()))
         };
-        let of_request = values(secret_options, of_request);
-        let of_backend = values(backend_secret_options, of_backend);
-        of_request.into_iter().chain(of_backend).collect()
+        named.into_iter().filter_map(value).collect()
     }
 }
 
@@ -215,6 +201,24 @@ impl Source {
             | Source::Filesystem { .. }
             | Source::Tmpfs { .. }
             | Source::Files { .. } => false,
+        }
+    }
+
+    fn named_secrets(&self) -> Vec<Named<'_>> {
+        match self {
+            Source::Iscsi(iscsi) => iscsi.named_secrets().collect(),
+            Source::Nvme(nvme) => nvme.named_secrets().collect(),
+            Source::Rbd(rbd) => rbd.cephx.iter().flat_map(Cephx::named_secrets).collect(),
+            Source::Filesystem {
+                secret_options,
+                backend_secret_options,
+                ..
+            } => {
+                let of_request = named(secret_options, SecretScope::Request);
+                let of_backend = named(backend_secret_options, SecretScope::Backend);
+                of_request.chain(of_backend).collect()
+            }
+            _ => Vec::new(),
         }
     }
 
@@ -309,6 +313,12 @@ impl fmt::Debug for PlanFile {
             self.content.len()
         )
     }
+}
+
+fn named(options: &[(String, String)], scope: SecretScope) -> impl Iterator<Item = Named<'_>> {
+    options
+        .iter()
+        .map(move |(option, name)| (option.as_str(), scope, name.as_str()))
 }
 
 #[cfg(test)]

@@ -33,12 +33,6 @@ impl SecretOptions {
             .map(|(option, value)| (option.as_str(), value.as_str()))
     }
 
-    /// These and others, whose names are not among these.
-    pub(crate) fn with(mut self, others: Self) -> Self {
-        self.0.extend(others.0);
-        self
-    }
-
     /// The value of one option.
     pub fn get(&self, option: &str) -> Option<&str> {
         self.0.get(option).map(|value| value.as_str())
@@ -93,7 +87,11 @@ impl Secrets {
 
     /// Adds a value, which is a secret; it replaces an earlier one of the same name.
     pub fn insert(&mut self, name: String, value: String) {
-        self.0.insert(name, Entry::secret(value));
+        let entry = Entry {
+            value: Zeroizing::new(value),
+            is_identifier: false,
+        };
+        self.0.insert(name, entry);
     }
 
     /// Names and values without identifiers: what no text may contain.
@@ -108,23 +106,13 @@ impl Secrets {
     }
 }
 
-impl Entry {
-    fn secret(value: String) -> Self {
-        Self {
-            value: Zeroizing::new(value),
-            is_identifier: false,
-        }
-    }
-}
-
 impl FromIterator<(String, String)> for Secrets {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
-        let pairs = pairs.into_iter();
-        Self(
-            pairs
-                .map(|(name, value)| (name, Entry::secret(value)))
-                .collect(),
-        )
+        let mut secrets = Self::default();
+        for (name, value) in pairs {
+            secrets.insert(name, value);
+        }
+        secrets
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sources of a plan whose block device appears on the node only after the mounter has connected to a storage system: iSCSI and NVMe over TCP.
 
-use crate::secrets::{SecretOptions, Secrets};
+use super::Named;
 use serde::{Deserialize, Serialize};
 
 /// Most paths to one volume: twice what arrays with two controllers of four ports offer. More would only make a login slower.
@@ -102,9 +102,6 @@ pub mod option {
     pub const CEPHX_KEY: &str = "cephx-key";
 }
 
-/// A secret that a source names: the option that it is, whose it is, and its name.
-pub(super) type Named<'s> = (&'static str, SecretScope, &'s str);
-
 impl Iscsi {
     pub(super) fn strings(&self) -> Vec<&str> {
         let paths = self.paths.iter();
@@ -116,11 +113,7 @@ impl Iscsi {
         strings
     }
 
-    pub(super) fn secret_options(&self, request: &Secrets, backend: &Secrets) -> SecretOptions {
-        values(self.named_secrets(), request, backend)
-    }
-
-    fn named_secrets(&self) -> impl Iterator<Item = Named<'_>> {
+    pub(super) fn named_secrets(&self) -> impl Iterator<Item = Named<'_>> {
         let chap = self
             .chap
             .iter()
@@ -150,11 +143,7 @@ impl Nvme {
         strings
     }
 
-    pub(super) fn secret_options(&self, request: &Secrets, backend: &Secrets) -> SecretOptions {
-        values(self.named_secrets(), request, backend)
-    }
-
-    fn named_secrets(&self) -> impl Iterator<Item = Named<'_>> {
+    pub(super) fn named_secrets(&self) -> impl Iterator<Item = Named<'_>> {
         self.dhchap.iter().flat_map(|dhchap| {
             let host = (option::HOST_KEY, dhchap.scope, dhchap.host_key.as_str());
             let controller = dhchap.controller_key.as_deref();
@@ -164,25 +153,12 @@ impl Nvme {
     }
 }
 
-/// A name without a secret is left out: the recording of such a plan was rejected.
-pub(super) fn values<'s>(
-    named: impl Iterator<Item = Named<'s>>,
-    request: &Secrets,
-    backend: &Secrets,
-) -> SecretOptions {
-    let value = |(option, scope, name): Named<'_>| {
-        let secrets = match scope {
-            SecretScope::Request => request,
-            SecretScope::Backend => backend,
-        };
-        Some((option.to_owned(), secrets.get(name)?.to_owned()))
-    };
-    named.filter_map(value).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Source;
+    use crate::plan::tests::plan;
+    use crate::secrets::Secrets;
 
     fn chap(scope: SecretScope) -> Chap {
         Chap {
@@ -211,13 +187,14 @@ mod tests {
             chap: Some(chap(SecretScope::Request)),
             mutual_chap: Some(chap(SecretScope::Backend)),
         };
-        let values = iscsi.secret_options(&secrets("request"), &secrets("backend"));
+        let strings = iscsi.strings();
+        assert!(strings.contains(&"192.0.2.1:3260") && strings.contains(&"naa.6001405"));
+        let plan = plan(Source::Iscsi(iscsi));
+        let values = plan.secret_options(&secrets("request"), &secrets("backend"));
         assert_eq!(values.get(option::CHAP_USER), Some("user of request"));
         assert_eq!(values.get(option::CHAP_PASSWORD), Some("key of request"));
         let mutual = values.get(option::MUTUAL_CHAP_PASSWORD);
         assert_eq!(mutual, Some("key of backend"));
-        let strings = iscsi.strings();
-        assert!(strings.contains(&"192.0.2.1:3260") && strings.contains(&"naa.6001405"));
     }
 
     #[test]
@@ -234,7 +211,8 @@ mod tests {
                 controller_key: Some("none".to_owned()),
             }),
         };
-        let values = nvme.secret_options(&secrets("request"), &secrets("backend"));
+        let plan = plan(Source::Nvme(nvme));
+        let values = plan.secret_options(&secrets("request"), &secrets("backend"));
         assert_eq!(values.get(option::HOST_KEY), Some("key of backend"));
         assert_eq!(values.get(option::CONTROLLER_KEY), None);
     }

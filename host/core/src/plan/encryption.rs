@@ -1,7 +1,7 @@
 //! The step `luks` of a plan: the block device of the volume is encrypted by a passphrase that is named, and never held.
 
-use super::attached::{SecretScope, values};
-use crate::secrets::{SecretOptions, Secrets};
+use super::Named;
+use super::attached::SecretScope;
 use serde::{Deserialize, Serialize};
 
 /// The name under which the mounter gets the passphrase.
@@ -25,9 +25,8 @@ impl Luks {
         }
     }
 
-    pub(super) fn secret_options(&self, request: &Secrets, backend: &Secrets) -> SecretOptions {
-        let named = [(LUKS_KEY, self.scope, self.key.as_str())];
-        values(named.into_iter(), request, backend)
+    pub(super) fn named_secret(&self) -> Named<'_> {
+        (LUKS_KEY, self.scope, &self.key)
     }
 }
 
@@ -35,6 +34,7 @@ impl Luks {
 mod tests {
     use super::*;
     use crate::plan::{Plan, Source};
+    use crate::secrets::Secrets;
     use std::collections::BTreeMap;
 
     fn plan(luks: Option<Luks>) -> Plan {

@@ -1,7 +1,7 @@
 //! The source `rbd` of a plan: an image of a Ceph cluster, which the kernel of the node maps as a block device.
 
-use super::attached::{Named, SecretScope, option, values};
-use crate::secrets::{SecretOptions, Secrets};
+use super::Named;
+use super::attached::{SecretScope, option};
 use serde::{Deserialize, Serialize};
 
 /// An image of a Ceph cluster.
@@ -68,15 +68,10 @@ impl Rbd {
         }
         strings
     }
-
-    pub(super) fn secret_options(&self, request: &Secrets, backend: &Secrets) -> SecretOptions {
-        let named = self.cephx.iter().flat_map(Cephx::named_secrets);
-        values(named, request, backend)
-    }
 }
 
 impl Cephx {
-    fn named_secrets(&self) -> impl Iterator<Item = Named<'_>> {
+    pub(super) fn named_secrets(&self) -> impl Iterator<Item = Named<'_>> {
         let user = match &self.user {
             CephxUser::Name(_) => None,
             CephxUser::Secret(name) => Some((option::CEPHX_USER, self.scope, name.as_str())),
@@ -89,6 +84,9 @@ impl Cephx {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Source;
+    use crate::plan::tests::plan;
+    use crate::secrets::Secrets;
 
     fn image(user: CephxUser) -> Rbd {
         Rbd {
@@ -110,7 +108,8 @@ mod tests {
     fn values_of(image: &Rbd) -> [Option<String>; 2] {
         let secret = |name: &str| (name.to_owned(), format!("{name} of the request"));
         let request = Secrets::from_iter([secret("userID"), secret("userKey")]);
-        let values = image.secret_options(&request, &Secrets::default());
+        let plan = plan(Source::Rbd(image.clone()));
+        let values = plan.secret_options(&request, &Secrets::default());
         [option::CEPHX_USER, option::CEPHX_KEY].map(|it| values.get(it).map(str::to_owned))
     }
 

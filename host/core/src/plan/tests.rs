@@ -3,7 +3,7 @@
 use super::attached::SecretScope;
 use super::*;
 
-fn plan(source: Source) -> Plan {
+pub(super) fn plan(source: Source) -> Plan {
     Plan {
         source,
         default_fs_type: Some("ext4".to_owned()),
