@@ -79,27 +79,19 @@ named! {
     }
 }
 
-/// Which services this process serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Controller and node.
-    All,
-    /// The controller services alone.
-    Controller,
-    /// The node service alone.
-    Node,
+named! {
+    /// Which services this process serves, as on the command line.
+    pub enum Role, as_str {
+        /// Controller and node.
+        All = "all",
+        /// The controller services alone.
+        Controller = "controller",
+        /// The node service alone.
+        Node = "node",
+    }
 }
 
 impl Role {
-    /// The role as on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Role::All => "all",
-            Role::Controller => "controller",
-            Role::Node => "node",
-        }
-    }
-
     /// Whether a call is served in this role. Identity calls always are, and so is NodeGetCapabilities: external-resizer calls it on the controller's
     /// socket, to learn whether a driver without controller expansion expands on the node (`NewResizerFromClient`).
     pub fn serves(self, rpc: Rpc) -> bool {
@@ -224,46 +216,33 @@ fn controller_has(
     hidden: &Hidden,
     capability: ControllerCapability,
 ) -> bool {
-    let publishes = offer.has(Service::ControllerPublish)
-        && !hidden.hides(ControllerCapability::PublishUnpublishVolume.name());
-    let lists = offer.has(Service::VolumeListing)
-        && !hidden.hides(ControllerCapability::ListVolumes.name());
-    let has_lookup =
-        offer.has(Service::VolumeLookup) && !hidden.hides(ControllerCapability::GetVolume.name());
-    let reports_health = profile.has_health()
-        && offer.has(Service::VolumeHealth)
-        && !hidden.hides(ControllerCapability::GetVolumeHealth.name());
+    use ControllerCapability as C;
+    let shows = |capability: C, service| offer.has(service) && !hidden.hides(capability.name());
+    let publishes = shows(C::PublishUnpublishVolume, Service::ControllerPublish);
+    let lists = shows(C::ListVolumes, Service::VolumeListing);
+    let has_lookup = shows(C::GetVolume, Service::VolumeLookup);
+    let reports_health = profile.has_health() && shows(C::GetVolumeHealth, Service::VolumeHealth);
     match capability {
-        ControllerCapability::CreateDeleteVolume => offer.has(Service::Controller),
-        ControllerCapability::PublishUnpublishVolume => publishes,
-        ControllerCapability::ListVolumes => lists,
-        ControllerCapability::GetCapacity => offer.has(Service::Capacity),
-        ControllerCapability::CreateDeleteSnapshot | ControllerCapability::GetSnapshot => {
-            offer.has(Service::Snapshots)
-        }
-        ControllerCapability::ListSnapshots => {
-            offer.has(Service::Snapshots) && offer.has(Service::SnapshotListing)
-        }
-        ControllerCapability::CloneVolume => offer.claims(Feature::CloneVolume),
-        ControllerCapability::PublishReadonly => {
-            publishes && offer.claims(Feature::PublishReadonly)
-        }
-        ControllerCapability::ExpandVolume => offer.has(Service::ControllerExpand),
-        ControllerCapability::ListVolumesPublishedNodes => {
-            publishes && lists && offer.claims(Feature::PublishedNodes)
-        }
-        ControllerCapability::VolumeCondition => {
+        C::CreateDeleteVolume => offer.has(Service::Controller),
+        C::PublishUnpublishVolume => publishes,
+        C::ListVolumes => lists,
+        C::GetCapacity => offer.has(Service::Capacity),
+        C::CreateDeleteSnapshot | C::GetSnapshot => offer.has(Service::Snapshots),
+        C::ListSnapshots => offer.has(Service::Snapshots) && offer.has(Service::SnapshotListing),
+        C::CloneVolume => offer.claims(Feature::CloneVolume),
+        C::PublishReadonly => publishes && offer.claims(Feature::PublishReadonly),
+        C::ExpandVolume => offer.has(Service::ControllerExpand),
+        C::ListVolumesPublishedNodes => publishes && lists && offer.claims(Feature::PublishedNodes),
+        C::VolumeCondition => {
             profile.has_conditions() && offer.has(Service::VolumeHealth) && (lists || has_lookup)
         }
-        ControllerCapability::GetVolume => has_lookup,
-        ControllerCapability::SingleNodeMultiWriter => offer.claims(Feature::SingleNodeMultiWriter),
-        ControllerCapability::ModifyVolume => offer.has(Service::ControllerModify),
-        ControllerCapability::GetVolumeHealth => reports_health,
+        C::GetVolume => has_lookup,
+        C::SingleNodeMultiWriter => offer.claims(Feature::SingleNodeMultiWriter),
+        C::ModifyVolume => offer.has(Service::ControllerModify),
+        C::GetVolumeHealth => reports_health,
         // Derived from the backend's list of volumes, whether or not clients may read that list. "MUST also support the GET_VOLUME_HEALTH
         // capability".
-        ControllerCapability::ListVolumeHealth => {
-            reports_health && offer.has(Service::VolumeListing)
-        }
+        C::ListVolumeHealth => reports_health && offer.has(Service::VolumeListing),
     }
 }
 

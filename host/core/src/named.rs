@@ -1,6 +1,6 @@
 //! Enums whose variants have a name in CSI, in the contract or in gRPC.
 
-/// An enum, all its variants in order, and the name of each by a method.
+/// An enum, all its variants in order, the name of each by a method, and the way back.
 #[macro_export]
 macro_rules! named {
     (
@@ -20,6 +20,20 @@ macro_rules! named {
             /// The external name.
             pub fn $name(self) -> &'static str {
                 match self { $($enum::$variant => $text),+ }
+            }
+
+            /// The variant of this name.
+            pub fn parse(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|it| it.$name() == name)
+            }
+
+            /// All names, for an error message about an unknown one.
+            pub fn names() -> String {
+                let names: Vec<_> = Self::ALL
+                    .iter()
+                    .map(|it| format!("`{}`", it.$name()))
+                    .collect();
+                names.join(", ")
             }
         }
     };

@@ -38,17 +38,13 @@ named! {
 
 /// An instance of OpenStack, as it is told about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "MetaData", into = "MetaData")]
-pub struct Instance {
-    id: String,
-    zone: Option<String>,
-}
+#[serde(try_from = "MetaData")]
+pub struct Instance(MetaData);
 
 /// The keys of `meta_data.json` that are used. Others, such as the password of the instance's administrator, are not kept.
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct MetaData {
     uuid: String,
-    #[serde(default)]
     availability_zone: Option<String>,
 }
 
@@ -71,23 +67,9 @@ pub enum InvalidMetaData {
 }
 
 impl NodeFact {
-    /// The fact of this name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|fact| fact.name() == name)
-    }
-
     /// Whether OpenStack tells it; else the mounter does, from the node itself.
     pub fn is_of_instance(self) -> bool {
         matches!(self, Self::InstanceId | Self::Zone)
-    }
-
-    /// All names, for an error message about an unknown one.
-    pub fn names() -> String {
-        let names: Vec<_> = Self::ALL
-            .iter()
-            .map(|it| format!("`{}`", it.name()))
-            .collect();
-        names.join(", ")
     }
 }
 
@@ -104,8 +86,8 @@ impl Instance {
     /// The values of a fact; empty: the instance has none.
     pub fn values(&self, fact: NodeFact) -> Vec<String> {
         match fact {
-            NodeFact::InstanceId => vec![self.id.clone()],
-            NodeFact::Zone => self.zone.iter().cloned().collect(),
+            NodeFact::InstanceId => vec![self.0.uuid.clone()],
+            NodeFact::Zone => self.0.availability_zone.iter().cloned().collect(),
             NodeFact::Iqn | NodeFact::Nqn | NodeFact::Addresses | NodeFact::Multipath => Vec::new(),
         }
     }
@@ -126,19 +108,10 @@ impl TryFrom<MetaData> for Instance {
                 return Err(InvalidMetaData::Value(key));
             }
         }
-        Ok(Self {
-            id: read.uuid,
-            zone,
-        })
-    }
-}
-
-impl From<Instance> for MetaData {
-    fn from(instance: Instance) -> Self {
-        Self {
-            uuid: instance.id,
-            availability_zone: instance.zone,
-        }
+        Ok(Self(MetaData {
+            availability_zone: zone,
+            ..read
+        }))
     }
 }
 

@@ -66,13 +66,6 @@ named! {
     }
 }
 
-impl Feature {
-    /// The feature of a name.
-    pub fn from_name(name: &str) -> Option<Feature> {
-        Self::ALL.iter().copied().find(|it| it.name() == name)
-    }
-}
-
 /// The services and features of one version of a backend.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServiceSet {

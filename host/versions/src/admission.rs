@@ -311,7 +311,7 @@ pub(crate) fn call_at_admission(rpc: Rpc, time: Duration) -> Call {
 fn known_features(names: &[String]) -> Result<Vec<Feature>, String> {
     let names = names.iter().filter(|name| !name.starts_with(EXPERIMENTAL));
     names
-        .map(|name| Feature::from_name(name).ok_or_else(|| name.clone()))
+        .map(|name| Feature::parse(name).ok_or_else(|| name.clone()))
         .collect()
 }
 

@@ -47,7 +47,7 @@ impl NativeBackend {
         let offered =
             services.filter(|it| !matches!(it, Service::NodeHooks | Service::NodeRegister));
         let features = info.features.iter();
-        let features = features.filter_map(|name| Feature::from_name(name));
+        let features = features.filter_map(|name| Feature::parse(name));
         Ok(Self {
             offer: ServiceSet::new(offered, features),
             label: PluginLabel {

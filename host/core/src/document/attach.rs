@@ -18,16 +18,18 @@ pub struct AttachGrant {
     pub mount_options: Vec<String>,
 }
 
-/// A protocol by which disks are attached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AttachProtocol {
-    /// iSCSI (RFC 7143).
-    Iscsi,
-    /// NVMe over TCP.
-    NvmeTcp,
-    /// RBD: images of a Ceph cluster.
-    Rbd,
+named! {
+    /// A protocol by which disks are attached, with its name in the document.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum AttachProtocol, name {
+        /// iSCSI (RFC 7143).
+        Iscsi = "iscsi",
+        /// NVMe over TCP.
+        NvmeTcp = "nvme-tcp",
+        /// RBD: images of a Ceph cluster.
+        Rbd = "rbd",
+    }
 }
 
 /// Addresses with one port.
@@ -47,22 +49,6 @@ impl AttachGrant {
 }
 
 impl AttachProtocol {
-    /// All of them.
-    pub const ALL: [AttachProtocol; 3] = [
-        AttachProtocol::Iscsi,
-        AttachProtocol::NvmeTcp,
-        AttachProtocol::Rbd,
-    ];
-
-    /// The name in the document.
-    pub fn name(self) -> &'static str {
-        match self {
-            AttachProtocol::Iscsi => "iscsi",
-            AttachProtocol::NvmeTcp => "nvme-tcp",
-            AttachProtocol::Rbd => "rbd",
-        }
-    }
-
     /// The keys of the document for addresses and for names of targets, as the protocol's own specification calls them.
     pub fn keys(self) -> [&'static str; 2] {
         match self {
@@ -70,16 +56,6 @@ impl AttachProtocol {
             AttachProtocol::NvmeTcp => ["addresses", "subsystems"],
             AttachProtocol::Rbd => ["monitors", "pools"],
         }
-    }
-
-    /// The protocol of this name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.name() == name)
-    }
-
-    /// All names, for an error message about an unknown one.
-    pub fn names() -> String {
-        Self::ALL.map(|it| format!("`{}`", it.name())).join(", ")
     }
 }
 

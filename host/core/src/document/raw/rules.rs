@@ -52,12 +52,12 @@ pub(super) fn rules<const N: usize>(rules: [(&str, &str); N]) -> Value {
 pub(super) fn time(most: &str) -> Schema {
     let rule = format!("duration(self) > duration('0s') && duration(self) <= duration('{most}')");
     let message = format!("must be a duration such as `60s`, longer than 0s and at most {most}");
-    let mut schema = json_schema!({ "type": "string", "maxLength": 32, "pattern": DURATION });
-    schema.insert(
-        "x-kubernetes-validations".to_owned(),
-        rules([(rule.as_str(), message.as_str())]),
-    );
-    schema
+    json_schema!({
+        "type": "string",
+        "maxLength": 32,
+        "pattern": DURATION,
+        "x-kubernetes-validations": rules([(rule.as_str(), message.as_str())]),
+    })
 }
 
 /// At most a day.
@@ -133,7 +133,7 @@ pub(super) fn facts(_: &mut SchemaGenerator) -> Schema {
 
 /// Protocols by which disks are attached.
 pub(super) fn attach_protocols(_: &mut SchemaGenerator) -> Schema {
-    let names = AttachProtocol::ALL.map(AttachProtocol::name);
+    let names: Vec<_> = AttachProtocol::ALL.iter().map(|it| it.name()).collect();
     json_schema!({ "type": "string", "enum": names })
 }
 

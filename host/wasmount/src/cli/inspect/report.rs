@@ -232,7 +232,7 @@ impl Verdict {
 fn offer(found: &Found) -> ServiceSet {
     if let Ok(identity) = &found.identity {
         let names = identity.info.features.iter();
-        let features = names.filter_map(|name| Feature::from_name(name));
+        let features = names.filter_map(|name| Feature::parse(name));
         return ServiceSet::new(identity.services.iter().copied(), features);
     }
     // It cannot be called, so the names of its exports are used.
