@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 /// A set of names that are neither advertised nor served.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<String>", into = "Vec<String>")]
+#[serde(try_from = "Vec<String>")]
 pub struct Hidden(BTreeSet<&'static str>);
 
 /// A name that CSI does not have.
@@ -44,12 +44,6 @@ impl TryFrom<Vec<String>> for Hidden {
 
     fn try_from(names: Vec<String>) -> Result<Self, UnknownCapability> {
         Self::parse(names)
-    }
-}
-
-impl From<Hidden> for Vec<String> {
-    fn from(hidden: Hidden) -> Self {
-        hidden.0.into_iter().map(str::to_owned).collect()
     }
 }
 

@@ -9,7 +9,7 @@ pub const VALUE_BYTES: usize = 255;
 
 /// Values of a fact; empty: the node has none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<String>", into = "Vec<String>")]
+#[serde(try_from = "Vec<String>")]
 pub struct FactValues(Vec<String>);
 
 /// Why values are not used. It never repeats them.
@@ -43,12 +43,6 @@ impl TryFrom<Vec<String>> for FactValues {
             true => Ok(Self(values)),
             false => Err(InvalidFactValues::Value),
         }
-    }
-}
-
-impl From<FactValues> for Vec<String> {
-    fn from(values: FactValues) -> Self {
-        values.0
     }
 }
 
