@@ -34,7 +34,7 @@ const PARTS: &[(&[Service], Service, &str)] = &[
     (
         &[Service::SnapshotListing],
         Service::Snapshots,
-        "needs the interface `snapshots`",
+        SNAPSHOTS_ARE_MISSING,
     ),
     (
         &[Service::NodeHooks],
@@ -44,6 +44,8 @@ const PARTS: &[(&[Service], Service, &str)] = &[
 ];
 
 const CONTROLLER_IS_MISSING: &str = "needs the interface `controller`";
+const SNAPSHOTS_ARE_MISSING: &str = "needs the interface `snapshots`";
+const MOUNTS_ARE_MISSING: &str = "needs the interface `node-stage` or `node-publish`";
 
 /// Rejects features and interfaces that contradict the exports.
 pub fn check_features(offer: &ServiceSet) -> Result<(), FeatureWithoutExport> {
@@ -56,16 +58,15 @@ pub fn check_features(offer: &ServiceSet) -> Result<(), FeatureWithoutExport> {
             });
         }
     }
-    match offer
-        .features()
-        .find_map(|feature| contradiction(offer, feature).map(|rule| (feature, rule)))
-    {
-        Some((feature, rule)) => Err(FeatureWithoutExport {
-            claim: feature.name(),
-            rule,
-        }),
-        None => Ok(()),
+    for feature in offer.features() {
+        if let Some(rule) = contradiction(offer, feature) {
+            return Err(FeatureWithoutExport {
+                claim: feature.name(),
+                rule,
+            });
+        }
     }
+    Ok(())
 }
 
 fn contradiction(offer: &ServiceSet, feature: Feature) -> Option<&'static str> {
@@ -74,38 +75,35 @@ fn contradiction(offer: &ServiceSet, feature: Feature) -> Option<&'static str> {
     let lists = offer.has(Service::VolumeListing) || offer.has(Service::VolumeLookup);
     let mounts = offer.has(Service::NodeStage) || offer.has(Service::NodePublish);
     let grows = offer.has(Service::ControllerExpand);
-    match feature {
-        Feature::CloneVolume => (!controller).then_some(CONTROLLER_IS_MISSING),
-        Feature::PublishReadonly => {
-            (!publishes).then_some("needs the interface `controller-publish`")
-        }
+    let (is_met, rule) = match feature {
+        Feature::CloneVolume => (controller, CONTROLLER_IS_MISSING),
+        Feature::PublishReadonly => (publishes, "needs the interface `controller-publish`"),
         // CSI, LIST_VOLUMES_PUBLISHED_NODES: "the SP MUST also support PUBLISH_UNPUBLISH_VOLUME".
-        Feature::PublishedNodes => (!publishes || !lists).then_some(
+        Feature::PublishedNodes => (
+            publishes && lists,
             "needs the interfaces `controller-publish` and `volume-listing` or `volume-lookup`",
         ),
-        Feature::SingleNodeMultiWriter => (!controller && !mounts)
-            .then_some("needs the interface `controller`, `node-stage` or `node-publish`"),
-        Feature::VolumeMountGroup => {
-            (!mounts).then_some("needs the interface `node-stage` or `node-publish`")
-        }
+        Feature::SingleNodeMultiWriter => (
+            controller || mounts,
+            "needs the interface `controller`, `node-stage` or `node-publish`",
+        ),
+        Feature::VolumeMountGroup => (mounts, MOUNTS_ARE_MISSING),
         // A driver with VOLUME_ACCESSIBILITY_CONSTRAINTS must answer NodeGetInfo with a topology.
-        Feature::Topology => {
-            (!offer.has(Service::NodeInfo)).then_some("needs the interface `node-info`")
-        }
-        Feature::SnapshotTopology => {
-            (!offer.has(Service::Snapshots)).then_some("needs the interface `snapshots`")
-        }
-        Feature::OfflineExpansion => (!grows && !offer.claims(Feature::NodeOnlyExpansion))
-            .then_some(
-                "needs the interface `controller-expand` or the feature `node-only-expansion`",
-            ),
+        Feature::Topology => (
+            offer.has(Service::NodeInfo),
+            "needs the interface `node-info`",
+        ),
+        Feature::SnapshotTopology => (offer.has(Service::Snapshots), SNAPSHOTS_ARE_MISSING),
+        Feature::OfflineExpansion => (
+            grows || offer.claims(Feature::NodeOnlyExpansion),
+            "needs the interface `controller-expand` or the feature `node-only-expansion`",
+        ),
         Feature::NodeOnlyExpansion if grows => {
-            Some("contradicts the interface `controller-expand`")
+            (false, "contradicts the interface `controller-expand`")
         }
-        Feature::NodeOnlyExpansion => {
-            (!mounts).then_some("needs the interface `node-stage` or `node-publish`")
-        }
-    }
+        Feature::NodeOnlyExpansion => (mounts, MOUNTS_ARE_MISSING),
+    };
+    (!is_met).then_some(rule)
 }
 
 #[cfg(test)]
