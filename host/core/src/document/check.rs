@@ -17,6 +17,7 @@ use super::{
 use crate::capabilities::{Hidden, UnknownCapability};
 use crate::names::DriverName;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -103,15 +104,20 @@ fn one_of(key: &str, given: &str, known: &str) -> Checked<()> {
 
 /// A Kubernetes name: it becomes part of object names, events and log lines.
 fn name(key: &KeyPath, name: &str) -> Checked<()> {
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
-    let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     key.ensure(
-        name.len() <= NAME_BYTES
-            && name.chars().all(allowed)
-            && end(name.chars().next())
-            && end(name.chars().last()),
+        is_subdomain(name),
         "must be 1 to 253 lower-case letters, digits, `-` and `.`, with a letter or digit at both ends",
     )
+}
+
+/// Whether a text is what Kubernetes calls a DNS subdomain.
+fn is_subdomain(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    name.len() <= NAME_BYTES
+        && name.chars().all(allowed)
+        && end(name.chars().next())
+        && end(name.chars().last())
 }
 
 fn named_driver(key: &KeyPath, name: String) -> Checked<DriverName> {
@@ -147,7 +153,7 @@ fn limited(key: &KeyPath, limits: raw::Limits) -> Checked<Limits> {
     }
     if let Some(amount) = host_call_bytes {
         let key = key.key("hostCallBytes");
-        limits.host_call_bytes = count(&key, bytes(&key, &amount)?)?;
+        limits.host_call_bytes = from_one(&key, bytes(&key, &amount)?, COUNT_MAX)?;
     }
     if let Some(amount) = state_bytes {
         limits.state_bytes = bytes(&key.key("stateBytes"), &amount)?;
@@ -158,7 +164,7 @@ fn limited(key: &KeyPath, limits: raw::Limits) -> Checked<Limits> {
         ("handles", handles, &mut limits.handles),
     ] {
         if let Some(number) = given {
-            *limit = count(&key.key(name), number)?;
+            *limit = from_one(&key.key(name), number, COUNT_MAX)?;
         }
     }
     limits.long_ids = long_ids.unwrap_or(limits.long_ids);
@@ -189,11 +195,20 @@ fn bytes(key: &KeyPath, amount: &raw::Amount) -> Checked<u64> {
     })
 }
 
-fn count(key: &KeyPath, number: u64) -> Checked<usize> {
-    usize::try_from(number)
-        .ok()
-        .filter(|_| (1..=COUNT_MAX).contains(&number))
-        .ok_or_else(|| key.invalid(format!("must be between 1 and {COUNT_MAX}")))
+/// A number from 1 to `most`.
+fn from_one<T: TryFrom<u64>>(key: &KeyPath, number: u64, most: u64) -> Checked<T> {
+    let reason = format!("must be between 1 and {most}");
+    within(key, number, 1..=most, &reason)
+}
+
+fn within<T: TryFrom<u64>>(
+    key: &KeyPath,
+    number: u64,
+    allowed: RangeInclusive<u64>,
+    reason: &str,
+) -> Checked<T> {
+    key.ensure(allowed.contains(&number), reason)?;
+    T::try_from(number).map_err(|_| key.invalid(reason))
 }
 
 /// Bounds a list or a group of keys.
@@ -222,6 +237,15 @@ fn pattern<'p>(key: &KeyPath, pattern: &'p str) -> Checked<Option<&'p str>> {
     Ok(start)
 }
 
+/// Names, each exact or with a `*` at the end.
+fn patterns(key: &KeyPath, names: Vec<String>) -> Checked<Vec<String>> {
+    key.each(names, |key, name| {
+        non_empty(key, &name)?;
+        pattern(key, &name)?;
+        Ok(name)
+    })
+}
+
 /// Mount options, one in each string: a comma would add a second one.
 fn options(key: &KeyPath, options: Vec<String>) -> Checked<Vec<String>> {
     key.each(options, |key, option| {
@@ -232,6 +256,12 @@ fn options(key: &KeyPath, options: Vec<String>) -> Checked<Vec<String>> {
         )?;
         Ok(option)
     })
+}
+
+/// A name of one of the document's secrets.
+fn known_secret(key: &KeyPath, name: &str, secrets: &BTreeSet<String>) -> Checked<()> {
+    let reason = format!("names the secret `{name}`, which is not in `spec.secrets`");
+    key.ensure(secrets.contains(name), &reason)
 }
 
 fn secret_sources(
@@ -278,26 +308,16 @@ fn version_policy(key: &KeyPath, versions: raw::Versions) -> Checked<VersionPoli
     } = versions;
     let mut policy = VersionPolicy::default();
     if let Some(number) = keep {
-        policy.keep = usize::try_from(number)
-            .ok()
-            .filter(|_| (1..=KEEP_MAX).contains(&number))
-            .ok_or_else(|| {
-                let reason = format!("must be between 1, the serving one alone, and {KEEP_MAX}");
-                key.key("keep").invalid(reason)
-            })?;
+        let reason = format!("must be between 1, the serving one alone, and {KEEP_MAX}");
+        policy.keep = within(&key.key("keep"), number, 1..=KEEP_MAX, &reason)?;
     }
     if let Some(text) = drain {
         policy.drain = duration(&key.key("drain"), &text, TIME_MAX, "24h")?;
     }
     let key = key.key("rollback");
     if let Some(number) = faults {
-        policy.faults = u32::try_from(number)
-            .ok()
-            .filter(|_| number <= FAULTS_MAX)
-            .ok_or_else(|| {
-                let reason = format!("must be at most {FAULTS_MAX}; 0 never rolls back");
-                key.key("faults").invalid(reason)
-            })?;
+        let reason = format!("must be at most {FAULTS_MAX}; 0 never rolls back");
+        policy.faults = within(&key.key("faults"), number, 0..=FAULTS_MAX, &reason)?;
     }
     if let Some(text) = window {
         policy.window = duration(&key.key("window"), &text, WINDOW_MAX, "1h")?;

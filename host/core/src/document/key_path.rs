@@ -76,11 +76,11 @@ impl KeyPath {
     }
 
     /// Checks each element of a list.
-    pub(super) fn each<T, U>(
+    pub(super) fn each<T, U, C: FromIterator<U>>(
         &self,
         list: Vec<T>,
         mut check: impl FnMut(&Self, T) -> Result<U, InvalidDocument>,
-    ) -> Result<Vec<U>, InvalidDocument> {
+    ) -> Result<C, InvalidDocument> {
         let numbered = list.into_iter().enumerate();
         numbered
             .map(|(index, element)| check(&self.index(index), element))

@@ -2,6 +2,7 @@
 
 mod host;
 
+pub use super::raw::Basic;
 pub(in crate::document) use host::is_dns_name;
 pub use host::{Host, HostName};
 
@@ -174,14 +175,6 @@ pub enum Auth {
     Session(Box<Session>),
     /// The session of another grant.
     SessionOf(String),
-}
-
-/// Names of the secrets of HTTP Basic.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct Basic {
-    pub username: String,
-    pub password: String,
 }
 
 /// A token that the host signs.

@@ -260,7 +260,11 @@ fn split_digest(text: &str) -> (&str, &str) {
 
 /// `sha256:` and 64 lower-case hexadecimal digits.
 pub fn is_digest(text: &str) -> bool {
-    let digits = text.strip_prefix(DIGEST_PREFIX).unwrap_or_default();
+    text.strip_prefix(DIGEST_PREFIX).is_some_and(is_sha256)
+}
+
+/// 64 lower-case hexadecimal digits.
+pub(super) fn is_sha256(digits: &str) -> bool {
     let lower_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     digits.len() == DIGEST_DIGITS && digits.bytes().all(lower_hex)
 }

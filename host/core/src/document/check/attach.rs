@@ -1,6 +1,6 @@
 //! The disks that a document lets the mounter attach.
 
-use super::{Checked, few, non_empty, options, pattern};
+use super::{Checked, few, options, patterns};
 use crate::document::{AttachGrant, AttachProtocol, KeyPath, Portals, raw};
 use std::mem;
 
@@ -64,11 +64,7 @@ pub(super) fn attach_grant(key: &KeyPath, attach: raw::Attach) -> Checked<Attach
             let problem = "must be an address or a range with a port, such as `10.1.1.0/24:3260`";
             Portals::parse(&text).ok_or_else(|| key.invalid(problem))
         })?,
-        targets: targets_key.each(targets, |key, target| {
-            non_empty(key, &target)?;
-            pattern(key, &target)?;
-            Ok(target)
-        })?,
+        targets: patterns(&targets_key, targets)?,
         mount_options: options(&key.key("mountOptions"), mount_options)?,
     })
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Checked, attach, bytes, few, file_path, network, node_facts, non_empty, options, pattern,
-    sealing,
+    patterns, sealing,
 };
 use crate::device_fact::DeviceFact;
 use crate::document::{
@@ -150,14 +150,9 @@ fn filesystem_grant(key: &KeyPath, filesystem: raw::Filesystem) -> Checked<Files
         in_memory || max_bytes.is_none(),
         "only a tmpfs can be bounded by the host",
     )?;
-    let sources = sources_key.each(sources, |key, source| {
-        non_empty(key, &source)?;
-        pattern(key, &source)?;
-        Ok(source)
-    })?;
     Ok(FilesystemGrant {
         fs_type,
-        sources,
+        sources: patterns(&sources_key, sources)?,
         mount_options: options(&key.key("mountOptions"), mount_options)?,
         max_bytes: max_bytes
             .map(|amount| bytes(&max_key, &amount))

@@ -2,11 +2,12 @@
 
 mod auth;
 
-use super::{Checked, TIME_MAX, bytes, count, duration, few, non_empty};
+use super::{Checked, TIME_MAX, bytes, duration, few, from_one, known_secret, non_empty};
 use crate::document::network::{
     Auth, ClientIdentity, Host, HostName, MAX_BODY_BYTES, NetworkGrant, Rate, RateLimit, Scheme,
     ServiceName, Timeouts, Tls, is_dns_name,
 };
+use crate::document::plugin_source::is_sha256;
 use crate::document::{KeyPath, raw};
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,8 +39,7 @@ pub(super) fn checked(
         )?;
         let grant = endpoint_grant(key, endpoint)?;
         for secret in grant.secret_names() {
-            let reason = format!("names the secret `{secret}`, which is not in `spec.secrets`");
-            key.ensure(secrets.contains(secret), &reason)?;
+            known_secret(key, secret, secrets)?;
         }
         Ok((name, grant))
     })?;
@@ -93,17 +93,10 @@ fn endpoint_grant(key: &KeyPath, endpoint: raw::Endpoint) -> Checked<NetworkGran
         range(&text).ok_or_else(|| key.invalid("must be a range, such as `10.1.0.0/16`"))
     })?;
     let methods_key = key.key("methods");
-    let methods: BTreeSet<String> = methods_key
-        .each(methods, |key, method| {
-            let reason = format!("must be one of {}", METHODS.join(", "));
-            key.ensure(METHODS.contains(&method.as_str()), &reason)?;
-            Ok(method)
-        })?
-        .into_iter()
-        .collect();
+    let methods: BTreeSet<String> = methods_key.each(methods, known_method)?;
     let paths_key = key.key("paths");
     few(&paths_key, paths.len())?;
-    let paths = paths_key.each(paths, |key, path| {
+    let paths: Vec<String> = paths_key.each(paths, |key, path| {
         key.ensure(
             path.starts_with('/') && !path.contains(['?', '#', '%', ' ']),
             "must be a path, such as `/api/`",
@@ -145,10 +138,6 @@ fn endpoint_grant(key: &KeyPath, endpoint: raw::Endpoint) -> Checked<NetworkGran
         }
         None => None,
     };
-    let all = |given: BTreeSet<String>| match given.is_empty() {
-        true => METHODS.map(str::to_owned).into(),
-        false => given,
-    };
     let services: BTreeSet<ServiceName> = services.into_iter().collect();
     Ok(NetworkGrant {
         hosts,
@@ -159,7 +148,10 @@ fn endpoint_grant(key: &KeyPath, endpoint: raw::Endpoint) -> Checked<NetworkGran
             true => [ServiceName::Controller].into(),
             false => services,
         },
-        methods: all(methods),
+        methods: match methods.is_empty() {
+            true => METHODS.map(str::to_owned).into(),
+            false => methods,
+        },
         paths: match paths.is_empty() {
             true => vec!["/".to_owned()],
             false => paths,
@@ -172,6 +164,12 @@ fn endpoint_grant(key: &KeyPath, endpoint: raw::Endpoint) -> Checked<NetworkGran
         max_body_bytes,
         auth,
     })
+}
+
+fn known_method(key: &KeyPath, method: String) -> Checked<String> {
+    let reason = format!("must be one of {}", METHODS.join(", "));
+    key.ensure(METHODS.contains(&method.as_str()), &reason)?;
+    Ok(method)
 }
 
 /// A range, or one address.
@@ -203,17 +201,11 @@ fn tls_rules(key: &KeyPath, tls: raw::Tls, scheme: Scheme) -> Checked<Tls> {
         )?;
     }
     let pins_key = key.key("pinSha256");
-    let pins: BTreeSet<String> = pins_key
-        .each(pin_sha256, |key, pin| {
-            let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-            key.ensure(
-                pin.len() == 64 && pin.bytes().all(is_digit),
-                "must be 64 lower-case hexadecimal digits",
-            )?;
-            Ok(pin)
-        })?
-        .into_iter()
-        .collect();
+    let pins = pins_key.each(pin_sha256, |key, pin| {
+        let reason = "must be 64 lower-case hexadecimal digits";
+        key.ensure(is_sha256(&pin), reason)?;
+        Ok(pin)
+    })?;
     let tls = Tls {
         ca,
         server_name,
@@ -255,19 +247,11 @@ fn rate_limits(key: &KeyPath, rate: &raw::Rate) -> Checked<Rate> {
         burst,
         in_flight,
     } = *rate;
-    let few = |name: &str, number: u64, most: u64| {
-        let reason = format!("must be between 1 and {most}");
-        key.key(name)
-            .ensure((1..=most).contains(&number), &reason)?;
-        count(&key.key(name), number)
-    };
-    let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let rate_of = |name: &str, number: u64| from_one::<u32>(&key.key(name), number, 100_000);
     let limit = match per_second {
         Some(number) => {
-            let per_second = small(few("perSecond", number, 100_000)?);
-            let burst = burst
-                .map(|burst| few("burst", burst, 100_000).map(small))
-                .transpose()?;
+            let per_second = rate_of("perSecond", number)?;
+            let burst = burst.map(|burst| rate_of("burst", burst)).transpose()?;
             Some(RateLimit {
                 per_second,
                 burst: burst.unwrap_or(per_second),
@@ -279,7 +263,7 @@ fn rate_limits(key: &KeyPath, rate: &raw::Rate) -> Checked<Rate> {
             None
         }
     };
-    let in_flight = in_flight.map(|number| few("inFlight", number, 1024));
+    let in_flight = in_flight.map(|number| from_one(&key.key("inFlight"), number, 1024));
     Ok(Rate {
         limit,
         in_flight: in_flight.transpose()?.unwrap_or(IN_FLIGHT),

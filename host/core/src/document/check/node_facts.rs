@@ -12,9 +12,9 @@ pub(super) fn checked(key: &KeyPath, names: Vec<String>) -> Checked<BTreeSet<Nod
         let fact = NodeFact::parse(&name);
         let fact = fact
             .ok_or_else(|| key.invalid(format!("unknown fact; known are {}", NodeFact::names())))?;
-        key.ensure(granted.insert(fact), "is listed twice")
-    })?;
-    Ok(granted)
+        key.ensure(granted.insert(fact), "is listed twice")?;
+        Ok(fact)
+    })
 }
 
 #[cfg(test)]

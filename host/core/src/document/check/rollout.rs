@@ -1,6 +1,6 @@
 //! `spec.rollout`: the steps and their bounds.
 
-use super::{Checked, duration};
+use super::{Checked, duration, from_one, is_subdomain};
 use crate::document::raw::{LABELS_MAX, STEPS_MAX};
 use crate::document::rollout::{Rollout, RolloutStep, StepHosts};
 use crate::document::{KeyPath, raw};
@@ -10,8 +10,6 @@ use std::time::Duration;
 const PAUSE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Longest name of a label without its prefix, and longest value, in bytes (Kubernetes, "Labels and Selectors").
 const LABEL_BYTES: usize = 63;
-/// Longest prefix of a label, in bytes.
-const PREFIX_BYTES: usize = 253;
 
 /// The steps.
 pub(in crate::document) fn rollout(key: &KeyPath, rollout: raw::Rollout) -> Checked<Rollout> {
@@ -35,10 +33,7 @@ fn one(key: &KeyPath, step: raw::RolloutStep, last_percent: &mut u8) -> Checked<
     let hosts = match (percent, selector) {
         (Some(percent), None) => {
             let key = key.key("percent");
-            let percent = u8::try_from(percent)
-                .ok()
-                .filter(|percent| (1..=100).contains(percent))
-                .ok_or_else(|| key.invalid("must be between 1 and 100"))?;
+            let percent: u8 = from_one(&key, percent, 100)?;
             let rising = format!("must be greater than {last_percent}, that of the step before");
             key.ensure(percent > *last_percent, &rising)?;
             *last_percent = percent;
@@ -69,13 +64,8 @@ fn one(key: &KeyPath, step: raw::RolloutStep, last_percent: &mut u8) -> Checked<
 }
 
 fn is_label_key(key: &str) -> bool {
-    let is_prefix = |prefix: &str| {
-        let allowed =
-            |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
-        prefix.len() <= PREFIX_BYTES && prefix.chars().all(allowed) && has_ends(prefix)
-    };
     match key.split_once('/') {
-        Some((prefix, name)) => is_prefix(prefix) && is_name(name),
+        Some((prefix, name)) => is_subdomain(prefix) && is_name(name),
         None => is_name(key),
     }
 }
@@ -83,10 +73,9 @@ fn is_label_key(key: &str) -> bool {
 /// A label's value, or its key without prefix.
 fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
-    name.len() <= LABEL_BYTES && name.chars().all(allowed) && has_ends(name)
-}
-
-fn has_ends(text: &str) -> bool {
     let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    is_end(text.chars().next()) && is_end(text.chars().last())
+    name.len() <= LABEL_BYTES
+        && name.chars().all(allowed)
+        && is_end(name.chars().next())
+        && is_end(name.chars().last())
 }

@@ -1,6 +1,6 @@
 //! The secrets that a document names for sealing.
 
-use super::Checked;
+use super::{Checked, known_secret};
 use crate::document::{KeyPath, SealingGrant, raw};
 use std::collections::BTreeSet;
 
@@ -14,11 +14,7 @@ pub(super) fn checked(
         secret,
         previous_secrets,
     } = sealing;
-    let known = |key: &KeyPath, name: &str| {
-        let reason = format!("names the secret `{name}`, which is not in `spec.secrets`");
-        key.ensure(secrets.contains(name), &reason)
-    };
-    known(&key.key("secret"), &secret)?;
+    known_secret(&key.key("secret"), &secret, secrets)?;
     let previous_key = key.key("previousSecrets");
     let reason = format!("has more than {} entries", SealingGrant::PREVIOUS_SECRETS);
     previous_key.ensure(
@@ -26,7 +22,7 @@ pub(super) fn checked(
         &reason,
     )?;
     let previous_secrets = previous_key.each(previous_secrets, |key, name| {
-        known(key, &name)?;
+        known_secret(key, &name, secrets)?;
         key.ensure(name != secret, "is the `secret` itself")?;
         Ok(name)
     })?;

@@ -5,7 +5,7 @@ use super::limits::duration;
 #[cfg(feature = "schema")]
 use super::rules::{self, TEXT};
 use crate::document::network::{Algorithm, Protocol, Scheme, ServiceName};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -18,7 +18,6 @@ pub struct Endpoint {
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 16), inner(regex(pattern = TEXT), length(max = 261))))]
     pub hosts: Vec<String>,
     /// The host is a value of the request, within `hosts`.
-    #[serde(default)]
     pub host_from: Option<HostFrom>,
     /// Ranges that addresses must be in, such as `10.1.0.0/16`; also allows special ranges such as loopback.
     #[serde(default)]
@@ -49,7 +48,6 @@ pub struct Endpoint {
     #[serde(default)]
     pub tls: Tls,
     /// Proxy, such as `http://proxy.example.com:3128`.
-    #[serde(default)]
     #[cfg_attr(
         feature = "schema",
         schemars(regex(pattern = "^https?://"), length(max = 1024))
@@ -69,7 +67,6 @@ pub struct Endpoint {
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::bytes"))]
     pub max_body: Option<Amount>,
     /// Credentials that the host adds.
-    #[serde(default)]
     pub auth: Option<Auth>,
 }
 
@@ -174,7 +171,7 @@ pub struct Auth {
 }
 
 /// HTTP Basic (RFC 7617): names of `spec.secrets`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[allow(missing_docs, reason = "the fields are the document's keys")]
@@ -219,7 +216,6 @@ pub struct Jwt {
     #[cfg_attr(feature = "schema", schemars(length(max = 253)))]
     pub key: String,
     /// Key id in the header of the token.
-    #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(length(max = 253)))]
     pub key_id: Option<String>,
     /// Claims; `iat` and `exp` are added.
@@ -248,7 +244,6 @@ pub struct Session {
     #[serde(default)]
     pub renew: Renew,
     /// The request that ends the session; it carries the token.
-    #[serde(default)]
     pub logout: Option<Logout>,
 }
 
@@ -258,7 +253,6 @@ pub struct Session {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Login {
     /// POST by default.
-    #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(regex(pattern = "^[A-Z]{1,16}$")))]
     pub method: Option<String>,
     /// Its path, with a query if there is one.
@@ -280,12 +274,11 @@ pub struct Login {
     #[cfg_attr(feature = "schema", schemars(schema_with = "rules::secret_texts"))]
     pub form: BTreeMap<String, SecretText>,
     /// HTTP Basic.
-    #[serde(default)]
     pub basic: Option<Basic>,
 }
 
 /// Text, or a name of `spec.secrets`.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum SecretText {
     /// As it is.
@@ -382,7 +375,6 @@ pub struct RenewJson {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Logout {
     /// POST by default.
-    #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(regex(pattern = "^[A-Z]{1,16}$")))]
     pub method: Option<String>,
     /// Its path, with a query if there is one.

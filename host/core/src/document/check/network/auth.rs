@@ -1,8 +1,8 @@
 //! The credentials of a network grant.
 
-use super::{METHODS, duration};
+use super::{duration, known_method};
 use crate::document::check::{Checked, TIME_MAX};
-use crate::document::network::{Auth, Basic, Give, Jwt, Login, LoginBody, Renew, Session, Take};
+use crate::document::network::{Auth, Give, Jwt, Login, LoginBody, Renew, Session, Take};
 use crate::document::{KeyPath, raw};
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) fn credentials(key: &KeyPath, auth: raw::Auth) -> Checked<Auth> {
         session_of,
     } = auth;
     let mut kinds = Vec::new();
-    kinds.extend(basic.map(|it| Auth::Basic(it.into())));
+    kinds.extend(basic.map(Auth::Basic));
     kinds.extend(bearer.map(|it| Auth::Bearer(it.token)));
     if let Some(raw::Header { name, value }) = header {
         let name = header_name(&key.key("header").key("name"), name)?;
@@ -42,13 +42,6 @@ pub(super) fn credentials(key: &KeyPath, auth: raw::Auth) -> Checked<Auth> {
             "must have one of `basic`, `bearer`, `header`, `jwt`, `session` and `sessionOf`",
         )
     })
-}
-
-impl From<raw::Basic> for Basic {
-    fn from(basic: raw::Basic) -> Self {
-        let raw::Basic { username, password } = basic;
-        Self { username, password }
-    }
 }
 
 fn signed(key: &KeyPath, jwt: raw::Jwt) -> Checked<Jwt> {
@@ -77,7 +70,6 @@ fn session_rules(key: &KeyPath, session: raw::Session) -> Checked<Session> {
         renew,
         logout,
     } = session;
-    let post = |method: Option<String>| method.unwrap_or_else(|| "POST".to_owned());
     Ok(Session {
         login: login_request(&key.key("login"), login)?,
         take: take_rule(&key.key("take"), take)?,
@@ -86,10 +78,7 @@ fn session_rules(key: &KeyPath, session: raw::Session) -> Checked<Session> {
         logout: logout
             .map(|raw::Logout { method, path }| {
                 let logout = key.key("logout");
-                Ok((
-                    known_method(&logout, post(method))?,
-                    path_of(&logout, path)?,
-                ))
+                Ok((method_of(&logout, method)?, path_of(&logout, path)?))
             })
             .transpose()?,
     })
@@ -115,11 +104,11 @@ fn login_request(key: &KeyPath, login: raw::Login) -> Checked<Login> {
         Ok((header_name(key, name)?, value))
     })?;
     Ok(Login {
-        method: known_method(key, method.unwrap_or_else(|| "POST".to_owned()))?,
+        method: method_of(key, method)?,
         path: path_of(key, path)?,
         headers,
         body,
-        basic: basic.map(Basic::from),
+        basic,
     })
 }
 
@@ -174,11 +163,9 @@ fn renew_rules(key: &KeyPath, renew: raw::Renew) -> Checked<Renew> {
     })
 }
 
-fn known_method(key: &KeyPath, method: String) -> Checked<String> {
-    let reason = format!("must be one of {}", METHODS.join(", "));
-    key.key("method")
-        .ensure(METHODS.contains(&method.as_str()), &reason)?;
-    Ok(method)
+fn method_of(key: &KeyPath, method: Option<String>) -> Checked<String> {
+    let method = method.unwrap_or_else(|| "POST".to_owned());
+    known_method(&key.key("method"), method)
 }
 
 fn path_of(key: &KeyPath, path: String) -> Checked<String> {
