@@ -118,6 +118,19 @@ pub enum StateError {
     },
 }
 
+impl StateError {
+    /// [`StateError::Failed`].
+    pub fn failed(
+        operation: &'static str,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Failed {
+            operation,
+            source: source.into(),
+        }
+    }
+}
+
 /// The use of a store's file since the start of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreUsage {

@@ -108,10 +108,7 @@ impl Committer {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(match *error {
                 StateError::Full => StateError::Full,
-                _ => StateError::Failed {
-                    operation: "commit",
-                    source: Box::new(error),
-                },
+                _ => StateError::failed("commit", error),
             }),
             Err(_) => Err(ended()),
         }
@@ -154,8 +151,5 @@ fn run(shared: &Shared, waiting: &Receiver<Waiter>) {
 }
 
 fn ended() -> StateError {
-    StateError::Failed {
-        operation: "commit",
-        source: "the committer has ended".into(),
-    }
+    StateError::failed("commit", "the committer has ended")
 }

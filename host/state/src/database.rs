@@ -305,10 +305,7 @@ fn guarded<T>(
         {
             StateError::Full
         }
-        _ => StateError::Failed {
-            operation,
-            source: Box::new(error),
-        },
+        _ => StateError::failed(operation, error),
     })
 }
 

@@ -173,10 +173,8 @@ impl StateStore for RedbStore {
             };
             merge(waiting, &durable, from, &prefix, limit)
         });
-        scan.await.map_err(|error| StateError::Failed {
-            operation: "scan",
-            source: Box::new(error),
-        })?
+        scan.await
+            .map_err(|error| StateError::failed("scan", error))?
     }
 
     async fn size(&self, space: &Keyspace) -> Result<u64, StateError> {
@@ -218,10 +216,9 @@ impl StateStore for RedbStore {
         }
         let shared = Arc::clone(&self.shared);
         let written = tokio::task::spawn_blocking(move || write_all(&shared, writes));
-        let before = written.await.map_err(|error| StateError::Failed {
-            operation: "write to",
-            source: Box::new(error),
-        })??;
+        let before = written
+            .await
+            .map_err(|error| StateError::failed("write to", error))??;
         // One commit contains all waiting writes, so the disk has all of the transaction or nothing.
         let committed = self.committer.commit().await;
         if committed.is_err() {

@@ -136,9 +136,8 @@ impl Driver {
     }
 
     fn as_node_info(&self, kept: NodeDescription) -> NodeInfo {
-        let hides_topology = self
-            .hidden()
-            .hides(PluginCapability::VolumeAccessibilityConstraints.name());
+        let topology = PluginCapability::VolumeAccessibilityConstraints.name();
+        let hides_topology = self.policy_now(|policy| policy.hidden.hides(topology));
         NodeInfo {
             id: kept.id.unwrap_or_else(|| self.config.node_id.clone()),
             max_volumes: kept.max_volumes,

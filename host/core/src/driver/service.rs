@@ -2,7 +2,7 @@
 
 use super::Driver;
 use crate::error::Error;
-use crate::state::{Expect, Keyspace, KeyspaceOwner, StateError};
+use crate::state::{Expect, Keyspace, KeyspaceOwner, STATE_SCAN_ENTRIES, StateEntry, StateError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -47,11 +47,32 @@ impl Driver {
                 Some(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
             }
         };
-        let value = write_record(&Record { until })?;
-        self.state
-            .put(&self.own_keys(), KEY, value, Expect::Any)
-            .await?;
+        self.keep_record(KEY, &Record { until }).await
+    }
+
+    /// Writes a record of the host durably.
+    pub(super) async fn keep_record<T: Serialize>(
+        &self,
+        key: &str,
+        record: &T,
+    ) -> Result<(), Error> {
+        let (space, value) = (self.own_keys(), write_record(record)?);
+        self.state.put(&space, key, value, Expect::Any).await?;
         Ok(self.state.sync().await?)
+    }
+
+    /// All records of the host whose keys have this prefix.
+    pub(super) async fn records(&self, prefix: &str) -> Result<Vec<StateEntry>, Error> {
+        let (space, mut all) = (self.own_keys(), Vec::<StateEntry>::new());
+        loop {
+            let after = all.last().map(|entry| entry.key.as_str());
+            let scan = self.state.scan(&space, prefix, after, STATE_SCAN_ENTRIES);
+            let page = scan.await?;
+            if page.is_empty() {
+                return Ok(all);
+            }
+            all.extend(page);
+        }
     }
 
     pub(super) fn own_keys(&self) -> Keyspace {
@@ -64,17 +85,12 @@ impl Driver {
 
 /// Decodes a record of the host's keyspace.
 pub(super) fn read_record<T: DeserializeOwned>(value: &[u8]) -> Result<T, Error> {
-    serde_json::from_slice(value).map_err(|error| failed("read a record of the host", error))
+    let read = serde_json::from_slice(value);
+    Ok(read.map_err(|error| StateError::failed("read a record of the host", error))?)
 }
 
 /// Encodes such a record.
 pub(super) fn write_record<T: Serialize>(record: &T) -> Result<Vec<u8>, Error> {
-    serde_json::to_vec(record).map_err(|error| failed("write a record of the host", error))
-}
-
-fn failed(operation: &'static str, error: serde_json::Error) -> Error {
-    Error::State(StateError::Failed {
-        operation,
-        source: Box::new(error),
-    })
+    let written = serde_json::to_vec(record);
+    Ok(written.map_err(|error| StateError::failed("write a record of the host", error))?)
 }

@@ -6,7 +6,7 @@
 
 use super::calls::RunningCalls;
 use super::plugin::Plugin;
-use super::service::{read_record, write_record};
+use super::service::read_record;
 use super::{Driver, ServingPolicy};
 use crate::backend::Backend;
 use crate::call::Incoming;
@@ -15,10 +15,10 @@ use crate::error::Error;
 use crate::mutex::lock;
 use crate::names::{RequestedName, VolumeId};
 use crate::rpc::Rpc;
-use crate::state::{Expect, STATE_SCAN_ENTRIES, StateEntry};
+use crate::state::Expect;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// How many places there are: a share is a percentage.
@@ -70,18 +70,10 @@ impl Driver {
         let _turn = self.places.turn.lock().await;
         self.places.in_use.store(true, Ordering::SeqCst);
         let mut recorded = HashMap::new();
-        let mut after: Option<String> = None;
-        loop {
-            let page = self.records_of_places(after.as_deref()).await?;
-            let Some(last) = page.last() else {
-                break;
-            };
-            after = Some(last.key.clone());
-            for entry in &page {
-                let hash = entry.key.strip_prefix(PREFIX);
-                if let Some(hash) = hash.and_then(|hash| u64::from_str_radix(hash, 16).ok()) {
-                    recorded.insert(hash, read_record(&entry.value)?);
-                }
+        for entry in self.records(PREFIX).await? {
+            let hash = entry.key.strip_prefix(PREFIX);
+            if let Some(hash) = hash.and_then(|hash| u64::from_str_radix(hash, 16).ok()) {
+                recorded.insert(hash, read_record(&entry.value)?);
             }
         }
         *lock(&self.places.of_ids) = recorded;
@@ -129,11 +121,7 @@ impl Driver {
     }
 
     fn share_ended(&self, retired: &mut Vec<RunningCalls>, calls: Option<RunningCalls>) {
-        // Pairs with the fence in `enter`.
-        fence(Ordering::SeqCst);
-        retired.retain(|calls| calls.count() > 0);
-        retired.extend(calls);
-        self.health.forget_all();
+        self.retire(retired, calls);
         self.places.in_use.store(false, Ordering::SeqCst);
     }
 
@@ -159,10 +147,7 @@ impl Driver {
         }
         let hash = hash(id.as_str());
         let key = format!("{PREFIX}{hash:016x}");
-        let value = write_record(&place)?;
-        let space = self.own_keys();
-        self.state.put(&space, &key, value, Expect::Any).await?;
-        self.state.sync().await?;
+        self.keep_record(&key, &place).await?;
         lock(&self.places.of_ids).insert(hash, place);
         Ok(())
     }
@@ -170,11 +155,11 @@ impl Driver {
     /// Removes the records of places after the end of a share. It stops when the next one is about to begin.
     pub async fn forget_places(&self) -> Result<(), Error> {
         loop {
-            let page = self.records_of_places(None).await?;
-            if page.is_empty() {
+            let records = self.records(PREFIX).await?;
+            if records.is_empty() {
                 return Ok(());
             }
-            for entry in page {
+            for entry in records {
                 let _turn = self.places.turn.lock().await;
                 if self.places.in_use.load(Ordering::SeqCst) {
                     return Ok(());
@@ -199,11 +184,6 @@ impl Driver {
     pub(super) fn calls_of_share(&self) -> Option<RunningCalls> {
         let share = self.share.load();
         share.as_ref().map(|share| share.plugin.calls.clone())
-    }
-
-    async fn records_of_places(&self, after: Option<&str>) -> Result<Vec<StateEntry>, Error> {
-        let (space, most) = (self.own_keys(), STATE_SCAN_ENTRIES);
-        Ok(self.state.scan(&space, PREFIX, after, most).await?)
     }
 }
 

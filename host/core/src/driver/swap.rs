@@ -5,14 +5,13 @@ use super::plugin::{Entered, Plugin};
 use super::share::About;
 use super::{Driver, ServingPolicy};
 use crate::backend::Backend;
-use crate::capabilities::{Capabilities, Hidden};
+use crate::capabilities::Capabilities;
 use crate::error::Error;
 use crate::mutex::lock;
 use crate::rpc::Rpc;
 use crate::services::{Service, ServiceSet};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
-use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -27,19 +26,24 @@ impl Driver {
         let plugin = self.plugin_with(backend, policy);
         let mut retired = lock(&self.retired);
         let replaced = self.plugin.swap(Some(Arc::clone(&plugin)));
-        // Pairs with the fence in `enter`: a call whose count was not visible here sees the swap.
-        fence(Ordering::SeqCst);
-        retired.retain(|calls| calls.count() > 0);
         let old = replaced.as_ref().map(|old| old.calls.clone());
-        retired.extend(old.clone());
+        self.retire(&mut retired, old.clone());
         let grown = |old: Arc<Plugin>| !plugin.capabilities.is_within(&old.capabilities);
         if replaced.is_some_and(grown) {
             self.grown.send_modify(|times| *times += 1);
         }
-        self.health.forget_all();
         self.fault.store(None);
         self.offered.send_replace(Some(offer));
         old
+    }
+
+    /// After another version has taken the place of one with these calls.
+    pub(super) fn retire(&self, retired: &mut Vec<RunningCalls>, calls: Option<RunningCalls>) {
+        // Pairs with the fence in `enter`: a call whose count was not visible here sees the swap.
+        fence(Ordering::SeqCst);
+        retired.retain(|calls| calls.count() > 0);
+        retired.extend(calls);
+        self.health.forget_all();
     }
 
     pub(super) fn plugin_with(
@@ -83,22 +87,8 @@ impl Driver {
         plugin.as_ref().map_or(0, answered)
     }
 
-    /// The time budget of a call that starts now.
-    pub(super) fn time_budget(&self) -> Duration {
-        self.policy_now(|policy| policy.time_budget)
-    }
-
-    /// Whether the controller of the version in use reads facts of nodes.
-    pub(super) fn reads_nodes(&self) -> bool {
-        self.policy_now(|policy| policy.reads_nodes)
-    }
-
-    /// The capabilities that are hidden now.
-    pub(super) fn hidden(&self) -> Hidden {
-        self.policy_now(|policy| policy.hidden.clone())
-    }
-
-    fn policy_now<T>(&self, read: impl FnOnce(&ServingPolicy) -> T) -> T {
+    /// Reads the policy of the version in use, or without one the driver's.
+    pub(super) fn policy_now<T>(&self, read: impl FnOnce(&ServingPolicy) -> T) -> T {
         let plugin = self.plugin.load();
         let policy = plugin.as_ref().map(|plugin| &plugin.policy);
         read(policy.unwrap_or(&self.config.policy))

@@ -4,11 +4,11 @@ use super::due::{Kept, Step};
 use crate::call::Incoming;
 use crate::claims::{Subject, claims};
 use crate::driver::Driver;
-use crate::driver::service::{read_record, write_record};
+use crate::driver::service::read_record;
 use crate::error::Error;
 use crate::names::NodeId;
 use crate::rpc::Rpc;
-use crate::state::{Expect, STATE_SCAN_ENTRIES};
+use crate::state::Expect;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl Ended {
             match &step {
                 Step::Register(present) => {
                     if !is_kept {
-                        driver.keep_registered(&id, &present.kept).await?;
+                        driver.keep_record(&key_of(&id), &present.kept).await?;
                         is_kept = true;
                     }
                 }
@@ -57,31 +57,14 @@ impl Ended {
 impl Driver {
     /// The nodes that were registered by any version, on any host.
     pub(super) async fn registered_nodes(&self) -> Result<BTreeMap<NodeId, Kept>, Error> {
-        let (space, mut kept) = (self.own_keys(), BTreeMap::new());
-        let mut after: Option<String> = None;
-        loop {
-            let scan = self
-                .state
-                .scan(&space, KEY_PREFIX, after.as_deref(), STATE_SCAN_ENTRIES);
-            let page = scan.await?;
-            let Some(last) = page.last() else {
-                return Ok(kept);
-            };
-            after = Some(last.key.clone());
-            for entry in page {
-                let id = entry.key.strip_prefix(KEY_PREFIX).unwrap_or_default();
-                if let Ok(id) = NodeId::parse("node id", id) {
-                    kept.insert(id, read_record(&entry.value)?);
-                }
+        let mut kept = BTreeMap::new();
+        for entry in self.records(KEY_PREFIX).await? {
+            let id = entry.key.strip_prefix(KEY_PREFIX).unwrap_or_default();
+            if let Ok(id) = NodeId::parse("node id", id) {
+                kept.insert(id, read_record(&entry.value)?);
             }
         }
-    }
-
-    async fn keep_registered(&self, id: &NodeId, kept: &Kept) -> Result<(), Error> {
-        let value = write_record(kept)?;
-        let (space, key) = (self.own_keys(), key_of(id));
-        self.state.put(&space, &key, value, Expect::Any).await?;
-        Ok(self.state.sync().await?)
+        Ok(kept)
     }
 
     async fn forget_registered(&self, id: &NodeId) -> Result<(), Error> {
