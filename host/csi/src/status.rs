@@ -6,8 +6,8 @@
 use crate::error::Error;
 use tonic::Status;
 use wasmount_core::backend::BackendError;
+use wasmount_core::code::Code;
 use wasmount_core::error::Error as DriverError;
-use wasmount_core::mounter::MountError;
 use wasmount_core::state::StateError;
 use wasmount_core::text::{chain, shortened};
 
@@ -42,7 +42,11 @@ fn is_fault_of_driver(error: &DriverError) -> bool {
     match error {
         DriverError::AfterEffect { source } => is_fault_of_driver(source),
         DriverError::Backend(error) => is_fault_of_backend(error),
-        DriverError::Mount(error) => is_fault_of_mounter(error),
+        // The codes of failures of storage, node and host.
+        DriverError::Mount(error) => matches!(
+            error.code(),
+            Code::DeadlineExceeded | Code::Unavailable | Code::Internal | Code::DataLoss
+        ),
         DriverError::State(error) => match error {
             StateError::Full | StateError::Failed { .. } => true,
             StateError::TooLarge { .. }
@@ -79,31 +83,6 @@ fn is_fault_of_backend(error: &BackendError) -> bool {
         | BackendError::NotOffered { .. }
         | BackendError::Withheld { .. }
         | BackendError::Cancelled => false,
-    }
-}
-
-fn is_fault_of_mounter(error: &MountError) -> bool {
-    match error {
-        MountError::Hung(_)
-        | MountError::OutOfThreads(_)
-        | MountError::OutOfResources(_)
-        | MountError::Kernel { .. }
-        | MountError::Tool(_)
-        | MountError::Damaged(_)
-        | MountError::Unreachable(_) => true,
-        MountError::OutsideRoots(_)
-        | MountError::NotFound(_)
-        | MountError::NotStaged(_)
-        | MountError::Precondition(_)
-        | MountError::AlreadyExists(_)
-        | MountError::InUse(_)
-        | MountError::NotGranted { .. }
-        | MountError::Invalid { .. }
-        | MountError::Unusable(_)
-        | MountError::OutOfRange(_)
-        | MountError::Unsupported(_)
-        | MountError::NoSpace(_)
-        | MountError::UnderWay(_) => false,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use wasmount_core::backend::PluginLabel;
 use wasmount_core::blame::Blame;
-use wasmount_core::code::Code;
+use wasmount_core::mounter::MountError;
 use wasmount_core::rpc::Rpc;
 
 fn status(error: &Error) -> Status {
