@@ -135,7 +135,7 @@ impl EffectMark {
 }
 
 /// Adds a duration to a counter of nanoseconds.
-pub(crate) fn add(nanoseconds: &AtomicU64, duration: Duration) {
+fn add(nanoseconds: &AtomicU64, duration: Duration) {
     let duration = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     nanoseconds.fetch_add(duration, Ordering::Relaxed);
 }

@@ -211,7 +211,7 @@ impl Driver {
     pub async fn probe(self: &Arc<Self>, _incoming: Incoming) -> Result<bool, Error> {
         self.serves(Rpc::Probe)?;
         let loaded = self.plugin.load().is_some() || self.fault.load().is_some();
-        Ok(loaded && !self.is_standby())
+        Ok(loaded && self.works())
     }
 
     /// Whether a call is served now, and if not, the reason: role, document, missing plugin, missing interface.

@@ -232,9 +232,7 @@ impl Work {
     async fn complete(&self, entries: &mut [VolumeEntry], until: Instant) {
         let (profile, hidden) = (self.driver.profile(), &self.policy().hidden);
         let lists_nodes = !hidden.hides(ControllerCapability::ListVolumesPublishedNodes.name())
-            && self
-                .plugin()
-                .is_some_and(|plugin| plugin.backend.offer().claims(Feature::PublishedNodes));
+            && self.claims(Feature::PublishedNodes);
         let shows_condition =
             profile.has_conditions() && !hidden.hides(ControllerCapability::VolumeCondition.name());
         for entry in &mut *entries {

@@ -55,8 +55,7 @@ impl Hooks {
 
     /// The volume was unstaged from this node: its next stage starts with fresh limits.
     pub(super) fn forget(&self, id: &VolumeId) {
-        let mut hooks = lock(&self.0);
-        hooks.remove(id);
+        lock(&self.0).remove(id);
     }
 }
 

@@ -79,11 +79,7 @@ impl Driver {
 
     /// Whether this process serves the driver.
     pub fn works(&self) -> bool {
-        !self.is_standby()
-    }
-
-    pub(super) fn is_standby(&self) -> bool {
-        self.term.load().as_ref().is_some_and(|lasts| !lasts())
+        self.leads() != Some(false)
     }
 
     /// Rejects new changes, lets running ones end within `grace`, then cancels all calls. Returns how many changes had not ended by then: the next

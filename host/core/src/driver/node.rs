@@ -94,16 +94,15 @@ impl Driver {
             ..of_volume(&request.volume.id)
         };
         self.run(rpc, incoming, claims(rpc, subject), |work| async move {
-            let (staging_path, plan) = match work.staging_path(&request)? {
-                Some(staging_path) => (Some(staging_path), None),
-                None => (None, Some(work.publish_plan(&request).await?)),
-            };
-            let secret_options = match &plan {
-                Some(plan) => {
-                    let id = &request.volume.id;
-                    work.backend()?.secret_options(&work.call, id, plan)?
+            let staging_path = work.staging_path(&request)?;
+            let (plan, secret_options) = match &staging_path {
+                Some(_) => (None, SecretOptions::default()),
+                None => {
+                    let plan = work.publish_plan(&request).await?;
+                    let (backend, id) = (work.backend()?, &request.volume.id);
+                    let secrets = backend.secret_options(&work.call, id, &plan)?;
+                    (Some(plan), secrets)
                 }
-                None => SecretOptions::default(),
             };
             let is_planned = plan.is_some();
             let publish = PublishVolume {
@@ -196,7 +195,8 @@ impl Driver {
                 volume_path: request.volume_path,
                 required_bytes: request.capacity.required(),
                 limit_bytes: request.capacity.limit(),
-                grows_object: work.grows_on_node(),
+                // Else the controller has expanded it.
+                grows_object: work.claims(Feature::NodeOnlyExpansion),
             };
             match work.driver.mounter.expand(expand).await {
                 // Without a plugin it is unknown whether the node must expand the volume; kubelet does not retry a call after a final error.
@@ -215,12 +215,6 @@ impl Work {
     fn node_offers(&self, capability: NodeCapability) -> bool {
         self.plugin()
             .is_some_and(|plugin| plugin.capabilities.node.contains(&capability))
-    }
-
-    /// Whether a volume is expanded on the node only.
-    fn grows_on_node(&self) -> bool {
-        let plugin = self.plugin();
-        plugin.is_some_and(|it| it.backend.offer().claims(Feature::NodeOnlyExpansion))
     }
 
     /// Whether the volume should be mounted at a path where it is not.

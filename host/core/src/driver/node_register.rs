@@ -114,7 +114,7 @@ impl Driver {
                 let registrar = Registrar {
                     driver: Arc::clone(self),
                     reports: reports.clone(),
-                    needs_facts: self.reads_nodes(),
+                    needs_facts: self.policy_now(|policy| policy.reads_nodes),
                     nodes: due::Nodes::default(),
                     kept,
                     done: BTreeMap::new(),

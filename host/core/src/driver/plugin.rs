@@ -11,7 +11,7 @@ use arc_swap::ArcSwapOption;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
 
 /// A backend in use, with the data derived from it. A call takes it once, so that a swap does not affect a running call.
@@ -81,7 +81,7 @@ impl Plugin {
             self.answered.fetch_add(1, Ordering::Relaxed);
         }
         let number = number_of(rpc, subject);
-        let mut all = self.answered_about();
+        let mut all = lock(&self.answered_about);
         let about = all.entry(rpc).or_insert(About::One(number));
         if *about != About::One(number) {
             *about = About::Several;
@@ -91,7 +91,7 @@ impl Plugin {
     pub(super) fn has_failed(&self, rpc: Rpc, subject: Option<&str>, kind: FaultKind) {
         if let Some(sender) = &self.policy.faults {
             let subject = number_of(rpc, subject);
-            let about = self.answered_about().get(&rpc).copied();
+            let about = lock(&self.answered_about).get(&rpc).copied();
             // Fails when there is no listener, or a slow one.
             let _ = sender.try_send(VersionFault {
                 at: Instant::now(),
@@ -101,10 +101,6 @@ impl Plugin {
                 answers_others: about.is_some_and(|about| about != About::One(subject)),
             });
         }
-    }
-
-    fn answered_about(&self) -> MutexGuard<'_, BTreeMap<Rpc, About>> {
-        lock(&self.answered_about)
     }
 }
 

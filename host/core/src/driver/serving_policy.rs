@@ -48,12 +48,11 @@ impl ServingPolicy {
     /// The policy of a document.
     pub fn of(document: &StorageBackend) -> Self {
         Self {
-            version: None,
             time_budget: document.limits.time,
             hidden: document.hidden.clone(),
             pod_info: PodInfo::of(&document.csi_driver),
             reads_nodes: !document.grants.nodes.is_empty(),
-            faults: None,
+            ..Self::default()
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::Driver;
 use crate::backend::Load;
-use crate::call::{CallUsage, add};
+use crate::call::CallUsage;
 use crate::rpc::Rpc;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,9 +20,7 @@ pub(super) struct Counters {
 #[derive(Default)]
 struct OfRpc {
     calls: AtomicU64,
-    cpu_nanoseconds: AtomicU64,
-    wall_nanoseconds: AtomicU64,
-    memory_peak_bytes: AtomicU64,
+    used: CallUsage,
 }
 
 /// What the calls of one RPC used in the plugin.
@@ -65,19 +63,16 @@ impl Counters {
             return;
         };
         of_rpc.calls.fetch_add(1, Ordering::Relaxed);
-        add(&of_rpc.cpu_nanoseconds, used.cpu());
-        add(&of_rpc.wall_nanoseconds, used.wall());
-        of_rpc
-            .memory_peak_bytes
-            .fetch_max(used.memory_bytes(), Ordering::Relaxed);
+        let total = &of_rpc.used;
+        total.add(used.cpu(), used.wall(), used.memory_bytes());
     }
 
     fn usage(&self) -> BTreeMap<Rpc, RpcUsage> {
         let usage = |of_rpc: &OfRpc| RpcUsage {
             calls: of_rpc.calls.load(Ordering::Relaxed),
-            cpu: Duration::from_nanos(of_rpc.cpu_nanoseconds.load(Ordering::Relaxed)),
-            wall: Duration::from_nanos(of_rpc.wall_nanoseconds.load(Ordering::Relaxed)),
-            memory_peak_bytes: of_rpc.memory_peak_bytes.load(Ordering::Relaxed),
+            cpu: of_rpc.used.cpu(),
+            wall: of_rpc.used.wall(),
+            memory_peak_bytes: of_rpc.used.memory_bytes(),
         };
         let all = self.of_rpcs.iter();
         all.map(|(rpc, of_rpc)| (*rpc, usage(of_rpc)))

@@ -14,6 +14,7 @@ use crate::claims::{Claim, changes};
 use crate::error::Error;
 use crate::mounter::MountError;
 use crate::rpc::Rpc;
+use crate::services::Feature;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ impl Driver {
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
-        let until = Instant::now() + self.time_budget();
+        let until = Instant::now() + self.policy_now(|policy| policy.time_budget);
         let entered = self
             .enter(rpc, about(rpc, &incoming, &claims), until)
             .instrument(tracing::debug_span!("wait for version"))
@@ -69,7 +70,7 @@ impl Driver {
             return Err(Error::ShuttingDown);
         }
         // Reads are rejected too: this host does not know the changes of the serving host.
-        if self.is_standby() {
+        if !self.works() {
             return Err(Error::Standby);
         }
         let claimed = self.claims.acquire(claims)?;
@@ -193,6 +194,12 @@ impl Work {
     pub(super) fn offers(&self, capability: ControllerCapability) -> bool {
         self.plugin()
             .is_some_and(|plugin| plugin.capabilities.controller.contains(&capability))
+    }
+
+    /// Whether the plugin claims a feature, hidden or not.
+    pub(super) fn claims(&self, feature: Feature) -> bool {
+        self.plugin()
+            .is_some_and(|plugin| plugin.backend.offer().claims(feature))
     }
 
     /// This call with a shorter deadline: for queries that must not delay the surrounding call.

@@ -10,7 +10,7 @@ use crate::mutex::lock;
 use crate::names::VolumeId;
 use crate::rpc::Rpc;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -67,7 +67,7 @@ fn bytes_of((_, id): &View, answer: &Answer) -> usize {
 impl HealthAnswers {
     /// The cached answer, if it has not expired.
     pub(super) fn known(&self, view: &View) -> Option<Answer> {
-        self.cache()
+        lock(&self.0)
             .answers
             .get(view)
             .filter(|(since, _)| since.elapsed() < ANSWER_KEPT)
@@ -75,7 +75,7 @@ impl HealthAnswers {
     }
 
     fn keep(&self, view: View, answer: Answer) {
-        let mut cache = self.cache();
+        let mut cache = lock(&self.0);
         cache.forget(&view);
         let bytes = bytes_of(&view, &answer);
         if cache.bytes + bytes > ANSWERS_BYTES {
@@ -87,7 +87,7 @@ impl HealthAnswers {
 
     /// Drops the answers about a deleted volume.
     pub(in crate::driver) fn forget(&self, id: &VolumeId) {
-        let mut cache = self.cache();
+        let mut cache = lock(&self.0);
         for rpc in [Rpc::ControllerGetVolumeHealth, Rpc::NodeGetVolumeHealth] {
             cache.forget(&(rpc.service(), id.clone()));
         }
@@ -95,11 +95,7 @@ impl HealthAnswers {
 
     /// Drops all answers, since another backend gives them from now on.
     pub(in crate::driver) fn forget_all(&self) {
-        *self.cache() = Cache::default();
-    }
-
-    fn cache(&self) -> MutexGuard<'_, Cache> {
-        lock(&self.0)
+        *lock(&self.0) = Cache::default();
     }
 }
 
@@ -163,16 +159,16 @@ mod tests {
         for number in 0..100 {
             answers.keep(view(number), of_bytes(1 << 17));
             assert!(answers.known(&view(number)).is_some(), "{number}");
-            assert!(answers.cache().bytes <= ANSWERS_BYTES, "{number}");
+            assert!(lock(&answers.0).bytes <= ANSWERS_BYTES, "{number}");
         }
         // The new answer about the same volume replaces the old one.
         for _ in 0..100 {
             answers.keep(view(0), of_bytes(1000));
         }
         for number in 0..100 {
-            answers.cache().forget(&view(number));
+            lock(&answers.0).forget(&view(number));
         }
-        assert_eq!(answers.cache().bytes, 0);
+        assert_eq!(lock(&answers.0).bytes, 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use crate::pool::{PoolCall, PoolReply, PoolUsage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::task::JoinSet;
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
 /// A pool does not answer.
 const NOT_ANSWERING: &str = "PoolNotAnswering";
@@ -37,10 +37,7 @@ impl Driver {
     /// Counts the volumes in use, as the mounter's records say.
     pub async fn volumes_in_use(&self) -> Result<VolumesInUse, Error> {
         let volumes = self.mounter.volumes_in_use(self.config.name.clone());
-        let volumes = match timeout_at(in_time(), volumes).await {
-            Ok(volumes) => volumes?,
-            Err(_) => return Err(not_in_time("the list of volumes").into()),
-        };
+        let volumes = answer_until(in_time(), "the list of volumes", volumes).await?;
         Ok(VolumesInUse {
             staged: volumes
                 .iter()
@@ -52,18 +49,15 @@ impl Driver {
 
     /// Asks each pool for its space: a pool is opened for that, and locked for all other hosts. So only a host asks that may work on it.
     pub async fn storage(&self) -> Result<Storage, Error> {
-        if self.config.role == Role::Node || self.is_standby() {
+        if self.config.role == Role::Node || !self.works() {
             return Ok(Storage::default());
         }
         let name = &self.config.name;
         let until = in_time();
         let names = self.mounter.pool(name.clone(), PoolCall::Names);
-        let pools = match timeout_at(until, names).await {
-            Ok(reply) => match reply? {
-                PoolReply::Names(pools) => pools,
-                _ => Vec::new(),
-            },
-            Err(_) => return Err(not_in_time("the list of pools").into()),
+        let pools = match answer_until(until, "the list of pools", names).await? {
+            PoolReply::Names(pools) => pools,
+            _ => Vec::new(),
         };
         // All at once: a pool that hangs must not use up the time of the others.
         let mut queries = JoinSet::new();
@@ -71,28 +65,21 @@ impl Driver {
             let (mounter, name) = (Arc::clone(&self.mounter), name.clone());
             queries.spawn(async move {
                 let capacity = PoolCall::Capacity { pool: pool.clone() };
-                let reply = match timeout_at(until, mounter.pool(name, capacity)).await {
-                    Ok(reply) => reply,
-                    Err(_) => Err(not_in_time("the pool")),
-                };
-                (pool, reply)
+                let reply = answer_until(until, "the pool", mounter.pool(name, capacity));
+                (pool, reply.await)
             });
         }
-        let mut answers = BTreeMap::new();
-        while let Some(answer) = queries.join_next().await {
-            // A panic of a task is logged elsewhere.
-            answers.extend(answer);
-        }
         let (mut sound, mut failed) = (BTreeMap::new(), BTreeMap::new());
-        for (pool, answer) in answers {
+        while let Some(answer) = queries.join_next().await {
             match answer {
-                Ok(PoolReply::Capacity(usage)) => {
+                Ok((pool, Ok(PoolReply::Capacity(usage)))) => {
                     sound.insert(pool, usage);
                 }
-                Ok(_) => {}
-                Err(error) => {
+                Ok((pool, Err(error))) => {
                     failed.insert(pool, error);
                 }
+                // A panic of a task is logged elsewhere.
+                Ok((_, Ok(_))) | Err(_) => {}
             }
         }
         Ok(Storage {
@@ -100,6 +87,15 @@ impl Driver {
             pools: sound,
         })
     }
+}
+
+async fn answer_until<T>(
+    until: Instant,
+    what: &str,
+    answer: impl Future<Output = Result<T, MountError>>,
+) -> Result<T, MountError> {
+    let answer = timeout_at(until, answer).await;
+    answer.unwrap_or_else(|_| Err(not_in_time(what)))
 }
 
 fn not_in_time(what: &str) -> MountError {
