@@ -127,17 +127,14 @@ fn endpoint_grant(key: &KeyPath, endpoint: raw::Endpoint) -> Checked<NetworkGran
         Some(auth) => auth::credentials(&auth_key, auth)?,
         None => Auth::None,
     };
-    let host_from = match host_from {
-        Some(raw::HostFrom { request_secret }) => {
-            non_empty(&key.key("hostFrom").key("requestSecret"), &request_secret)?;
-            auth_key.ensure(
-                !matches!(auth, Auth::Session(_) | Auth::SessionOf(_)),
-                "cannot hold a session where requests name the host; the plugin logs in by the interface `session`",
-            )?;
-            Some(request_secret)
-        }
-        None => None,
-    };
+    let host_from = host_from.map(|raw::HostFrom { request_secret }| request_secret);
+    if let Some(secret) = &host_from {
+        non_empty(&key.key("hostFrom").key("requestSecret"), secret)?;
+        auth_key.ensure(
+            !matches!(auth, Auth::Session(_) | Auth::SessionOf(_)),
+            "cannot hold a session where requests name the host; the plugin logs in by the interface `session`",
+        )?;
+    }
     let services: BTreeSet<ServiceName> = services.into_iter().collect();
     Ok(NetworkGrant {
         hosts,
