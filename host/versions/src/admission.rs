@@ -151,12 +151,12 @@ pub async fn run_admission(
 ) -> Result<Admitted, Refusal> {
     let names = plugin_file::check_kind(&wasm).and_then(|()| Ok(Names::read(&wasm)?));
     let names = report.take(Step::Component, names, |_| String::new())?;
-    let checked = check_names(&names.imports, &names.exports, &proof, report)?;
+    let warnings = check_names(&names.imports, &names.exports, &proof, report)?;
     let loaded = engine.load(wasm).await.map_err(Refusal::from);
     let loaded = report.take(Step::Compile, loaded, |component| {
         component.digest().to_owned()
     })?;
-    Box::pin(prove(loaded, checked, proof, report)).await
+    Box::pin(prove(loaded, warnings, proof, report)).await
 }
 
 /// The same for a component that is already compiled.
@@ -165,46 +165,33 @@ pub(crate) async fn prove_loaded(
     proof: Proof<'_>,
     report: &mut AdmissionReport,
 ) -> Result<Admitted, Refusal> {
-    let checked = check_names(component.imports(), component.exports(), &proof, report)?;
-    Box::pin(prove(component, checked, proof, report)).await
+    let warnings = check_names(component.imports(), component.exports(), &proof, report)?;
+    Box::pin(prove(component, warnings, proof, report)).await
 }
 
-/// What the names of imports and exports showed.
-struct Checked {
-    warnings: Vec<String>,
-    ungranted: Vec<String>,
-}
-
-/// The checks that need no compiled code.
+/// The checks that need no compiled code; returns their warnings.
 fn check_names(
     imports: &[String],
     exports: &[String],
     proof: &Proof<'_>,
     report: &mut AdmissionReport,
-) -> Result<Checked, Refusal> {
+) -> Result<Vec<String>, Refusal> {
     let line = check_line(imports, exports);
     let mut warnings = report.take(Step::ApiLine, line, |newer| newer.join("; "))?;
     let ungranted =
         check_imports(imports, proof.wasi).map(|()| ungranted_imports(imports, proof.grants));
     let ungranted = report.take(Step::Imports, ungranted, |ungranted| ungranted.join("; "))?;
-    warnings.extend_from_slice(&ungranted);
+    warnings.extend(ungranted);
     warnings.extend(ungranted_facts(imports, proof.grants));
-    Ok(Checked {
-        warnings,
-        ungranted,
-    })
+    Ok(warnings)
 }
 
 async fn prove(
     component: LoadedComponent,
-    checked: Checked,
+    mut warnings: Vec<String>,
     proof: Proof<'_>,
     report: &mut AdmissionReport,
 ) -> Result<Admitted, Refusal> {
-    let Checked {
-        mut warnings,
-        ungranted,
-    } = checked;
     let (kept, admitted_before) = (proof.kept, proof.admitted_before);
     let component = component.with_wasi(proof.wasi);
     let time = proof.parts.limits.time;
@@ -259,7 +246,7 @@ async fn prove(
     Ok(Admitted {
         backend: Arc::new(candidate.into_backend(info, features)),
         warnings,
-        ungranted,
+        ungranted: ungranted_imports(component.imports(), proof.grants),
         imports_pool: imports_pool(component.imports()),
         network,
     })
