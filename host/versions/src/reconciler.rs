@@ -245,7 +245,7 @@ impl VersionReconciler {
 
     /// Stops changing anything. The running version continues.
     pub async fn stop(&self) {
-        let task = self.task();
+        let task = lock(&self.task).take();
         if let Some(task) = task {
             // Fails only if the loop has already ended.
             let _ = self.commands.send(Command::Stop).await;
@@ -271,16 +271,11 @@ impl VersionReconciler {
         }
         replied.await.unwrap_or(Err(Refusal::Stopped))
     }
-
-    fn task(&self) -> Option<JoinHandle<()>> {
-        let mut task = lock(&self.task);
-        task.take()
-    }
 }
 
 impl Drop for VersionReconciler {
     fn drop(&mut self) {
-        if let Some(task) = self.task() {
+        if let Some(task) = lock(&self.task).take() {
             task.abort();
         }
     }

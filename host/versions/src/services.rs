@@ -33,12 +33,8 @@ pub(crate) fn removed(kept: &Kept, offer: &ServiceSet, hidden: &Hidden) -> Vec<S
     let before = names(&kept.offer, kept.profile, &kept.hidden);
     let after = names(offer, kept.profile, &everything);
     let gone = |name: &&'static str| !after.contains(name) && !hidden.hides(name);
-    before
-        .iter()
-        .copied()
-        .filter(gone)
-        .map(str::to_owned)
-        .collect()
+    let gone = before.into_iter().filter(gone);
+    gone.map(str::to_owned).collect()
 }
 
 /// Each once, in the order of CSI.

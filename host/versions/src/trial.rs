@@ -20,15 +20,16 @@ pub(crate) struct Trial {
     window: Duration,
     /// The faults within the window, with what they were about, the oldest first; never more than `most`.
     faults: VecDeque<(Instant, u64)>,
-    /// When the current window ends.
-    ends: Instant,
+    /// When the current window ends, and is to be checked.
+    pub(crate) ends: Instant,
 }
 
 /// When a version with a share of the volumes is due to serve all: after so long without a fault.
 #[derive(Debug, Clone)]
 pub(crate) struct Promotion {
     after: Duration,
-    at: Instant,
+    /// When to check.
+    pub(crate) at: Instant,
 }
 
 impl Promotion {
@@ -42,11 +43,6 @@ impl Promotion {
     /// A fault, or a failed promotion: the time begins again.
     pub(crate) fn begin_again(&mut self, now: Instant) {
         self.at = now + self.after;
-    }
-
-    /// When to check.
-    pub(crate) fn at(&self) -> Instant {
-        self.at
     }
 
     /// Whether it is due. A version that has answered no call waits for another such time.
@@ -88,11 +84,6 @@ impl Trial {
     pub(crate) fn faults_until(&mut self, now: Instant) -> usize {
         self.forget_before(now);
         self.faults.len()
-    }
-
-    /// When to check the window.
-    pub(crate) fn ends(&self) -> Instant {
-        self.ends
     }
 
     /// Checks the window: whether the version is proven. `answered`: all calls that it has answered well.

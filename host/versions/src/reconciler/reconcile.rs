@@ -207,8 +207,8 @@ impl ReconcileLoop {
         let promotion = promotion.filter(|_| self.work.is_none());
         let moments = [
             due,
-            trial.map(|trial| trial.ends()),
-            promotion.map(|promotion| promotion.at()),
+            trial.map(|trial| trial.ends),
+            promotion.map(|promotion| promotion.at),
         ];
         let soonest = moments.into_iter().flatten().min();
         soonest.unwrap_or_else(|| Instant::now() + IDLE)
@@ -349,11 +349,10 @@ async fn or_pending<T>(future: Option<&mut BoxFuture<'static, T>>) -> T {
 }
 
 async fn next_fault(faults: Option<&mut mpsc::Receiver<VersionFault>>) -> VersionFault {
-    match faults {
-        Some(faults) => match faults.recv().await {
-            Some(fault) => fault,
-            None => pending().await,
-        },
-        None => pending().await,
+    if let Some(faults) = faults
+        && let Some(fault) = faults.recv().await
+    {
+        return fault;
     }
+    pending().await
 }
