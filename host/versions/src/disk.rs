@@ -30,7 +30,6 @@ const COMPONENT: &str = "wasm";
 const UNFINISHED: &str = "unfinished";
 
 /// The directory of one reconciler.
-#[derive(Debug)]
 pub(crate) struct Disk {
     directory: PathBuf,
     /// Created when it is first needed.
