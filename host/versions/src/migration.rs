@@ -183,19 +183,16 @@ impl Records {
     pub(crate) async fn put_back(&self, mark: &Mark, number: u64) -> Result<(), Refusal> {
         let mut writes = vec![self.mark_form(number)?];
         writes.push(self.own_write(mark_key(mark.number), None));
+        let mut restored = Changes::new();
         for index in 0..mark.changed {
             let (name_key, value_key) = replaced_keys(mark.number, index);
             let name = self.own_value(&name_key).await?.unwrap_or_default();
             let key = String::from_utf8(name).map_err(|_| damaged())?;
-            let value = self.own_value(&value_key).await?;
-            writes.push(StateWrite {
-                space: self.backends.clone(),
-                key,
-                value,
-            });
+            restored.insert(key, self.own_value(&value_key).await?);
             writes.push(self.own_write(name_key, None));
             writes.push(self.own_write(value_key, None));
         }
+        writes.extend(self.writes(restored));
         self.state.apply(writes).await.map_err(unwritten)
     }
 

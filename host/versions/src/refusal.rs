@@ -232,36 +232,36 @@ impl Refusal {
     /// twice.
     fn class(&self) -> (RefusalKind, RetryPolicy) {
         use RefusalKind as Kind;
-        use RetryPolicy::{FewTimes, Unlimited};
+        use RetryPolicy::{FewTimes, Never, Unlimited};
         match self {
-            Refusal::Source { passes: false, .. } => (Kind::Source, RetryPolicy::Never),
+            Refusal::Source { passes: false, .. } => (Kind::Source, Never),
             Refusal::Unreadable { .. } | Refusal::NotAFile { .. } | Refusal::Source { .. } => {
                 (Kind::Source, Unlimited)
             }
             Refusal::Secret(_) => (Kind::Secret, Unlimited),
-            Refusal::TooLarge { .. } => (Kind::Size, RetryPolicy::Never),
+            Refusal::TooLarge { .. } => (Kind::Size, Never),
             Refusal::OtherDigest { .. } => (Kind::Digest, Unlimited),
             Refusal::Signature(_) => (Kind::Signature, Unlimited),
             Refusal::CoreModule | Refusal::NotWasm | Refusal::Empty => {
                 (Kind::NotAComponent, Unlimited)
             }
             Refusal::Engine(error) => match error {
-                EngineError::Compile(_) => (Kind::Compile, RetryPolicy::Never),
+                EngineError::Compile(_) => (Kind::Compile, Never),
                 EngineError::Lost => (Kind::Compile, FewTimes),
                 // All compile slots of the engine, or the memory of the machine, may have been in use.
                 EngineError::NotCompiled(_) => (Kind::Compile, Unlimited),
                 EngineError::Instantiate(_) => (Kind::TrialLoad, Unlimited),
-                EngineError::LimitTooHigh { .. } => (Kind::Limits, RetryPolicy::Never),
-                _ => (Kind::TrialLoad, RetryPolicy::Never),
+                EngineError::LimitTooHigh { .. } => (Kind::Limits, Never),
+                _ => (Kind::TrialLoad, Never),
             },
-            Refusal::OtherLine { .. } => (Kind::ApiLine, RetryPolicy::Never),
-            Refusal::UnknownImports { .. } => (Kind::Imports, RetryPolicy::Never),
-            Refusal::Identity(_) => (Kind::TrialLoad, RetryPolicy::Never),
-            Refusal::Features(_) => (Kind::Features, RetryPolicy::Never),
+            Refusal::OtherLine { .. } => (Kind::ApiLine, Never),
+            Refusal::UnknownImports { .. } => (Kind::Imports, Never),
+            Refusal::Identity(_) => (Kind::TrialLoad, Never),
+            Refusal::Features(_) => (Kind::Features, Never),
             Refusal::OtherPlugin { .. } | Refusal::ServicesRemoved { .. } => {
-                (Kind::Services, RetryPolicy::Never)
+                (Kind::Services, Never)
             }
-            Refusal::Settings(_) => (Kind::Settings, RetryPolicy::Never),
+            Refusal::Settings(_) => (Kind::Settings, Never),
             Refusal::SettingsUnchecked(_) => (Kind::Settings, Unlimited),
             Refusal::Probe(_) => (Kind::Probe, Unlimited),
             Refusal::Migration(_) => (Kind::Migration, FewTimes),
@@ -271,9 +271,9 @@ impl Refusal {
             Refusal::NotKept { .. }
             | Refusal::NothingToGoBackTo
             | Refusal::Serves { .. }
-            | Refusal::Written { .. } => (Kind::History, RetryPolicy::Never),
-            Refusal::Share(_) => (Kind::Share, RetryPolicy::Never),
-            Refusal::OtherServes { .. } | Refusal::Stopped => (Kind::Overtaken, RetryPolicy::Never),
+            | Refusal::Written { .. } => (Kind::History, Never),
+            Refusal::Share(_) => (Kind::Share, Never),
+            Refusal::OtherServes { .. } | Refusal::Stopped => (Kind::Overtaken, Never),
             Refusal::Overtaken => (Kind::Overtaken, Unlimited),
         }
     }
