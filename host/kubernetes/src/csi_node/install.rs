@@ -10,8 +10,8 @@ use crate::error::KubernetesError;
 use crate::guarded_patch::GuardedPatch;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::{CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeResources};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::ResourceExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +64,7 @@ pub(super) fn new_csi_node(facts: &DriverFacts, node: &Node) -> CSINode {
         metadata: ObjectMeta {
             name: node.metadata.name.clone(),
             annotations: Some(BTreeMap::from([annotation])),
-            owner_references: Some(vec![owner(node)]),
+            owner_references: node.owner_ref(&()).map(|owner| vec![owner]),
             ..ObjectMeta::default()
         },
         spec: CSINodeSpec {
@@ -84,7 +84,7 @@ pub(super) fn next_csi_node_patch(
     if !owned_by(csi_node, node) {
         let others = csi_node.owner_references().iter();
         let others = others.filter(|it| it.kind != "Node").cloned();
-        let owners: Vec<_> = others.chain([owner(node)]).collect();
+        let owners: Vec<_> = others.chain(node.owner_ref(&())).collect();
         patch.add(["metadata", "ownerReferences"], json!(owners));
     }
     let migrated = csi_node.annotations().get(MIGRATED_PLUGINS);
@@ -178,16 +178,6 @@ fn set_annotation(patch: &mut GuardedPatch, metadata: &ObjectMeta, key: &str, va
         patch.add(["metadata", "annotations"], json!({}));
     }
     patch.add(["metadata", "annotations", key], json!(value));
-}
-
-fn owner(node: &Node) -> OwnerReference {
-    OwnerReference {
-        api_version: "v1".to_owned(),
-        kind: "Node".to_owned(),
-        name: node.name_any(),
-        uid: node.uid().unwrap_or_default(),
-        ..OwnerReference::default()
-    }
 }
 
 fn new_entry(facts: &DriverFacts) -> CSINodeDriver {

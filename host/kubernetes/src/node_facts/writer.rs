@@ -6,9 +6,8 @@ use crate::error::KubernetesError;
 use crate::request::answered;
 use crate::state::DRIVER_LABEL;
 use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, Patch, PatchParams};
-use kube::{Client, ResourceExt};
+use kube::{Client, Resource};
 use wasmount_core::names::DriverName;
 use wasmount_core::nodes::Facts;
 
@@ -33,13 +32,7 @@ impl NodeFactsWriter {
         let spec = FactsSpec::new(driver, &self.node, facts);
         let mut object = FactsObject::new(&name, &resource(), spec);
         object.metadata.labels = Some([(DRIVER_LABEL.to_owned(), driver.to_string())].into());
-        object.metadata.owner_references = Some(vec![OwnerReference {
-            api_version: "v1".to_owned(),
-            kind: "Node".to_owned(),
-            name: self.node.clone(),
-            uid: node.uid().unwrap_or_default(),
-            ..OwnerReference::default()
-        }]);
+        object.metadata.owner_references = node.owner_ref(&()).map(|owner| vec![owner]);
         let api = Api::<FactsObject>::all_with(self.client.clone(), &resource());
         // Forced: no one else speaks for this node.
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
