@@ -53,26 +53,16 @@ impl FactsSpec {
         }
     }
 
-    /// The facts that this host knows and can use.
-    fn into_facts(self) -> Facts {
-        let parsed = self.facts.into_iter().filter_map(|(name, values)| {
-            let fact = NodeFact::parse(&name)?;
-            match FactValues::try_from(values) {
-                Ok(values) => Some((fact, values)),
-                Err(error) => {
-                    tracing::warn!(node = self.node, fact = name, %error, "a fact of a node is not used");
-                    None
-                }
-            }
-        });
-        parsed.collect()
-    }
-
-    /// The same of an object that is looked at upon each change of any: what is wrong with it is logged when the facts are asked for.
-    fn usable_facts(&self) -> Facts {
+    /// The facts that this host knows and can use. What is wrong with the others is logged when the facts are asked for (`logs`), and not whenever the
+    /// objects are looked at upon a change of any.
+    fn facts(&self, logs: bool) -> Facts {
         let parsed = self.facts.iter().filter_map(|(name, values)| {
-            let values = FactValues::try_from(values.clone()).ok()?;
-            Some((NodeFact::parse(name)?, values))
+            let fact = NodeFact::parse(name)?;
+            let values = FactValues::try_from(values.clone());
+            if let (true, Err(error)) = (logs, &values) {
+                tracing::warn!(node = self.node, fact = name, %error, "a fact of a node is not used");
+            }
+            Some((fact, values.ok()?))
         });
         parsed.collect()
     }
@@ -113,7 +103,7 @@ mod tests {
             json,
             serde_json::json!({ "driver": "a.example", "node": "n", "facts": { "iqn": ["iqn.a"], "nqn": [] } })
         );
-        assert_eq!(spec.into_facts(), facts);
+        assert_eq!(spec.facts(true), facts);
     }
 
     #[test]
@@ -126,6 +116,6 @@ mod tests {
                 .into(),
         };
         let expected = Facts::from([(NodeFact::Nqn, values(&["nqn.a"]))]);
-        assert_eq!(spec.into_facts(), expected);
+        assert_eq!(spec.facts(true), expected);
     }
 }

@@ -64,7 +64,7 @@ impl KubernetesNodes {
         Ok(object.map(|object| {
             let owner = object.owner_references().first();
             let uid = owner.map(|owner| owner.uid.clone());
-            (uid, object.spec.into_facts())
+            (uid, object.spec.facts(true))
         }))
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn nodes(
         });
         let node = ListedNode {
             id: own.and_then(|own| NodeId::parse("node id", own.node_id.clone()).ok()),
-            facts: told.map(|object| object.spec.usable_facts()),
+            facts: told.map(|object| object.spec.facts(false)),
             uid,
         };
         (name, node)
