@@ -22,11 +22,9 @@ pub(crate) use record::DRIVER as DRIVER_LABEL;
 use record::{BackendRecord, RecordSpec};
 use serde_json::json;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::timeout;
-use uuid::Uuid;
 use wasmount_core::mutex::lock;
 use wasmount_core::state::{
     Expect, Keyspace, Outcome, StateEntry, StateError, StateStore, check_key, check_value,
@@ -45,9 +43,6 @@ const TURNS: u32 = 8;
 pub struct KubernetesStore {
     records: Api<BackendRecord>,
     caches: Mutex<HashMap<Keyspace, Arc<Cache>>>,
-    /// Prefix of the id of each write of this process.
-    process: String,
-    writes: AtomicU64,
 }
 
 impl KubernetesStore {
@@ -56,8 +51,6 @@ impl KubernetesStore {
         Arc::new(Self {
             records: Api::namespaced_with(client, namespace, &record::resource()),
             caches: Mutex::default(),
-            process: Uuid::new_v4().simple().to_string(),
-            writes: AtomicU64::new(0),
         })
     }
 
@@ -89,11 +82,6 @@ impl KubernetesStore {
         if let Some(cache) = cache {
             cache.index().learn(key.to_owned(), revision, value);
         }
-    }
-
-    fn spec(&self, key: &str, value: Vec<u8>) -> RecordSpec {
-        let number = self.writes.fetch_add(1, Ordering::Relaxed);
-        RecordSpec::new(key, value, format!("{}-{number}", self.process))
     }
 
     async fn read(
@@ -154,7 +142,7 @@ impl KubernetesStore {
         value: &[u8],
     ) -> Result<Option<u64>, KubernetesError> {
         for _ in 0..TURNS {
-            let spec = self.spec(key, value.to_vec());
+            let spec = RecordSpec::new(key, value.to_vec());
             let mut written = self.update(name, spec.clone(), None).await?;
             if written.is_none() {
                 written = self.create(space, name, spec).await?;
@@ -174,7 +162,7 @@ impl KubernetesStore {
         expect: Expect,
     ) -> Result<Outcome, KubernetesError> {
         let name = record::name(space, key);
-        let spec = || self.spec(key, value.clone());
+        let spec = || RecordSpec::new(key, value.clone());
         let written = match expect {
             Expect::Any => self.overwrite(space, &name, key, &value).await?,
             Expect::Absent => self.create(space, &name, spec()).await?,

@@ -11,6 +11,7 @@ use kube::api::{ApiResource, NotUsed, Object, ObjectMeta};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
+use uuid::Uuid;
 use wasmount_core::state::{Keyspace, KeyspaceOwner, StateEntry};
 
 /// Label of the driver; the value is its name, which every label can hold (63 letters, digits, `-` and `.`).
@@ -43,11 +44,12 @@ impl fmt::Debug for RecordSpec {
 }
 
 impl RecordSpec {
-    pub(super) fn new(key: &str, value: Vec<u8>, write: String) -> Self {
+    /// For one write.
+    pub(super) fn new(key: &str, value: Vec<u8>) -> Self {
         Self {
             key: key.to_owned(),
             value: ByteString(value),
-            write,
+            write: Uuid::new_v4().to_string(),
         }
     }
 }
@@ -155,7 +157,8 @@ mod tests {
     #[test]
     fn the_record_format_matches_existing_clusters() {
         let space = space("directory.wasmount.io", KeyspaceOwner::Backend);
-        let spec = RecordSpec::new("volume/1", b"\0\xff".to_vec(), "w-1".to_owned());
+        let mut spec = RecordSpec::new("volume/1", b"\0\xff".to_vec());
+        spec.write = "w-1".to_owned();
         let object = object(&space, &name(&space, "volume/1"), spec);
         let json = serde_json::to_value(&object).unwrap();
         assert_eq!(
@@ -179,7 +182,7 @@ mod tests {
     #[test]
     fn a_record_is_read_with_revision_and_labels_and_else_refused() {
         let space = space("a", KeyspaceOwner::Backend);
-        let spec = RecordSpec::new("k", b"v".to_vec(), "w".to_owned());
+        let spec = RecordSpec::new("k", b"v".to_vec());
         let mut object = object(&space, "n", spec);
         assert!(!format!("{object:?}").contains("118"), "a value in the log");
         let refused = entry(&space, object.clone()).unwrap_err();
