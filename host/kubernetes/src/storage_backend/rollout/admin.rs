@@ -70,25 +70,16 @@ pub enum RolloutError {
     #[error("there is no API server: name a kubeconfig by --kubeconfig")]
     NoServer,
     /// There is no such object.
-    #[error("there is no StorageBackend {name}: `kubectl get sb` lists them")]
-    NoObject {
-        /// The name.
-        name: String,
-    },
+    #[error("there is no StorageBackend {0}: `kubectl get sb` lists them")]
+    NoObject(String),
     /// The object has no steps.
-    #[error("StorageBackend {name} has no valid `spec.rollout`: all hosts take a change at once")]
-    NoSteps {
-        /// The object.
-        name: String,
-    },
+    #[error("StorageBackend {0} has no valid `spec.rollout`: all hosts take a change at once")]
+    NoSteps(String),
     /// No elected host has seen it.
     #[error(
-        "no host has taken up the rollout of StorageBackend {name}: does one run that may write the status (--storage-backend-status)?"
+        "no host has taken up the rollout of StorageBackend {0}: does one run that may write the status (--storage-backend-status)?"
     )]
-    NotTakenUp {
-        /// The object.
-        name: String,
-    },
+    NotTakenUp(String),
     /// The command means nothing in this state.
     #[error("StorageBackend {name}: {reason}")]
     Refused {
@@ -98,11 +89,8 @@ pub enum RolloutError {
         reason: RolloutRefused,
     },
     /// Others wrote the object all the time.
-    #[error("StorageBackend {name} was changed by others at the same time; repeat the command")]
-    Contended {
-        /// The object.
-        name: String,
-    },
+    #[error("StorageBackend {0} was changed by others at the same time; repeat the command")]
+    Contended(String),
 }
 
 impl RolloutAdmin {
@@ -157,8 +145,7 @@ impl RolloutAdmin {
                 return Ok(status);
             }
             if begin.elapsed() >= patience {
-                let name = name.to_owned();
-                return Err(RolloutError::NotTakenUp { name });
+                return Err(RolloutError::NotTakenUp(name.to_owned()));
             }
             sleep(LOOK).await;
         }
@@ -188,8 +175,7 @@ impl RolloutAdmin {
                 Err(error) => return Err(error.into()),
             }
         }
-        let name = name.to_owned();
-        Err(RolloutError::Contended { name })
+        Err(RolloutError::Contended(name.to_owned()))
     }
 
     async fn read(
@@ -198,11 +184,10 @@ impl RolloutAdmin {
     ) -> Result<(BackendObject, Rollout, RolloutStatus), RolloutError> {
         let api = Api::<BackendObject>::all_with(self.client.clone(), &backends());
         let found = answered(format!("read {KIND} {name}"), api.get_opt(name)).await?;
-        let of = || name.to_owned();
-        let object = found.ok_or_else(|| RolloutError::NoObject { name: of() })?;
-        let plan = plan(&object.spec).ok_or_else(|| RolloutError::NoSteps { name: of() })?;
+        let object = found.ok_or_else(|| RolloutError::NoObject(name.to_owned()))?;
+        let plan = plan(&object.spec).ok_or_else(|| RolloutError::NoSteps(name.to_owned()))?;
         let status = rollout_of(object.status.as_ref());
-        let status = status.ok_or_else(|| RolloutError::NotTakenUp { name: of() })?;
+        let status = status.ok_or_else(|| RolloutError::NotTakenUp(name.to_owned()))?;
         Ok((object, plan, status))
     }
 }

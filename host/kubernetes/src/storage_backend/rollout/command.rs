@@ -3,19 +3,21 @@
 
 use super::state::{RolloutPhase, RolloutStatus};
 use jiff::Timestamp;
+use wasmount_core::named;
 
 /// The annotation with the last request: a command, and after `@` what makes it another one than the last.
 pub const ROLLOUT: &str = "wasmount.io/rollout";
 
-/// A command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RolloutCommand {
-    /// Stay at this step.
-    Pause,
-    /// Go on, or begin again after a failure or an undo.
-    Resume,
-    /// All hosts return to what was promoted before.
-    Undo,
+named! {
+    /// A command.
+    pub enum RolloutCommand, name {
+        /// Stay at this step.
+        Pause = "pause",
+        /// Go on, or begin again after a failure or an undo.
+        Resume = "resume",
+        /// All hosts return to what was promoted before.
+        Undo = "undo",
+    }
 }
 
 /// Why a command cannot be carried out.
@@ -39,20 +41,10 @@ pub enum RolloutRefused {
 
 impl RolloutCommand {
     /// The command of an annotation.
-    pub(in crate::storage_backend) fn parse(annotation: &str) -> Option<Self> {
+    pub(in crate::storage_backend) fn of_annotation(annotation: &str) -> Option<Self> {
         let (name, _) = annotation.split_once('@').unwrap_or((annotation, ""));
-        [Self::Pause, Self::Resume, Self::Undo]
-            .into_iter()
-            .find(|command| command.name() == name)
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-            Self::Undo => "undo",
-        }
+        let mut all = Self::ALL.iter().copied();
+        all.find(|command| command.name() == name)
     }
 
     /// The value of the annotation, which differs from each earlier one.
@@ -175,8 +167,14 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH;
         let text = RolloutCommand::Undo.annotation(now);
         assert_eq!(text, "undo@1970-01-01T00:00:00Z");
-        assert_eq!(RolloutCommand::parse(&text), Some(RolloutCommand::Undo));
-        assert_eq!(RolloutCommand::parse("pause"), Some(RolloutCommand::Pause));
-        assert_eq!(RolloutCommand::parse("stop@1"), None);
+        assert_eq!(
+            RolloutCommand::of_annotation(&text),
+            Some(RolloutCommand::Undo)
+        );
+        assert_eq!(
+            RolloutCommand::of_annotation("pause"),
+            Some(RolloutCommand::Pause)
+        );
+        assert_eq!(RolloutCommand::of_annotation("stop@1"), None);
     }
 }

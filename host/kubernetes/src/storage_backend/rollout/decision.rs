@@ -57,7 +57,7 @@ impl Situation<'_> {
         };
         rollout.adopt(&plan);
         if request != rollout.command {
-            let command = request.as_deref().and_then(RolloutCommand::parse);
+            let command = request.as_deref().and_then(RolloutCommand::of_annotation);
             let applied = command.map(|command| command.applied(&rollout, self.now));
             if let Some(Ok(next)) = applied {
                 rollout = next;
@@ -81,17 +81,11 @@ impl Situation<'_> {
         let mut rollout = RolloutStatus {
             candidate: candidate.to_owned(),
             attempt: 1,
-            step: 0,
-            steps: 0,
             phase: RolloutPhase::Progressing,
-            progress: String::new(),
             since: self.now,
-            served_since: None,
-            bound: None,
-            message: String::new(),
             command: request,
             stable: without_plan(stable),
-            previous: None,
+            ..RolloutStatus::default()
         };
         if digest(stable) == candidate {
             rollout.promoted("all hosts serve it: steps begin with the next change");

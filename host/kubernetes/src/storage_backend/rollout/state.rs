@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use wasmount_core::document::{Rollout, raw};
+use wasmount_core::named;
 
 /// Hexadecimal digits that identify a candidate: 64 bits, to tell the few specs of one object apart.
 const CANDIDATE_DIGITS: usize = 16;
@@ -12,7 +13,7 @@ const CANDIDATE_DIGITS: usize = 16;
 const KEY: &str = "rollout";
 
 /// `status.rollout`: everything that a newly elected host needs to continue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutStatus {
     /// Which `spec` it is about, without `spec.rollout`: the beginning of its SHA-256.
@@ -52,22 +53,25 @@ pub struct RolloutStatus {
     pub previous: Option<Value>,
 }
 
-/// The phase of a rollout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RolloutPhase {
-    /// It goes on by itself.
-    Progressing,
-    /// It stays at its step until `resume`.
-    Paused,
-    /// All hosts serve the candidate.
-    Promoted,
-    /// A host failed: all hosts serve what was promoted last.
-    Failed,
-    /// An administrator has undone it: all hosts serve what was promoted last.
-    RolledBack,
-    /// A phase of another build, which this one does not know: hosts serve what was promoted last.
-    #[serde(other)]
-    Unknown,
+named! {
+    /// The phase of a rollout.
+    #[derive(Default, Serialize, Deserialize)]
+    pub enum RolloutPhase, name {
+        /// It goes on by itself.
+        #[default]
+        Progressing = "Progressing",
+        /// It stays at its step until `resume`.
+        Paused = "Paused",
+        /// All hosts serve the candidate.
+        Promoted = "Promoted",
+        /// A host failed: all hosts serve what was promoted last.
+        Failed = "Failed",
+        /// An administrator has undone it: all hosts serve what was promoted last.
+        RolledBack = "RolledBack",
+        /// A phase of another build, which this one does not know: hosts serve what was promoted last.
+        #[serde(other)]
+        Unknown = "Unknown",
+    }
 }
 
 /// The part of one host in a rollout, in its report.
@@ -88,18 +92,6 @@ pub struct RolloutPart {
 }
 
 impl RolloutPhase {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Progressing => "Progressing",
-            Self::Paused => "Paused",
-            Self::Promoted => "Promoted",
-            Self::Failed => "Failed",
-            Self::RolledBack => "RolledBack",
-            Self::Unknown => "Unknown",
-        }
-    }
-
     /// The reason of an event.
     pub(in crate::storage_backend) fn event(self) -> &'static str {
         match self {
