@@ -71,8 +71,7 @@ pub(super) fn write(path: &Path, all: &[Kept]) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut options = OpenOptions::new();
-    let mut file = options
+    let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(MODE)

@@ -124,12 +124,8 @@ fn made(objects: &[BackendObject], reports: &[ReportObject], now: Timestamp) -> 
         .iter()
         .map(|object| {
             let uid = object.uid().unwrap_or_default();
-            let heard = by_backend.get(uid.as_str());
-            one(
-                &desired(object, true),
-                heard.map(Vec::as_slice).unwrap_or_default(),
-                now,
-            )
+            let heard = by_backend.remove(uid.as_str()).unwrap_or_default();
+            one(&desired(object, true), &heard, now)
         })
         .collect();
     backends.sort_by(|one, other| one.backend.cmp(&other.backend));
@@ -149,12 +145,7 @@ fn one(backend: &DesiredBackend, reports: &[HostReport<'_>], now: Timestamp) -> 
         hosts,
         versions,
         conditions,
-        observed_generation: generation,
-        version: _,
-        digest: _,
-        phases: _,
-        troubled: _,
-        rollout: _,
+        ..
     } = summary(backend, reports, &Status::default(), None, now);
     let most = versions.first().map(|it| it.digest.as_str());
     let behind = reports
@@ -175,7 +166,7 @@ fn one(backend: &DesiredBackend, reports: &[HostReport<'_>], now: Timestamp) -> 
             .as_ref()
             .ok()
             .map(|it| it.driver_name.to_string()),
-        generation,
+        generation: backend.generation,
         ready,
         hosts,
         not_ready: not_ready.map(|it| it.message),

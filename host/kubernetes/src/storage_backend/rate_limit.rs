@@ -12,16 +12,11 @@ const LEAST: Duration = Duration::from_secs(1);
 /// Longest pause: 2 min. Above 12,000 hosts the total load increases; Kubernetes supports 5,000 nodes.
 const MOST: Duration = Duration::from_secs(120);
 
-/// The number of hosts, if it is known.
+/// The number of hosts, which changes; 0 while it is not known.
 #[derive(Debug, Clone)]
-pub struct RateLimit(watch::Receiver<u64>);
+pub struct RateLimit(pub(super) watch::Receiver<u64>);
 
 impl RateLimit {
-    /// With a number that changes.
-    pub(super) fn of(hosts: watch::Receiver<u64>) -> Self {
-        Self(hosts)
-    }
-
     /// Between two requests of the same kind.
     pub(super) fn pause(&self) -> Duration {
         pause(*self.0.borrow())
@@ -73,7 +68,7 @@ mod tests {
     #[test]
     fn a_repeat_waits_longer_after_each_failure_and_not_for_ever() {
         let (_hosts, number) = watch::channel(1000);
-        let limit = RateLimit::of(number);
+        let limit = RateLimit(number);
         let own = pause(1000);
         for (failures, longest) in [(0, LEAST), (3, 8 * LEAST), (7, MOST), (u32::MAX, MOST)] {
             let backoff = limit.backoff(failures);

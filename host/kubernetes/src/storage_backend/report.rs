@@ -167,7 +167,6 @@ pub async fn write_reports(
 ) {
     let mut written: BTreeMap<String, BackendReport> = BTreeMap::new();
     let mut next_sign = Instant::now() + HEARTBEAT;
-    let mut lost = false;
     let mut failures = 0_u32;
     loop {
         let current = reports.borrow_and_update().clone();
@@ -182,23 +181,17 @@ pub async fn write_reports(
                 Err(error) => failed = Some(error),
             }
         }
-        match &failed {
-            Some(error) if !std::mem::replace(&mut lost, true) => {
+        if let Some(error) = failed {
+            if failures == 0 {
                 let reason = error.describe();
                 tracing::warn!(reason, "StorageBackend status not reported: retrying");
             }
-            None if std::mem::take(&mut lost) => {
-                tracing::info!("StorageBackend status reports restored");
-            }
-            _ => {}
-        }
-        failures = match failed {
-            Some(_) => failures.saturating_add(1),
-            None => 0,
-        };
-        if failures > 0 {
+            failures = failures.saturating_add(1);
             sleep(rate_limit.backoff(failures)).await;
             continue;
+        }
+        if std::mem::take(&mut failures) > 0 {
+            tracing::info!("StorageBackend status reports restored");
         }
         // The next write is not sooner, whatever changes.
         sleep(rate_limit.pause()).await;
@@ -355,7 +348,7 @@ pub(super) mod tests {
         };
         let (sender, reports) = watch::channel(all(Phase::Loading));
         let (_hosts, rate_limit) = watch::channel(1);
-        let task = tokio::spawn(write_reports(reporter, reports, RateLimit::of(rate_limit)));
+        let task = tokio::spawn(write_reports(reporter, reports, RateLimit(rate_limit)));
         let phases = || {
             let requests = requests.lock().unwrap();
             let phase =

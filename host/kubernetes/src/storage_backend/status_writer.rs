@@ -257,10 +257,8 @@ impl StatusWriter {
         if spec.on_node {
             let nodes = Api::<Node>::all(self.client.clone());
             let what = format!("read Node {}", spec.host);
-            if answered(what, nodes.get_metadata_opt(&spec.host))
-                .await?
-                .is_some()
-            {
+            let node = answered(what, nodes.get_metadata_opt(&spec.host)).await?;
+            if node.is_some() {
                 return Ok(false);
             }
         }

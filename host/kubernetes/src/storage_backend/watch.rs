@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use tokio::sync::{Notify, watch};
 use wasmount_core::mutex::lock;
 
@@ -44,7 +44,6 @@ type LabelsStream = Pin<Box<dyn Stream<Item = Labels> + Send>>;
 /// Watches the desired backends, and keeps a copy on disk.
 pub struct StorageBackends {
     kept: PathBuf,
-    host: HostIdentity,
     state: Mutex<State>,
     desired: watch::Sender<DesiredBackends>,
     objects: watch::Sender<Arc<Objects>>,
@@ -70,7 +69,7 @@ impl StorageBackends {
     /// Starts from the file `kept` in the data directory, which an earlier process of this host wrote. Blocks.
     pub fn open(kept: PathBuf, host: HostIdentity) -> Arc<Self> {
         let mut state = State {
-            host: host.clone(),
+            host,
             labels: None,
             held: Held::default(),
             there: Objects::default(),
@@ -96,7 +95,6 @@ impl StorageBackends {
         }
         let opened = Self {
             kept,
-            host,
             desired: watch::Sender::new(state.desired()),
             objects: watch::Sender::default(),
             hosts: watch::Sender::new(state.hosts()),
@@ -113,17 +111,17 @@ impl StorageBackends {
 
     /// Whether an empty list means that there are none. The first list of the API server changes [`StorageBackends::desired`] in any case.
     pub fn are_known(&self) -> bool {
-        self.lock().are_known
+        lock(&self.state).are_known
     }
 
     /// The rate limit for the number of hosts.
     pub fn rate_limit(&self) -> RateLimit {
-        RateLimit::of(self.hosts.subscribe())
+        RateLimit(self.hosts.subscribe())
     }
 
     /// The host has finished with a deleted backend.
     pub fn forget(&self, name: &str, uid: &str) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let gone = state.gone.get(name);
         if gone.is_some_and(|object| object.uid().as_deref() == Some(uid)) {
             state.gone.remove(name);
@@ -138,7 +136,7 @@ impl StorageBackends {
 
     /// What this host serves of an object; none of one that it has not seen.
     pub(super) fn held(&self) -> Held {
-        self.lock().held.clone()
+        lock(&self.state).held.clone()
     }
 
     /// Watches the API server, and keeps a copy of the objects; never returns.
@@ -157,18 +155,21 @@ impl StorageBackends {
         let mut labels: Option<LabelsStream> = None;
         loop {
             match (self.needs_labels(), &labels) {
-                (true, None) => labels = Some(own_labels(client.clone(), &self.host.name)),
+                (true, None) => {
+                    let node = lock(&self.state).host.name.clone();
+                    labels = Some(own_labels(client.clone(), &node));
+                }
                 (false, Some(_)) => {
                     labels = None;
                     // They are old when a watch begins again.
-                    self.lock().labels = None;
+                    lock(&self.state).labels = None;
                 }
                 _ => {}
             }
             tokio::select! {
                 () = self.changed.notified() => self.keep().await,
                 Some(labels) = next(&mut labels) => {
-                    let mut state = self.lock();
+                    let mut state = lock(&self.state);
                     state.labels = Some(labels);
                     self.publish(&mut state);
                 }
@@ -193,7 +194,7 @@ impl StorageBackends {
     }
 
     fn take(&self, event: Event<BackendObject>) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let is_first = matches!(event, Event::InitDone) && !state.are_known;
         state.are_known |= is_first;
         if state.take(event) {
@@ -205,9 +206,9 @@ impl StorageBackends {
     }
 
     fn needs_labels(&self) -> bool {
-        let state = self.lock();
+        let state = lock(&self.state);
         let mut plans = state.there.values().filter_map(|it| plan(&it.spec));
-        self.host.on_node && plans.any(|plan| plan.has_labels())
+        state.host.on_node && plans.any(|plan| plan.has_labels())
     }
 
     /// Publishes changes, and writes the copy.
@@ -224,7 +225,7 @@ impl StorageBackends {
 
     async fn keep(&self) {
         let all: Vec<Kept> = {
-            let state = self.lock();
+            let state = lock(&self.state);
             let served = |it: &BackendObject| state.held_of(it).unwrap_or(&it.spec).clone();
             let there = state.there.values();
             let there = there.map(|it| Kept::new(it, &served(it), false));
@@ -238,10 +239,6 @@ impl StorageBackends {
             let path = self.kept.display().to_string();
             tracing::error!(%error, path, "StorageBackends are not kept: a start without the API server will not know them");
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
     }
 }
 
