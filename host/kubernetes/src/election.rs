@@ -123,30 +123,28 @@ impl Election {
         self,
         mut waiting: impl FnMut(&str, &str),
     ) -> Result<Leadership, KubernetesError> {
-        let candidate = self.candidate;
-        let mut leases = Vec::new();
-        let mut renewals = JoinSet::new();
-        let mut term = Term { until: Vec::new() };
+        let mut won = Leadership {
+            candidate: self.candidate,
+            leases: Vec::new(),
+            renewals: JoinSet::new(),
+            term: Term { until: Vec::new() },
+        };
         for driver_lease in self.driver_leases {
             let mut held = |by: &str| waiting(&driver_lease.lease, by);
             let taken = tokio::select! {
-                taken = candidate.take(&driver_lease, &mut held) => taken,
-                Some(lost) = ended(&mut renewals) => return Err(lost),
+                taken = won.candidate.take(&driver_lease, &mut held) => taken,
+                Some(lost) = ended(&mut won.renewals) => return Err(lost),
             };
             let Some(since) = taken else {
                 continue;
             };
             let (renewed, until) = watch::channel(Some(since + RENEW_DEADLINE));
-            term.until.push(until);
-            leases.push(driver_lease.lease.clone());
-            renewals.spawn(candidate.clone().renew(driver_lease, renewed));
+            won.term.until.push(until);
+            won.leases.push(driver_lease.lease.clone());
+            let renewal = won.candidate.clone().renew(driver_lease, renewed);
+            won.renewals.spawn(renewal);
         }
-        Ok(Leadership {
-            candidate,
-            leases,
-            renewals,
-            term,
-        })
+        Ok(won)
     }
 }
 
@@ -155,8 +153,7 @@ impl Term {
     pub fn lasts(&self) -> bool {
         let now = Instant::now();
         let lasts = |until: &watch::Receiver<Option<Instant>>| {
-            let until = *until.borrow();
-            until.is_none_or(|until| now < until)
+            until.borrow().is_none_or(|until| now < until)
         };
         self.until.iter().all(lasts)
     }
@@ -192,7 +189,9 @@ impl Candidate {
         let mut observed = None;
         let mut last_holder = None;
         let name = &driver_lease.lease;
-        if !driver_lease.take() {
+        // From now on a withdrawal waits until the lease is dropped. Before the check: a withdrawal in between waits, or is seen here.
+        driver_lease.taken.send_replace(true);
+        if driver_lease.withdrawn.is_cancelled() {
             return None;
         }
         loop {
@@ -305,15 +304,6 @@ impl Candidate {
             send("give back", name, request).await.map(drop)?;
         }
         Ok(())
-    }
-}
-
-impl DriverLease {
-    /// Whether the lease may be requested. If so, a withdrawal waits from now on until this is dropped.
-    fn take(&self) -> bool {
-        // First: a withdrawal in between waits, or is seen here.
-        self.taken.send_replace(true);
-        !self.withdrawn.is_cancelled()
     }
 }
 

@@ -131,13 +131,12 @@ impl KubernetesError {
 
     /// The answer of the API server, if it rejected the request.
     pub(crate) fn rejection(&self) -> Option<&Status> {
-        match self {
-            Self::Api { source, .. } => match source.as_ref() {
-                kube::Error::Api(status) => Some(status),
-                _ => None,
-            },
-            _ => None,
+        if let Self::Api { source, .. } = self
+            && let kube::Error::Api(status) = source.as_ref()
+        {
+            return Some(status);
         }
+        None
     }
 
     /// The API server made no decision: it may later.

@@ -26,11 +26,10 @@ pub struct NetworkPeer {
 /// What the pods of a backend reach. Behind a proxy that is the proxy alone.
 pub fn network_peers(grants: &BTreeMap<String, NetworkGrant>) -> Vec<NetworkPeer> {
     let peers = grants.values().flat_map(|grant| {
-        let reached = match &grant.proxy {
+        let reached: Vec<(u16, Vec<String>)> = match &grant.proxy {
             Some(proxy) => proxy_peer(proxy).into_iter().collect(),
             None => grant.hosts.iter().map(|host| reach(grant, host)).collect(),
         };
-        let reached: Vec<(u16, Vec<String>)> = reached;
         reached.into_iter().map(|(port, ranges)| NetworkPeer {
             port,
             ranges,

@@ -161,8 +161,9 @@ pub(super) fn values(backend: &Backend, choices: &Choices) -> Value {
         },
         shows_metrics => !choices.health_address.is_loopback(),
         health_port => choices.health_port,
+        // Pods of nodes and of the controller share the ports of a node, if both are on its network.
         controller_health_port => match controller_mounts {
-            true => next_port(choices.health_port),
+            true => port_beside(choices.health_port, 1),
             false => choices.health_port,
         },
         sidecar_ports => sidecar_ports(choices.health_port),
@@ -247,11 +248,6 @@ fn secrets(backend: &Backend) -> impl Iterator<Item = String> {
 fn kubelet_dir(choices: &Choices) -> String {
     let path = choices.kubelet_dir.display().to_string();
     path.trim_end_matches('/').to_owned()
-}
-
-/// Pods of nodes and of the controller share the ports of a node, if both are on its network.
-fn next_port(port: u16) -> u16 {
-    port_beside(port, 1)
 }
 
 /// The ports of the sidecars' metrics, beside the host's in the same pod.

@@ -42,13 +42,9 @@ impl RegistrationError {
     /// Reason of the event on the Node, for problems that a person must check.
     pub(super) fn event(&self) -> Option<&'static str> {
         match self {
-            RegistrationError::Refused(_) => Some("DriverRegistrationRefused"),
-            RegistrationError::NotBound(_) | RegistrationError::Replaced => {
-                Some("DriverRegistrationBlocked")
-            }
-            RegistrationError::Removed | RegistrationError::Silent | RegistrationError::Renewed => {
-                None
-            }
+            Self::Refused(_) => Some("DriverRegistrationRefused"),
+            Self::NotBound(_) | Self::Replaced => Some("DriverRegistrationBlocked"),
+            Self::Removed | Self::Silent | Self::Renewed => None,
         }
     }
 }
