@@ -145,19 +145,13 @@ pub use volume::{
 /// The functions of the host: in a component its imports, elsewhere the fakes of [`testing`].
 mod imports {
     #[cfg(target_arch = "wasm32")]
-    pub(crate) use crate::bindings::attached::wasmount::csi::{
-        node_encryption, node_iscsi, node_nvme, node_rbd,
-    };
-    #[cfg(target_arch = "wasm32")]
     pub(crate) use crate::bindings::imports::wasmount::csi::{
         call, node_plan, pool, secrets, state,
     };
     #[cfg(target_arch = "wasm32")]
-    pub(crate) use crate::bindings::node_facts::wasmount::csi::node_facts;
-    #[cfg(target_arch = "wasm32")]
-    pub(crate) use crate::bindings::nodes::wasmount::csi::nodes;
-    #[cfg(target_arch = "wasm32")]
-    pub(crate) use crate::bindings::sealed_secrets::wasmount::csi::sealed_secrets;
+    pub(crate) use crate::bindings::others::wasmount::csi::{
+        node_encryption, node_facts, node_iscsi, node_nvme, node_rbd, nodes, sealed_secrets,
+    };
     #[cfg(target_arch = "wasm32")]
     pub(crate) use crate::bindings::session::wasmount::csi::session;
     #[cfg(target_arch = "wasm32")]

@@ -9,11 +9,11 @@ use crate::imports;
 use crate::pool::{self, Pool};
 use crate::secrets::Scope;
 
-pub use crate::bindings::attached::wasmount::csi::node_iscsi::Path as IscsiPath;
-pub use crate::bindings::attached::wasmount::csi::node_rbd::{
+pub use crate::bindings::imports::wasmount::csi::node_plan::File;
+pub use crate::bindings::others::wasmount::csi::node_iscsi::Path as IscsiPath;
+pub use crate::bindings::others::wasmount::csi::node_rbd::{
     Access as ImageAccess, Image as RbdImage, User as CephxUser,
 };
-pub use crate::bindings::imports::wasmount::csi::node_plan::File;
 
 /// Records the steps of the current call: one source, then how it is to be used. Only the SDK can create a plan, so a step outside of `node_stage`
 /// and `node_publish` does not compile:
