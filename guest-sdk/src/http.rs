@@ -46,7 +46,6 @@ pub(crate) mod wire;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use failure::Failure;
-pub use pages::{LinkedPages, Pages};
 pub use request::{Method, Request};
 pub use response::Response;
 

@@ -3,24 +3,7 @@
 use crate::error::Error;
 use crate::http::{Request, Response};
 use serde::de::DeserializeOwned;
-use std::marker::PhantomData;
-
-/// Pages of a list: see [`Request::pages`].
-#[derive(Debug)]
-pub struct Pages<P, F> {
-    first: Request,
-    /// The request of the next page; `None` after the last.
-    next: Option<Request>,
-    parameter: F,
-    page: PhantomData<P>,
-}
-
-/// Pages of a list: see [`Request::linked_pages`].
-#[derive(Debug)]
-pub struct LinkedPages<P> {
-    next: Option<Request>,
-    page: PhantomData<P>,
-}
+use std::iter;
 
 impl Request {
     /// The pages of a list, each read as `P`. `parameter` says how the page after this one is asked for, as a parameter of the query; `None`: it was
@@ -49,63 +32,43 @@ impl Request {
     /// ```
     ///
     /// An offset, which the closure counts: `|page| { offset += page.len(); (!page.is_empty()).then(|| ("offset", offset.to_string())) }`.
-    pub fn pages<P, F>(self, parameter: F) -> Pages<P, F>
+    pub fn pages<P, F>(self, mut parameter: F) -> impl Iterator<Item = Result<P, Error>>
     where
         P: DeserializeOwned,
         F: FnMut(&P) -> Option<(&'static str, String)>,
     {
-        Pages {
-            next: Some(self.clone()),
-            first: self,
-            parameter,
-            page: PhantomData,
-        }
+        each(self.clone(), move |request| {
+            let page = request.load()?;
+            let next = parameter(&page).map(|(name, value)| self.clone().query(name, value));
+            Ok((page, next))
+        })
     }
 
     /// The pages of a list whose answers name the next one by a header `Link: <..>; rel="next"`. Only path and query of the link are used.
-    pub fn linked_pages<P: DeserializeOwned>(self) -> LinkedPages<P> {
-        LinkedPages {
-            next: Some(self),
-            page: PhantomData,
-        }
-    }
-}
-
-impl<P, F> Iterator for Pages<P, F>
-where
-    P: DeserializeOwned,
-    F: FnMut(&P) -> Option<(&'static str, String)>,
-{
-    type Item = Result<P, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let request = self.next.take()?;
-        let mut page = || -> Result<P, Error> {
-            let page = request.load()?;
-            if let Some((name, value)) = (self.parameter)(&page) {
-                self.next = Some(onward(&request, self.first.clone().query(name, value))?);
-            }
-            Ok(page)
-        };
-        Some(page())
-    }
-}
-
-impl<P: DeserializeOwned> Iterator for LinkedPages<P> {
-    type Item = Result<P, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let request = self.next.take()?;
-        let mut page = || -> Result<P, Error> {
+    pub fn linked_pages<P: DeserializeOwned>(self) -> impl Iterator<Item = Result<P, Error>> {
+        each(self, |request| {
             let answer = request.send()?.must_succeed()?;
-            let page = answer.json()?;
-            if let Some(target) = next_link(&answer).and_then(|link| target(link, &request)) {
-                self.next = Some(onward(&request, request.at(target))?);
-            }
+            let target = next_link(&answer).and_then(|link| target(link, request));
+            Ok((answer.json()?, target.map(|target| request.at(target))))
+        })
+    }
+}
+
+/// The pages of a list. `load` returns one, and the request of the next; `None` after the last. An error ends the list.
+fn each<P>(
+    first: Request,
+    mut load: impl FnMut(&Request) -> Result<(P, Option<Request>), Error>,
+) -> impl Iterator<Item = Result<P, Error>> {
+    let mut next = Some(first);
+    iter::from_fn(move || {
+        let request = next.take()?;
+        let mut page = || -> Result<P, Error> {
+            let (page, after) = load(&request)?;
+            next = after.map(|after| onward(&request, after)).transpose()?;
             Ok(page)
         };
         Some(page())
-    }
+    })
 }
 
 /// A list whose next page is the same one again has no end.
