@@ -1,5 +1,6 @@
 //! A request: where it goes, what it carries, and what the host may do with it.
 
+use crate::attributes::AttributesExt;
 use crate::error::{Code, Error};
 use crate::http::Response;
 use crate::imports;
@@ -196,12 +197,12 @@ impl Request {
 
     /// The value of a parameter that [`Request::query`] set.
     pub fn query_value(&self, name: &str) -> Option<&str> {
-        find(&self.query, name)
+        self.query.value(name)
     }
 
     /// The value of a header.
     pub fn header_value(&self, name: &str) -> Option<&str> {
-        find(&self.headers, &name.to_ascii_lowercase())
+        self.headers.value(&name.to_ascii_lowercase())
     }
 
     /// The body.
@@ -255,11 +256,6 @@ impl fmt::Debug for Request {
         let (method, path) = (self.method.as_str(), self.path());
         write!(f, "{method} {path} of `{}`", self.grant)
     }
-}
-
-fn find<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
-    let found = pairs.iter().find(|(other, _)| other == name);
-    found.map(|(_, value)| value.as_str())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! An answer, and the CSI error that its status means.
 
+use crate::attributes::AttributesExt;
 use crate::error::{Code, Error};
 use crate::http::Request;
 use serde::Serialize;
@@ -77,17 +78,19 @@ impl Response {
 
     /// The value of a header, the first if there are several.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.header_values(name).first().copied()
+        self.headers.value(&name.to_ascii_lowercase())
     }
 
     /// All values of a header.
     pub fn header_values(&self, name: &str) -> Vec<&str> {
-        values(&self.headers, name)
+        let headers = self.headers.iter();
+        let named = headers.filter(|(other, _)| other.eq_ignore_ascii_case(name));
+        named.map(|(_, value)| value.as_str()).collect()
     }
 
     /// The value of a trailer, such as `grpc-status`.
     pub fn trailer(&self, name: &str) -> Option<&str> {
-        values(&self.trailers, name).first().copied()
+        self.trailers.value(&name.to_ascii_lowercase())
     }
 
     /// The body.
@@ -190,13 +193,6 @@ impl fmt::Debug for Response {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} with {} bytes", self.status, self.body.len())
     }
-}
-
-fn values<'a>(pairs: &'a [(String, String)], name: &str) -> Vec<&'a str> {
-    let named = pairs
-        .iter()
-        .filter(|(other, _)| other.eq_ignore_ascii_case(name));
-    named.map(|(_, value)| value.as_str()).collect()
 }
 
 fn code_of(status: u16) -> Code {
