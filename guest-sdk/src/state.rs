@@ -223,13 +223,16 @@ pub fn page<T: Value, E>(
 }
 
 fn record<T: Value>(entry: Entry) -> Result<Record<T>, Error> {
-    let value = T::from_bytes(&entry.value).ok_or_else(|| {
-        Error::data_loss(format!("the record of `{}` is not readable", entry.key))
-    })?;
     Ok(Record {
-        value,
+        value: read(&entry.key, &entry.value)?,
         revision: entry.revision,
     })
+}
+
+/// The value that the bytes of a record are; `data-loss` when they are none.
+pub(crate) fn read<T: Value>(key: &str, bytes: &[u8]) -> Result<T, Error> {
+    let unreadable = || Error::data_loss(format!("the record of `{key}` is not readable"));
+    T::from_bytes(bytes).ok_or_else(unreadable)
 }
 
 fn done(key: &str, outcome: Outcome) -> Result<Revision, Error> {

@@ -4,7 +4,7 @@
 //! change before the first call: keys in another order, an index, a format that the code no longer reads.
 
 use crate::error::Error;
-use crate::state::Value;
+use crate::state::{self, Value};
 
 pub use crate::bindings::state_migration::interface::{Migration, RecordChange, StoredRecord};
 
@@ -83,9 +83,7 @@ impl StoredRecord {
 
     /// Its value; `data-loss` when it cannot be read as a `T`.
     pub fn read<T: Value>(&self) -> Result<T, Error> {
-        T::from_bytes(&self.value).ok_or_else(|| {
-            Error::data_loss(format!("the record of `{}` is not readable", self.key))
-        })
+        state::read(&self.key, &self.value)
     }
 
     /// Writes another value under its key.
