@@ -44,20 +44,20 @@ pub fn attach(args: &ControllerPublishArgs, most_volumes: Option<u64>) -> Result
     VOLUMES.change_any(&VOLUMES.id(&args.id), |volume| {
         let nodes = &mut volume.get_or_insert_default().nodes;
         match nodes.get(&args.node) {
-            Some(there) if *there == way => return Ok(()),
-            Some(_) => {
-                return Err(Error::already_exists(
-                    "the volume is attached to this node in another way: detach it first",
-                ));
-            }
+            Some(there) if *there == way => Ok(()),
+            Some(_) => Err(Error::already_exists(
+                "the volume is attached to this node in another way: detach it first",
+            )),
             None if nodes.values().any(|there| way.alone || there.alone) => {
-                return Err(Error::failed_precondition(
+                Err(Error::failed_precondition(
                     "the volume is attached to another node: detach it there first",
-                ));
+                ))
             }
-            None => nodes.insert(args.node.clone(), way.clone()),
-        };
-        Ok(())
+            None => {
+                nodes.insert(args.node.clone(), way.clone());
+                Ok(())
+            }
+        }
     })?;
     let counted = NODES.change_any(&NODES.id(&args.node), |node| {
         let volumes = &mut node.get_or_insert_default().volumes;
