@@ -130,7 +130,7 @@ pub fn fail_after(calls: usize, error: Error) {
 pub fn mend() {
     with(|host| {
         host.failure = None;
-        host.network.mend();
+        host.network.arriving = None;
     });
 }
 

@@ -13,7 +13,7 @@ type Answer = Rc<RefCell<dyn FnMut(&Request) -> Response>>;
 pub(super) struct Network {
     answer: Option<Answer>,
     /// The answers that still arrive; `None`: all.
-    arriving: Option<usize>,
+    pub(super) arriving: Option<usize>,
     requests: Vec<String>,
 }
 
@@ -32,12 +32,6 @@ pub fn lose_answer_after(requests: usize) {
 /// The requests that were carried out, in order: `GET array/api/volumes?name=a`.
 pub fn requests() -> Vec<String> {
     with(|host| host.network.requests.clone())
-}
-
-impl Network {
-    pub(super) fn mend(&mut self) {
-        self.arriving = None;
-    }
 }
 
 /// The function `handle` of `wasi:http/outgoing-handler`.

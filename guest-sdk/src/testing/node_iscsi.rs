@@ -51,22 +51,20 @@ pub(crate) fn iscsi(
 
 pub(crate) fn chap(scope: Scope, user: &str, password: &str) -> Result<(), Error> {
     let chap = Chap::of(scope, user, password);
-    let step = ["chap", "iscsi"];
-    add_to_source(step, scope, &[user, password], |source| match source {
-        Source::Iscsi(iscsi) => {
-            iscsi.chap = Some(chap);
-            Some(())
-        }
-        _ => None,
-    })
+    add("chap", chap, |iscsi| &mut iscsi.chap)
 }
 
 pub(crate) fn mutual_chap(scope: Scope, user: &str, password: &str) -> Result<(), Error> {
     let chap = Chap::of(scope, user, password);
-    let step = ["mutual-chap", "iscsi"];
-    add_to_source(step, scope, &[user, password], |source| match source {
+    add("mutual-chap", chap, |iscsi| &mut iscsi.mutual_chap)
+}
+
+/// Records the step by which one side proves who it is.
+fn add(step: &str, chap: Chap, side: fn(&mut Iscsi) -> &mut Option<Chap>) -> Result<(), Error> {
+    let names = [&*chap.user, &*chap.password];
+    add_to_source([step, "iscsi"], chap.scope, &names, |source| match source {
         Source::Iscsi(iscsi) => {
-            iscsi.mutual_chap = Some(chap);
+            *side(iscsi) = Some(chap.clone());
             Some(())
         }
         _ => None,

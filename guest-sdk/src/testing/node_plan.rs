@@ -254,7 +254,6 @@ pub(super) fn add_checked(
             None => Error::invalid_argument(format!("it belongs to {first}, which comes first")),
         };
         refused.message = format!("step `{step}` is refused: {}", refused.message);
-        plan.refused = Some(refused.clone());
         Err(refused)
     })
 }
@@ -291,13 +290,11 @@ pub(crate) fn note(key: &str, value: &str) -> Result<(), Error> {
 pub(super) fn take(source: Source) -> Result<(), Error> {
     record(|plan| {
         if let Some(first) = &plan.source {
-            let error = Error::invalid_argument(format!(
+            return Err(Error::invalid_argument(format!(
                 "step `{}` is refused: the plan has a source already, `{}`",
                 source.step(),
                 first.step()
-            ));
-            plan.refused = Some(error.clone());
-            return Err(error);
+            )));
         }
         plan.source = Some(source);
         Ok(())
@@ -306,7 +303,13 @@ pub(super) fn take(source: Source) -> Result<(), Error> {
 
 fn record(step: impl FnOnce(&mut Recording) -> Result<(), Error>) -> Result<(), Error> {
     attempt(|host| match &mut host.recording {
-        Some(recording) => step(recording),
+        Some(recording) => {
+            let recorded = step(recording);
+            if let Err(error) = &recorded {
+                recording.refused = Some(error.clone());
+            }
+            recorded
+        }
         None => Err(Error::failed_precondition(
             "steps are recorded in node-stage and node-publish only",
         )),

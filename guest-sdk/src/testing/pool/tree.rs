@@ -142,8 +142,14 @@ impl Tree {
         }
         let mut copied = self.clone();
         copied.copy_now(source, target, kind)?;
-        if !is_there {
-            self.copies.begin(source, target, kind)?;
+        if !is_there && self.copies.is_slow {
+            let copy = Copy {
+                source: source.to_owned(),
+                kind: kind.clone(),
+                failed: None,
+            };
+            self.copies.under_way.insert(target.to_owned(), copy);
+            return Err(under_way(target));
         }
         *self = copied;
         Ok(())
@@ -151,9 +157,17 @@ impl Tree {
 
     /// Ends the copies that are under way.
     pub(crate) fn finish_copies(&mut self, outcome: &Result<(), Error>) {
-        for (source, target, kind) in self.copies.finish(outcome) {
-            // As on the host, a copy that fails at its end leaves nothing.
-            let _ = self.copy_now(&source, &target, &kind);
+        if let Err(error) = outcome {
+            for copy in self.copies.under_way.values_mut() {
+                copy.failed = Some(error.clone());
+            }
+            return;
+        }
+        for (target, copy) in std::mem::take(&mut self.copies.under_way) {
+            if copy.failed.is_none() {
+                // As on the host, a copy that fails at its end leaves nothing.
+                let _ = self.copy_now(&copy.source, &target, &copy.kind);
+            }
         }
     }
 
@@ -238,35 +252,6 @@ impl Copies {
         }
     }
 
-    /// Begins a slow copy. Does nothing if copies are made at once.
-    fn begin(&mut self, source: &str, target: &str, kind: &Kind) -> Result<(), Error> {
-        if !self.is_slow {
-            return Ok(());
-        }
-        let copy = Copy {
-            source: source.to_owned(),
-            kind: kind.clone(),
-            failed: None,
-        };
-        self.under_way.insert(target.to_owned(), copy);
-        Err(under_way(target))
-    }
-
-    /// Ends all copies; returns source, target and kind of the successful ones.
-    fn finish(&mut self, outcome: &Result<(), Error>) -> Vec<(String, String, Kind)> {
-        if let Err(error) = outcome {
-            for copy in self.under_way.values_mut() {
-                copy.failed = Some(error.clone());
-            }
-            return Vec::new();
-        }
-        std::mem::take(&mut self.under_way)
-            .into_iter()
-            .filter(|(_, copy)| copy.failed.is_none())
-            .map(|(target, copy)| (copy.source, target, copy.kind))
-            .collect()
-    }
-
     /// Rejects removing or renaming an entry that a copy creates or reads.
     fn leave(&self, path: &str) -> Result<(), Error> {
         let mut running = self.under_way.iter().filter(|(_, it)| it.failed.is_none());
@@ -298,16 +283,18 @@ pub(super) fn check_path(path: &str) -> Result<(), Error> {
 }
 
 fn is_within(path: &str, root: &str) -> bool {
-    path.strip_prefix(root)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    rest_of(path, root).is_some()
 }
 
 /// The new path of an entry below `source` when `source` is renamed to `target`.
 fn moved(path: &str, source: &str, target: &str) -> Option<String> {
-    is_within(path, source)
-        .then(|| path.strip_prefix(source))
-        .flatten()
-        .map(|rest| format!("{target}{rest}"))
+    rest_of(path, source).map(|rest| format!("{target}{rest}"))
+}
+
+/// What follows the path of a directory in the path of an entry that is it or is in it.
+fn rest_of<'a>(path: &'a str, root: &str) -> Option<&'a str> {
+    let rest = path.strip_prefix(root)?;
+    (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
 
 fn otherwise(path: &str) -> Error {
