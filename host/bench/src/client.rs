@@ -35,10 +35,7 @@ const VOLUME_BYTES: i64 = 1 << 20;
 pub(crate) struct Client {
     socket: PathBuf,
     shared: Channel,
-    habit: Connections,
-    timeout: Duration,
-    parameters: BTreeMap<String, String>,
-    secrets: BTreeMap<String, String>,
+    options: Options,
     /// Its name.
     pub(crate) driver: String,
     /// Its own version.
@@ -50,7 +47,7 @@ pub(crate) struct Client {
 }
 
 /// A volume, as far as its client knows it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Volume {
     pub(crate) name: String,
     /// Empty until the driver has returned it.
@@ -71,10 +68,7 @@ impl Client {
         let mut client = Self {
             socket: socket.to_owned(),
             shared: shared.map_err(|status| (None, status))?,
-            habit: options.connections,
-            timeout: options.timeout,
-            parameters: options.parameters.clone(),
-            secrets: options.secrets.clone(),
+            options: options.clone(),
             driver: String::new(),
             version: String::new(),
             offers: Offers::default(),
@@ -157,9 +151,9 @@ impl Client {
 
     /// Makes the RPC; what the answer says about the volume is kept in it.
     pub(crate) async fn call(&self, rpc: Rpc, volume: &mut Volume) -> Result<(), Status> {
-        let channel = match self.habit {
+        let channel = match self.options.connections {
             Connections::Kubelet if rpc.service() == "Node" => {
-                connect(&self.socket, self.timeout).await?
+                connect(&self.socket, self.options.timeout).await?
             }
             _ => self.shared.clone(),
         };
@@ -185,7 +179,7 @@ impl Client {
         volume: &mut Volume,
     ) -> Result<(), Status> {
         let mut client = ControllerClient::new(channel);
-        let secrets = self.secrets.clone();
+        let secrets = self.options.secrets.clone();
         match rpc {
             Rpc::CreateVolume => {
                 let topology = self.topology.clone().filter(|_| self.offers.topology);
@@ -196,7 +190,7 @@ impl Client {
                         limit_bytes: 0,
                     }),
                     volume_capabilities: vec![capability()],
-                    parameters: self.parameters.clone(),
+                    parameters: self.options.parameters.clone(),
                     secrets,
                     accessibility_requirements: topology.map(|topology| TopologyRequirement {
                         requisite: vec![topology.clone()],
@@ -264,7 +258,7 @@ impl Client {
                     publish_context: volume.publish_context.clone(),
                     staging_target_path,
                     volume_capability: Some(capability()),
-                    secrets: self.secrets.clone(),
+                    secrets: self.options.secrets.clone(),
                     volume_context: volume.context.clone(),
                 };
                 let answer = self.within(request, |it| client.node_stage_volume(it));
@@ -278,7 +272,7 @@ impl Client {
                     target_path,
                     volume_capability: Some(capability()),
                     readonly: false,
-                    secrets: self.secrets.clone(),
+                    secrets: self.options.secrets.clone(),
                     volume_context: volume.context.clone(),
                 };
                 let answer = self.within(request, |it| client.node_publish_volume(it));
@@ -324,15 +318,15 @@ impl Client {
         F: Future<Output = Result<Response<A>, Status>>,
     {
         let mut request = Request::new(request);
-        request.set_timeout(self.timeout);
-        match timeout(self.timeout, send(request)).await {
+        request.set_timeout(self.options.timeout);
+        match timeout(self.options.timeout, send(request)).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
             // With a cause it is no answer, but a connection that broke: it may have been executed, as gRPC says by this code.
             Ok(Err(status)) if status.source().is_some() => {
                 Err(Status::unavailable(chain(&status)))
             }
             Ok(Err(status)) => Err(status),
-            Err(_) => Err(no_answer(self.timeout)),
+            Err(_) => Err(no_answer(self.options.timeout)),
         }
     }
 }
@@ -342,10 +336,7 @@ impl Volume {
     pub(crate) fn named(name: String) -> Self {
         Self {
             name,
-            id: String::new(),
-            context: BTreeMap::new(),
-            publish_context: BTreeMap::new(),
-            paths: None,
+            ..Self::default()
         }
     }
 }

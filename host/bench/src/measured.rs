@@ -34,7 +34,8 @@ pub(crate) struct Measured {
     pub(crate) elapsed: Duration,
     /// How long earlier phases took.
     earlier: Duration,
-    empty: Histogram<u64>,
+    /// Of an RPC that was not answered.
+    pub(crate) empty: Histogram<u64>,
 }
 
 impl Measured {

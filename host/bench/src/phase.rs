@@ -15,6 +15,9 @@ use wasmount_core::mutex::lock;
 /// Pause of a lane after a failed RPC: clients of a driver back off, and a driver that always fails is not asked without a pause.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Called after each repetition that is measured.
+pub(crate) type Progress = Arc<dyn Fn() + Send + Sync>;
+
 /// What the lanes share.
 pub(crate) struct Phase {
     pub(crate) scene: Arc<Scene>,
@@ -22,8 +25,8 @@ pub(crate) struct Phase {
     pub(crate) amount: Amount,
     /// How the names of its volumes begin.
     pub(crate) prefix: String,
-    /// Called after each repetition.
-    pub(crate) progress: Arc<dyn Fn() + Send + Sync>,
+    /// None: its repetitions are not those that were asked for.
+    pub(crate) progress: Option<Progress>,
     begun: AtomicU64,
     named: AtomicU64,
     start: OnceLock<Instant>,
@@ -36,7 +39,7 @@ impl Phase {
         plan: Plan,
         amount: Amount,
         prefix: String,
-        progress: Arc<dyn Fn() + Send + Sync>,
+        progress: Option<Progress>,
         measured: Measured,
     ) -> Self {
         Self {
@@ -96,7 +99,9 @@ impl Phase {
             match lived.await {
                 Ok(()) => {
                     lock(&self.measured).repeated(begun.elapsed());
-                    (self.progress)();
+                    if let Some(progress) = &self.progress {
+                        progress();
+                    }
                     if self.plan.before.is_empty() {
                         self.end(life).await;
                     } else {

@@ -73,25 +73,22 @@ impl Plan {
         if mix == Mix::Stats && !offers.stats {
             return Err(PlanError::NoStats);
         }
-        let of = |rpcs: &[Rpc]| offers.of(rpcs);
-        let staged = [
-            Rpc::CreateVolume,
-            Rpc::ControllerPublishVolume,
-            Rpc::NodeStageVolume,
-        ];
+        let published = offers.of(&PUBLISHED);
         let (before, repeated) = match mix {
-            Mix::Probe => (Vec::new(), of(&[Rpc::Probe])),
-            Mix::CreateDelete => (Vec::new(), of(&[Rpc::CreateVolume, Rpc::DeleteVolume])),
+            Mix::Probe => (Vec::new(), offers.of(&[Rpc::Probe])),
+            Mix::CreateDelete => (Vec::new(), vec![Rpc::CreateVolume, Rpc::DeleteVolume]),
             Mix::Publish => {
-                let repeated = [Rpc::NodePublishVolume, Rpc::NodeUnpublishVolume];
-                (of(&staged), of(&repeated))
+                let staged = published.into_iter();
+                let staged = staged.filter(|rpc| *rpc != Rpc::NodePublishVolume);
+                let repeated = vec![Rpc::NodePublishVolume, Rpc::NodeUnpublishVolume];
+                (staged.collect(), repeated)
             }
-            Mix::Stats => (of(&PUBLISHED), of(&[Rpc::NodeGetVolumeStats])),
+            Mix::Stats => (published, vec![Rpc::NodeGetVolumeStats]),
             Mix::Life => {
                 let mut life = vec![Rpc::Probe];
-                life.extend(of(&PUBLISHED));
-                life.extend(of(&[Rpc::NodeGetVolumeStats]));
-                life.extend(undo(&of(&PUBLISHED)));
+                life.extend(&published);
+                life.extend(offers.of(&[Rpc::NodeGetVolumeStats]));
+                life.extend(undo(&published));
                 (Vec::new(), life)
             }
         };

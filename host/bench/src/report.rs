@@ -185,20 +185,13 @@ impl Times {
 
     /// Of every RPC that was answered or failed.
     pub(crate) fn of_all(measured: &Measured) -> Vec<Self> {
-        let Measured {
-            rpcs,
-            failed,
-            repetitions,
-            ..
-        } = measured;
-        let mut empty = repetitions.clone();
-        empty.reset();
+        let (rpcs, failed) = (&measured.rpcs, &measured.failed);
         let mut names: Vec<_> = rpcs.keys().chain(failed.keys()).collect();
         names.sort_unstable();
         names.dedup();
         let times = names.into_iter().map(|rpc| {
             let failed = failed.get(rpc).copied().unwrap_or_default();
-            Self::of(rpc.name(), rpcs.get(rpc).unwrap_or(&empty), failed)
+            Self::of(rpc.name(), rpcs.get(rpc).unwrap_or(&measured.empty), failed)
         });
         times.collect()
     }

@@ -5,6 +5,7 @@ use crate::disk::{self, Disk};
 use crate::error::BenchError;
 use crate::measured::Measured;
 use crate::options::{Amount, Options};
+use crate::phase::Progress;
 use crate::ratio::Ratio;
 use crate::report::{Fact, Report, WHOLE, per_second};
 use crate::stop::Stop;
@@ -12,18 +13,13 @@ use crate::subject::Subject;
 use std::env;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use wasmount_core::rpc::Rpc;
 
 /// How names begin: of volumes, of files and of directories.
 const PREFIX: &str = "wasmount-bench";
 
 /// Runs the benchmark; `progress` is called after each repetition that is measured.
-pub async fn run(
-    options: Options,
-    stop: Stop,
-    progress: Arc<dyn Fn() + Send + Sync>,
-) -> Result<Report, BenchError> {
+pub async fn run(options: Options, stop: Stop, progress: Progress) -> Result<Report, BenchError> {
     // Unique: volumes of runs side by side, and of one that was killed, are told apart by it.
     let name = format!("{PREFIX}-{:012x}", fastrand::u64(..1 << 48));
     let disk = match options.disk.clone() {
@@ -46,15 +42,15 @@ pub async fn run(
         })?;
         subjects.push(subject);
     }
-    let silent: Arc<dyn Fn() + Send + Sync> = Arc::new(|| {});
     for (number, subject) in subjects.iter_mut().enumerate() {
         let prefix = format!("{name}-e{number}");
-        subject.make_existing(&options, &prefix, &silent).await?;
+        subject.make_existing(&options, &prefix).await?;
     }
     for (number, subject) in subjects.iter_mut().enumerate() {
         if !options.warm_up.is_zero() {
             let amount = Amount::Time(options.warm_up);
-            let phase = subject.phase(amount, format!("{name}-w{number}"), &silent)?;
+            let prefix = format!("{name}-w{number}");
+            let phase = subject.phase(&subject.plan, amount, prefix, None)?;
             let faults = phase.run(options.concurrency).await;
             subject.all.add_faults(&faults);
         }
@@ -69,7 +65,8 @@ pub async fn run(
             order.reverse();
         }
         for (number, subject) in order {
-            let phase = subject.phase(amount, format!("{name}-{number}-{round}"), &progress)?;
+            let prefix = format!("{name}-{number}-{round}");
+            let phase = subject.phase(&subject.plan, amount, prefix, Some(&progress))?;
             let before = subject.usage();
             let measured = phase.run(options.concurrency).await;
             subject.note(before, measured)?;
@@ -83,11 +80,7 @@ pub async fn run(
     for (number, mut subject) in subjects.into_iter().enumerate() {
         let waits = match options.counts_syncs {
             true if stop.is_asked() => Fact::Unknown("interrupted".to_owned()),
-            true => {
-                subject
-                    .durable_waits(format!("{name}-s{number}"), &silent)
-                    .await?
-            }
+            true => subject.durable_waits(format!("{name}-s{number}")).await?,
             false => Fact::Unknown("not counted".to_owned()),
         };
         subject.end_existing().await;

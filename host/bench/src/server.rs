@@ -11,7 +11,7 @@ const KIB: u64 = 1024;
 /// The processes.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
-    pids: Vec<i32>,
+    pub(crate) pids: Vec<i32>,
 }
 
 /// What they have used at one time.
@@ -41,10 +41,6 @@ impl Server {
         pids.retain(|it| *it != pid);
         pids.insert(0, pid);
         Ok(Self { pids })
-    }
-
-    pub(crate) fn pids(&self) -> &[i32] {
-        &self.pids
     }
 
     /// What they have used so far.
@@ -88,7 +84,7 @@ mod tests {
         let _listener = tokio::net::UnixListener::bind(&socket).unwrap();
         let server = Server::of(&socket, &[1, process::id()]).await.unwrap();
         let own = i32::try_from(process::id()).unwrap();
-        assert_eq!(server.pids(), [own, 1]);
+        assert_eq!(server.pids, [own, 1]);
         let alone = Server::of(&socket, &[]).await.unwrap();
         let usage = alone.usage().unwrap();
         assert!(usage.resident > 0 && usage.peak >= usage.resident / 2);

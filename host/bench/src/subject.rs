@@ -6,7 +6,7 @@ use crate::existing::Existing;
 use crate::life::Scene;
 use crate::measured::Measured;
 use crate::options::{Amount, Options};
-use crate::phase::Phase;
+use crate::phase::{Phase, Progress};
 use crate::plan::{Plan, PlanError};
 use crate::report::{DurableWaits, Fact, ServerFacts, Target, Times, WHOLE, per_second};
 use crate::server::{Server, Usage};
@@ -25,7 +25,7 @@ const COUNTED: u64 = 10;
 pub(crate) struct Subject {
     socket: PathBuf,
     pub(crate) scene: Arc<Scene>,
-    plan: Plan,
+    pub(crate) plan: Plan,
     server: Result<Server, String>,
     /// Volumes that are there during the run.
     existing: Vec<Existing>,
@@ -81,7 +81,6 @@ impl Subject {
         &mut self,
         options: &Options,
         prefix: &str,
-        silent: &Arc<dyn Fn() + Send + Sync>,
     ) -> Result<(), CreationError> {
         let created = Plan::of_existing(false, &self.scene.client.offers);
         let published = Plan::of_existing(true, &self.scene.client.offers);
@@ -91,7 +90,7 @@ impl Subject {
         ];
         for (kind, plan, count) in all.into_iter().filter(|(_, _, count)| *count > 0) {
             let prefix = format!("{prefix}{kind}");
-            let phase = self.phase_of(plan, Amount::Total(count), prefix, silent)?;
+            let phase = self.phase(&plan, Amount::Total(count), prefix, None)?;
             let existing = Existing::make(phase, options.concurrency).await;
             self.existing.push(existing);
         }
@@ -106,21 +105,13 @@ impl Subject {
 
     pub(crate) fn phase(
         &self,
+        plan: &Plan,
         amount: Amount,
         prefix: String,
-        progress: &Arc<dyn Fn() + Send + Sync>,
+        progress: Option<&Progress>,
     ) -> Result<Phase, CreationError> {
-        self.phase_of(self.plan.clone(), amount, prefix, progress)
-    }
-
-    fn phase_of(
-        &self,
-        plan: Plan,
-        amount: Amount,
-        prefix: String,
-        progress: &Arc<dyn Fn() + Send + Sync>,
-    ) -> Result<Phase, CreationError> {
-        let (scene, progress) = (Arc::clone(&self.scene), Arc::clone(progress));
+        let (scene, plan) = (Arc::clone(&self.scene), plan.clone());
+        let progress = progress.cloned();
         let measured = Measured::after(self.all.elapsed)?;
         Ok(Phase::new(scene, plan, amount, prefix, progress, measured))
     }
@@ -154,14 +145,13 @@ impl Subject {
     pub(crate) async fn durable_waits(
         &mut self,
         prefix: String,
-        silent: &Arc<dyn Fn() + Send + Sync>,
     ) -> Result<Fact<DurableWaits>, CreationError> {
         let server = match &self.server {
             Ok(server) => server.clone(),
             Err(reason) => return Ok(Fact::Unknown(reason.clone())),
         };
-        let phase = self.phase(Amount::Total(COUNTED), prefix, silent)?;
-        let (done, count) = syncs::count(server.pids(), phase.run(1)).await;
+        let phase = self.phase(&self.plan, Amount::Total(COUNTED), prefix, None)?;
+        let (done, count) = syncs::count(&server.pids, phase.run(1)).await;
         let repetitions = done.as_ref().map_or(0, |done| done.repetitions.len());
         if let Some(done) = &done {
             self.all.add_faults(done);
@@ -182,7 +172,7 @@ impl Subject {
         let each = |all: f64| all / repetitions.max(1) as f64;
         let server = match (self.used, self.server) {
             (Ok(used), Ok(server)) => Fact::Known(ServerFacts {
-                pids: server.pids().to_vec(),
+                pids: server.pids,
                 cpu_seconds: used.cpu_seconds,
                 cpu_ms_per_repetition: each(used.cpu_seconds * 1e3),
                 resident_bytes: used.resident,
