@@ -11,7 +11,6 @@ use crate::say;
 use crate::tools::hexadecimal;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -34,7 +33,7 @@ const MIRROR: &str = "http://deb.debian.org/debian";
 const STATUS: &str = "/var/lib/dpkg/status";
 
 /// The end of the name of the list of a root file system's packages, after its own.
-const LIST: &str = ".packages";
+const LIST: &str = "packages";
 
 /// A root file system.
 #[derive(Debug)]
@@ -76,9 +75,7 @@ impl RootFilesystem<'_> {
 
     /// Downloads and unpacks the packages. `path` becomes `name` when it is complete; beside that, a file lists the packages.
     pub(crate) fn make(&self, path: &Path, name: &Path) -> Result<(), Failure> {
-        let mut list = OsString::from(name);
-        list.push(LIST);
-        let list = PathBuf::from(list);
+        let list = name.with_added_extension(LIST);
         let status =
             tempfile::NamedTempFile::new().map_err(Failure::cannot("create a temporary file"))?;
         // In a mount namespace: what it mounts into the system (/proc, /sys) is gone when it is killed, before anybody removes the unfinished system.
@@ -112,8 +109,7 @@ impl RootFilesystem<'_> {
         if self.architecture.is_some() {
             return Ok(());
         }
-        let status = files::read(status.path())?;
-        let found = versions(&String::from_utf8_lossy(&status));
+        let found = versions(&files::read_text(status.path())?);
         files::write(&list, found.as_bytes())?;
         if let Some(difference) = difference(self.expected, &found) {
             say::line(&format!(

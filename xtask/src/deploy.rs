@@ -63,10 +63,9 @@ pub fn print(workspace: &Workspace) -> Result<Vec<Printed>, Failure> {
         print(path, &workspace.root().join(document), plugin, &[])?;
     }
     // A chart can read only files of its own folder.
-    let alerts = files::read(&deploy.join("monitoring/alerts.yaml"))?;
     printed.push(Printed {
         path: deploy.join("chart/alerts.yaml"),
-        text: String::from_utf8_lossy(&alerts).into_owned(),
+        text: files::read_text(&deploy.join("monitoring/alerts.yaml"))?,
     });
     Ok(printed)
 }

@@ -4,10 +4,16 @@ use crate::failure::Failure;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 /// The content of a file.
 pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     fs::read(path).map_err(Failure::cannot(format!("read {}", path.display())))
+}
+
+/// The content of a file as text; what is not UTF-8 is replaced.
+pub fn read_text(path: &Path) -> Result<String, Failure> {
+    Ok(String::from_utf8_lossy(&read(path)?).into_owned())
 }
 
 /// Writes a file, and creates its directory.
@@ -32,6 +38,35 @@ pub fn entries(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut paths = paths.map_err(Failure::cannot(format!("read {}", directory.display())))?;
     paths.sort();
     Ok(paths)
+}
+
+/// The paths of everything below a directory, each directory before what is in it. Symbolic links are listed like other entries, and not followed.
+pub fn below(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut paths = Vec::new();
+    for path in entries(directory)? {
+        paths.push(path.clone());
+        if path.is_dir() && !path.is_symlink() {
+            paths.extend(below(&path)?);
+        }
+    }
+    Ok(paths)
+}
+
+/// Creates a directory with this prefix in the system's temporary directory; it is removed when the value is dropped.
+pub fn temporary(prefix: &str) -> Result<TempDir, Failure> {
+    let directory = tempfile::Builder::new().prefix(prefix).tempdir();
+    directory.map_err(Failure::cannot("create a temporary directory"))
+}
+
+/// Waits for other builders in a directory, which is created first if it is missing. The kernel releases the lock when the process ends.
+pub fn wait_for_turn(directory: &Path) -> Result<File, Failure> {
+    create_directory(directory)?;
+    let path = directory.join("lock");
+    let lock = File::create(&path).and_then(|file| {
+        file.lock()?;
+        Ok(file)
+    });
+    lock.map_err(Failure::cannot(format!("lock {}", path.display())))
 }
 
 /// Marks a directory as used, by a lock that the kernel releases when the process ends. The file gets its name only after it is locked: a free lock
@@ -59,9 +94,7 @@ pub fn complete(
     if let Some(parent) = path.parent() {
         create_directory(parent)?;
     }
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(format!(".{}", std::process::id()));
-    let unfinished = PathBuf::from(unfinished);
+    let unfinished = path.with_added_extension(std::process::id().to_string());
     make(&unfinished)?;
     fs::rename(&unfinished, path)
         .map_err(Failure::cannot(format!("rename {}", unfinished.display())))

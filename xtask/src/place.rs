@@ -19,12 +19,8 @@ pub struct Place {
 impl Place {
     /// Creates one in the system's temporary directory; `prefix` shows a reader who created it.
     pub fn create(prefix: &str) -> Result<Self, Failure> {
-        let directory = tempfile::Builder::new()
-            .prefix(prefix)
-            .tempdir()
-            .map_err(Failure::cannot("create a temporary directory"))?;
         // It must not remove itself: it would do so through a mount that could not be undone.
-        Self::at(&directory.keep())
+        Self::at(&files::temporary(prefix)?.keep())
     }
 
     /// One in this directory, with what it has from before the machine started again.

@@ -186,8 +186,7 @@ pub fn add_crates(workspace: &Workspace, output: &Path, time: SystemTime) -> Res
         .env(TIME, seconds(time).to_string());
     command::read(&mut list)?;
     let of_program = copy.join("host/wasmount").join(format!("{CRATES}.json"));
-    let text = files::read(&of_program)?;
-    let text = String::from_utf8_lossy(&text).replace(&copy.display().to_string(), ".");
+    let text = files::read_text(&of_program)?.replace(&copy.display().to_string(), ".");
     files::write(
         &output.join(format!("wasmount-{}.cdx.json", version())),
         text,
@@ -211,7 +210,8 @@ fn copy_crates(workspace: &Workspace, to: &Path, time: SystemTime) -> Result<(),
 pub fn add_digests(output: &Path) -> Result<usize, Failure> {
     let mut text = String::new();
     let mut count = 0;
-    for path in all_files(output)? {
+    let paths = files::below(output)?;
+    for path in paths.into_iter().filter(|it| !it.is_dir()) {
         let name = path.strip_prefix(output).unwrap_or(&path).display();
         let failed = Failure::cannot(format!("read {}", path.display()));
         let digest = archive::digest_of(&path).map_err(failed)?;
@@ -264,16 +264,4 @@ fn copy_folder(from: &Path, to: &Path, time: SystemTime) -> Result<(), Failure> 
             )))?;
     }
     Ok(())
-}
-
-/// All files below a directory, in order.
-fn all_files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let mut all = Vec::new();
-    for entry in files::entries(directory)? {
-        match entry.is_dir() {
-            true => all.extend(all_files(&entry)?),
-            false => all.push(entry),
-        }
-    }
-    Ok(all)
 }

@@ -229,8 +229,7 @@ impl Tool {
 
     /// An older Go than the `go` line of the manifest rejects it, or downloads another Go.
     fn check_go(&self, workspace: &Workspace, why: &str) -> Result<(), Failure> {
-        let manifest = files::read(&self.module(workspace).join(self.manifest))?;
-        let manifest = String::from_utf8_lossy(&manifest);
+        let manifest = files::read_text(&self.module(workspace).join(self.manifest))?;
         let line = manifest.lines().find(|line| line.starts_with("go "));
         check_go(line.and_then(version).unwrap_or_default(), why)
     }

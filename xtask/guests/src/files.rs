@@ -11,22 +11,14 @@ pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
 /// Reads all files below a folder.
 pub(crate) fn read(folder: &Path) -> Result<Files, Failure> {
+    let paths = xtask::files::below(folder)?;
     let mut files = Files::new();
-    add(folder, "", &mut files)?;
-    Ok(files)
-}
-
-fn add(folder: &Path, prefix: &str, files: &mut Files) -> Result<(), Failure> {
-    for path in xtask::files::entries(folder)? {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let name = format!("{prefix}{name}");
-        if path.is_dir() {
-            add(&path, &format!("{name}/"), files)?;
-        } else {
-            files.insert(name, xtask::files::read(&path)?);
-        }
+    for path in paths.into_iter().filter(|it| !it.is_dir()) {
+        let name = path.strip_prefix(folder).unwrap_or(&path);
+        let name = name.to_string_lossy().into_owned();
+        files.insert(name, xtask::files::read(&path)?);
     }
-    Ok(())
+    Ok(files)
 }
 
 /// Writes them into a folder, after removing its other files.

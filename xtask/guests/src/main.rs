@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use xtask::failure::Failure;
+use xtask::files;
 use xtask::say;
 use xtask::workspace::Workspace;
 use xtask_guests::language::{self, Language};
@@ -56,19 +57,14 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Record => golden::record(&workspace)?,
         Command::Freeze => golden::freeze(&workspace)?,
         Command::Contract => {
-            let page = contract::reference(&contract_text(&workspace)?)?;
-            xtask::files::write(&contract::reference_path(&workspace), page)?;
+            let page = contract::reference(&files::read_text(&workspace.contract_file())?)?;
+            files::write(&contract::reference_path(&workspace), page)?;
         }
         Command::WitPackage { output } => {
-            let package = contract::package(&contract_text(&workspace)?)?;
-            xtask::files::write(&output, &package)?;
+            let package = contract::package(&files::read_text(&workspace.contract_file())?)?;
+            files::write(&output, &package)?;
             say::line(&format!("{}: {} bytes", output.display(), package.len()));
         }
     }
     Ok(())
-}
-
-fn contract_text(workspace: &Workspace) -> Result<String, Failure> {
-    let text = xtask::files::read(&workspace.contract_file())?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
 }

@@ -17,8 +17,7 @@ const COMPONENT: &str = "component.wasm";
 
 /// The compiler's version, as the plugin pins it.
 pub(crate) fn toolchain(plugin: &Path) -> Result<String, Failure> {
-    let requirements = xtask::files::read(&plugin.join(PINNED).join(REQUIREMENTS))?;
-    let requirements = String::from_utf8_lossy(&requirements);
+    let requirements = xtask::files::read_text(&plugin.join(PINNED).join(REQUIREMENTS))?;
     let pinned = requirements.lines().find(|line| line.contains("=="));
     let pinned = pinned.unwrap_or_default().trim_end_matches([' ', '\\']);
     Ok(pinned.replace("==", " "))

@@ -61,16 +61,9 @@ fn nothing(good: &str, bad: &str, paths: &[PathBuf]) -> Result<String, String> {
     }
 }
 
-/// All paths below a directory. Symbolic links are listed like other entries, and not followed.
+/// All paths below a directory.
 pub(super) fn inventory(directory: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
-    let mut paths = BTreeSet::new();
-    for path in files::entries(directory)? {
-        if path.is_dir() && !path.is_symlink() {
-            paths.extend(inventory(&path)?);
-        }
-        paths.insert(path);
-    }
-    Ok(paths)
+    Ok(files::below(directory)?.into_iter().collect())
 }
 
 #[cfg(test)]

@@ -189,9 +189,8 @@ impl Job {
             .wait()
             .map_err(Failure::cannot(format!("wait for {name}")))?;
         let elapsed = start.elapsed();
-        let output = files::read(&log)?;
         // A test may print bytes that are not UTF-8.
-        let mut output = String::from_utf8_lossy(&output).into_owned();
+        let mut output = files::read_text(&log)?;
         if status.code().is_some_and(|code| TIMED_OUT.contains(&code)) {
             let limit = settings.time_limit();
             output.push_str(&format!("{name} was killed; its time limit is {limit}\n"));

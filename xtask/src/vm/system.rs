@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::files;
 use crate::say;
 use crate::workspace::Workspace;
-use std::fs::{self, File};
+use std::fs;
 use std::path::PathBuf;
 
 /// The packages: first the kernel and what every VM needs, then the tools of file systems, then iSCSI with its paths and NVMe, then NFS and Kerberos, then
@@ -84,8 +84,7 @@ pub(super) fn make_once(
     if path.is_dir() {
         return Ok(path);
     }
-    files::create_directory(&directory)?;
-    let _turn = turn(workspace)?;
+    let _turn = files::wait_for_turn(&directory)?;
     if path.is_dir() {
         return Ok(path);
     }
@@ -100,14 +99,4 @@ pub(super) fn make_once(
     fs::rename(&unfinished, &path)
         .map_err(Failure::cannot(format!("rename {}", unfinished.display())))?;
     Ok(path)
-}
-
-/// Waits for other builders.
-fn turn(workspace: &Workspace) -> Result<File, Failure> {
-    let path = workspace.vm().join("lock");
-    let lock = File::create(&path).and_then(|file| {
-        file.lock()?;
-        Ok(file)
-    });
-    lock.map_err(Failure::cannot(format!("lock {}", path.display())))
 }
