@@ -105,9 +105,7 @@ impl Process {
     /// A failure with the end of its log.
     pub fn failed(&self, how: String) -> Failure {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<_> = text.lines().collect();
-        let tail = lines.iter().skip(lines.len().saturating_sub(TAIL));
-        let tail = tail.copied().collect::<Vec<_>>().join("\n");
+        let tail = last_lines(&text, TAIL);
         Failure::Unexpected(format!("the driver {how}; the end of its log:\n{tail}"))
     }
 }
@@ -116,4 +114,11 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.kill_9();
     }
+}
+
+/// The end of a log.
+pub(crate) fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    let start = lines.len().saturating_sub(count);
+    lines.get(start..).unwrap_or_default().join("\n")
 }

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::packages;
 use crate::place;
 use crate::workspace::Workspace;
-use machine::{Machine, Share};
+use machine::{Machine, share};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -59,13 +59,13 @@ pub fn run(workspace: &Workspace, options: &VmOptions) -> Result<u8, Failure> {
     let more = options.share.iter().map(|it| (it.clone(), false));
     let writable = options.share_writable.iter().map(|it| (it.clone(), true));
     let shares = own.into_iter().chain(more).chain(writable);
-    let shares = shares.map(|(directory, writable)| Share::of(&directory, writable));
+    let shares = shares.map(|(directory, writable)| share(&directory, writable));
     place::sweep(PREFIX);
     let machine = Machine {
         system,
         memory: options.memory,
         selinux: options.selinux,
-        shares: shares.collect::<Result<_, _>>()?,
+        shares: shares.collect::<Result<Vec<_>, _>>()?.concat(),
     };
     // One thread: the kernel ends the VM when the thread that started it ends.
     let runtime = tokio::runtime::Builder::new_current_thread()

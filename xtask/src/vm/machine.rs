@@ -6,6 +6,7 @@ use crate::command;
 use crate::failure::Failure;
 use crate::files;
 use crate::interrupt::Interrupt;
+use crate::process::last_lines;
 use crate::say;
 use rustix::thread::sched_getcpu;
 use std::ffi::{OsStr, OsString};
@@ -56,17 +57,10 @@ pub(super) struct Machine {
     pub(super) system: PathBuf,
     /// In MiB.
     pub(super) memory: u32,
-    /// Directories of this machine.
-    pub(super) shares: Vec<Share>,
+    /// A line for the first process about each directory of this machine that the VM has: see [`share`].
+    pub(super) shares: Vec<u8>,
     /// Whether it loads the policy of SELinux.
     pub(super) selinux: bool,
-}
-
-/// A directory that the VM has at the same path.
-#[derive(Debug)]
-pub(super) struct Share {
-    directory: PathBuf,
-    writable: bool,
 }
 
 /// One end of a network of two VMs.
@@ -88,25 +82,6 @@ impl Link {
             socket: socket.into(),
         };
         Ok([link(1, one), link(2, two)])
-    }
-}
-
-impl Share {
-    /// As the kernel names it.
-    pub(super) fn of(directory: &Path, writable: bool) -> Result<Self, Failure> {
-        let directory = directory
-            .canonicalize()
-            .map_err(Failure::cannot(format!("share {}", directory.display())))?;
-        Ok(Self {
-            directory,
-            writable,
-        })
-    }
-
-    /// A line for the first process.
-    fn line(&self) -> Vec<u8> {
-        let mode: &[u8] = if self.writable { b"rw " } else { b"ro " };
-        [mode, self.directory.as_os_str().as_bytes(), b"\n"].concat()
     }
 }
 
@@ -208,21 +183,19 @@ impl Machine {
             let text = fs::read(&console).unwrap_or_default();
             Failure::Unexpected(format!(
                 "the VM ended before the command did; the end of its console:\n{}",
-                tail(&String::from_utf8_lossy(&text))
+                last_lines(&String::from_utf8_lossy(&text), TAIL)
             ))
         })
     }
 
     /// The directory that both sides have.
     fn directory(&self, command: &[OsString]) -> Result<TempDir, Failure> {
-        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir();
-        let directory = directory.map_err(Failure::cannot("create a temporary directory"))?;
+        let directory = files::temporary(PREFIX)?;
         let here = std::env::current_dir().map_err(Failure::cannot("find the directory"))?;
-        let shares: Vec<_> = self.shares.iter().map(Share::line).collect();
         let files = [
             ("init", INIT.as_bytes()),
             ("command", &script(&here, command)),
-            ("shares", &shares.concat()),
+            ("shares", &self.shares),
         ];
         for (name, content) in files {
             files::write(&directory.path().join(name), content)?;
@@ -291,6 +264,14 @@ async fn tasks(directory: &Path) -> Result<String, Failure> {
     })
 }
 
+/// The line for the first process about a directory that the VM has at the same path, as the kernel names it.
+pub(super) fn share(directory: &Path, writable: bool) -> Result<Vec<u8>, Failure> {
+    let failed = Failure::cannot(format!("share {}", directory.display()));
+    let directory = directory.canonicalize().map_err(failed)?;
+    let mode: &[u8] = if writable { b"rw " } else { b"ro " };
+    Ok([mode, directory.as_os_str().as_bytes(), b"\n"].concat())
+}
+
 /// Waits until there is this file. Without one, it waits for ever.
 async fn appears(file: Option<&Path>) {
     let Some(file) = file else {
@@ -333,12 +314,6 @@ fn quoted(word: &OsStr) -> Vec<u8> {
     quoted
 }
 
-fn tail(text: &str) -> String {
-    let lines: Vec<_> = text.lines().collect();
-    let end = lines.iter().skip(lines.len().saturating_sub(TAIL));
-    end.copied().collect::<Vec<_>>().join("\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -367,6 +342,7 @@ mod tests {
     #[test]
     fn a_failure_shows_the_end_of_a_console() {
         let lines: Vec<_> = (0..=TAIL).map(|it| it.to_string()).collect();
-        assert_eq!(tail(&lines.join("\n")), lines[1..].join("\n"));
+        let shown = last_lines(&lines.join("\n"), TAIL);
+        assert_eq!(shown, lines[1..].join("\n"));
     }
 }
