@@ -18,9 +18,14 @@ pub fn run(command: &mut Command) -> Result<(), Failure> {
 
 /// Runs it and returns its standard output; its standard error becomes part of the failure.
 pub fn read(command: &mut Command) -> Result<String, Failure> {
+    Ok(String::from_utf8_lossy(&read_bytes(command)?).into_owned())
+}
+
+/// The same for output that is no text.
+pub fn read_bytes(command: &mut Command) -> Result<Vec<u8>, Failure> {
     let output = try_read(command)?;
     if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        return Ok(output.stdout);
     }
     let reason = String::from_utf8_lossy(&output.stderr);
     Err(failed(command, output.status, reason.trim()))

@@ -221,14 +221,7 @@ fn record_guest(workspace: &Workspace, source: Source, kept: &Path) -> Result<Go
 fn xz(options: &[&str], file: &Path) -> Result<Vec<u8>, Failure> {
     packages::install(packages::COMPRESSION)?;
     let mut xz = Command::new("xz");
-    let output = command::try_read(xz.args(options).arg("--stdout").arg(file))?;
-    match output.status.success() {
-        true => Ok(output.stdout),
-        false => {
-            let reason = String::from_utf8_lossy(&output.stderr);
-            Err(command::failed(&xz, output.status, reason.trim()))
-        }
-    }
+    command::read_bytes(xz.args(options).arg("--stdout").arg(file))
 }
 
 #[cfg(test)]
