@@ -41,7 +41,7 @@ pub struct OpenStack {
 pub fn c_core(workspace: &Workspace) -> Result<CCore, Failure> {
     let folder = workspace.root().join("tests/python/c-core");
     Ok(CCore {
-        packages: environment(workspace, &folder, "c-core", |_| Ok(()))?,
+        packages: pinned(workspace, &folder)?,
         program: folder.join("call.py"),
     })
 }
@@ -60,7 +60,7 @@ pub fn openstack(workspace: &Workspace) -> Result<OpenStack, Failure> {
         )
         .map(drop)
     };
-    let packages = environment(workspace, &folder, "openstack", prepare)?;
+    let packages = environment(workspace, &folder, prepare)?;
     Ok(OpenStack {
         prepared: packages.join(PREPARED),
         packages,
@@ -68,17 +68,15 @@ pub fn openstack(workspace: &Workspace) -> Result<OpenStack, Failure> {
     })
 }
 
-/// The directory with the packages that a folder pins, which is named as they are.
+/// The directory with the packages that a folder pins.
 pub fn pinned(workspace: &Workspace, folder: &Path) -> Result<PathBuf, Failure> {
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    environment(workspace, folder, &name, |_| Ok(()))
+    environment(workspace, folder, |_| Ok(()))
 }
 
-/// The directory with the packages that a folder pins; `finish` adds what is made of them.
+/// The directory with the packages that a folder pins, which is named as they are; `finish` adds what is made of them.
 fn environment(
     workspace: &Workspace,
     folder: &Path,
-    name: &str,
     finish: impl FnOnce(&Path) -> Result<(), Failure>,
 ) -> Result<PathBuf, Failure> {
     let missing = |_| {
@@ -89,6 +87,7 @@ fn environment(
     };
     let tag = "import sys; print(sys.implementation.cache_tag, end='')";
     let tag = command::read(Command::new("python3").args(["-c", tag])).map_err(missing)?;
+    let name = folder.file_name().unwrap_or_default().display();
     let packages = format!("{name}-{tag}-{}", digest(folder, "")?);
     let packages = workspace.tools().join(packages);
     let _installing = lock(&INSTALLING);
