@@ -42,15 +42,14 @@ pub fn reference_path(workspace: &Workspace) -> PathBuf {
 pub fn reference(wit: &str) -> Result<String, Failure> {
     let blocks = blocks(&print(wit, true)?);
     let exported = exported(&blocks);
-    let interfaces: Vec<_> = blocks
-        .iter()
-        .filter_map(|block| Some((block.title.strip_prefix(INTERFACE)?, block)))
-        .collect();
+    let titled = |kind: &str| -> Vec<_> {
+        let named = blocks.iter();
+        let named = named.filter_map(|block| Some((block.title.strip_prefix(kind)?, block)));
+        named.collect()
+    };
+    let interfaces = titled(INTERFACE);
     let mut page = HEAD.to_owned();
-    let packages = blocks
-        .iter()
-        .filter_map(|block| Some((block.title.strip_prefix(PACKAGE)?, block)));
-    for (name, block) in packages {
+    for (name, block) in titled(PACKAGE) {
         page += &format!("\n## Package {name}\n{}", prose(&block.docs));
     }
     for (title, wanted) in [("Imports", false), ("Exports", true)] {

@@ -4,7 +4,7 @@
 use crate::files::{self, Files};
 use crate::world::{self, World};
 use crate::{c, go, javascript, python};
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use xtask::failure::Failure;
 use xtask::workspace::Workspace;
@@ -75,8 +75,10 @@ pub fn build(workspace: &Workspace, language: Language) -> Result<Built, Failure
     let world = World::of_plugin(&plugin, &contract)?;
     let toolchain = language.toolchain(&plugin)?;
     let mut tree = match language {
-        Language::C => world.c_bindings()?,
-        Language::Go => world.go_bindings()?,
+        // `plugin.c`, `plugin.h`, and an object file that carries the world.
+        Language::C => world.bindings(&mut *wit_bindgen_c::Opts::default().build())?,
+        // The module `wit_component`.
+        Language::Go => world.bindings(&mut *wit_bindgen_go::Opts::default().build())?,
         Language::JavaScript | Language::Python => world::files(&plugin, &contract)?,
     };
     tree.extend(files::read(&plugin)?);
@@ -84,7 +86,8 @@ pub fn build(workspace: &Workspace, language: Language) -> Result<Built, Failure
 
     let below = |name: &str| output.join(format!("{}{name}", language.plugin()));
     let (component, key_file) = (below(".wasm"), below(".key"));
-    let _lock = locked(&output)?;
+    // Two test programs may request the same guest at the same time.
+    let _turn = xtask::files::wait_for_turn(&output)?;
     if !(component.is_file() && fs::read_to_string(&key_file).is_ok_and(|it| it == key)) {
         let wasm = compile(workspace, language, &world, &below(""), &tree)?;
         xtask::files::write(&component, &wasm)?;
@@ -115,14 +118,4 @@ fn compile(
         Language::JavaScript => javascript::compile(workspace, folder),
         Language::Python => python::compile(workspace, folder),
     }
-}
-
-/// Two test programs may request the same guest at the same time. The kernel releases the lock when the process ends.
-fn locked(folder: &Path) -> Result<File, Failure> {
-    let path = folder.join("lock");
-    let failed = || Failure::cannot(format!("lock {}", path.display()));
-    xtask::files::create_directory(folder)?;
-    let file = File::create(&path).map_err(failed())?;
-    file.lock().map_err(failed())?;
-    Ok(file)
 }

@@ -35,17 +35,8 @@ impl World {
         Ok(Self { resolve, world })
     }
 
-    /// Sources in C: `plugin.c`, `plugin.h`, and an object file that carries the world.
-    pub(crate) fn c_bindings(&self) -> Result<Files, Failure> {
-        self.bindings(&mut *wit_bindgen_c::Opts::default().build())
-    }
-
-    /// Sources in Go: the module `wit_component`.
-    pub(crate) fn go_bindings(&self) -> Result<Files, Failure> {
-        self.bindings(&mut *wit_bindgen_go::Opts::default().build())
-    }
-
-    fn bindings(&self, generator: &mut dyn WorldGenerator) -> Result<Files, Failure> {
+    /// Sources in the language of a generator.
+    pub(crate) fn bindings(&self, generator: &mut dyn WorldGenerator) -> Result<Files, Failure> {
         let mut files = wit_bindgen_core::Files::default();
         generator
             .generate(&mut self.resolve.clone(), self.world, &mut files)
