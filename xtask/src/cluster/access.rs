@@ -53,7 +53,8 @@ pub enum User {
 #[derive(Debug, Clone)]
 pub struct Access {
     directory: PathBuf,
-    server: SocketAddrV4,
+    /// The address of the API server.
+    pub(super) server: SocketAddrV4,
 }
 
 impl User {
@@ -96,7 +97,7 @@ impl Access {
         write_secret(&directory.join(ADDRESS), &server.to_string())?;
         let mut tokens = String::new();
         for user in User::ALL {
-            let token = random_token();
+            let token = hex::encode(super::random::<TOKEN_BYTES>());
             let (name, group) = user.identity();
             // The columns of a static token file: token, user, uid, groups.
             let _ = writeln!(tokens, "{token},{name},{name},{group}");
@@ -113,17 +114,11 @@ impl Access {
     /// The credentials that were created in this directory before.
     pub(super) fn of(directory: &Path) -> Result<Self, Failure> {
         let path = directory.join(ADDRESS);
-        let text = String::from_utf8_lossy(&files::read(&path)?).into_owned();
-        let server = text.parse();
+        let server = files::read_text(&path)?.parse();
         Ok(Self {
             directory: directory.to_owned(),
             server: server.map_err(Failure::cannot(format!("parse {}", path.display())))?,
         })
-    }
-
-    /// The address of the API server.
-    pub(super) fn server(&self) -> SocketAddrV4 {
-        self.server
     }
 
     /// A user's kubeconfig.
@@ -179,10 +174,6 @@ fn kubeconfig(server: SocketAddrV4, certificate: &Path, token: &str) -> String {
         "users": [{"name": "user", "user": {"token": token}}],
     })
     .to_string()
-}
-
-fn random_token() -> String {
-    hex::encode(super::random::<TOKEN_BYTES>())
 }
 
 /// A new ECDSA key: the private one (PKCS#8) and the public one, as PEM.

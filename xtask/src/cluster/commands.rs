@@ -74,7 +74,7 @@ pub fn up(workspace: &Workspace) -> Result<(), Failure> {
         let example = example_file(&root);
         files::write(&example, EXAMPLE.replace("IMAGE", BUSYBOX_IMAGE))?;
         // Until here the cluster ended with this process: a partial cluster is of no use.
-        cluster.let_stay()?;
+        cluster.own(false)?;
         print_next_steps(&cluster, &example);
         Ok(())
     })

@@ -46,28 +46,18 @@ impl Cluster {
     /// Starts one that ends with this handle, in the system's temporary directory, and waits until its node is ready. The leftovers of crashed
     /// clusters are removed before.
     pub async fn start(workspace: &Workspace) -> Result<Self, Failure> {
-        let parent = std::env::temp_dir();
-        lab::sweep(&parent, PREFIX)?;
-        let root = tempfile::Builder::new()
-            .prefix(PREFIX)
-            .tempdir_in(parent)
-            .map_err(Failure::cannot("create a temporary directory"))?
-            .keep();
+        lab::sweep(&std::env::temp_dir(), PREFIX)?;
+        let root = files::temporary(PREFIX)?.keep();
         Self::start_in(workspace, &root).await
     }
 
-    /// The same in a directory of the caller's choice, for a cluster that may stay ([`Self::let_stay`]).
+    /// The same in a directory of the caller's choice, for a cluster that may stay ([`Self::own`]).
     pub async fn start_in(workspace: &Workspace, root: &Path) -> Result<Self, Failure> {
         Lab::at(root)?.clean()?;
         let mut cluster = Self::begin(workspace, root)?;
         cluster.own(true)?;
         cluster.bring_up(workspace).await?;
         Ok(cluster)
-    }
-
-    /// Keeps it running after this handle and its process end.
-    pub fn let_stay(&mut self) -> Result<(), Failure> {
-        self.own(false)
     }
 
     /// The cluster that runs in this directory.
@@ -123,7 +113,7 @@ impl Cluster {
             ..
         } = self;
         let at = Addresses {
-            host: *access.server().ip(),
+            host: *access.server.ip(),
             bind: Ipv4Addr::UNSPECIFIED,
             advertise: NODE_ADDRESS,
             port: API_PORT,
@@ -172,12 +162,12 @@ impl Cluster {
 
     /// The supervisor's process id in our PID namespace.
     pub fn supervisor_id(&self) -> u32 {
-        self.control.id()
+        self.control.id
     }
 
     /// The address of etcd, inside.
     pub fn etcd(&self) -> String {
-        parts::etcd_clients(*self.access.server().ip())
+        parts::etcd_clients(*self.access.server.ip())
     }
 
     /// Runs a program inside, in the lab's directory, with the cluster's programs on its PATH; arguments may follow.
@@ -191,7 +181,7 @@ impl Cluster {
         command
             .env("PATH", path)
             .args(["--mount", "--net", "--pid", "--uts", "--target"])
-            .arg(self.control.id().to_string())
+            .arg(self.control.id.to_string())
             .args(["--", "env"])
             .arg(chdir)
             .arg(program);

@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, ExitStatus};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use wasmount_core::mutex::lock;
@@ -140,7 +140,7 @@ impl Entries {
         match request {
             Request::Start(service) => self.start(service),
             Request::StartAgain(name) => {
-                let known = self.lock().get(&name).map(|it| it.service.clone());
+                let known = lock(&self.all).get(&name).map(|it| it.service.clone());
                 self.start(known.ok_or_else(|| unknown(&name))?)
             }
             Request::Stop(name) => self.end(&name, Process::terminate),
@@ -152,14 +152,14 @@ impl Entries {
 
     fn start(&self, service: Service) -> Reply {
         // A running process of this name ends here, before the next one starts.
-        self.lock().remove(&service.name);
+        lock(&self.all).remove(&service.name);
         let process = self.run(&service).map_err(|it| it.to_string())?;
         let id = process.id();
         let entry = Entry {
             process: Some(process),
             service,
         };
-        self.lock().insert(entry.service.name.clone(), entry);
+        lock(&self.all).insert(entry.service.name.clone(), entry);
         Ok(Some(id))
     }
 
@@ -176,7 +176,7 @@ impl Entries {
 
     /// Not under the lock: it may take long.
     fn end(&self, name: &str, how: fn(&mut Process) -> Result<ExitStatus, Failure>) -> Reply {
-        let process = match self.lock().get_mut(name) {
+        let process = match lock(&self.all).get_mut(name) {
             None => return Err(unknown(name)),
             Some(entry) => entry.process.take(),
         };
@@ -187,23 +187,19 @@ impl Entries {
     }
 
     fn id(&self, name: &str) -> Option<u32> {
-        let mut all = self.lock();
+        let mut all = lock(&self.all);
         let process = all.get_mut(name)?.process.as_mut()?;
         matches!(process.ended(), Ok(None)).then(|| process.id())
     }
 
     fn restart_ended(&self) {
-        for Entry { service, process } in self.lock().values_mut() {
+        for Entry { service, process } in lock(&self.all).values_mut() {
             let has_ended = |it: &mut Process| matches!(it.ended(), Ok(Some(_)));
             if process.as_mut().is_some_and(has_ended) {
                 // The failure to start it is in no log: the next request for it returns it.
                 *process = self.run(service).ok();
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
-        lock(&self.all)
     }
 }
 

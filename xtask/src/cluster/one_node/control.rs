@@ -41,7 +41,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(super) struct Control {
     connection: Mutex<BufReader<UnixStream>>,
-    id: u32,
+    /// The supervisor's process id in our PID namespace.
+    pub(super) id: u32,
     /// The process that holds the namespaces, if we started it.
     namespaces: Option<Child>,
 }
@@ -99,11 +100,6 @@ impl Control {
             id: peer.pid.as_raw_nonzero().get().unsigned_abs(),
             namespaces: None,
         })
-    }
-
-    /// The supervisor's process id in our PID namespace.
-    pub(super) fn id(&self) -> u32 {
-        self.id
     }
 
     /// Sends a request, and waits for the reply.
