@@ -144,7 +144,7 @@ async fn play(place: &Place, socket: &Path, interrupt: &mut Interrupt) -> Result
     // A rejected call is one of the findings.
     let _ = used?;
     let findings = Findings {
-        failed: journey.report().failed().to_vec(),
+        failed: journey.report.failed.clone(),
         data: journey.data(),
         mounts: place.mounts()?,
         new_files: inventory(&place.data())?

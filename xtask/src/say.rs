@@ -3,29 +3,17 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
-/// The meaning of a piece of text; the colour depends on it.
+/// The meaning of a piece of text, with its colour as the SGR parameter of ECMA-48.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// As expected.
-    Good,
+    Good = 32,
     /// Not as expected.
-    Bad,
+    Bad = 31,
     /// Less important than its neighbours.
-    Quiet,
+    Quiet = 2,
     /// A heading.
-    Strong,
-}
-
-impl Tone {
-    /// The SGR parameter of ECMA-48.
-    fn parameter(self) -> u8 {
-        match self {
-            Tone::Strong => 1,
-            Tone::Quiet => 2,
-            Tone::Bad => 31,
-            Tone::Good => 32,
-        }
-    }
+    Strong = 1,
 }
 
 /// Prints one line. A closed pipe is no reason to stop: the work and its clean-up continue.
@@ -52,7 +40,7 @@ pub fn paint(tone: Tone, text: &str) -> String {
 
 fn painted(tone: Tone, text: &str, colour: bool) -> String {
     if colour {
-        format!("\u{1b}[{}m{text}\u{1b}[0m", tone.parameter())
+        format!("\u{1b}[{}m{text}\u{1b}[0m", tone as u8)
     } else {
         text.to_owned()
     }

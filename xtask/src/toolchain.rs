@@ -26,7 +26,10 @@ pub fn components() -> Result<(), Failure> {
 
 /// Adds a target if the compiler does not have it.
 pub fn target(name: &str) -> Result<(), Failure> {
-    if has_target(name)? {
+    let print = ["--print", "target-libdir", "--target", name];
+    // Where the compiler looks for the target's own libraries.
+    let directory = command::read(Command::new("rustc").args(print))?;
+    if Path::new(directory.trim()).is_dir() {
         return Ok(());
     }
     add("target", "the compiler target", &[name])
@@ -47,11 +50,4 @@ fn add(kind: &str, what: &str, names: &[&str]) -> Result<(), Failure> {
 pub fn compiler() -> Result<String, Failure> {
     let printed = command::read(Command::new("rustc").arg("--version"))?;
     Ok(printed.trim().to_owned())
-}
-
-/// Whether the target's own libraries are where the compiler looks for them.
-fn has_target(name: &str) -> Result<bool, Failure> {
-    let directory =
-        command::read(Command::new("rustc").args(["--print", "target-libdir", "--target", name]))?;
-    Ok(Path::new(directory.trim()).is_dir())
 }

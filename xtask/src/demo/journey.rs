@@ -50,7 +50,8 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// The progress of the lifecycle.
 #[derive(Debug)]
 pub(super) struct Journey {
-    report: Report,
+    /// The rows that were printed.
+    pub(super) report: Report,
     clients: Clients,
     staging: PathBuf,
     target: PathBuf,
@@ -85,11 +86,6 @@ impl Journey {
             written: None,
             seen: Vec::new(),
         }
-    }
-
-    /// The rows that were printed.
-    pub(super) fn report(&self) -> &Report {
-        &self.report
     }
 
     /// The finding about the data that was read back.
@@ -335,20 +331,14 @@ fn describe(volume: &Volume) -> String {
 }
 
 fn usage(stats: &NodeGetVolumeStatsResponse) -> String {
-    stats
-        .usage
-        .iter()
-        .find(|usage| usage.unit() == Unit::Bytes)
-        .map_or_else(
-            || "no bytes reported".to_owned(),
-            |usage| {
-                format!(
-                    "{} of {} MiB used",
-                    usage.used / MEBIBYTE,
-                    usage.total / MEBIBYTE
-                )
-            },
-        )
+    let mut usages = stats.usage.iter();
+    match usages.find(|usage| usage.unit() == Unit::Bytes) {
+        Some(usage) => {
+            let (used, total) = (usage.used / MEBIBYTE, usage.total / MEBIBYTE);
+            format!("{used} of {total} MiB used")
+        }
+        None => "no bytes reported".to_owned(),
+    }
 }
 
 fn mebibytes(bytes: i64) -> String {
@@ -356,14 +346,10 @@ fn mebibytes(bytes: i64) -> String {
 }
 
 fn capabilities(number: usize) -> String {
-    format!(
-        "{number} {}",
-        if number == 1 {
-            "capability"
-        } else {
-            "capabilities"
-        }
-    )
+    match number {
+        1 => "1 capability".to_owned(),
+        _ => format!("{number} capabilities"),
+    }
 }
 
 fn create_request() -> CreateVolumeRequest {

@@ -16,7 +16,8 @@ const TIME: usize = 10;
 pub(super) struct Report {
     start: Instant,
     rows: usize,
-    failed: Vec<String>,
+    /// The failed calls, each as `call: why`.
+    pub(super) failed: Vec<String>,
 }
 
 /// A call that had to succeed did not; its row is written. The following calls make no sense.
@@ -74,21 +75,16 @@ impl Report {
 
     /// Prints the line under the table.
     pub(super) fn end(&self) {
-        let time = format!("{:.1} ms", milliseconds(self.start.elapsed()));
+        let time = milliseconds(self.start.elapsed());
         say::line(&say::paint(
             Tone::Quiet,
             &format!("{:CALL$}{time:>TIME$}  {} rows\n", "in all", self.rows),
         ));
     }
 
-    /// The failed calls, each as `call: why`.
-    pub(super) fn failed(&self) -> &[String] {
-        &self.failed
-    }
-
     fn row(&mut self, name: &str, time: Duration, summary: &str) {
         self.rows += 1;
-        let time = format!("{:.1} ms", milliseconds(time));
+        let time = milliseconds(time);
         say::line(&format!("{name:CALL$}{time:>TIME$}  {summary}"));
     }
 
@@ -99,6 +95,6 @@ impl Report {
     }
 }
 
-fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
+fn milliseconds(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1000.0)
 }

@@ -97,14 +97,12 @@ pub(super) fn jobs(
                 program.name
             )));
         }
-        let (two, one): (Vec<&str>, Vec<&str>) =
-            chosen.into_iter().partition(|name| name.contains(TWO));
-        let (selinux, plain): (Vec<&str>, Vec<&str>) =
-            one.into_iter().partition(|name| name.contains(SELINUX));
-        let (ceph, plain): (Vec<&str>, Vec<&str>) =
-            plain.into_iter().partition(|name| name.contains(CEPH));
-        let (cut, plain): (Vec<&str>, Vec<&str>) =
-            plain.into_iter().partition(|name| name.contains(POWER_CUT));
+        let mut plain = chosen;
+        let mut take = |part: &str| -> Vec<_> {
+            let taken = plain.extract_if(.., |name| name.contains(part));
+            taken.collect()
+        };
+        let (two, selinux, ceph, cut) = (take(TWO), take(SELINUX), take(CEPH), take(POWER_CUT));
         for (names, kind, option) in [
             (plain, "vm", None),
             (ceph, "vm+ceph", None),

@@ -38,17 +38,14 @@ impl Totals {
         };
         for part in result.split(['.', ';']) {
             let mut fields = part.split_whitespace();
-            let (Some(number), Some(what)) = (fields.next(), fields.next()) else {
+            let Some(Ok(number)) = fields.next().map(str::parse::<u64>) else {
                 continue;
             };
-            let Ok(number) = number.parse::<u64>() else {
-                continue;
-            };
-            match what {
-                "passed" => self.passed += number,
-                "failed" => self.failed += number,
+            match fields.next() {
+                Some("passed") => self.passed += number,
+                Some("failed") => self.failed += number,
                 // Tests are filtered only if the caller asked for it.
-                "ignored" | "filtered" => self.skipped += number,
+                Some("ignored" | "filtered") => self.skipped += number,
                 _ => {}
             }
         }
