@@ -4,7 +4,6 @@ use crate::command;
 use crate::failure::Failure;
 use crate::workspace::Workspace;
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// Builds the array and becomes it: signals reach it directly. Returns only if that fails.
@@ -13,6 +12,5 @@ pub fn run(workspace: &Workspace, arguments: &[OsString]) -> Result<(), Failure>
     let mut cargo = workspace.cargo("build");
     command::run(cargo.args(["--quiet", "--workspace", "--bin", "block-array"]))?;
     let mut array = Command::new(workspace.block_array_program());
-    let error = array.args(arguments).exec();
-    Err(command::cannot_start(&array)(error))
+    command::become_program(array.args(arguments))
 }

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Output, Stdio};
 
 /// Runs it; its output goes to our standard output and error.
@@ -37,6 +38,12 @@ pub fn try_read(command: &mut Command) -> Result<Output, Failure> {
         .stdin(Stdio::null())
         .output()
         .map_err(cannot_start(command))
+}
+
+/// Becomes it, so that signals reach it directly: returns only if that fails.
+pub fn become_program(command: &mut Command) -> Result<(), Failure> {
+    let error = command.exec();
+    Err(cannot_start(command)(error))
 }
 
 /// The program and its arguments as a user would type them.

@@ -44,13 +44,10 @@ pub struct DemoOptions {
 /// Runs the demo.
 pub fn run(workspace: &Workspace, options: &DemoOptions) -> Result<(), Failure> {
     if !options.prepared {
-        // Resolved first: the build below may replace the file of the running program.
-        let program =
-            std::env::current_exe().map_err(Failure::cannot("find the running program"))?;
         packages::install(packages::DEMO)?;
         say::line("building the plugin and the host (minutes the first time)");
         build(workspace)?;
-        namespace::enter(&program, options)?;
+        namespace::enter(&workspace.own_program(), options)?;
     }
     for leftover in place::sweep(PREFIX) {
         say::line(&format!(

@@ -4,7 +4,6 @@ use super::DemoOptions;
 use crate::command;
 use crate::failure::Failure;
 use crate::say;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -33,6 +32,5 @@ pub(super) fn enter(program: &Path, options: &DemoOptions) -> Result<(), Failure
         command.arg("--keep");
     }
     // Replaced by exec, not started as a child: Ctrl-C then reaches one process, the one that tears down.
-    let error = command.exec();
-    Err(command::cannot_start(&command)(error))
+    command::become_program(&mut command)
 }
