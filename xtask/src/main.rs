@@ -129,9 +129,9 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         }
         Command::Golden { command } => match command {
             Golden::Record => plugins::record_golden(&workspace)?,
-            Golden::Freeze => plugins::freeze_contract(&workspace)?,
+            Golden::Freeze => plugins::guests(&workspace, &["freeze"])?,
         },
-        Command::Contract => plugins::write_reference(&workspace)?,
+        Command::Contract => plugins::guests(&workspace, &["contract"])?,
         Command::WitPackage { output } => plugins::write_package(&workspace, &output)?,
         Command::Demo(options) => demo::run(&workspace, &options)?,
         Command::Test(options) if test::run(&workspace, &options) => {}

@@ -61,16 +61,6 @@ pub fn record_golden(workspace: &Workspace) -> Result<(), Failure> {
     guests(workspace, &["record"])
 }
 
-/// Freezes the interfaces of the recorded contract.
-pub fn freeze_contract(workspace: &Workspace) -> Result<(), Failure> {
-    guests(workspace, &["freeze"])
-}
-
-/// Writes the reference of the contract, `docs/contract.md`.
-pub fn write_reference(workspace: &Workspace) -> Result<(), Failure> {
-    guests(workspace, &["contract"])
-}
-
 /// Writes the contract's package in binary form.
 pub fn write_package(workspace: &Workspace, output: &Path) -> Result<(), Failure> {
     // The program runs at the top of the checkout.
@@ -79,7 +69,8 @@ pub fn write_package(workspace: &Workspace, output: &Path) -> Result<(), Failure
     command::run(cargo.arg("wit-package").arg(output))
 }
 
-fn guests(workspace: &Workspace, arguments: &[&str]) -> Result<(), Failure> {
+/// Runs the program of the guests with these arguments, which `xtask/guests/src/main.rs` explains.
+pub fn guests(workspace: &Workspace, arguments: &[&str]) -> Result<(), Failure> {
     command::run(guests_program(workspace).args(arguments))
 }
 
