@@ -59,12 +59,8 @@ pub fn run(workspace: &Workspace, options: &ImageOptions) -> Result<(), Failure>
     if options.fresh {
         root_filesystem::forget(workspace)?;
     }
-    let built = wasmount(
-        workspace,
-        Architecture::of_this_machine()?,
-        &program,
-        &options.name,
-    )?;
+    let architecture = Architecture::of_this_machine()?;
+    let built = wasmount(workspace, architecture, &program, &options.name)?;
     let path = match &options.output {
         None => built,
         Some(output) => fs::copy(&built, output)

@@ -15,7 +15,6 @@ use crate::workspace::Workspace;
 use k8s_openapi::api::storage::v1::CSINode;
 use kube::Api;
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
 /// The deployed backends, each with volumes of the node: one for the features of a pool's file system, one for file systems in files.
@@ -46,13 +45,9 @@ pub fn up(workspace: &Workspace) -> Result<(), Failure> {
     plugins::build_host(workspace)?;
     let program = workspace.host_program();
     let name = image::wasmount_name();
+    let architecture = Architecture::of_this_machine()?;
     let mut images = image::sidecars(workspace)?;
-    images.push(image::wasmount(
-        workspace,
-        Architecture::of_this_machine()?,
-        &program,
-        &name,
-    )?);
+    images.push(image::wasmount(workspace, architecture, &program, &name)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -101,10 +96,7 @@ pub fn kubectl(workspace: &Workspace, arguments: &[OsString]) -> Result<(), Fail
             "`cargo xtask cluster up` starts one",
         ));
     };
-    let mut kubectl = cluster.kubectl();
-    kubectl.args(arguments);
-    let error = kubectl.exec();
-    Err(command::cannot_start(&kubectl)(error))
+    command::become_program(cluster.kubectl().args(arguments))
 }
 
 /// Applies the output of `wasmount manifests`, and waits until its pods run.

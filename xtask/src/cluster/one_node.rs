@@ -106,12 +106,7 @@ impl Cluster {
 
     /// Starts all parts of Kubernetes.
     async fn bring_up(&self, workspace: &Workspace) -> Result<(), Failure> {
-        let Self {
-            programs,
-            lab,
-            access,
-            ..
-        } = self;
+        let (programs, lab, access) = (&self.programs, &self.lab, &self.access);
         let at = Addresses {
             host: *access.server.ip(),
             bind: Ipv4Addr::UNSPECIFIED,

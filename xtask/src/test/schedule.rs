@@ -157,19 +157,15 @@ impl Job {
         longest.unwrap_or(LONGEST.len())
     }
 
-    fn run(self, settings: &Settings<'_>) -> Result<Report, Failure> {
-        let Self {
-            name,
-            command: mut program,
-            has_tests,
-        } = self;
-        if has_tests {
-            program.args(settings.arguments);
+    fn run(mut self, settings: &Settings<'_>) -> Result<Report, Failure> {
+        if self.has_tests {
+            self.command.args(settings.arguments);
         }
         if settings.thorough {
-            program.env(THOROUGH, "1");
+            self.command.env(THOROUGH, "1");
         }
-        let mut command = within(settings.time_limit(), &program);
+        let mut command = within(settings.time_limit(), &self.command);
+        let name = self.name;
         // A file instead of a pipe: a process that a test leaves running would hold a pipe open.
         let log = settings
             .logs
