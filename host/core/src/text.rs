@@ -1,6 +1,7 @@
 //! Texts for people: foreign ones shortened, and errors with their causes.
 
 use std::error::Error;
+use std::io;
 
 /// How alike two names must be, by Jaro and Winkler, for one to be suggested: a missing, doubled or exchanged letter is, another word is not.
 const ALIKE: f64 = 0.8;
@@ -55,6 +56,24 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
         cause = error.source();
     }
     line
+}
+
+/// An error of a type among the causes of another one. Errors inside of an [`io::Error`] are not its sources.
+pub fn found_in<'e, T: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        let inner = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
+        if let Some(found) = inner.and_then(|inner| found_in(inner as &(dyn Error + 'static))) {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
 }
 
 #[cfg(test)]

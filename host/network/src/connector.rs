@@ -10,8 +10,6 @@ use http_body_util::BodyExt;
 use ipnet::IpNet;
 use reqwest::{Client, Proxy, Url, redirect};
 use std::collections::VecDeque;
-use std::error::Error;
-use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,7 +18,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use wasmount_core::document::network::{Host, HostName, NetworkGrant, Protocol, RateLimit, Scheme};
 use wasmount_core::mutex::lock;
 use wasmount_core::secrets::Secrets;
-use wasmount_core::text::chain;
+use wasmount_core::text::{chain, found_in};
 use zeroize::Zeroizing;
 
 /// Most header bytes of an answer with HTTP/2, and headers with HTTP/1: what servers such as nginx accept themselves.
@@ -335,24 +333,6 @@ fn shown(host: &Host) -> String {
         HostName::Range(range) => format!("{range}:{port}"),
         HostName::Suffix(end) => format!("*{end}:{port}"),
     }
-}
-
-/// An error of a type among the causes of another one. Errors inside of an [`io::Error`] are not its sources.
-fn found_in<'e, T: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e T> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        let inner = error
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::get_ref);
-        if let Some(found) = inner.and_then(|inner| found_in(inner as &(dyn Error + 'static))) {
-            return Some(found);
-        }
-        next = error.source();
-    }
-    None
 }
 
 #[cfg(test)]

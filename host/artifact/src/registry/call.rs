@@ -12,11 +12,10 @@ use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, LOCATION}
 use reqwest::redirect::Policy;
 use reqwest::{Body, Client, Method, RequestBuilder, Response, StatusCode, Url};
 use std::convert::Infallible;
-use std::error::Error;
-use std::io;
 use std::sync::Arc;
 use tokio::time::{Instant, sleep, timeout_at};
 use wasmount_core::document::Reference;
+use wasmount_core::text::found_in;
 
 /// The client's name in the logs of a registry.
 const AGENT: &str = concat!("wasmount/", env!("CARGO_PKG_VERSION"));
@@ -194,8 +193,12 @@ impl Registry {
         let host = place(request.url());
         match timeout_at(by, client.execute(request)).await {
             Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(match of_tls(&error) {
-                Some(reason) => Failed::from(trust::untrusted(&host, &reason)),
+            Ok(Err(error)) => Err(match found_in::<rustls::Error>(&error) {
+                Some(tls) => {
+                    // The error quotes names of the certificate.
+                    let reason = shorten(&tls.to_string(), REASON_CHARACTERS);
+                    Failed::from(trust::untrusted(&host, &reason))
+                }
                 None => Failed::transient(RegistryError::Down {
                     host,
                     reason: innermost(&error),
@@ -281,26 +284,6 @@ fn in_pieces(bytes: Bytes, progress: Arc<Progress>) -> Body {
         Ok::<_, Infallible>(piece)
     });
     Body::wrap_stream(stream::iter(pieces))
-}
-
-/// The fault of the certificate or the handshake, if the error is one of TLS.
-fn of_tls(error: &(dyn Error + 'static)) -> Option<String> {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(tls) = error.downcast_ref::<rustls::Error>() {
-            // The error quotes names of the certificate.
-            return Some(shorten(&tls.to_string(), REASON_CHARACTERS));
-        }
-        // An error of TLS is inside an I/O error, whose `source` skips it.
-        let inner = error
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::get_ref);
-        cause = match inner {
-            Some(inner) => Some(inner),
-            None => error.source(),
-        };
-    }
-    None
 }
 
 #[cfg(test)]
