@@ -116,47 +116,37 @@ const NO_MEMORY: &str = "Cannot allocate memory";
 /// Replaces the message of a child that printed none.
 const SILENCE: &str = "it wrote no message";
 
-/// How a child ended that the parent did not kill.
-pub(crate) struct Ended {
-    pub(crate) status: ExitStatus,
-    pub(crate) answer: Vec<u8>,
-    /// The end of its standard error.
-    pub(crate) message: String,
-}
-
-impl Ended {
-    /// The answer, or why there is none.
-    pub(crate) fn judge(self, bounds: &Bounds) -> Result<Vec<u8>, ChildError> {
-        let Self {
-            status,
-            answer,
-            message,
-        } = self;
-        if status.success() {
-            return Ok(answer);
-        }
-        let signal = status.signal().and_then(Signal::from_named_raw);
-        if message.contains(OUT_OF_MEMORY) || message.contains(NO_MEMORY) {
-            return Err(ChildError::Memory {
-                limit_bytes: bounds.memory_bytes,
-            });
-        }
-        Err(match (status.code(), signal) {
-            (Some(REFUSED), _) => ChildError::Refused { message },
-            (Some(UNCONFINED), _) => ChildError::Unconfined { message },
-            (_, Some(Signal::XCPU)) => ChildError::Cpu {
-                limit_seconds: bounds.cpu.as_secs(),
-            },
-            (_, Some(Signal::KILL)) => ChildError::Killed,
-            _ => ChildError::Crashed {
-                how: status.to_string(),
-                message: match message.as_str() {
-                    "" => SILENCE.to_owned(),
-                    _ => message,
-                },
-            },
-        })
+/// The answer of a child that the parent did not kill, or why there is none. `message` is the end of its standard error.
+pub(crate) fn judge(
+    status: ExitStatus,
+    answer: Vec<u8>,
+    message: String,
+    bounds: &Bounds,
+) -> Result<Vec<u8>, ChildError> {
+    if status.success() {
+        return Ok(answer);
     }
+    let signal = status.signal().and_then(Signal::from_named_raw);
+    if message.contains(OUT_OF_MEMORY) || message.contains(NO_MEMORY) {
+        return Err(ChildError::Memory {
+            limit_bytes: bounds.memory_bytes,
+        });
+    }
+    Err(match (status.code(), signal) {
+        (Some(REFUSED), _) => ChildError::Refused { message },
+        (Some(UNCONFINED), _) => ChildError::Unconfined { message },
+        (_, Some(Signal::XCPU)) => ChildError::Cpu {
+            limit_seconds: bounds.cpu.as_secs(),
+        },
+        (_, Some(Signal::KILL)) => ChildError::Killed,
+        _ => ChildError::Crashed {
+            how: status.to_string(),
+            message: match message.as_str() {
+                "" => SILENCE.to_owned(),
+                _ => message,
+            },
+        },
+    })
 }
 
 #[cfg(test)]
@@ -178,12 +168,9 @@ mod tests {
     }
 
     fn judged(raw: i32, message: &str) -> Result<Vec<u8>, String> {
-        let ended = Ended {
-            status: ExitStatus::from_raw(raw),
-            answer: b"answer".to_vec(),
-            message: message.to_owned(),
-        };
-        ended.judge(&bounds()).map_err(|error| error.to_string())
+        let (status, answer) = (ExitStatus::from_raw(raw), b"answer".to_vec());
+        let judged = judge(status, answer, message.to_owned(), &bounds());
+        judged.map_err(|error| error.to_string())
     }
 
     fn exit(code: i32) -> i32 {
@@ -236,18 +223,14 @@ mod tests {
 
     #[test]
     fn what_is_of_the_moment_is_no_fault_of_the_work() {
-        let judge = |raw| {
-            let ended = Ended {
-                status: ExitStatus::from_raw(raw),
-                answer: Vec::new(),
-                message: String::new(),
-            };
-            ended.judge(&bounds()).unwrap_err()
+        let error = |raw| {
+            let status = ExitStatus::from_raw(raw);
+            judge(status, Vec::new(), String::new(), &bounds()).unwrap_err()
         };
-        assert!(judge(Signal::KILL.as_raw()).is_of_the_moment());
-        assert!(judge(exit(70)).is_of_the_moment());
+        assert!(error(Signal::KILL.as_raw()).is_of_the_moment());
+        assert!(error(exit(70)).is_of_the_moment());
         for raw in [Signal::XCPU.as_raw(), ABORT, exit(1), exit(101)] {
-            assert!(!judge(raw).is_of_the_moment(), "{raw}");
+            assert!(!error(raw).is_of_the_moment(), "{raw}");
         }
     }
 }

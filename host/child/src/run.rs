@@ -1,6 +1,6 @@
 //! The parent's side: starts a child, writes its input, reads its output within bounds, and leaves none of its processes behind.
 
-use crate::error::Ended;
+use crate::error::judge;
 use crate::{ChildError, Task, landlock_rules, system_calls};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
@@ -144,12 +144,7 @@ pub(crate) async fn run_program(
     let (answer, message) = outcome.unwrap_or(Err(ChildError::Time {
         limit_seconds: bounds.wall.as_secs(),
     }))?;
-    let ended = Ended {
-        status,
-        answer,
-        message,
-    };
-    ended.judge(bounds)
+    judge(status, answer, message, bounds)
 }
 
 fn command(program: &Path, task: &Task) -> tokio::process::Command {
