@@ -15,7 +15,7 @@ use ring::signature::{
 use ring::{hmac, rand};
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 use wasmount_core::document::network::{Algorithm, Jwt};
 use wasmount_core::mutex::lock;
@@ -108,7 +108,6 @@ impl Signer {
     }
 
     fn signed(&self, now: SystemTime) -> Result<Zeroizing<String>, String> {
-        let seconds = |time: Duration| time.as_secs();
         let issued = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let algorithm = format!("{:?}", self.rules.algorithm);
         let mut header = Map::from_iter([
@@ -122,11 +121,9 @@ impl Signer {
         let mut claims: Map<String, Value> = pairs
             .map(|(name, value)| (name.clone(), json!(value)))
             .collect();
-        claims.insert("iat".to_owned(), json!(seconds(issued)));
-        claims.insert(
-            "exp".to_owned(),
-            json!(seconds(issued + self.rules.lifetime)),
-        );
+        let expires = issued + self.rules.lifetime;
+        claims.insert("iat".to_owned(), json!(issued.as_secs()));
+        claims.insert("exp".to_owned(), json!(expires.as_secs()));
         let encode = |fields| URL_SAFE_NO_PAD.encode(Value::Object(fields).to_string());
         let message = format!("{}.{}", encode(header), encode(claims));
         let signature = self.key.sign(message.as_bytes())?;

@@ -119,15 +119,9 @@ impl Endpoint {
         let marks = Marks::of(&parts.headers);
         let is_read = policy::is_read(&parts.method, &parts.headers);
         let may_repeat = is_read || marks.idempotent;
-        let secret_host = match &grant.host_from {
-            Some(secret) => Some(host_of_request(
-                name,
-                grant,
-                secret,
-                &scope.request_secrets,
-            )?),
-            None => None,
-        };
+        let secrets = &scope.request_secrets;
+        let secret_host = grant.host_from.as_ref();
+        let secret_host = secret_host.map(|secret| host_of_request(name, grant, secret, secrets));
         let mut outgoing = Outgoing {
             target: parts
                 .uri
@@ -137,7 +131,7 @@ impl Endpoint {
             headers: headers_to_send(grant, parts.headers),
             method: parts.method,
             body,
-            host: secret_host,
+            host: secret_host.transpose()?,
         };
         let (mut attempts, mut redirects) = (0, 0);
         // The last attempt that may have been executed: a later one that is rejected or not sent does not undo it.

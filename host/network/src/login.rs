@@ -141,15 +141,12 @@ impl Login {
 
     /// Removes from an answer what only the host needs.
     pub(crate) fn withhold_token(&self, response: &mut Response) {
-        match &self.rules.take {
-            Take::Header(name) => {
-                response.parts.headers.remove(name.as_str());
-            }
-            Take::Cookie(_) => {
-                response.parts.headers.remove(SET_COOKIE);
-            }
-            Take::Json(_) => {}
-        }
+        let name = match &self.rules.take {
+            Take::Header(name) => name.as_str(),
+            Take::Cookie(_) => SET_COOKIE.as_str(),
+            Take::Json(_) => return,
+        };
+        response.parts.headers.remove(name);
     }
 
     /// Ends the session, if there is one.

@@ -138,26 +138,21 @@ pub(crate) fn headers_to_send(grant: &NetworkGrant, mut headers: HeaderMap) -> H
     for name in OF_THE_HOST {
         headers.remove(name);
     }
-    match &grant.auth {
-        Auth::None => {}
-        Auth::Header { name, .. } => {
-            headers.remove(name.as_str());
-        }
+    let of_credentials = match &grant.auth {
+        Auth::None => None,
+        Auth::Header { name, .. } => Some(name.as_str()),
         Auth::Session(session) => match &session.give {
-            Give::Header(name) => {
-                headers.remove(name.as_str());
-            }
-            Give::Bearer => {
-                headers.remove(AUTHORIZATION);
-            }
-            Give::Cookie(_) => {
-                headers.remove(COOKIE);
-            }
-            Give::Query(_) => {}
+            Give::Header(name) => Some(name.as_str()),
+            Give::Bearer => Some(AUTHORIZATION.as_str()),
+            Give::Cookie(_) => Some(COOKIE.as_str()),
+            Give::Query(_) => None,
         },
         Auth::Basic(_) | Auth::Bearer(_) | Auth::Jwt(_) | Auth::SessionOf(_) => {
-            headers.remove(AUTHORIZATION);
+            Some(AUTHORIZATION.as_str())
         }
+    };
+    if let Some(name) = of_credentials {
+        headers.remove(name);
     }
     headers
 }
