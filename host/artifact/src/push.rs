@@ -5,7 +5,6 @@ use crate::digest::Digest;
 use crate::error::RegistryError;
 use crate::manifest::Descriptor;
 use crate::registry::Registry;
-use crate::sign::Signatures;
 use bytes::Bytes;
 use wasmount_core::document::Reference;
 
@@ -47,11 +46,10 @@ impl Bundle {
             }
             if beside.at_tag {
                 // The target may already have signatures of the artifact.
-                let signatures = Signatures {
-                    layers: signature.document.layers,
-                    manifest: Some((signature.media_type, signature.bytes)),
-                };
-                registry.add_signatures(&raw.digest, signatures).await?;
+                let manifest = Some((signature.media_type, signature.bytes));
+                registry
+                    .add_signatures(&raw.digest, signature.document.layers, manifest)
+                    .await?;
             } else {
                 let mut entry = Descriptor::of(&signature.media_type, &signature.bytes);
                 entry.artifact_type = Some(signature.document.kind().to_owned());

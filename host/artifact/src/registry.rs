@@ -228,7 +228,7 @@ impl Registry {
         self.base.join(path).map_err(|_| no_address())
     }
 
-    fn malformed(&self, what: &str, reason: &str) -> RegistryError {
+    pub(crate) fn malformed(&self, what: &str, reason: &str) -> RegistryError {
         RegistryError::Malformed {
             what: what.to_owned(),
             host: self.host(),

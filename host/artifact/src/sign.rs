@@ -60,29 +60,22 @@ pub async fn sign(registry: &Registry, key: &PrivateKey) -> Result<SignedArtifac
     let signature = registry.reference().tagged(tag.clone());
     let own = SignerKeys::new(vec![NamedKey::new("own", key.verifying_key())], Vec::new());
     let there = judged(registry, &subject, &own, Extent::UntilSigned).await;
-    if there.verdict.is_ok() {
-        return Ok(SignedArtifact {
-            reference,
-            signature,
-            added: false,
-        });
+    let added = there.verdict.is_err();
+    if added {
+        let repository = format!("{}/{}", reference.registry(), reference.repository());
+        let payload = payload(&repository, subject.digest.as_str());
+        let layers = vec![layer(&payload, &key.sign(&payload)?)];
+        registry
+            .push_blob("a signature", Bytes::from(payload))
+            .await?;
+        registry
+            .add_signatures(&subject.digest, layers, None)
+            .await?;
     }
-    let repository = format!("{}/{}", reference.registry(), reference.repository());
-    let payload = payload(&repository, subject.digest.as_str());
-    let signed = key.sign(&payload)?;
-    let layers = vec![layer(&payload, &signed)];
-    registry
-        .push_blob("a signature", Bytes::from(payload))
-        .await?;
-    let signatures = Signatures {
-        layers,
-        manifest: None,
-    };
-    registry.add_signatures(&subject.digest, signatures).await?;
     Ok(SignedArtifact {
         reference,
         signature,
-        added: true,
+        added,
     })
 }
 
@@ -96,23 +89,15 @@ fn layer(payload: &[u8], signed: &[u8]) -> Descriptor {
     layer
 }
 
-/// Signatures as stored at a tag.
-#[derive(Debug, Clone)]
-pub(crate) struct Signatures {
-    /// Their layers; the blobs are in the registry already.
-    pub(crate) layers: Vec<Descriptor>,
-    /// The media type and the bytes of a manifest of exactly these layers, if there is one: it keeps its digest.
-    pub(crate) manifest: Option<(String, Vec<u8>)>,
-}
-
 impl Registry {
-    /// Adds these signatures to those at the tag, and returns when they have been read back from there.
+    /// Adds the signatures of these layers, whose blobs are in the registry already, to those at the tag, and returns when they have been read back
+    /// from there. `manifest` is the media type and the bytes of a manifest of exactly these layers, if there is one: it keeps its digest.
     pub(crate) async fn add_signatures(
         &self,
         subject: &Digest,
-        signatures: Signatures,
+        layers: Vec<Descriptor>,
+        manifest: Option<(String, Vec<u8>)>,
     ) -> Result<(), RegistryError> {
-        let Signatures { layers, manifest } = signatures;
         let tag = cosign_tag(subject);
         let what = format!("the signatures `{}`", self.reference().tagged(tag.clone()));
         for attempt in 0..=ATTEMPTS {
@@ -163,12 +148,10 @@ impl Registry {
             None => Ok(None),
             Some(Document::Manifest(manifest)) => Ok(Some(*manifest)),
             // The index would be lost.
-            Some(Document::Index(_)) => Err(RegistryError::Malformed {
-                what: what.to_owned(),
-                host: self.reference().registry().to_owned(),
-                reason: "a list of manifests lies there, and no signatures; delete that tag"
-                    .to_owned(),
-            }),
+            Some(Document::Index(_)) => Err(self.malformed(
+                what,
+                "a list of manifests lies there, and no signatures; delete that tag",
+            )),
         }
     }
 }
