@@ -135,11 +135,6 @@ impl Bundle {
         &self.raw.digest
     }
 
-    /// Its manifest.
-    pub fn manifest(&self) -> &Manifest {
-        &self.raw.document
-    }
-
     /// The manifests attached to it.
     pub fn attached(&self) -> &[AttachedManifest] {
         &self.attached
@@ -171,17 +166,11 @@ impl Bundle {
 
     /// The signature files to write beside the component's file.
     pub fn beside(&self) -> Beside {
-        let attached = self.attached.iter().filter(|it| is_of_file(it));
-        let layers = || {
-            let both = attached
-                .clone()
-                .flat_map(|it| it.raw.document.layers.iter().zip(&it.layers));
-            both.map(|(layer, bytes)| (layer.media_type.as_str(), bytes))
-        };
         let of = |kind: &str| {
-            layers()
-                .find(|(it, _)| *it == kind)
-                .map(|(_, it)| it.clone())
+            let attached = self.attached.iter().filter(|it| is_of_file(it));
+            let mut layers = attached.flat_map(|it| it.raw.document.layers.iter().zip(&it.layers));
+            let found = layers.find(|(layer, _)| layer.media_type == kind);
+            found.map(|(_, bytes)| bytes.clone())
         };
         Beside {
             signature: of(SIGNATURE),

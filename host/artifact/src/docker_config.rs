@@ -122,17 +122,11 @@ impl Entry {
 
 /// What an entry applies to: a host, optionally with the beginning of a repository.
 fn place(key: &str) -> &str {
-    let (full, plain) = ("https://", "http://");
-    let bare = key
-        .strip_prefix(full)
-        .or_else(|| key.strip_prefix(plain))
-        .unwrap_or(key);
-    // Docker writes a registry as a URL: `https://host/v1/`.
-    let is_address = bare.len() != key.len();
-    let host = bare.split('/').next().unwrap_or_default();
-    match is_address {
-        true => host,
-        false => bare.trim_end_matches('/'),
+    let secure = key.strip_prefix("https://");
+    match secure.or_else(|| key.strip_prefix("http://")) {
+        // Docker writes a registry as a URL: `https://host/v1/`.
+        Some(address) => address.split('/').next().unwrap_or_default(),
+        None => key.trim_end_matches('/'),
     }
 }
 

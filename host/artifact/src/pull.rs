@@ -24,9 +24,7 @@ pub struct Pulled {
     pub wasm: Vec<u8>,
     /// Its digest.
     pub digest: Digest,
-    /// The digest of its manifest.
-    pub manifest_digest: Digest,
-    /// Its name by that digest.
+    /// Its name by the digest of its manifest.
     pub reference: Reference,
     /// The annotations of its manifest: for display, not trusted.
     pub annotations: Annotations,
@@ -79,7 +77,6 @@ impl Resolved {
         Ok(Pulled {
             wasm,
             digest: self.layer.digest,
-            manifest_digest: self.raw.digest,
             reference,
             annotations: self.raw.document.annotations,
         })

@@ -78,18 +78,14 @@ impl Blobs {
     fn get(&self, descriptor: &Descriptor, most: u64) -> Result<Vec<u8>, BundleError> {
         let missing = || BundleError::Missing(descriptor.digest.to_string());
         let bytes = self.0.get(&descriptor.digest).ok_or_else(missing)?;
-        if bytes.len() as u64 > most {
-            let reason = format!(
-                "has {} bytes, and such a thing has {most} at most",
-                bytes.len()
-            );
-            return Err(wrong(&descriptor.digest, reason));
-        }
-        if bytes.len() as u64 == descriptor.size {
+        let (has, expected) = (bytes.len() as u64, descriptor.size);
+        let reason = if has > most {
+            format!("has {has} bytes, and such a thing has {most} at most")
+        } else if has != expected {
+            format!("has {has} bytes, not the {expected} that are said")
+        } else {
             return Ok(bytes.clone());
-        }
-        let (has, expected) = (bytes.len(), descriptor.size);
-        let reason = format!("has {has} bytes, not the {expected} that are said");
+        };
         Err(wrong(&descriptor.digest, reason))
     }
 }

@@ -103,7 +103,7 @@ fn what_is_written_is_read_with_its_signatures() {
 #[test]
 fn other_tools_find_the_name_of_a_file_in_an_artifact() {
     let bundle = Bundle::of_component(COMPONENT.to_vec(), &facts());
-    let layer = bundle.manifest().component().unwrap();
+    let layer = bundle.raw.document.component().unwrap();
     assert_eq!(layer.annotations[TITLE], "component.wasm");
 }
 

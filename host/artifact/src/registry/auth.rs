@@ -96,11 +96,7 @@ impl Registry {
         call: &Call<'_>,
     ) -> Result<Zeroizing<String>, Failed> {
         let what = &format!("a token for {}", call.what);
-        let url =
-            self.token_url(from, call.pushes)
-                .map_err(|(realm, reason)| -> RegistryError {
-                    bad_redirect(what, self.host(), &realm, reason)
-                })?;
+        let url = self.token_url(&from, call.pushes, what)?;
         let request = self.with_login(self.client.get(url));
         let by = Instant::now() + self.access.limits.silence;
         let response = self.response(request, what, by).await?;
@@ -108,41 +104,38 @@ impl Registry {
         let bytes = self.read(response, what, Bound::AtMost(TOKEN_BYTES)).await;
         let bytes = Zeroizing::new(bytes?);
         // The parser's error could quote the token.
-        let TokenAnswer {
-            token,
-            access_token,
-        } = serde_json::from_slice(&bytes)
+        let answer: TokenAnswer = serde_json::from_slice(&bytes)
             .map_err(|_| self.malformed(what, "it is not JSON with a `token`"))?;
-        let mut tokens = [token, access_token].into_iter();
+        let mut tokens = [answer.token, answer.access_token].into_iter();
         let token = tokens.find(|token| !token.is_empty());
         Ok(token.ok_or_else(|| self.malformed(what, "there is no `token` in it"))?)
     }
 
-    /// The URL of the token service; or the URL that the registry names, and what is wrong with it.
-    fn token_url(&self, from: TokenService, pushes: bool) -> Result<Url, (String, &'static str)> {
-        let TokenService {
-            realm,
-            service,
-            scope,
-        } = from;
-        let Ok(mut url) = Url::parse(&realm) else {
-            return Err((realm, "which is no address"));
-        };
+    /// The URL of the token service, with what to ask it for.
+    fn token_url(
+        &self,
+        from: &TokenService,
+        pushes: bool,
+        what: &str,
+    ) -> Result<Url, RegistryError> {
+        let bad = |reason| bad_redirect(what, self.host(), &from.realm, reason);
+        let mut url = Url::parse(&from.realm).map_err(|_| bad("which is no address"))?;
         match url.scheme() {
             "https" => {}
             "http" if self.access.plain_http => {}
-            "http" => return Err((realm, "from TLS to plain HTTP")),
-            _ => return Err((realm, "which is no address")),
+            "http" => return Err(bad("from TLS to plain HTTP")),
+            _ => return Err(bad("which is no address")),
         }
         // They would be sent in place of our credentials.
         let _ = url.set_username("");
         let _ = url.set_password(None);
         let actions = if pushes { "pull,push" } else { "pull" };
         let repository = self.reference.repository();
-        let scope = scope.unwrap_or_else(|| format!("repository:{repository}:{actions}"));
+        let usual = || format!("repository:{repository}:{actions}");
+        let scope = from.scope.clone().unwrap_or_else(usual);
         let mut query = url.query_pairs_mut();
-        if let Some(service) = service {
-            query.append_pair("service", &service);
+        if let Some(service) = &from.service {
+            query.append_pair("service", service);
         }
         query.append_pair("scope", &scope);
         drop(query);
@@ -202,8 +195,8 @@ mod tests {
             let Some(Challenge::Bearer(from)) = bearer(realm, service, None) else {
                 panic!("no token service");
             };
-            let url = registry(plain_http).token_url(from, true);
-            url.map(String::from).map_err(|(_, reason)| reason)
+            let url = registry(plain_http).token_url(&from, true, "a token");
+            url.map(String::from).map_err(|error| error.to_string())
         };
         assert_eq!(
             url(false, "https://t/?x=1", Some("a b&c=d")).unwrap(),

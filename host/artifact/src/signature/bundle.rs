@@ -112,7 +112,8 @@ fn read_message(message: &MessageSignature) -> Result<Evidence, Unreadable> {
     {
         return Err(not("its digest is not of SHA-256"));
     }
-    Ok(Evidence::of_subject(signature(&message.signature)?))
+    let signature = signature(&message.signature)?;
+    Ok(Evidence::of_subject(vec![signature]))
 }
 
 /// A statement about subjects.

@@ -93,16 +93,13 @@ impl Evidence {
             return Err(Unreadable::NotASignature);
         }
         let signatures = lines.into_iter().map(signature);
-        Ok(Self {
-            signed: Signed::Subject,
-            signatures: signatures.collect::<Result<_, _>>()?,
-        })
+        Ok(Self::of_subject(signatures.collect::<Result<_, _>>()?))
     }
 
-    pub(super) fn of_subject(signature: Vec<u8>) -> Self {
+    pub(super) fn of_subject(signatures: Vec<Vec<u8>>) -> Self {
         Self {
             signed: Signed::Subject,
-            signatures: vec![signature],
+            signatures,
         }
     }
 

@@ -153,16 +153,11 @@ impl SealedKey {
     fn parse(json: &[u8]) -> Result<Self, KeyError> {
         let form: Form = serde_json::from_slice(json)
             .map_err(|_| KeyError::Sealed("its JSON does not parse"))?;
-        let Form {
-            kdf,
-            cipher,
-            ciphertext,
-        } = form;
-        let Params { n, r, p } = kdf.params;
-        if kdf.name != KDF {
+        let Params { n, r, p } = form.kdf.params;
+        if form.kdf.name != KDF {
             return Err(KeyError::Sealed("its key derivation is not scrypt"));
         }
-        if cipher.name != CIPHER {
+        if form.cipher.name != CIPHER {
             return Err(KeyError::Sealed("its cipher is not nacl/secretbox"));
         }
         let known = LOG_N.into_iter().find(|log_n| n == 1 << log_n);
@@ -171,18 +166,18 @@ impl SealedKey {
                 "its cost parameters are not those of cosign",
             ));
         };
-        let salt = decode(&kdf.salt)?;
+        let salt = decode(&form.kdf.salt)?;
         if salt.len() > SALT_MAX {
             return Err(KeyError::Sealed("its salt is too long"));
         }
-        let nonce = decode(&cipher.nonce)?;
+        let nonce = decode(&form.cipher.nonce)?;
         Ok(Self {
             log_n,
             salt,
             nonce: nonce
                 .try_into()
                 .map_err(|_| KeyError::Sealed("its nonce has another length"))?,
-            ciphertext: decode(&ciphertext)?,
+            ciphertext: decode(&form.ciphertext)?,
         })
     }
 

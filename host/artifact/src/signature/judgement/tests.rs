@@ -219,7 +219,7 @@ fn signatures_of_strangers_however_many_hide_none() {
 }
 
 fn some() -> Evidence {
-    Evidence::of_subject(Vec::new())
+    Evidence::of_subject(vec![Vec::new()])
 }
 
 #[test]
