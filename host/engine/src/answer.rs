@@ -15,14 +15,14 @@ use wasmount_core::attributes::{Attributes, MAP_BYTES};
 use wasmount_core::backend::NodeDescription;
 use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::names::{
-    DriverName, GroupSnapshotId, INCOMING_IDENTIFIER_BYTES, InvalidField, NodeId,
-    PLUGIN_IDENTIFIER_BYTES, SnapshotId, VolumeId, check_identifier,
+    DriverName, INCOMING_IDENTIFIER_BYTES, InvalidField, NodeId, PLUGIN_IDENTIFIER_BYTES,
+    check_identifier,
 };
 use wasmount_core::topology::Topology;
 use wasmount_core::volume::{Page, PageRequest};
 
-/// Largest number of bytes: CSI counts them in a signed 64-bit field.
-const CSI_BYTES: u64 = i64::MAX as u64;
+/// Largest number of bytes or of volumes: CSI counts them in a signed 64-bit field.
+const CSI_NUMBER: u64 = i64::MAX as u64;
 /// Longest name part of a topology key and longest value, in bytes (CSI, `Topology`; they become node labels).
 const LABEL_BYTES: usize = 63;
 /// Longest prefix of a topology key, in bytes (Kubernetes labels: a DNS subdomain).
@@ -34,8 +34,6 @@ const TOPOLOGIES: usize = 1024;
 const VERSION_BYTES: usize = 64;
 /// Most features and warnings.
 const LIST_ENTRIES: usize = 64;
-/// Largest count of volumes: CSI counts them in a signed 64-bit field.
-const CSI_VOLUMES: u64 = i64::MAX as u64;
 
 /// Why an answer is not valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,7 +122,7 @@ impl Checker {
             max_volumes,
             topology,
         } = node;
-        if max_volumes.is_some_and(|max| max > CSI_VOLUMES) {
+        if max_volumes.is_some_and(|max| max > CSI_NUMBER) {
             return Err(Invalid::of_plugin("max_volumes is above 2^63-1"));
         }
         Ok(NodeDescription {
@@ -136,22 +134,13 @@ impl Checker {
         })
     }
 
-    pub(crate) fn volume_id(&self, id: String) -> Result<VolumeId, Invalid> {
-        let what = "volume_id";
+    /// The id of a volume, a snapshot or a group: what the plugin named is checked more strictly than what a client sends.
+    fn id<T>(&self, what: &'static str, id: String) -> Result<T, Invalid>
+    where
+        T: TryFrom<String, Error = InvalidField>,
+    {
         self.identifier(what, &id)?;
-        Ok(VolumeId::parse(what, id)?)
-    }
-
-    pub(crate) fn snapshot_id(&self, id: String) -> Result<SnapshotId, Invalid> {
-        let what = "snapshot_id";
-        self.identifier(what, &id)?;
-        Ok(SnapshotId::parse(what, id)?)
-    }
-
-    pub(crate) fn group_id(&self, id: String) -> Result<GroupSnapshotId, Invalid> {
-        let what = "group_snapshot_id";
-        self.identifier(what, &id)?;
-        Ok(GroupSnapshotId::parse(what, id)?)
+        Ok(T::try_from(id)?)
     }
 
     pub(crate) fn node_id(&self, id: String) -> Result<NodeId, Invalid> {
@@ -264,7 +253,7 @@ impl Checker {
 
 /// A number of bytes that CSI can carry.
 pub(crate) fn bytes(what: &str, bytes: u64) -> Result<u64, Invalid> {
-    if bytes > CSI_BYTES {
+    if bytes > CSI_NUMBER {
         return Err(Invalid::of_plugin(format!("{what} is above 2^63-1 bytes")));
     }
     Ok(bytes)

@@ -9,6 +9,9 @@ use wasmount_core::names::{GroupSnapshotId, SnapshotId, VolumeId};
 use wasmount_core::snapshot::{Extent, GroupSnapshot, MetadataPage, Snapshot};
 use wasmount_core::volume::{Page, PageRequest};
 
+/// CSI's name of the id of a group.
+const GROUP_ID: &str = "group_snapshot_id";
+
 impl Checker {
     /// The answer to create-snapshot.
     pub(crate) fn snapshot_of(
@@ -68,7 +71,7 @@ impl Checker {
         id: &GroupSnapshotId,
     ) -> Result<GroupSnapshot, Invalid> {
         let group = self.group(group)?;
-        same("group_snapshot_id", &group.id, id)?;
+        same(GROUP_ID, &group.id, id)?;
         Ok(group)
     }
 
@@ -89,21 +92,15 @@ impl Checker {
         page_length(extents.len(), Some(max))?;
         let mut end = 0;
         let extents = extents.into_iter().map(|extent| {
-            let Extent {
-                offset_bytes,
-                size_bytes,
-            } = extent.convert();
-            let begins_late_enough = offset_bytes >= end;
-            end = offset_bytes.saturating_add(size_bytes);
-            if !begins_late_enough || size_bytes == 0 || end > volume_capacity_bytes {
+            let extent: Extent = extent.convert();
+            let begins_late_enough = extent.offset_bytes >= end;
+            end = extent.offset_bytes.saturating_add(extent.size_bytes);
+            if !begins_late_enough || extent.size_bytes == 0 || end > volume_capacity_bytes {
                 return Err(Invalid::of_plugin(
                     "an extent is empty, overlaps the one before, or ends behind the volume",
                 ));
             }
-            Ok(Extent {
-                offset_bytes,
-                size_bytes,
-            })
+            Ok(extent)
         });
         let extents = extents.collect::<Result<Vec<_>, _>>()?;
         if next_offset.is_some_and(|next| next <= offset || next > volume_capacity_bytes) {
@@ -130,14 +127,15 @@ impl Checker {
             accessible_topology,
         } = snapshot;
         self.without_secret("source_volume_id", &source_volume)?;
+        let group = |id| self.id(GROUP_ID, id);
         Ok(Snapshot {
-            id: self.snapshot_id(id)?,
+            id: self.id("snapshot_id", id)?,
             // The client sent it, and its ids may be longer than a plugin's.
             source_volume: VolumeId::parse("source_volume_id", source_volume)?,
             size_bytes: bytes("size_bytes", size_bytes)?,
             created_at,
             ready_to_use,
-            group: group_snapshot_id.map(|id| self.group_id(id)).transpose()?,
+            group: group_snapshot_id.map(group).transpose()?,
             accessible_topology: self.topologies(accessible_topology)?,
         })
     }
@@ -150,7 +148,7 @@ impl Checker {
             created_at,
             ready_to_use,
         } = group;
-        let id = self.group_id(id)?;
+        let id: GroupSnapshotId = self.id(GROUP_ID, id)?;
         let snapshots = snapshots
             .into_iter()
             .map(|snapshot| self.snapshot(snapshot))

@@ -6,6 +6,7 @@ use crate::bindings::exported::{
     volume_listing,
 };
 use std::sync::Arc;
+use wasmount_core::names::VolumeId;
 use wasmount_core::secrets::Secrets;
 use wasmount_core::volume::{CapacityRange, ContentSource, PageRequest};
 
@@ -143,11 +144,15 @@ fn an_id_that_leads_upwards_is_refused_and_dots_alone_are_not() {
     for id in ["..", "../../etc", "a/../b", "a/..", "a\\..\\b"] {
         let expected =
             "volume_id has `..` between slashes; a path made of it would leave its directory";
-        let answer = checker().volume_id(id.to_owned());
+        let answer = checker().id::<VolumeId>("volume_id", id.to_owned());
         assert_eq!(reason(answer).as_deref(), Some(expected), "{id}");
     }
     for id in ["a..b", "...", "server#export/a#b", "..a/b.."] {
-        assert_eq!(reason(checker().volume_id(id.to_owned())), None, "{id}");
+        assert_eq!(
+            reason(checker().id::<VolumeId>("volume_id", id.to_owned())),
+            None,
+            "{id}"
+        );
     }
 }
 
@@ -155,8 +160,16 @@ fn an_id_that_leads_upwards_is_refused_and_dots_alone_are_not() {
 fn long_ids_are_taken_where_the_administrator_takes_them() {
     let redactor = Redactor::new(Arc::default(), Arc::default());
     let checker = Checker::new(redactor, true);
-    assert!(checker.volume_id("v".repeat(1024)).is_ok());
-    assert!(checker.volume_id("v".repeat(1025)).is_err());
+    assert!(
+        checker
+            .id::<VolumeId>("volume_id", "v".repeat(1024))
+            .is_ok()
+    );
+    assert!(
+        checker
+            .id::<VolumeId>("volume_id", "v".repeat(1025))
+            .is_err()
+    );
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Checker {
             accessible_topology,
         } = volume;
         Ok(Volume {
-            id: self.volume_id(id)?,
+            id: self.id("volume_id", id)?,
             capacity_bytes: bytes("capacity_bytes", capacity_bytes)?,
             context: self.attributes("volume_context", context)?,
             content_source: content_source
