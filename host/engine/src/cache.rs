@@ -9,7 +9,6 @@
 use rustix::fs::{Mode, OFlags};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
-use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::io::{self, Write};
@@ -85,12 +84,7 @@ impl Cache {
     /// The compiled code of a component, if it is in the cache and intact.
     pub(crate) fn get(&self, engine: &Engine, wasm: &Checksum) -> Option<Component> {
         let pointer = self.pointer(wasm);
-        let checksum = match read_pointer(&pointer) {
-            Ok(checksum) => checksum,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-            Err(_) => None,
-        };
-        let reason = match checksum {
+        let reason = match self.current(wasm)? {
             None => "its pointer cannot be read".to_owned(),
             Some(checksum) => match self.map(engine, wasm, &checksum) {
                 Ok(component) => return Some(component),
@@ -119,7 +113,7 @@ impl Cache {
     pub(crate) fn put(&self, wasm: &Checksum, code: &[u8]) -> io::Result<()> {
         let checksum: Checksum = Sha256::digest(code).into();
         let pointer = self.pointer(wasm);
-        let before = read_pointer(&pointer).ok().flatten();
+        let before = self.current(wasm).flatten();
         self.write(&self.code(wasm, &checksum), code)?;
         self.write(&pointer, hex::encode(checksum).as_bytes())?;
         match before {
@@ -130,14 +124,11 @@ impl Cache {
 
     /// Removes the compiled code of a component; existing mappings stay valid.
     pub(crate) fn remove(&self, wasm: &Checksum) -> io::Result<()> {
-        let pointer = self.pointer(wasm);
-        let code = match read_pointer(&pointer) {
-            Ok(checksum) => checksum.map(|checksum| self.code(wasm, &checksum)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(_) => None,
+        let Some(checksum) = self.current(wasm) else {
+            return Ok(());
         };
-        fs::remove_file(&pointer)?;
-        code.map_or(Ok(()), fs::remove_file)
+        fs::remove_file(self.pointer(wasm))?;
+        checksum.map_or(Ok(()), |it| fs::remove_file(self.code(wasm, &it)))
     }
 
     /// Removes the compiled code of all other components, code of another engine, and code without a pointer, if older than an hour. Returns the number
@@ -160,18 +151,25 @@ impl Cache {
 
     /// Pointer and code of a component, if present.
     fn files_of(&self, wasm: &Checksum) -> Vec<PathBuf> {
-        let pointer = self.pointer(wasm);
-        match read_pointer(&pointer) {
-            Ok(Some(checksum)) => vec![self.code(wasm, &checksum), pointer],
-            _ => Vec::new(),
+        match self.current(wasm).flatten() {
+            Some(checksum) => vec![self.code(wasm, &checksum), self.pointer(wasm)],
+            None => Vec::new(),
+        }
+    }
+
+    /// The checksum of a component's current code, as its pointer has it: unknown in a damaged one. None: there is no pointer.
+    fn current(&self, wasm: &Checksum) -> Option<Option<Checksum>> {
+        match fs::read_to_string(self.pointer(wasm)) {
+            Ok(checksum) => Some(parse_hex(checksum.trim())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(_) => Some(None),
         }
     }
 
     /// Writes a temporary file, makes it durable and renames it: the file is complete or absent.
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let number = self.written.fetch_add(1, Ordering::Relaxed);
-        let mut aside = OsString::from(path);
-        aside.push(format!(".{:016x}.{number}.{UNFINISHED}", self.start));
+        let aside = path.with_added_extension(format!("{:016x}.{number}.{UNFINISHED}", self.start));
         let written = File::options()
             .write(true)
             .create_new(true)
@@ -196,9 +194,8 @@ impl Cache {
     }
 
     fn code(&self, wasm: &Checksum, checksum: &Checksum) -> PathBuf {
-        let mut name = OsString::from(self.pointer(wasm));
-        name.push(format!(".{}.cwasm", hex::encode(checksum)));
-        PathBuf::from(name)
+        let suffix = format!("{}.cwasm", hex::encode(checksum));
+        self.pointer(wasm).with_added_extension(suffix)
     }
 }
 
@@ -223,11 +220,6 @@ fn remove_unfinished(directory: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// The checksum of the current code; none in a damaged pointer.
-fn read_pointer(pointer: &Path) -> io::Result<Option<Checksum>> {
-    Ok(parse_hex(fs::read_to_string(pointer)?.trim()))
 }
 
 /// A checksum as [`hex::encode`] writes it, in either case.

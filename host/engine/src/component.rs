@@ -25,7 +25,6 @@ const UNKNOWN_VERSION: &str = "of unknown version";
 pub struct LoadedComponent {
     engine: Arc<Engine>,
     resident: Arc<Resident>,
-    from_cache: bool,
     wasi: Wasi,
 }
 
@@ -39,8 +38,8 @@ impl Engine {
     pub async fn load(self: &Arc<Self>, wasm: Vec<u8>) -> Result<LoadedComponent, EngineError> {
         let hashed = tokio::task::spawn_blocking(move || (key(&wasm), wasm));
         let (key, wasm) = hashed.await.map_err(|_| EngineError::Lost)?;
-        let (resident, from_cache) = self.loader.load(key, &wasm).await?;
-        Ok(LoadedComponent::new(Arc::clone(self), resident, from_cache))
+        let resident = self.loader.load(key, &wasm).await?;
+        Ok(LoadedComponent::new(Arc::clone(self), resident))
     }
 
     /// The component of a digest that was compiled before, without its bytes: a loaded one is found in microseconds, one of the cache is mapped
@@ -48,16 +47,15 @@ impl Engine {
     pub async fn load_compiled(self: &Arc<Self>, digest: &str) -> Option<LoadedComponent> {
         let key = key_of_digest(digest)?;
         let resident = self.loader.find(key).await.ok().flatten()?;
-        Some(LoadedComponent::new(Arc::clone(self), resident, true))
+        Some(LoadedComponent::new(Arc::clone(self), resident))
     }
 }
 
 impl LoadedComponent {
-    fn new(engine: Arc<Engine>, resident: Arc<Resident>, from_cache: bool) -> Self {
+    fn new(engine: Arc<Engine>, resident: Arc<Resident>) -> Self {
         Self {
             engine,
             resident,
-            from_cache,
             wasi: Wasi::default(),
         }
     }
@@ -70,11 +68,6 @@ impl LoadedComponent {
     /// `sha256:..` of its bytes.
     pub fn digest(&self) -> &str {
         &self.resident.digest
-    }
-
-    /// Whether its compiled code was found.
-    pub fn is_from_cache(&self) -> bool {
-        self.from_cache
     }
 
     /// Names of its imports, such as `wasmount:csi/state@0.1.0`.
@@ -133,27 +126,9 @@ impl LoadedComponent {
             return Ok(());
         };
         let count = |count| u64::try_from(count).unwrap_or(u64::MAX);
-        for (key, requested, most) in [
-            (
-                "memory",
-                parts.limits.memory_bytes,
-                count(slot.memory_bytes),
-            ),
-            (
-                "tableElements",
-                count(parts.limits.table_elements),
-                count(slot.table_elements),
-            ),
-        ] {
-            if requested > most {
-                return Err(EngineError::LimitTooHigh {
-                    key,
-                    requested,
-                    most,
-                });
-            }
-        }
-        Ok(())
+        let (memory, table) = (parts.limits.memory_bytes, parts.limits.table_elements);
+        within_slot("memory", memory, count(slot.memory_bytes))?;
+        within_slot("tableElements", count(table), count(slot.table_elements))
     }
 }
 
@@ -207,6 +182,17 @@ impl Candidate {
             manifest: info.manifest,
         }
     }
+}
+
+fn within_slot(key: &'static str, requested: u64, most: u64) -> Result<(), EngineError> {
+    if requested > most {
+        return Err(EngineError::LimitTooHigh {
+            key,
+            requested,
+            most,
+        });
+    }
+    Ok(())
 }
 
 /// Starts one instance and loads every export from it.

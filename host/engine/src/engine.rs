@@ -3,6 +3,7 @@
 use crate::cache::Cache;
 use crate::compile::{Compile, InProcess};
 use crate::error::EngineError;
+use crate::limits::memory_limit;
 use crate::linker::Linkers;
 use crate::load::{Loader, key_of_digest};
 use crate::settings::{self, PoolSize, Target};
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use wasmount_core::document::Limits;
+use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
 
 /// Versions of one backend that may serve at a time: the draining one and the new one.
@@ -35,12 +37,8 @@ pub struct EngineOptions {
     pub cache_directory: Option<PathBuf>,
     /// The compiler.
     pub compiler: Arc<dyn Compile>,
-    /// Instances of all backends at a time for which the pool must have space.
-    pub instances: u32,
-    /// Largest `limits.memory` of a backend, in bytes.
-    pub memory_bytes: u64,
-    /// Largest `limits.tableElements` of a backend.
-    pub table_elements: usize,
+    /// What the pool must have space for.
+    pub least: PoolSize,
 }
 
 impl EngineOptions {
@@ -50,35 +48,28 @@ impl EngineOptions {
         cache_directory: Option<PathBuf>,
         limits: impl IntoIterator<Item = &'a Limits>,
     ) -> Self {
-        let mut options = Self {
-            cache_directory,
-            compiler: Arc::new(InProcess),
+        let mut least = PoolSize {
             instances: SPARE_INSTANCES,
-            memory_bytes: Limits::default().memory_bytes,
+            memory_bytes: memory_limit(&Limits::default()),
             table_elements: Limits::default().table_elements,
         };
         for limits in limits {
             let calls = u32::try_from(limits.concurrency).unwrap_or(u32::MAX);
             let instances = calls.saturating_mul(VERSIONS);
-            options.instances = options.instances.saturating_add(instances);
-            options.memory_bytes = options.memory_bytes.max(limits.memory_bytes);
-            options.table_elements = options.table_elements.max(limits.table_elements);
+            least.instances = least.instances.saturating_add(instances);
+            least.memory_bytes = least.memory_bytes.max(memory_limit(limits));
+            least.table_elements = least.table_elements.max(limits.table_elements);
         }
-        options
-    }
-
-    /// The required size.
-    fn least(&self) -> PoolSize {
-        PoolSize {
-            instances: self.instances,
-            memory_bytes: usize::try_from(self.memory_bytes).unwrap_or(usize::MAX),
-            table_elements: self.table_elements,
+        Self {
+            cache_directory,
+            compiler: Arc::new(InProcess),
+            least,
         }
     }
 
     /// The preferred size, so that no later document needs a restart.
     fn roomy(&self) -> PoolSize {
-        let least = self.least();
+        let least = self.least;
         let memory_bytes = usize::try_from(ROOMY_MEMORY_BYTES).unwrap_or(usize::MAX);
         PoolSize {
             instances: least.instances.max(ROOMY_INSTANCES),
@@ -103,7 +94,7 @@ impl Engine {
     /// Starts the engine and its ticker, with space for far more than the options require if the address space allows. Without a usable cache
     /// directory it logs a warning and continues.
     pub fn new(options: EngineOptions) -> Result<Arc<Self>, EngineError> {
-        let (wasmtime, slot) = settings::engine([options.roomy(), options.least()])?;
+        let (wasmtime, slot) = settings::engine([options.roomy(), options.least])?;
         let engine = wasmtime.weak();
         let ticker = Ticker::start(move || {
             if let Some(engine) = engine.upgrade() {
@@ -137,7 +128,7 @@ impl Engine {
 
     /// How often a component was compiled, successfully or not, and how long that took in all.
     pub fn compilations(&self) -> (u64, Duration) {
-        self.loader.compilations.so_far()
+        *lock(&self.loader.compilations)
     }
 
     /// Sets the digests to which a backend may return without compiling. Earlier ones that no backend retains any more are removed from memory and

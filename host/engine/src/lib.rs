@@ -60,5 +60,5 @@ pub use names::Names;
 pub use node_facts::NodeFacts;
 pub use program::PluginInfo;
 pub use sealing::{Sealing, SealingKeyError};
-pub use settings::Target;
+pub use settings::{PoolSize, Target};
 pub use usage::Usage;

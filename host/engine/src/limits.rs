@@ -154,7 +154,8 @@ pub(crate) fn within_cpu(most: Duration, used: Duration) -> Result<(), OverLimit
     Ok(())
 }
 
-fn memory_limit(limits: &Limits) -> usize {
+/// `limits.memory` in this machine's width.
+pub(crate) fn memory_limit(limits: &Limits) -> usize {
     usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX)
 }
 

@@ -10,7 +10,6 @@ use sha2::{Digest, Sha256};
 use std::collections::{HashSet, VecDeque};
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -40,27 +39,8 @@ pub(crate) struct Loader {
     pub(crate) residents: Residents,
     refused: Refused,
     compilers: Semaphore,
-    pub(crate) compilations: Compilations,
-}
-
-/// How often a component was compiled, successfully or not, and how long that took.
-#[derive(Debug, Default)]
-pub(crate) struct Compilations {
-    count: AtomicU64,
-    nanoseconds: AtomicU64,
-}
-
-impl Compilations {
-    fn add(&self, took: Duration) {
-        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        self.count.fetch_add(1, Ordering::Relaxed);
-        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
-    }
-
-    pub(crate) fn so_far(&self) -> (u64, Duration) {
-        let took = Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed));
-        (self.count.load(Ordering::Relaxed), took)
-    }
+    /// How often a component was compiled, successfully or not, and how long that took.
+    pub(crate) compilations: Mutex<(u64, Duration)>,
 }
 
 impl Loader {
@@ -80,33 +60,31 @@ impl Loader {
             residents: Residents::default(),
             refused: Refused::default(),
             compilers: Semaphore::new(compilers.clamp(COMPILERS_MIN, COMPILERS_MAX)),
-            compilations: Compilations::default(),
+            compilations: Mutex::default(),
         }
     }
 
-    /// Finds or compiles a component of this digest; returns whether it was found.
+    /// Finds or compiles a component of this digest.
     pub(crate) async fn load(
         self: &Arc<Self>,
         key: Checksum,
         wasm: &[u8],
-    ) -> Result<(Arc<Resident>, bool), EngineError> {
+    ) -> Result<Arc<Resident>, EngineError> {
         if let Some(resident) = self.find(key).await? {
-            return Ok((resident, true));
+            return Ok(resident);
         }
         let _turn = self.compilers.acquire().await;
         // The previous holder of the permit may have compiled the same component, or tried.
         if let Some(resident) = self.find(key).await? {
-            return Ok((resident, true));
+            return Ok(resident);
         }
         let code = self.compile(key, wasm).await?;
         // In one blocking step: code on disk is registered, so that it is removed even if the caller has gone meanwhile.
-        let resident = self
-            .blocking(move |loader| {
-                let component = loader.keep_and_map(&key, &code)?;
-                loader.reside(key, component)
-            })
-            .await??;
-        Ok((resident, false))
+        self.blocking(move |loader| {
+            let component = loader.keep_and_map(&key, &code)?;
+            loader.reside(key, component)
+        })
+        .await?
     }
 
     async fn compile(&self, key: Checksum, wasm: &[u8]) -> Result<Vec<u8>, EngineError> {
@@ -115,7 +93,9 @@ impl Loader {
         }
         let began = Instant::now();
         let compiled = self.compiler.compile(self.target, wasm).await;
-        self.compilations.add(began.elapsed());
+        let (count, time) = &mut *lock(&self.compilations);
+        *count += 1;
+        *time += began.elapsed();
         if let Err(EngineError::Compile(reason)) = &compiled {
             self.refused.remember(key, reason);
         }

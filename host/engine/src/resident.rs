@@ -5,7 +5,7 @@ use crate::exports::Exports;
 use crate::invocation::Invocation;
 use crate::names::bounded;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use wasmount_core::document::{DIGEST_PREFIX, Wasi};
 use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
@@ -89,21 +89,17 @@ impl Resident {
 
 impl Residents {
     pub(crate) fn get(&self, key: &Checksum) -> Option<Arc<Resident>> {
-        self.tables().loaded.get(key).cloned()
+        lock(&self.tables).loaded.get(key).cloned()
     }
 
     pub(crate) fn add(&self, key: Checksum, resident: &Arc<Resident>) {
-        self.tables().loaded.insert(key, Arc::clone(resident));
+        lock(&self.tables).loaded.insert(key, Arc::clone(resident));
     }
 
     /// Sets the components that `owner` retains; returns those that no backend retains any more, and unloads them.
     pub(crate) fn retain(&self, owner: &DriverName, keys: HashSet<Checksum>) -> Vec<Checksum> {
         let is_idle = |resident: &Arc<Resident>| Arc::strong_count(resident) == 1;
-        self.tables().retain(owner, keys, is_idle)
-    }
-
-    fn tables(&self) -> MutexGuard<'_, Tables<Arc<Resident>>> {
-        lock(&self.tables)
+        lock(&self.tables).retain(owner, keys, is_idle)
     }
 }
 

@@ -40,13 +40,13 @@ pub enum Target {
 
 /// The required size of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PoolSize {
+pub struct PoolSize {
     /// Instances at a time, of all backends.
-    pub(crate) instances: u32,
+    pub instances: u32,
     /// Linear memory of one, in bytes.
-    pub(crate) memory_bytes: usize,
+    pub memory_bytes: usize,
     /// Elements of one table.
-    pub(crate) table_elements: usize,
+    pub table_elements: usize,
 }
 
 impl fmt::Display for Target {
