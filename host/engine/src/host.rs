@@ -35,6 +35,14 @@ impl Invocation {
         let refused = HostError::new(Code::FailedPrecondition, refused);
         Err(refused.blaming(Code::Internal, Blame::Of(Owner::Plugin)))
     }
+
+    /// Waits for what is not the guest's: a pool, a session, a fact. If the call ends before that, the flag stays set.
+    async fn waiting<T>(&mut self, work: impl Future<Output = T>) -> T {
+        self.waits_for_storage = true;
+        let done = work.await;
+        self.waits_for_storage = false;
+        done
+    }
 }
 
 impl types::Host for Invocation {
@@ -92,10 +100,7 @@ impl Invocation {
 
     /// Whether the host uses a secret for the plugin and does not show it: one that a network grant names.
     fn is_held(&self, scope: secrets::Scope, name: &str) -> bool {
-        match scope {
-            secrets::Scope::Request => false,
-            secrets::Scope::Backend => self.parts.held_secrets.contains(name),
-        }
+        matches!(scope, secrets::Scope::Backend) && self.parts.held_secrets.contains(name)
     }
 }
 

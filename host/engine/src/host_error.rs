@@ -26,6 +26,11 @@ impl HostError {
         }
     }
 
+    /// A rejected argument. If the guest passes the error on unchanged, the client gets INTERNAL.
+    pub(crate) fn rejected(message: impl Into<String>, blame: Blame) -> Self {
+        Self::new(Code::InvalidArgument, message).blaming(Code::Internal, blame)
+    }
+
     /// Marks the error as a rejected argument, with the client's code.
     pub(crate) fn blaming(self, code: Code, blame: Blame) -> Self {
         let fault = Some((code, blame));

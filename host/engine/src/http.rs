@@ -2,6 +2,7 @@
 //! `network`; here are the rights of the call, its bounds and the outcome of each request.
 
 use crate::function::{Access, Function};
+use crate::limits::memory_limit;
 use crate::redact::Redactor;
 use crate::requests::{Denial, Kind, Requests};
 use bytes::{Bytes, BytesMut};
@@ -19,26 +20,17 @@ use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::call::Call;
 use wasmount_core::document::Limits;
 use wasmount_network::{Endpoints, Scope, SendError, Service};
-use wasmtime::component::ResourceTable;
-use wasmtime_wasi_http::{
-    Error, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks,
-};
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 /// What remains of a call's time when the network gives up: the guest can still answer what happened. 250 ms: a guest needs some microseconds.
-pub(crate) const ANSWER_TIME: Duration = Duration::from_millis(250);
+const ANSWER_TIME: Duration = Duration::from_millis(250);
 /// Most bytes of a request's body that wait for the request to be sent, which a guest may do for as many requests as it has handles. 64 KiB: with the
 /// default of 1,000 handles they take 64 MB.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// `wasi:http` of one call.
-pub(crate) struct Http {
-    context: WasiHttpCtx,
-    sender: Sender,
-}
-
 /// Sends the requests of one call.
 #[derive(Clone)]
-struct Sender {
+pub(crate) struct Sender {
     endpoints: Endpoints,
     /// None: the version does not serve yet.
     scope: Option<Arc<Scope>>,
@@ -63,7 +55,7 @@ struct Answer {
     _held: Option<OwnedSemaphorePermit>,
 }
 
-impl Http {
+impl Sender {
     pub(crate) fn new(
         call: &Call,
         function: Function,
@@ -74,56 +66,14 @@ impl Http {
     ) -> Self {
         let scope = (!function.is_before_serving).then(|| scope(call, function.access));
         Self {
-            context: WasiHttpCtx::new(),
-            sender: Sender {
-                endpoints: endpoints.clone(),
-                scope: scope.map(Arc::new),
-                requests: requests.clone(),
-                redactor: redactor.clone(),
-                bodies: Bodies::of(limits),
-            },
+            endpoints: endpoints.clone(),
+            scope: scope.map(Arc::new),
+            requests: requests.clone(),
+            redactor: redactor.clone(),
+            bodies: Bodies::of(limits),
         }
     }
 
-    /// What the functions of `wasi:http` work with; `table` is the call's.
-    pub(crate) fn view<'a>(&'a mut self, table: &'a mut ResourceTable) -> WasiHttpCtxView<'a> {
-        WasiHttpCtxView {
-            ctx: &mut self.context,
-            table,
-            hooks: &mut self.sender,
-        }
-    }
-}
-
-type Sending<T> = Box<dyn Future<Output = Result<T, Error>> + Send>;
-
-impl WasiHttpHooks for Sender {
-    /// The name of a host is the grant's.
-    fn set_host_header(&mut self) -> bool {
-        false
-    }
-
-    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
-        CHUNK_BYTES
-    }
-
-    fn send_request(
-        &mut self,
-        request: Request<WasiBody>,
-        options: Option<RequestOptions>,
-        _done: Sending<()>,
-    ) -> Sending<(Response<WasiBody>, Sending<()>)> {
-        let sender = self.clone();
-        let sent = async move {
-            let response = sender.send(request, options).await?;
-            let done: Sending<()> = Box::new(async { Ok(()) });
-            Ok((response, done))
-        };
-        Box::new(sent.in_current_span())
-    }
-}
-
-impl Sender {
     #[tracing::instrument(level = "debug", skip_all, name = "host call", fields(function = "http", method = %request.method()))]
     async fn send(
         self,
@@ -170,11 +120,39 @@ impl Sender {
     }
 }
 
+type Sending<T> = Box<dyn Future<Output = Result<T, Error>> + Send>;
+
+impl WasiHttpHooks for Sender {
+    /// The name of a host is the grant's.
+    fn set_host_header(&mut self) -> bool {
+        false
+    }
+
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        CHUNK_BYTES
+    }
+
+    fn send_request(
+        &mut self,
+        request: Request<WasiBody>,
+        options: Option<RequestOptions>,
+        _done: Sending<()>,
+    ) -> Sending<(Response<WasiBody>, Sending<()>)> {
+        let sender = self.clone();
+        let sent = async move {
+            let response = sender.send(request, options).await?;
+            let done: Sending<()> = Box::new(async { Ok(()) });
+            Ok((response, done))
+        };
+        Box::new(sent.in_current_span())
+    }
+}
+
 impl Bodies {
     fn of(limits: &Limits) -> Self {
-        let bytes = usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX);
+        let bytes = memory_limit(limits).min(Semaphore::MAX_PERMITS);
         Self {
-            free: Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))),
+            free: Arc::new(Semaphore::new(bytes)),
             step: limits.host_call_bytes.max(1),
         }
     }
@@ -235,6 +213,12 @@ impl Body for Answer {
     }
 }
 
+/// When the waits of a call end, so that the guest can still answer.
+pub(crate) fn last_wait(call: &Call) -> Instant {
+    let deadline = call.deadline;
+    deadline.checked_sub(ANSWER_TIME).unwrap_or(deadline)
+}
+
 /// The rights of a call in service. A controller and a node may run in one process: the RPC tells which of them asks.
 fn scope(call: &Call, access: Access) -> Scope {
     Scope {
@@ -243,10 +227,7 @@ fn scope(call: &Call, access: Access) -> Scope {
             _ => Service::Controller,
         },
         may_change: access == Access::ReadWrite,
-        deadline: call
-            .deadline
-            .checked_sub(ANSWER_TIME)
-            .unwrap_or(call.deadline),
+        deadline: last_wait(call),
         request_id: call.request_id.clone(),
         request_secrets: Arc::clone(&call.secrets),
     }

@@ -5,7 +5,7 @@ use crate::effects::Effects;
 use crate::function::{Access, Function};
 use crate::guest_log::{GuestLog, Pipe, Stream};
 use crate::host_error::HostError;
-use crate::http::Http;
+use crate::http::Sender;
 use crate::limits::{MemoryLimiter, SharedMemory, within_cpu};
 use crate::node_facts::NodeFacts;
 use crate::recorder::Recorder;
@@ -26,12 +26,12 @@ use wasmount_core::names::DriverName;
 use wasmount_core::node_fact::NodeFact;
 use wasmount_core::pool::Unsynced;
 use wasmount_core::secrets::Secrets;
-use wasmount_core::state::{Keyspace, KeyspaceOwner, StateStore};
+use wasmount_core::state::StateStore;
 use wasmount_network::Endpoints;
 use wasmtime::component::ResourceTable;
 use wasmtime::{Store, UpdateDeadline};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
-use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 /// Random bytes that a guest may request at a time: key material, not a data set.
 const RANDOM_BYTES: u64 = 64 << 10;
@@ -73,7 +73,8 @@ pub struct BackendParts {
 pub(crate) struct Invocation {
     wasi: WasiCtx,
     pub(crate) table: ResourceTable,
-    pub(crate) http: Http,
+    http: WasiHttpCtx,
+    sender: Sender,
     pub(crate) requests: Requests,
     pub(crate) memory: MemoryLimiter,
     pub(crate) call: Call,
@@ -116,11 +117,12 @@ impl Invocation {
             .allow_udp(false)
             .allow_ip_name_lookup(false);
         let requests = Requests::default();
-        let http = Http::new(call, function, &parts.network, limits, &requests, &redactor);
+        let sender = Sender::new(call, function, &parts.network, limits, &requests, &redactor);
         Self {
             wasi: wasi.build(),
             table,
-            http,
+            http: WasiHttpCtx::new(),
+            sender,
             memory: MemoryLimiter::new(limits, memory, function.share),
             recorder: Recorder::new(function.records, redactor.clone()),
             access: function.access,
@@ -142,14 +144,6 @@ impl Invocation {
     pub(crate) fn counted(&mut self) -> &mut Self {
         self.host_calls = self.host_calls.saturating_add(1);
         self
-    }
-
-    /// The keyspace of this backend.
-    pub(crate) fn keyspace(&self) -> Keyspace {
-        Keyspace {
-            driver: self.parts.driver.clone(),
-            owner: KeyspaceOwner::Backend,
-        }
     }
 
     /// Makes the guest's changes durable, those of pools first; free of cost without changes.
@@ -175,7 +169,11 @@ impl WasiView for Invocation {
 
 impl WasiHttpView for Invocation {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        self.http.view(&mut self.table)
+        WasiHttpCtxView {
+            ctx: &mut self.http,
+            table: &mut self.table,
+            hooks: &mut self.sender,
+        }
     }
 }
 

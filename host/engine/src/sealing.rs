@@ -3,11 +3,14 @@
 //! A secret of the document gives each volume keys of its own (HKDF-SHA256, RFC 5869). The nonce of AES-256-GCM is an HMAC of the value: the same value
 //! gives the same text, and two values of one volume never share a nonce (the construction of SIV, RFC 5297, with 96 bits).
 
+use crate::host_error::HostError;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, Prk, Salt};
 use ring::hmac;
+use wasmount_core::blame::{Blame, Owner};
+use wasmount_core::code::Code;
 use wasmount_core::document::SealingGrant;
 use wasmount_core::names::{DriverName, VolumeId};
 use wasmount_core::secrets::Secrets;
@@ -43,17 +46,6 @@ pub enum SealingKeyError {
     TooShort(String),
 }
 
-/// Why a value is not sealed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SealError {
-    /// Nothing, or too much.
-    #[error("a value to seal has 1 to {VALUE_BYTES} bytes")]
-    Size,
-    /// The cipher fails for no reason that is documented.
-    #[error("the value could not be sealed")]
-    Cipher,
-}
-
 /// The keys of one volume from one secret.
 struct VolumeKeys {
     cipher: LessSafeKey,
@@ -84,13 +76,16 @@ impl Sealing {
     }
 
     /// A text that opens for this volume only.
-    pub(crate) fn seal(&self, volume: &VolumeId, value: &str) -> Result<String, SealError> {
+    pub(crate) fn seal(&self, volume: &VolumeId, value: &str) -> Result<String, HostError> {
         if !(1..=VALUE_BYTES).contains(&value.len()) {
-            return Err(SealError::Size);
+            let reason = format!("a value to seal has 1 to {VALUE_BYTES} bytes");
+            return Err(HostError::rejected(reason, Blame::Of(Owner::Plugin)));
         }
         let keys = self.roots.first().and_then(|root| self.keys(root, volume));
         let sealed = keys.and_then(|keys| keys.seal(value));
-        let sealed = sealed.ok_or(SealError::Cipher)?;
+        // The cipher fails for no reason that is documented.
+        let failed = || HostError::new(Code::Unavailable, "the value could not be sealed");
+        let sealed = sealed.ok_or_else(failed)?;
         Ok(format!("{PREFIX}{}", BASE64.encode(sealed)))
     }
 

@@ -4,10 +4,11 @@
 use super::Answer;
 use crate::bindings::imported::secrets::Scope;
 use crate::bindings::imported::{node_encryption, node_iscsi, node_nvme, node_rbd};
+use crate::convert::Convert;
 use crate::invocation::Invocation;
 use wasmount_core::blame::{Blame, Owner};
-use wasmount_core::plan::attached::{Chap, Dhchap, IscsiPath, SecretScope};
-use wasmount_core::plan::rbd::{Cephx, CephxUser, ImageAccess};
+use wasmount_core::plan::attached::{Chap, Dhchap, SecretScope};
+use wasmount_core::plan::rbd::{Cephx, CephxUser};
 use wasmount_core::plan::{Iscsi, Luks, Nvme, Rbd, Source};
 
 impl node_iscsi::Host for Invocation {
@@ -18,13 +19,8 @@ impl node_iscsi::Host for Invocation {
         minimum_paths: u32,
         wait_ms: u32,
     ) -> Answer<()> {
-        let paths = paths.into_iter().map(|path| IscsiPath {
-            portal: path.portal,
-            target: path.target,
-            lun: path.lun,
-        });
         self.recorder.source(Source::Iscsi(Iscsi {
-            paths: paths.collect(),
+            paths: paths.convert(),
             wwid,
             minimum_paths,
             wait_ms,
@@ -102,11 +98,7 @@ impl node_rbd::Host for Invocation {
             namespace: image.namespace,
             image: image.name,
             image_id: image.id,
-            access: match access {
-                node_rbd::Access::Shared => ImageAccess::Shared,
-                node_rbd::Access::Exclusive => ImageAccess::Exclusive,
-                node_rbd::Access::ReadOnly => ImageAccess::ReadOnly,
-            },
+            access: access.convert(),
             cephx: None,
         }))
     }
@@ -176,23 +168,31 @@ impl Invocation {
         names: &[&str],
     ) -> Answer<SecretScope> {
         self.recorder.check(step, names)?;
+        self.known_scope(step, scope, names.iter().copied())
+    }
+
+    /// The same for names that count with the source that holds them.
+    pub(super) fn known_scope<'n>(
+        &mut self,
+        step: &'static str,
+        scope: Scope,
+        mut names: impl Iterator<Item = &'n str>,
+    ) -> Answer<SecretScope> {
         let secrets = self.secrets_of(scope);
-        let is_known = names.iter().all(|name| secrets.get(name).is_some());
-        let (scope, reason, owner) = match scope {
+        let is_known = names.all(|name| secrets.get(name).is_some());
+        let (reason, owner) = match scope {
             Scope::Request => (
-                SecretScope::Request,
                 "it names a secret that this request does not bring; name a Secret that has it, with `csi.storage.k8s.io/node-stage-secret-name` \
                  of the StorageClass or `nodePublishSecretRef` of the volume",
                 Owner::Request,
             ),
             Scope::Backend => (
-                SecretScope::Backend,
                 "it names a secret that the document of the backend does not have; add it to `spec.secrets`",
                 Owner::Administrator,
             ),
         };
         match is_known {
-            true => Ok(scope),
+            true => Ok(scope.convert()),
             false => Err(self.recorder.refuse(step, reason, Blame::Of(owner))),
         }
     }

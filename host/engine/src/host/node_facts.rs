@@ -3,11 +3,11 @@
 use super::Answer;
 use crate::bindings::imported::{node_facts, nodes};
 use crate::host_error::HostError;
-use crate::http::ANSWER_TIME;
+use crate::http::last_wait;
 use crate::invocation::Invocation;
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
-use tokio::time::Instant;
 use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::code::Code;
 use wasmount_core::names::NodeId;
@@ -24,14 +24,10 @@ impl node_facts::Host for Invocation {
             return Err(HostError::new(Code::FailedPrecondition, reason));
         }
         let fact = granted(name, &self.parts.granted_facts, "nodeFacts")?;
-        let (parts, deadline) = (Arc::clone(&self.parts), self.fact_deadline());
-        self.waits_for_storage = true;
-        let values = parts
-            .node_facts
-            .get(fact, &parts.driver, &parts.mounter, deadline)
-            .await;
-        self.waits_for_storage = false;
-        values
+        let (parts, deadline) = (Arc::clone(&self.parts), last_wait(&self.call));
+        let facts = &parts.node_facts;
+        let values = pin!(facts.get(fact, &parts.driver, &parts.mounter, deadline));
+        self.waiting(values).await
     }
 }
 
@@ -44,24 +40,12 @@ impl nodes::Host for Invocation {
         }
         let fact = granted(name, &self.parts.granted_of_nodes, "nodes")?;
         let node = NodeId::parse("node id", node).map_err(|invalid| {
-            let refused = HostError::new(Code::InvalidArgument, invalid.to_string());
-            refused.blaming(Code::Internal, Blame::Of(Owner::Plugin))
+            HostError::rejected(invalid.to_string(), Blame::Of(Owner::Plugin))
         })?;
-        let (parts, deadline) = (Arc::clone(&self.parts), self.fact_deadline());
-        self.waits_for_storage = true;
-        let values = parts
-            .node_facts
-            .of(&node, fact, &parts.driver, deadline)
-            .await;
-        self.waits_for_storage = false;
-        values
-    }
-}
-
-impl Invocation {
-    fn fact_deadline(&self) -> Instant {
-        let deadline = self.call.deadline;
-        deadline.checked_sub(ANSWER_TIME).unwrap_or(deadline)
+        let (parts, deadline) = (Arc::clone(&self.parts), last_wait(&self.call));
+        let facts = &parts.node_facts;
+        let values = pin!(facts.of(&node, fact, &parts.driver, deadline));
+        self.waiting(values).await
     }
 }
 
@@ -74,8 +58,7 @@ fn granted(name: String, granted: &BTreeSet<NodeFact>, key: &str) -> Answer<Node
             shortened(name, NAME_BYTES).escape_debug(),
             NodeFact::names()
         );
-        let refused = HostError::new(Code::InvalidArgument, reason);
-        return Err(refused.blaming(Code::Internal, blame));
+        return Err(HostError::rejected(reason, blame));
     };
     if !granted.contains(&fact) {
         let reason =

@@ -2,6 +2,7 @@
 
 use super::Answer;
 use crate::bindings::imported::node_plan::{File, Host};
+use crate::bindings::imported::secrets::Scope;
 use crate::convert::Convert;
 use crate::invocation::Invocation;
 use wasmount_core::blame::{Blame, Owner};
@@ -52,15 +53,8 @@ impl Host for Invocation {
         options: Vec<String>,
         secret_options: Vec<(String, String)>,
     ) -> Answer<()> {
-        let unknown = secret_options
-            .iter()
-            .any(|(_, secret)| self.call.secrets.get(secret).is_none());
-        if unknown {
-            let reason = "it names a secret that this request does not bring; name a Secret that has it, with `csi.storage.k8s.io/node-stage-secret-name` \
-                          of the StorageClass or `nodePublishSecretRef` of the volume";
-            let blame = Blame::Of(Owner::Request);
-            return Err(self.recorder.refuse("filesystem", reason, blame));
-        }
+        let names = secret_options.iter().map(|(_, secret)| secret.as_str());
+        self.known_scope("filesystem", Scope::Request, names)?;
         self.recorder.source(Source::Filesystem {
             fs_type,
             source,

@@ -19,11 +19,8 @@ impl Invocation {
         let strings = call.strings();
         let mut strings = strings.iter();
         if let Some(string) = strings.find(|string| self.redactor.finds_secret_in(string)) {
-            return Err(HostError::new(
-                Code::InvalidArgument,
-                "a path in a pool contains the value of a secret: every process on the node can read it there",
-            )
-            .blaming(Code::Internal, Blame::argument(*string)));
+            let reason = "a path in a pool contains the value of a secret: every process on the node can read it there";
+            return Err(HostError::rejected(reason, Blame::argument(*string)));
         }
         if call.is_reading() {
             return Ok(self.call_pool(call).await?);
@@ -57,18 +54,15 @@ impl Invocation {
 
     async fn call_pool(&mut self, call: PoolCall) -> Result<PoolReply, MountError> {
         let (driver, mounter) = (self.parts.driver.clone(), Arc::clone(&self.parts.mounter));
-        self.waits_for_storage = true;
-        let reply = if call.is_destructive() {
-            // Also for a guest that is stopped meanwhile: the claims of its call last until this has ended. Other calls may end late, and must not
-            // block the teardown of a volume while their storage hangs.
-            let work = async move { mounter.pool(driver, call).await };
-            let job = self.call.jobs.spawn(work.in_current_span());
-            job.await.unwrap_or_else(|_| Err(MountError::lost_worker()))
-        } else {
-            mounter.pool(driver, call).await
-        };
-        self.waits_for_storage = false;
-        reply
+        if !call.is_destructive() {
+            return self.waiting(mounter.pool(driver, call)).await;
+        }
+        // Also for a guest that is stopped meanwhile: the claims of its call last until this has ended. Other calls may end late, and must not block
+        // the teardown of a volume while their storage hangs.
+        let work = async move { mounter.pool(driver, call).await };
+        let job = self.call.jobs.spawn(work.in_current_span());
+        let ended = self.waiting(job).await;
+        ended.unwrap_or_else(|_| Err(MountError::lost_worker()))
     }
 }
 

@@ -4,7 +4,7 @@ use super::Answer;
 use crate::bindings::imported::sealed_secrets::Host;
 use crate::host_error::HostError;
 use crate::invocation::Invocation;
-use crate::sealing::{SealError, Sealing};
+use crate::sealing::Sealing;
 use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::code::Code;
 use wasmount_core::names::VolumeId;
@@ -18,8 +18,7 @@ impl Host for Invocation {
             return Err(HostError::new(Code::FailedPrecondition, reason));
         }
         let volume = VolumeId::parse("volume id", &volume).map_err(|invalid| {
-            let refused = HostError::new(Code::InvalidArgument, invalid.to_string());
-            refused.blaming(Code::Internal, Blame::argument(&volume))
+            HostError::rejected(invalid.to_string(), Blame::argument(&volume))
         })?;
         let sealed = granted(self.parts.sealing.as_ref())?.seal(&volume, &value)?;
         self.redactor.learn([value]);
@@ -38,15 +37,4 @@ fn granted(sealing: Option<&Sealing>) -> Answer<&Sealing> {
         let refused = HostError::new(Code::PermissionDenied, reason);
         refused.blaming(Code::PermissionDenied, Blame::Of(Owner::Administrator))
     })
-}
-
-impl From<SealError> for HostError {
-    fn from(error: SealError) -> Self {
-        let text = error.to_string();
-        match error {
-            SealError::Size => Self::new(Code::InvalidArgument, text)
-                .blaming(Code::Internal, Blame::Of(Owner::Plugin)),
-            SealError::Cipher => Self::new(Code::Unavailable, text),
-        }
-    }
 }

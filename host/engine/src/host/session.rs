@@ -3,9 +3,10 @@
 use super::Answer;
 use crate::bindings::imported::session::{Found, Host, HostLease};
 use crate::host_error::HostError;
-use crate::http::ANSWER_TIME;
+use crate::http::last_wait;
 use crate::invocation::Invocation;
 use crate::lease::HeldLease;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use wasmount_core::blame::{Blame, Owner};
@@ -26,18 +27,15 @@ impl Invocation {
 impl Host for Invocation {
     async fn get(&mut self, key: String, wait_ms: u32) -> Answer<Found> {
         let wait = Instant::now() + Duration::from_millis(wait_ms.into());
-        let last = self.call.deadline.checked_sub(ANSWER_TIME);
-        let deadline = wait.min(last.unwrap_or(self.call.deadline));
-        let sessions = self.parts.network.sessions();
-        self.waits_for_storage = true;
-        let found = sessions.get(&key, deadline).await;
-        self.waits_for_storage = false;
-        match found? {
+        let deadline = wait.min(last_wait(&self.call));
+        let parts = Arc::clone(&self.parts);
+        let found = parts.network.sessions().get(&key, deadline);
+        match self.waiting(found).await? {
             SessionFound::Value(value) => {
                 self.learn_session(&value);
                 Ok(Found::Value(value.to_vec()))
             }
-            SessionFound::Yours(lease) => Ok(Found::Yours(self.table.push(HeldLease::of(lease))?)),
+            SessionFound::Yours(lease) => Ok(Found::Yours(self.table.push(Some(lease))?)),
         }
     }
 
@@ -73,14 +71,14 @@ impl HostLease for Invocation {
 impl From<SessionError> for HostError {
     fn from(error: SessionError) -> Self {
         let text = error.to_string();
-        let (code, blame) = match error {
-            SessionError::Waiting => return Self::new(Code::Unavailable, text),
-            SessionError::TooManyKeys => (Code::ResourceExhausted, Blame::Of(Owner::Plugin)),
-            SessionError::KeyTooLong | SessionError::ValueTooLarge => {
-                (Code::InvalidArgument, Blame::Of(Owner::Plugin))
+        let blame = Blame::Of(Owner::Plugin);
+        match error {
+            SessionError::Waiting => Self::new(Code::Unavailable, text),
+            SessionError::TooManyKeys => {
+                Self::new(Code::ResourceExhausted, text).blaming(Code::Internal, blame)
             }
-        };
-        Self::new(code, text).blaming(Code::Internal, blame)
+            SessionError::KeyTooLong | SessionError::ValueTooLarge => Self::rejected(text, blame),
+        }
     }
 }
 

@@ -10,8 +10,8 @@ use crate::invocation::Invocation;
 use wasmount_core::blame::Blame;
 use wasmount_core::code::Code;
 use wasmount_core::state::{
-    Keyspace, STATE_KEY_BYTES, STATE_SCAN_ENTRIES, STATE_VALUE_BYTES, StateError, check_length,
-    record_bytes,
+    Keyspace, KeyspaceOwner, STATE_KEY_BYTES, STATE_SCAN_ENTRIES, STATE_VALUE_BYTES, StateError,
+    check_length, record_bytes,
 };
 
 /// Entries that are read at a time: 16 MiB with values of the largest size.
@@ -19,19 +19,17 @@ const SCAN_STEP: u32 = 16;
 
 impl Invocation {
     fn own_keys(&self) -> Answer<Keyspace> {
-        if self.call.rpc.service() == "Node" {
-            return Err(HostError::new(
-                Code::FailedPrecondition,
-                "state is not available on a node: pass what the node must know in the volume context",
-            ));
-        }
-        if self.access == Access::Migration {
-            return Err(HostError::new(
-                Code::FailedPrecondition,
-                "state is not available while records are migrated: the page has the records, answer with the changes",
-            ));
-        }
-        Ok(self.keyspace())
+        let reason = if self.call.rpc.service() == "Node" {
+            "state is not available on a node: pass what the node must know in the volume context"
+        } else if self.access == Access::Migration {
+            "state is not available while records are migrated: the page has the records, answer with the changes"
+        } else {
+            return Ok(Keyspace {
+                driver: self.parts.driver.clone(),
+                owner: KeyspaceOwner::Backend,
+            });
+        };
+        Err(HostError::new(Code::FailedPrecondition, reason))
     }
 
     /// The same for a call that may write.
@@ -47,11 +45,8 @@ impl Invocation {
         check_length("the value", value.len(), STATE_VALUE_BYTES)?;
         if self.redactor.finds_secret_in(key) || self.redactor.finds_secret_in(value) {
             let text = format!("{key} {}", String::from_utf8_lossy(value));
-            return Err(HostError::new(
-                Code::InvalidArgument,
-                "a record of the state contains the value of a secret, and the store is not encrypted: keep its name, and read the value in each call",
-            )
-            .blaming(Code::Internal, Blame::argument(text)));
+            let reason = "a record of the state contains the value of a secret, and the store is not encrypted: keep its name, and read the value in each call";
+            return Err(HostError::rejected(reason, Blame::argument(text)));
         }
         Ok(())
     }
@@ -169,11 +164,8 @@ impl Host for Invocation {
 
 fn check_key(key: &str) -> Answer<()> {
     if key.is_empty() || key.contains('\0') {
-        return Err(HostError::new(
-            Code::InvalidArgument,
-            "a key of the state is empty or contains a NUL byte",
-        )
-        .blaming(Code::Internal, Blame::argument(key)));
+        let reason = "a key of the state is empty or contains a NUL byte";
+        return Err(HostError::rejected(reason, Blame::argument(key)));
     }
     Ok(check_length("the key", key.len(), STATE_KEY_BYTES)?)
 }
