@@ -110,9 +110,7 @@ impl LoadedComponent {
             gate: Gate::new(parts.limits.concurrency),
             memory: Arc::new(SharedMemory::new(&parts.limits)),
             rate: Arc::default(),
-            slices: self.engine.slices.clone(),
-            ticker: Arc::clone(&self.engine.ticker),
-            usage: self.engine.usage.clone(),
+            engine: Arc::clone(&self.engine),
             parts: Arc::new(parts),
             label,
         };

@@ -45,12 +45,6 @@ pub(crate) struct Place {
     _any: OwnedSemaphorePermit,
 }
 
-/// The maximum number of calls is running, and none ended in time.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Full {
-    pub(crate) limit: usize,
-}
-
 impl Gate {
     /// A gate with `limit` places; with one place there is nothing to reserve.
     pub(crate) fn new(limit: usize) -> Self {
@@ -73,8 +67,8 @@ impl Gate {
         }
     }
 
-    /// Waits for a place; cheap when one is free.
-    pub(crate) async fn enter(&self, share: Share) -> Result<Place, Full> {
+    /// Waits for a place; cheap when one is free. None: the maximum number of calls is running, and none ended in time.
+    pub(crate) async fn enter(&self, share: Share) -> Option<Place> {
         let places = async {
             let ordinary = match share {
                 Share::Reserved => None,
@@ -87,9 +81,7 @@ impl Gate {
             })
         };
         let _waiting = Arc::clone(&self.waiting);
-        let entered = tokio::time::timeout(self.timeout, places).await;
-        let limit = self.limit;
-        entered.ok().flatten().ok_or(Full { limit })
+        tokio::time::timeout(self.timeout, places).await.ok()?
     }
 
     /// How many places there are, how many are taken, and how many calls wait for one.
@@ -120,12 +112,9 @@ mod tests {
     async fn creations_leave_the_reserved_share_free() {
         let gate = Gate::with_timeout(8, SHORT_TIMEOUT);
         let creations = enter(&gate, Share::Ordinary, 6).await;
-        assert_eq!(
-            gate.enter(Share::Ordinary).await.unwrap_err(),
-            Full { limit: 8 }
-        );
+        assert!(gate.enter(Share::Ordinary).await.is_none());
         let node_calls = enter(&gate, Share::Reserved, 2).await;
-        assert!(gate.enter(Share::Reserved).await.is_err());
+        assert!(gate.enter(Share::Reserved).await.is_none());
         drop((creations, node_calls));
     }
 
@@ -133,18 +122,18 @@ mod tests {
     async fn node_calls_may_use_every_place() {
         let gate = Gate::with_timeout(8, SHORT_TIMEOUT);
         let places = enter(&gate, Share::Reserved, 8).await;
-        assert!(gate.enter(Share::Ordinary).await.is_err());
+        assert!(gate.enter(Share::Ordinary).await.is_none());
         drop(places);
-        assert!(gate.enter(Share::Ordinary).await.is_ok());
+        assert!(gate.enter(Share::Ordinary).await.is_some());
     }
 
     #[tokio::test]
     async fn a_gate_of_one_admits_calls_in_turn() {
         let gate = Gate::with_timeout(1, SHORT_TIMEOUT);
         let place = gate.enter(Share::Ordinary).await.unwrap();
-        assert!(gate.enter(Share::Reserved).await.is_err());
+        assert!(gate.enter(Share::Reserved).await.is_none());
         drop(place);
-        assert!(gate.enter(Share::Reserved).await.is_ok());
+        assert!(gate.enter(Share::Reserved).await.is_some());
     }
 
     #[tokio::test]
@@ -153,7 +142,7 @@ mod tests {
         let place = gate.enter(Share::Ordinary).await.unwrap();
         let waiting = tokio::spawn({
             let gate = Arc::clone(&gate);
-            async move { gate.enter(Share::Ordinary).await.is_ok() }
+            async move { gate.enter(Share::Ordinary).await.is_some() }
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());

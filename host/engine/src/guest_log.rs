@@ -121,7 +121,7 @@ impl GuestLog {
             return;
         }
         let lines = {
-            let mut spoken = self.spoken();
+            let mut spoken = lock(&self.spoken);
             let pending = spoken.pending(stream);
             let before = pending.len();
             pending.extend_from_slice(bytes);
@@ -139,12 +139,12 @@ impl GuestLog {
     pub(crate) fn close(&self) -> Option<String> {
         for stream in [Stream::Stdout, Stream::Stderr] {
             // The guest may have been stopped, or its budget spent, within a character.
-            let rest = std::mem::take(self.spoken().pending(stream));
+            let rest = std::mem::take(lock(&self.spoken).pending(stream));
             let rest = String::from_utf8_lossy(&rest);
             let rest = rest.trim_end_matches(char::REPLACEMENT_CHARACTER);
             self.line(stream, rest);
         }
-        let lines = std::mem::take(&mut self.spoken().last_lines);
+        let lines = std::mem::take(&mut lock(&self.spoken).last_lines);
         let lines = lines.iter().map(|line| self.redactor.beginning(line));
         Some(lines.collect::<Vec<_>>().join(" ")).filter(|lines| !lines.is_empty())
     }
@@ -163,7 +163,7 @@ impl GuestLog {
             self.emit(level, &self.redactor.beginning(&line));
         }
         if stream == Stream::Stderr && !line.starts_with(BACKTRACE_NOTE) {
-            let mut spoken = self.spoken();
+            let mut spoken = lock(&self.spoken);
             spoken.last_lines.push_back(line);
             if spoken.last_lines.len() > LAST_LINES {
                 spoken.last_lines.pop_front();
@@ -174,7 +174,7 @@ impl GuestLog {
     /// Whether the call's budget has this many bytes left. Logs once that it does not.
     fn take_budget(&self, bytes: usize) -> bool {
         let (before, after) = {
-            let mut spoken = self.spoken();
+            let mut spoken = lock(&self.spoken);
             let before = spoken.bytes;
             spoken.bytes = before.saturating_add(bytes);
             (before, spoken.bytes)
@@ -215,10 +215,6 @@ impl GuestLog {
             Level::Debug => emit!(DEBUG),
             Level::Trace => emit!(TRACE),
         }
-    }
-
-    fn spoken(&self) -> std::sync::MutexGuard<'_, Spoken> {
-        lock(&self.spoken)
     }
 }
 

@@ -1,14 +1,12 @@
 //! One linked version of one backend: the immutable data that all its calls share.
 
+use crate::engine::Engine;
 use crate::exports::Exports;
 use crate::gate::Gate;
 use crate::guest_log::LogRate;
 use crate::invocation::{BackendParts, Invocation};
 use crate::limits::SharedMemory;
 use crate::resident::Resident;
-use crate::slices::Slices;
-use crate::ticker::Ticker;
-use crate::usage::UsageWatch;
 use std::sync::Arc;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::PluginLabel;
@@ -38,8 +36,6 @@ pub(crate) struct Program {
     pub(crate) gate: Gate,
     pub(crate) memory: Arc<SharedMemory>,
     pub(crate) rate: Arc<LogRate>,
-    pub(crate) slices: Slices,
-    pub(crate) ticker: Arc<Ticker>,
-    pub(crate) usage: UsageWatch,
+    pub(crate) engine: Arc<Engine>,
     pub(crate) label: PluginLabel,
 }

@@ -23,7 +23,8 @@ pub(crate) struct Recorder {
     luks: Option<Luks>,
     bytes: usize,
     strings: usize,
-    refused: Option<StepRefusal>,
+    /// Why the call must fail, whatever the guest answered.
+    pub(crate) refused: Option<StepRefusal>,
 }
 
 /// Why a step was rejected.
@@ -182,11 +183,6 @@ impl Recorder {
             blame,
         });
         HostError::new(Code::InvalidArgument, text)
-    }
-
-    /// Why the call must fail, whatever the guest answered.
-    pub(crate) fn refusal(&self) -> Option<&StepRefusal> {
-        self.refused.as_ref()
     }
 
     /// The recorded plan; none without a source.

@@ -140,16 +140,11 @@ impl Values {
     }
 
     fn patterns(&self) -> Arc<Patterns> {
-        let mut learnt = lock(&self.learnt);
-        let Learnt {
-            values,
-            is_full,
-            patterns,
-        } = &mut *learnt;
-        let built = patterns.get_or_insert_with(|| {
-            let all = self.all().chain(values.iter().map(|value| value.as_str()));
-            let mut patterns = Patterns::of(all);
-            patterns.are_complete &= !*is_full;
+        let learnt = &mut *lock(&self.learnt);
+        let built = learnt.patterns.get_or_insert_with(|| {
+            let values = learnt.values.iter().map(|value| value.as_str());
+            let mut patterns = Patterns::of(self.all().chain(values));
+            patterns.are_complete &= !learnt.is_full;
             Arc::new(patterns)
         });
         Arc::clone(built)

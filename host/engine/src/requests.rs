@@ -146,10 +146,9 @@ impl Request {
 
     /// It was not answered. `sent`: it may have been executed.
     pub(crate) fn failed(self, sent: bool) {
-        let mut ledger = lock(&self.requests.0);
-        let known = ledger.under_way.remove(&self.number);
-        if known.is_some() && sent && self.kind != Kind::Reading {
-            ledger.leave(self.number);
+        // One that may have been executed counts as dropped without an outcome.
+        if !sent {
+            lock(&self.requests.0).under_way.remove(&self.number);
         }
     }
 }

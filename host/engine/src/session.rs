@@ -6,7 +6,7 @@ use crate::bindings::types;
 use crate::convert::Convert;
 use crate::fault::Callee;
 use crate::function::Function;
-use crate::gate::{Full, Place};
+use crate::gate::Place;
 use crate::guest_log::GuestLog;
 use crate::host_error::HostError;
 use crate::invocation::{self, Invocation};
@@ -52,14 +52,13 @@ pub(crate) enum Stop {
 /// A live instance.
 pub(crate) struct Session<'a> {
     callee: Callee<'a>,
-    time: Time,
+    pub(crate) time: Time,
     pub(crate) store: Store<Invocation>,
     pub(crate) instance: Instance,
     _place: Place,
 }
 
 /// The time budget of a call.
-#[derive(Clone)]
 pub(crate) struct Time {
     began: Instant,
     call: Call,
@@ -87,11 +86,10 @@ macro_rules! call_guest {
             return Err(wasmount_core::backend::BackendError::NotOffered { interface });
         };
         let mut session = $crate::session::Session::open(&$backend.program, $call, $function).await?;
-        let time = session.time();
         let outcome = match indices.load(&mut session.store, &session.instance) {
             Ok(export) => {
                 let span = $crate::session::guest_call($function);
-                tracing::Instrument::instrument(time.limit(export.$method(&mut session.store, $($argument),*)), span).await
+                tracing::Instrument::instrument(session.time.limit(export.$method(&mut session.store, $($argument),*)), span).await
             }
             Err(error) => Err($crate::session::Stop::Failed(error)),
         };
@@ -101,12 +99,12 @@ macro_rules! call_guest {
 pub(crate) use call_guest;
 
 /// The span of a call into the guest.
-pub(crate) fn guest_call(
-    Function {
-        interface, name, ..
-    }: Function,
-) -> Span {
-    tracing::debug_span!("guest call", interface, function = name)
+pub(crate) fn guest_call(called: Function) -> Span {
+    tracing::debug_span!(
+        "guest call",
+        interface = called.interface,
+        function = called.name
+    )
 }
 
 impl Time {
@@ -114,8 +112,8 @@ impl Time {
         Self {
             began: Instant::now(),
             call: call.clone(),
-            ticker: Arc::clone(&program.ticker),
-            turn: program.slices.turn(),
+            ticker: Arc::clone(&program.engine.ticker),
+            turn: program.engine.slices.turn(),
             used: CpuTime::default(),
         }
     }
@@ -151,7 +149,7 @@ impl Time {
         let wall = self.began.elapsed();
         let memory_bytes = invocation.memory.bytes();
         self.call.used.add(cpu, wall, memory_bytes);
-        if let Some(report) = callee.program.usage.get() {
+        if let Some(report) = callee.program.engine.usage.get() {
             report(Usage {
                 interface: callee.function.interface,
                 function: callee.function.name,
@@ -183,15 +181,14 @@ impl<'a> Session<'a> {
         let place = async {
             let place = program.gate.enter(function.share).await?;
             redactor.prepare().await;
-            Ok(place)
+            Some(place)
         };
         let place = place.instrument(tracing::debug_span!("wait for place"));
         let place = match time.race(place).await {
-            Ok(Ok(place)) => place,
-            Ok(Err(Full { limit })) => return Err(BackendError::Busy { limit }),
+            Ok(Some(place)) => place,
             Err(Stop::Cancelled) => return Err(BackendError::Cancelled),
-            Err(_) => {
-                let limit = program.parts.limits.concurrency;
+            Ok(None) | Err(_) => {
+                let limit = parts.limits.concurrency;
                 return Err(BackendError::Busy { limit });
             }
         };
@@ -224,11 +221,6 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The remaining time, separate from the session: a call borrows the whole session.
-    pub(crate) fn time(&self) -> Time {
-        self.time.clone()
-    }
-
     /// Ends the call. The guest's writes are durable when this returns, whatever it answered.
     pub(crate) async fn close<T>(
         mut self,
@@ -241,15 +233,14 @@ impl<'a> Session<'a> {
             Ok(answered) => answered,
             Err(stop) => return Err(stopped(callee, &self.time, stop, self.store.data())),
         };
-        let invocation = self.store.into_data();
+        let mut invocation = self.store.into_data();
         invocation.log.close();
         let long_ids = callee.program.parts.limits.long_ids;
         let checker = Checker::new(invocation.redactor, long_ids);
         // Whatever the guest answered, the plugin is at fault: with the guest's own message the client would search for a mistake of its own.
-        if let Some(StepRefusal { code, text, blame }) = invocation.recorder.refusal() {
-            let (text, blame) = (text.clone(), blame.clone());
+        if let Some(StepRefusal { code, text, blame }) = invocation.recorder.refused.take() {
             return Err(match code {
-                Some(code) => callee.refused(*code, text, blame),
+                Some(code) => callee.refused(code, text, blame),
                 None => callee.bad_answer(text, blame),
             });
         }

@@ -6,7 +6,7 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use wasmount_core::mutex::lock;
 
@@ -28,7 +28,7 @@ pub struct Usage {
 }
 
 /// Receives the usage of each call of an engine; empty unless a command inspects a plugin.
-pub(crate) type UsageWatch = Arc<OnceLock<Box<dyn Fn(Usage) + Send + Sync>>>;
+pub(crate) type UsageWatch = OnceLock<Box<dyn Fn(Usage) + Send + Sync>>;
 
 /// Counts the CPU time of one call.
 #[derive(Debug, Clone, Default)]
@@ -46,10 +46,10 @@ impl CpuTime {
     pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|context| {
-            self.spent().since = Some(of_this_thread());
+            lock(&self.0).since = Some(of_this_thread());
             let polled = work.as_mut().poll(context);
             let so_far = self.so_far();
-            *self.spent() = Spent {
+            *lock(&self.0) = Spent {
                 before: so_far,
                 since: None,
             };
@@ -60,15 +60,11 @@ impl CpuTime {
 
     /// To be called on the polling thread.
     pub(crate) fn so_far(&self) -> Duration {
-        let spent = self.spent();
+        let spent = lock(&self.0);
         let now = spent
             .since
             .map(|since| of_this_thread().saturating_sub(since));
         spent.before + now.unwrap_or_default()
-    }
-
-    fn spent(&self) -> MutexGuard<'_, Spent> {
-        lock(&self.0)
     }
 }
 

@@ -35,7 +35,7 @@ fn one_source_with_options_and_notes_is_a_plan() {
     recorder.source(tree()).unwrap();
     recorder.default_fs_type("ext4".to_owned()).unwrap();
     recorder.note("key".to_owned(), "value".to_owned()).unwrap();
-    assert!(recorder.refusal().is_none());
+    assert!(recorder.refused.is_none());
     assert_eq!(
         recorder.into_plan().unwrap(),
         Plan {
@@ -98,7 +98,7 @@ fn a_refused_step_is_remembered() {
     for (steps, refusal) in steps {
         let mut recorder = recorder(true);
         assert!(steps(&mut recorder).is_err(), "{refusal}");
-        let remembered = recorder.refusal().unwrap();
+        let remembered = recorder.refused.as_ref().unwrap();
         assert_eq!(remembered.text, refusal);
         assert_eq!(remembered.code, None);
     }
@@ -121,7 +121,7 @@ fn a_block_device_is_encrypted_and_a_tree_is_not() {
             refused.source(source).unwrap();
         }
         assert!(refused.luks(luks()).is_err());
-        let text = &refused.refusal().unwrap().text;
+        let text = &refused.refused.as_ref().unwrap().text;
         assert!(
             text.contains("belongs to a step that is a block device"),
             "{text}"
@@ -134,7 +134,7 @@ fn what_a_request_does_not_bring_is_its_own_fault() {
     let mut recorder = recorder(true);
     let blame = Blame::Of(Owner::Request);
     recorder.refuse("filesystem", "it names a secret", blame);
-    let StepRefusal { code, blame, .. } = recorder.refusal().unwrap();
+    let StepRefusal { code, blame, .. } = recorder.refused.as_ref().unwrap();
     assert_eq!(*code, Some(Code::InvalidArgument));
     assert_eq!(*blame, Blame::Of(Owner::Request));
 }
@@ -143,7 +143,7 @@ fn what_a_request_does_not_bring_is_its_own_fault() {
 fn outside_of_staging_nothing_is_recorded() {
     let mut recorder = recorder(false);
     assert!(recorder.source(tree()).is_err());
-    assert!(recorder.refusal().is_some());
+    assert!(recorder.refused.is_some());
     assert_eq!(recorder.into_plan(), None);
 }
 
@@ -185,7 +185,7 @@ fn an_unknown_document_secret_is_the_administrators() {
     recorder.source(share()).unwrap();
     let refused = recorder.backend_secret_options(password_of("account"), |_| false);
     refused.unwrap_err();
-    let refusal = recorder.refusal().unwrap();
+    let refusal = recorder.refused.as_ref().unwrap();
     assert_eq!(refusal.code, Some(Code::FailedPrecondition));
     assert_eq!(refusal.blame, Blame::Of(Owner::Administrator));
     assert!(refusal.text.contains("`spec.secrets`"), "{}", refusal.text);
@@ -200,7 +200,10 @@ fn document_secrets_without_a_file_system_are_rejected() {
         }
         let refused = recorder.backend_secret_options(password_of("account"), |_| true);
         refused.unwrap_err();
-        assert_eq!(recorder.refusal().unwrap().blame, Blame::Of(Owner::Plugin));
+        assert_eq!(
+            recorder.refused.as_ref().unwrap().blame,
+            Blame::Of(Owner::Plugin)
+        );
     }
 }
 
@@ -233,6 +236,6 @@ fn what_is_not_sealed_or_comes_too_early_is_refused() {
             .into_iter()
             .for_each(|it| recorder.source(it).unwrap());
         recorder.sealed_options(password_of(text)).unwrap_err();
-        assert_eq!(recorder.refusal().unwrap().text, refusal);
+        assert_eq!(recorder.refused.as_ref().unwrap().text, refusal);
     }
 }
