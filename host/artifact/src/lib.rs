@@ -40,7 +40,7 @@ pub use media_type::{COSIGN_SIGNATURE, SIGSTORE_BUNDLE_FAMILY, WASM_CONFIG, WASM
 pub use pull::{Pulled, Resolved, pull};
 pub use push::Pushed;
 pub use registry::{RawManifest, Registry};
-pub use sign::{SignError, SignedArtifact, sign};
+pub use sign::{SignedArtifact, sign};
 pub use text::is_control;
 pub use trust::system_certificates;
 

@@ -8,9 +8,7 @@ use crate::judged::judged;
 use crate::manifest::{Annotations, Descriptor, Document, Manifest};
 use crate::media_type::COSIGN_SIGNATURE;
 use crate::registry::Registry;
-use crate::signature::{
-    KeyError, NamedKey, PrivateKey, SIGNATURE_ANNOTATION, SignerKeys, encoded, payload,
-};
+use crate::signature::{NamedKey, PrivateKey, SIGNATURE_ANNOTATION, SignerKeys, encoded, payload};
 use bytes::Bytes;
 use serde_json::json;
 use std::hash::{BuildHasher, RandomState};
@@ -39,19 +37,8 @@ pub struct SignedArtifact {
     pub added: bool,
 }
 
-/// Why an artifact was not signed.
-#[derive(Debug, thiserror::Error)]
-pub enum SignError {
-    /// An error of the transfer.
-    #[error(transparent)]
-    Registry(#[from] RegistryError),
-    /// The key cannot be used.
-    #[error("the key {0}")]
-    Key(#[from] KeyError),
-}
-
 /// Signs what the registry's artifact name resolves to: a manifest, or an index. It is signed once, however often this is called.
-pub async fn sign(registry: &Registry, key: &PrivateKey) -> Result<SignedArtifact, SignError> {
+pub async fn sign(registry: &Registry, key: &PrivateKey) -> Result<SignedArtifact, RegistryError> {
     let subject = registry
         .manifest(registry.reference().digest_or_tag())
         .await?;
@@ -64,7 +51,9 @@ pub async fn sign(registry: &Registry, key: &PrivateKey) -> Result<SignedArtifac
     if added {
         let repository = format!("{}/{}", reference.registry(), reference.repository());
         let payload = payload(&repository, subject.digest.as_str());
-        let layers = vec![layer(&payload, &key.sign(&payload)?)];
+        let signed = key.sign(&payload);
+        let signed = signed.map_err(|error| RegistryError::Other(format!("the key {error}")))?;
+        let layers = vec![layer(&payload, &signed)];
         registry
             .push_blob("a signature", Bytes::from(payload))
             .await?;
