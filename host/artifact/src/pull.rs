@@ -3,7 +3,7 @@
 use crate::COMPONENT_BYTES;
 use crate::digest::Digest;
 use crate::error::RegistryError;
-use crate::manifest::{Annotations, Descriptor, Document, Manifest};
+use crate::manifest::{Descriptor, Document, Manifest};
 use crate::registry::{RawManifest, Registry};
 use wasmount_core::document::Reference;
 
@@ -26,8 +26,6 @@ pub struct Pulled {
     pub digest: Digest,
     /// Its name by the digest of its manifest.
     pub reference: Reference,
-    /// The annotations of its manifest: for display, not trusted.
-    pub annotations: Annotations,
 }
 
 /// Resolves the name and fetches the component.
@@ -78,7 +76,6 @@ impl Resolved {
             wasm,
             digest: self.layer.digest,
             reference,
-            annotations: self.raw.document.annotations,
         })
     }
 }

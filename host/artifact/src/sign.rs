@@ -33,8 +33,6 @@ pub struct SignedArtifact {
     pub reference: Reference,
     /// Where the signature is.
     pub signature: Reference,
-    /// Whether the signature was added now; false if this key had signed the artifact before.
-    pub added: bool,
 }
 
 /// Signs what the registry's artifact name resolves to: a manifest, or an index. It is signed once, however often this is called.
@@ -42,13 +40,12 @@ pub async fn sign(registry: &Registry, key: &PrivateKey) -> Result<SignedArtifac
     let subject = registry
         .manifest(registry.reference().digest_or_tag())
         .await?;
-    let tag = cosign_tag(&subject.digest);
     let reference = registry.reference().pinned(subject.digest.to_string());
-    let signature = registry.reference().tagged(tag.clone());
+    let signature = registry.reference().tagged(cosign_tag(&subject.digest));
     let own = SignerKeys::new(vec![NamedKey::new("own", key.verifying_key())], Vec::new());
     let there = judged(registry, &subject, &own, Extent::UntilSigned).await;
-    let added = there.verdict.is_err();
-    if added {
+    // Otherwise this key had signed the artifact before.
+    if there.verdict.is_err() {
         let repository = format!("{}/{}", reference.registry(), reference.repository());
         let payload = payload(&repository, subject.digest.as_str());
         let signed = key.sign(&payload);
@@ -64,7 +61,6 @@ pub async fn sign(registry: &Registry, key: &PrivateKey) -> Result<SignedArtifac
     Ok(SignedArtifact {
         reference,
         signature,
-        added,
     })
 }
 
