@@ -20,8 +20,8 @@ const CONNECT_AGAIN: Duration = Duration::from_millis(10);
 /// Largest message that is received without a permit, in bytes: nearly every message is smaller.
 const SMALL_BYTES: usize = 16 << 10;
 
-/// One connection.
-pub(crate) struct Channel(UnixStream);
+/// One connection, over a socket that was accepted or connected.
+pub(crate) struct Channel(pub(crate) UnixStream);
 
 /// Why a connection is no longer usable.
 #[derive(Debug, thiserror::Error)]
@@ -47,11 +47,6 @@ pub(crate) enum Disconnected {
 }
 
 impl Channel {
-    /// A channel over a socket that was accepted or connected.
-    pub(crate) fn new(socket: UnixStream) -> Self {
-        Self(socket)
-    }
-
     /// Connects. If the queue of connections is full, it waits: `connect` of a Unix socket then fails with EAGAIN and has not begun anything.
     pub(crate) async fn connect(path: &Path) -> Result<Self, Disconnected> {
         let deadline = Instant::now() + TIME_LIMIT;

@@ -8,7 +8,7 @@ use crate::protocol::{BootId, Greeting, Message, Reply, VERSION, decode, encode}
 use async_trait::async_trait;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tracing::field::Empty;
@@ -25,6 +25,13 @@ const KEPT: usize = 32;
 /// How long an idle connection is kept. 30 s: half of the mounter's own limit, so that none is closed just as it is used.
 const KEPT_FOR: Duration = Duration::from_secs(30);
 
+/// What to do if no process accepts a connection.
+const ABSENT: &str =
+    "is `wasmount mounter` running, with this --socket and this user as --client-uid?";
+/// What to do if there is no greeting.
+const UNHEARD: &str = "see the log of `wasmount mounter`, which says why it closes a connection";
+/// What is known of a call whose connection ended.
+const LOST: &str = "the call may have been made or not, and may be repeated";
 /// The attribute of a request's span with its steps: JSON of a list of [`Step`](crate::Step).
 pub const STEPS: &str = "steps";
 
@@ -64,16 +71,17 @@ impl SocketMounter {
         }
         let mut channel = self.connect().await?;
         let sent = channel.send(message).await;
-        sent.map_err(|why| self.lost(&why))?;
+        sent.map_err(|why| self.unreachable("at", &why, LOST))?;
         Ok(channel)
     }
 
     async fn connect(&self) -> Result<Channel, MountError> {
         let mut channel = Channel::connect(&self.path)
             .await
-            .map_err(|why| self.absent(&why))?;
+            .map_err(|why| self.unreachable("cannot connect to", &why, ABSENT))?;
         let theirs = channel.greet(Greeting::of(self.boot_id)).await;
-        let Greeting { version, boot_id } = theirs.map_err(|why| self.unheard(&why))?;
+        let Greeting { version, boot_id } =
+            theirs.map_err(|why| self.unreachable("at", &why, UNHEARD))?;
         if version != VERSION {
             return Err(MountError::unsupported(
                 format!("the mounter at {}", self.path.display()),
@@ -106,11 +114,11 @@ impl SocketMounter {
             .receive(None)
             .await
             .and_then(|reply| Ok(decode::<Reply>(&reply)?))
-            .map_err(|why| self.lost(&why))?;
+            .map_err(|why| self.unreachable("at", &why, LOST))?;
         if !steps.is_empty() {
             span.record(STEPS, serde_json::to_string(&steps).unwrap_or_default());
         }
-        let mut kept = self.kept();
+        let mut kept = lock(&self.kept);
         if kept.len() < KEPT {
             kept.push((Instant::now(), channel));
         }
@@ -118,34 +126,15 @@ impl SocketMounter {
     }
 
     fn take(&self) -> Option<Channel> {
-        let mut kept = self.kept();
+        let mut kept = lock(&self.kept);
         kept.retain(|(since, _)| since.elapsed() < KEPT_FOR);
         Some(kept.pop()?.1)
     }
 
-    fn kept(&self) -> MutexGuard<'_, Vec<(Instant, Channel)>> {
-        lock(&self.kept)
-    }
-
-    fn absent(&self, why: &Disconnected) -> MountError {
-        MountError::unreachable(format!(
-            "cannot connect to {}: {why}; is `wasmount mounter` running, with this --socket and this user as --client-uid?",
-            self.path.display()
-        ))
-    }
-
-    fn unheard(&self, why: &Disconnected) -> MountError {
-        MountError::unreachable(format!(
-            "at {}: {why}; see the log of `wasmount mounter`, which says why it closes a connection",
-            self.path.display()
-        ))
-    }
-
-    fn lost(&self, why: &Disconnected) -> MountError {
-        MountError::unreachable(format!(
-            "at {}: {why}; the call may have been made or not, and may be repeated",
-            self.path.display()
-        ))
+    /// The error of a connection to the mounter.
+    fn unreachable(&self, at: &str, why: &Disconnected, advice: &str) -> MountError {
+        let path = self.path.display();
+        MountError::unreachable(format!("{at} {path}: {why}; {advice}"))
     }
 }
 

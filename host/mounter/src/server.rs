@@ -42,13 +42,12 @@ pub struct ServerOptions {
 /// What all connections share.
 struct Server {
     mounter: Arc<dyn Mounter>,
-    client_uid: u32,
+    options: ServerOptions,
     boot_id: BootId,
     under_way: Arc<UnderWay>,
     places: Arc<Semaphore>,
     large: Semaphore,
     jobs: TaskTracker,
-    steps_of: fn(&Span) -> Vec<Step>,
     shutdown: CancellationToken,
 }
 
@@ -74,23 +73,18 @@ pub async fn serve(
     options: ServerOptions,
     shutdown: CancellationToken,
 ) -> std::io::Result<usize> {
-    let ServerOptions {
-        client_uid,
-        connections: places,
-        grace,
-        steps_of,
-    } = options;
     let (listener, file) = socket.into_parts();
     let listener = UnixListener::from_std(listener.into())?;
     let server = Arc::new(Server {
         mounter,
-        client_uid,
+        options,
         boot_id: BootId::begin()?,
         under_way: Arc::default(),
-        places: Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS))),
+        places: Arc::new(Semaphore::new(
+            options.connections.clamp(1, Semaphore::MAX_PERMITS),
+        )),
         large: Semaphore::new(LARGE_MESSAGES),
         jobs: TaskTracker::new(),
-        steps_of,
         shutdown: shutdown.clone(),
     });
     let connections = TaskTracker::new();
@@ -106,7 +100,7 @@ pub async fn serve(
         connections.wait().await;
         server.jobs.wait().await;
     };
-    Ok(match timeout(grace, ended).await {
+    Ok(match timeout(options.grace, ended).await {
         Ok(()) => 0,
         Err(_) => server.jobs.len(),
     })
@@ -144,12 +138,12 @@ impl Server {
     }
 
     async fn converse(&self, socket: UnixStream) -> Result<(), Ended> {
-        let allowed = self.client_uid;
+        let allowed = self.options.client_uid;
         let uid = socket.peer_cred().map_err(Disconnected::System)?.uid();
         if uid != allowed {
             return Err(Ended::OtherUser { uid, allowed });
         }
-        let mut channel = Channel::new(socket);
+        let mut channel = Channel(socket);
         let theirs = channel.greeting().await?;
         // Whatever version the client has: clients report a mismatch themselves.
         channel.send_greeting(Greeting::of(self.boot_id)).await?;
@@ -188,8 +182,8 @@ impl Server {
         if channel.is_over() {
             return Err(Disconnected::Closed);
         }
-        let job = ticket.job();
-        let (mounter, steps_of) = (Arc::clone(&self.mounter), self.steps_of);
+        let job = ticket.job;
+        let (mounter, steps_of) = (Arc::clone(&self.mounter), self.options.steps_of);
         let work = self.jobs.spawn(async move {
             let span = match wants_steps {
                 true => tracing::debug_span!(REQUEST),
@@ -213,12 +207,10 @@ impl Server {
 
 /// A reply that is too large is answered as an error: the call was made.
 fn encoded(reply: &Reply) -> Result<Message, Disconnected> {
-    match encode(reply) {
-        Ok(message) => Ok(message),
-        Err(violation) => {
-            let refusal = MountError::unsupported("the mounter's answer", violation);
-            let refusal: Reply = (Err(refusal), Vec::new());
-            Ok(encode(&refusal)?)
-        }
-    }
+    let encoded = encode(reply).or_else(|violation| {
+        let refusal = MountError::unsupported("the mounter's answer", violation);
+        let refusal: Reply = (Err(refusal), Vec::new());
+        encode(&refusal)
+    });
+    Ok(encoded?)
 }

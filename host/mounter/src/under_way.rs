@@ -6,7 +6,7 @@
 
 use crate::protocol::BootId;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use wasmount_core::mounter::{MountError, MounterRequest, VolumeKey};
 use wasmount_core::mutex::lock;
 use wasmount_core::names::{DriverName, NodePath};
@@ -31,7 +31,8 @@ struct Job {
 /// The entry of a job; removed when dropped.
 pub(crate) struct Ticket {
     table: Arc<UnderWay>,
-    job: u64,
+    /// The job's number.
+    pub(crate) job: u64,
 }
 
 /// The subject of a job, with everything below it.
@@ -49,7 +50,7 @@ impl UnderWay {
         caller: BootId,
         subjects: Vec<Subject>,
     ) -> Result<Ticket, MountError> {
-        let mut jobs = self.lock();
+        let mut jobs = lock(&self.0);
         let strangers = jobs
             .running
             .values()
@@ -74,26 +75,15 @@ impl UnderWay {
 
     /// Marks a job that no client waits for any more. It may have ended.
     pub(crate) fn abandon(&self, job: u64) {
-        if let Some(job) = self.lock().running.get_mut(&job) {
+        if let Some(job) = lock(&self.0).running.get_mut(&job) {
             job.caller = None;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Jobs> {
-        lock(&self.0)
-    }
-}
-
-impl Ticket {
-    /// The job's number.
-    pub(crate) fn job(&self) -> u64 {
-        self.job
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.table.lock().running.remove(&self.job);
+        lock(&self.table.0).running.remove(&self.job);
     }
 }
 
@@ -204,7 +194,7 @@ mod tests {
         let (table, [boot_id, _]) = (Arc::new(UnderWay::default()), boot_ids());
         let job = table.begin(boot_id, vec![volume("v")]).unwrap();
         assert!(table.begin(boot_id, vec![volume("v")]).is_ok());
-        table.abandon(job.job());
+        table.abandon(job.job);
         assert!(is_refused(&table.begin(boot_id, vec![volume("v")])));
         drop(job);
         assert!(table.begin(boot_id, vec![volume("v")]).is_ok());

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 /// A channel, and the socket of the other side.
 fn pair() -> (Channel, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    (Channel::new(ours), theirs)
+    (Channel(ours), theirs)
 }
 
 /// A channel to which the other side sent these bytes, and nothing after them.
@@ -20,7 +20,7 @@ async fn after(sent: &[u8]) -> Channel {
 /// The message as the other side receives it.
 async fn crossed(message: &[u8]) -> Vec<u8> {
     let (mut channel, theirs) = pair();
-    let mut other = Channel::new(theirs);
+    let mut other = Channel(theirs);
     let (sent, received) = tokio::join!(channel.send(message), other.receive(None));
     sent.unwrap();
     received.unwrap().to_vec()
@@ -44,7 +44,7 @@ async fn a_large_message_waits_for_a_permit() {
     for (bytes, waits) in [(SMALL_BYTES, false), (SMALL_BYTES + 1, true)] {
         let message = vec![0; bytes];
         let (mut channel, theirs) = pair();
-        let mut other = Channel::new(theirs);
+        let mut other = Channel(theirs);
         let receiving = timeout(Duration::from_millis(50), other.receive(Some(&none)));
         let (_, received) = tokio::join!(channel.send(&message), receiving);
         assert_eq!(received.is_err(), waits, "{bytes}");
