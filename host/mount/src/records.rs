@@ -75,13 +75,10 @@ impl<R: Record> Records<R> {
             .map_err(failed::<R>("create", &directory))?;
         let opened = File::open(&directory).map_err(failed::<R>("open", &directory))?;
         let (kind, parent) = R::KIND;
-        match exclusive::lock(&opened) {
-            Ok(true) => {}
-            Ok(false) => {
-                let path = directory;
-                return Err(MountSetupError::InUse { kind, path, parent });
-            }
-            Err(errno) => return Err(failed::<R>("lock", &directory)(errno.into())),
+        let locked = exclusive::lock(&opened).map_err(io::Error::from);
+        if !locked.map_err(failed::<R>("lock", &directory))? {
+            let path = directory;
+            return Err(MountSetupError::InUse { kind, path, parent });
         }
         let mut records = BTreeMap::new();
         for file in fs::read_dir(&directory).map_err(failed::<R>("read", &directory))? {

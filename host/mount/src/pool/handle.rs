@@ -46,8 +46,8 @@ pub(super) struct Pool {
     pub(super) identity: Identity,
     /// The host's private directory, locked.
     _folder: OwnedFd,
-    /// What else is locked while the pool is open.
-    _locks: Vec<OwnedFd>,
+    /// The file that is locked in a pool on a server.
+    _server_lock: Option<OwnedFd>,
 }
 
 impl Pool {
@@ -57,7 +57,7 @@ impl Pool {
         path: &Path,
         folder: OwnedFd,
         identity: Identity,
-        locks: Vec<OwnedFd>,
+        server_lock: Option<OwnedFd>,
     ) -> Result<Self, Errno> {
         let trash = make_folder(&folder, TRASH_NAME)?;
         let unfinished = make_folder(&folder, UNFINISHED_NAME)?;
@@ -78,7 +78,7 @@ impl Pool {
             copies: Arc::default(),
             identity,
             _folder: folder,
-            _locks: locks,
+            _server_lock: server_lock,
         })
     }
 

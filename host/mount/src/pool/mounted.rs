@@ -169,7 +169,7 @@ impl MountedPool {
     fn opened(&self) -> Result<Open, MountError> {
         let root = self.mount_point.root()?;
         let directory = self.mount_point.directory();
-        let pool = Pool::open_on_server(&self.name, directory, root)?;
+        let pool = Pool::open_root(&self.name, directory, root, true)?;
         let user = users::add(&self.name, directory, Arc::clone(&self.in_use));
         user.found.get_or_init(|| pool.identity);
         Ok(Open { pool, _user: user })
@@ -185,7 +185,7 @@ impl MountedPool {
         {
             tracing::warn!(pool = %self.mount_point, "the mount of a pool is gone or stale on its server; mounting it again");
             state.open = None;
-            self.mount_point.take_down();
+            mount_point::take_down(self.mount_point.directory());
         }
     }
 
@@ -240,7 +240,7 @@ impl MountedPool {
         }
         self.is_watched.store(false, Ordering::Release);
         if open.take().is_some() {
-            self.mount_point.take_down();
+            mount_point::take_down(self.mount_point.directory());
         }
         true
     }
@@ -251,7 +251,7 @@ impl Drop for MountedPool {
         let state = self.state.get_mut();
         let was_open = state.is_ok_and(|state| state.open.take().is_some());
         if was_open {
-            self.mount_point.take_down();
+            mount_point::take_down(self.mount_point.directory());
         }
     }
 }

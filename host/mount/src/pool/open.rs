@@ -49,37 +49,15 @@ impl Pool {
         }
         let root = rustix::fs::open(path, DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|errno| failed("open", errno))?;
-        Self::open_root(name, path, root, |_| Ok(None))
+        Self::open_root(name, path, root, false)
     }
 
-    /// Opens the pool on a server that the host mounted. The lock on its directory is known to this node only, so a file is locked as well.
-    pub(super) fn open_on_server(
+    /// Opens the pool in an opened directory. `is_on_server`: the host mounted it.
+    pub(super) fn open_root(
         name: &str,
         path: &Path,
         root: OwnedFd,
-    ) -> Result<Arc<Self>, MountError> {
-        let what = || format!("pool `{}` at {}", shown(name), path.display());
-        Self::open_root(name, path, root, |folder| {
-            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-            let file = rustix::fs::openat(folder, LOCK_NAME, flags, Mode::RUSR | Mode::WUSR)
-                .map_err(|errno| kernel("open the lock of", what(), errno))?;
-            match exclusive::lock(&file) {
-                Ok(true) => Ok(Some(file)),
-                Ok(false) => Err(MountError::under_way(format!(
-                    "the work of another host on {} (it ends a minute after its last call there, or with its lease at the server)",
-                    what()
-                ))),
-                Err(errno) => Err(kernel("lock", what(), errno)),
-            }
-        })
-    }
-
-    /// `lock_on_server` takes what excludes hosts on other nodes, for as long as the pool is open.
-    fn open_root(
-        name: &str,
-        path: &Path,
-        root: OwnedFd,
-        lock_on_server: impl FnOnce(&OwnedFd) -> Result<Option<OwnedFd>, MountError>,
+        is_on_server: bool,
     ) -> Result<Arc<Self>, MountError> {
         let what = || format!("pool `{}` at {}", shown(name), path.display());
         let failed = |operation: &str, errno: Errno| kernel(operation, what(), errno);
@@ -93,19 +71,17 @@ impl Pool {
         }
         let folder = make_folder(&root, RESERVED_NAME)
             .map_err(|errno| failed("make the folder .wasmount", errno))?;
-        match exclusive::lock(&folder) {
-            Ok(true) => {}
-            Ok(false) => {
-                return Err(MountError::in_use(
-                    what(),
-                    "another host process; give each host a pool of its own, or let both use one mounter (--mounter)",
-                ));
-            }
-            Err(errno) => return Err(failed("lock", errno)),
+        if !exclusive::lock(&folder).map_err(|errno| failed("lock", errno))? {
+            return Err(MountError::in_use(
+                what(),
+                "another host process; give each host a pool of its own, or let both use one mounter (--mounter)",
+            ));
         }
-        let locks = std::iter::once(lock_on_server(&folder)?).flatten();
-        let locks = locks.collect();
-        let pool = Self::with_folder(root, path, folder, identity, locks)
+        let server_lock = match is_on_server {
+            true => Some(lock_on_server(&folder, &what())?),
+            false => None,
+        };
+        let pool = Self::with_folder(root, path, folder, identity, server_lock)
             .map_err(|errno| failed("open", errno))?;
         let pool = Arc::new(pool);
         drop(group_move::hold(&pool)?);
@@ -114,6 +90,19 @@ impl Pool {
         *open = Arc::downgrade(&pool);
         Ok(pool)
     }
+}
+
+/// Locks a file, since other nodes know nothing of the lock on the directory.
+fn lock_on_server(folder: &OwnedFd, what: &str) -> Result<OwnedFd, MountError> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = rustix::fs::openat(folder, LOCK_NAME, flags, Mode::RUSR | Mode::WUSR)
+        .map_err(|errno| kernel("open the lock of", what, errno))?;
+    if exclusive::lock(&file).map_err(|errno| kernel("lock", what, errno))? {
+        return Ok(file);
+    }
+    Err(MountError::under_way(format!(
+        "the work of another host on {what} (it ends a minute after its last call there, or with its lease at the server)"
+    )))
 }
 
 /// The directory of a pool that another process has open. `None`: none has, or there is no such directory.

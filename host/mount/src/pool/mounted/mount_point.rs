@@ -57,11 +57,6 @@ impl MountPoint {
         &self.directory
     }
 
-    /// Unmounts it, if it is mounted.
-    pub(super) fn take_down(&self) {
-        take_down(&self.directory);
-    }
-
     /// The mount options of the grant, with a bound for the time of a request.
     fn checked(&self) -> Result<(CheckedFilesystem, MountFlags), MountError> {
         let named = |name: &str| {
@@ -96,11 +91,7 @@ impl MountPoint {
             options: &options,
             secret_options: &[],
         };
-        let nothing = RequestedOptions {
-            options: Vec::new(),
-            label: None,
-        };
-        filesystem::check(&step, nothing, None, &grants).map_err(|error| {
+        filesystem::check(&step, RequestedOptions::default(), None, &grants).map_err(|error| {
             // The sentence is about a plan; no plugin is involved.
             MountError::unusable(self, format!("{error}; correct `grants.pools`"))
         })
