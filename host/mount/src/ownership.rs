@@ -295,7 +295,8 @@ impl OwnSources {
         let is_files = line.fs_type == "tmpfs" && line.source == FILES_NAME;
         let is_granted = self.filesystems.iter().any(|grant| {
             grant.fs_type == line.fs_type
-                && (grant.fs_type == "tmpfs" || is_source_granted(grant, &line.source))
+                && (grant.fs_type == "tmpfs"
+                    || is_source_granted(&grant.fs_type, &grant.sources, &line.source))
         });
         let is_on_device = line
             .shown_device()

@@ -15,7 +15,7 @@ use crate::confine::PoolPath;
 use crate::failure::{kernel, shown};
 use crate::fs_type::{BlockFilesystem, FsType, StorageAccess};
 use crate::group::group_number;
-use device::{CheckedDevice, DeviceStep};
+use device::CheckedDevice;
 use files::CheckedFiles;
 use filesystem::{CheckedFilesystem, FilesystemStep};
 use label::{Label, is_label};
@@ -131,26 +131,22 @@ pub(crate) fn check(
             (CheckedSource::Image(place, form), flags)
         }
         Source::Device { facts, wait_ms } => {
-            let step = DeviceStep {
-                step,
-                alternatives: slice::from_ref(facts),
-                rescan: false,
-                wait_ms: *wait_ms,
-            };
-            on_device(device::check(&step, grants)?)?
+            let alternatives = slice::from_ref(facts);
+            on_device(device::check(step, alternatives, false, *wait_ms, grants)?)?
         }
         Source::AnyDevice {
             alternatives,
             rescan,
             wait_ms,
         } => {
-            let step = DeviceStep {
+            let alternatives = alternatives.each();
+            on_device(device::check(
                 step,
-                alternatives: alternatives.each(),
-                rescan: *rescan,
-                wait_ms: *wait_ms,
-            };
-            on_device(device::check(&step, grants)?)?
+                alternatives,
+                *rescan,
+                *wait_ms,
+                grants,
+            )?)?
         }
         Source::Iscsi(_) | Source::Nvme(_) | Source::Rbd(_) => {
             on_device(attach::check(&plan.source, grants)?)?
@@ -353,6 +349,13 @@ fn block_fs_type(name: &str) -> Result<FsType, MountError> {
     })
 }
 
+/// The error that a driver has no grant for a pool.
+pub(crate) fn pool_not_granted(step: &str, pool: &str) -> MountError {
+    let name = shown(pool);
+    let reason = format!("pool `{name}` is not in `grants.pools` of the backend document");
+    MountError::not_granted(step, reason, Blame::argument(pool))
+}
+
 /// A place in a granted pool, and the mount options that are granted there.
 fn pool_place<'g>(
     step: &str,
@@ -360,11 +363,8 @@ fn pool_place<'g>(
     pool: &str,
     path: &str,
 ) -> Result<(PoolPlace, &'g [String]), MountError> {
-    let grant = grants.pools.get(pool).ok_or_else(|| {
-        let name = shown(pool);
-        let reason = format!("pool `{name}` is not in `grants.pools` of the backend document");
-        MountError::not_granted(step, reason, Blame::argument(pool))
-    })?;
+    let grant = grants.pools.get(pool);
+    let grant = grant.ok_or_else(|| pool_not_granted(step, pool))?;
     let Some(directory) = grant.directory() else {
         let what = format!("step `{step}` with pool `{}`", shown(pool));
         return Err(MountError::unsupported(

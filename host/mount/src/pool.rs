@@ -22,6 +22,7 @@ mod users;
 
 use crate::failure::shown;
 use crate::freeze::Freezer;
+use crate::plan::pool_not_granted;
 use crate::threads::Threads;
 use copies::{Claim, CopyRequest, Pair, Waiting};
 use copy::Job;
@@ -35,7 +36,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use wasmount_core::document::{PoolGrant, PoolStorage};
-use wasmount_core::fault::Blame;
 use wasmount_core::mounter::MountError;
 use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
@@ -327,12 +327,8 @@ impl Pools {
     }
 
     fn granted(&self, pool: &str) -> Result<&Granted, MountError> {
-        self.granted.get(pool).ok_or_else(|| {
-            let pool_name = shown(pool);
-            let reason =
-                format!("pool `{pool_name}` is not in `grants.pools` of the backend document");
-            MountError::not_granted("pool", reason, Blame::argument(pool))
-        })
+        let granted = self.granted.get(pool);
+        granted.ok_or_else(|| pool_not_granted("pool", pool))
     }
 
     /// The entry at a place. A host that mounts what another one manages on the same machine asks nothing else of a pool: it neither takes the other's

@@ -87,23 +87,19 @@ pub(super) fn check(source: &Source, grants: &Grants) -> Result<CheckedDevice, M
     })?;
     let covering = covering(step, &attachment, &grants.attach)?;
     let alternatives = attachment.facts();
-    let granted = |grant: &AttachGrant| {
-        let mount_options = grant.mount_options.clone();
-        alternatives
-            .clone()
-            .into_iter()
-            .map(move |facts| DeviceGrant {
-                facts,
-                rescan: false,
-                mount_options: mount_options.clone(),
-            })
-            .collect::<Vec<_>>()
-    };
+    let mut device_grants = Vec::new();
+    for grant in covering {
+        device_grants.extend(alternatives.iter().map(|facts| DeviceGrant {
+            facts: facts.clone(),
+            rescan: false,
+            mount_options: grant.mount_options.clone(),
+        }));
+    }
     Ok(CheckedDevice {
         step,
         rescan: false,
         wait: attachment.wait(),
-        grants: covering.into_iter().flat_map(granted).collect(),
+        grants: device_grants,
         alternatives,
     })
 }

@@ -51,7 +51,7 @@ impl CheckedFilesystem {
     /// NFS share leads to another tree, a referral to another server, and the kernel shows the final location (`nfs_show_devname`).
     pub(crate) fn refuse_shown(&self, source: &str) -> Result<(), MountError> {
         let is_as_requested = without_spare_slashes(&self.source) == without_spare_slashes(source);
-        if is_as_requested || is_granted(&self.fs_type, &self.granted_sources, source) {
+        if is_as_requested || is_source_granted(&self.fs_type, &self.granted_sources, source) {
             return Ok(());
         }
         let reason = format!(
@@ -112,7 +112,7 @@ pub(crate) fn check<'w>(
         options.extend(group_options(fs_type, group, &options)?);
     }
     let server = server::parse(fs_type, &source, &mut options)?;
-    if !is_source_granted(grant, &source) {
+    if !is_source_granted(fs_type, &grant.sources, &source) {
         let source = shown(&source);
         let reason =
             format!("source `{source}` matches none of the `sources` granted for type `{fs_type}`");
@@ -133,12 +133,8 @@ pub(crate) fn check<'w>(
     Ok((filesystem, checked.flags))
 }
 
-/// Whether a grant names a source.
-pub(crate) fn is_source_granted(grant: &FilesystemGrant, source: &str) -> bool {
-    is_granted(&grant.fs_type, &grant.sources, source)
-}
-
-fn is_granted(fs_type: &str, patterns: &[String], source: &str) -> bool {
+/// Whether one of the patterns that are granted for a type names a source.
+pub(crate) fn is_source_granted(fs_type: &str, patterns: &[String], source: &str) -> bool {
     let source = spelled(fs_type, source);
     let mut patterns = patterns.iter();
     patterns.any(|pattern| matches(&spelled(fs_type, pattern), &source))

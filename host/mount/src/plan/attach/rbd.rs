@@ -2,6 +2,7 @@
 
 use super::{invalid, portal};
 use crate::failure::shown;
+use crate::plan::is_name;
 use std::fmt;
 use std::net::SocketAddr;
 use uuid::Uuid;
@@ -110,9 +111,7 @@ impl RbdImage {
 impl CephName {
     /// `None`: it is no name.
     pub(crate) fn parse(text: &str, bytes: usize) -> Option<Self> {
-        let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        let is_name = (1..=bytes).contains(&text.len()) && text.chars().all(is_of_name);
-        is_name.then(|| Self(text.to_owned()))
+        is_name(text, bytes).then(|| Self(text.to_owned()))
     }
 
     /// A user whose name came as a secret.
