@@ -11,6 +11,7 @@ use crate::node::{Node, describe_volume};
 use crate::observe::SeenMount;
 use crate::records::Record as _;
 use crate::stats_cache::{ANSWER_WITHIN, RunningQuery};
+use crate::threads;
 use rustix::fs::{StatVfs, fstat, fstatvfs};
 use std::sync::Arc;
 use wasmount_core::mounter::{MountError, StatVolume, Usage, VolumeKey, VolumeStats};
@@ -56,10 +57,11 @@ impl Node {
         if self.stats_cache.is_hung(path) {
             return Ok(None);
         }
-        let turn = self.budgets.of(driver).stats_turn(ANSWER_WITHIN).await?;
+        let lane = self.budgets.of(driver).stats;
+        let permit = lane.permit(ANSWER_WITHIN).await?;
         // Starts here, so that the path counts as hung exactly when its deadline has passed.
         let query = RunningQuery::begin(&self.stats_cache, path);
-        turn.query(ANSWER_WITHIN, move || {
+        threads::query(permit, ANSWER_WITHIN, move || {
             let _query = query;
             question()
         })

@@ -39,7 +39,7 @@ pub(crate) struct Threads {
     pub(crate) tear_down: Lane,
     pub(crate) pool: Lane,
     pub(crate) copies: Lane,
-    stats: Lane,
+    pub(crate) stats: Lane,
 }
 
 /// Threads for one kind of job of a driver.
@@ -51,9 +51,6 @@ pub(crate) struct Lane {
     /// What the administrator should check when all its threads are occupied.
     hint: &'static str,
 }
-
-/// A reserved thread for one query of storage.
-pub(crate) struct Turn(OwnedSemaphorePermit);
 
 impl Lane {
     fn new(driver: &DriverName, size: usize, hint: &'static str) -> Self {
@@ -74,7 +71,8 @@ impl Lane {
         begin(self.permit(WAIT_FOR_THREAD).await?, job).await
     }
 
-    async fn permit(&self, wait: Duration) -> Result<OwnedSemaphorePermit, MountError> {
+    /// Waits for a thread, which the result reserves.
+    pub(crate) async fn permit(&self, wait: Duration) -> Result<OwnedSemaphorePermit, MountError> {
         match tokio::time::timeout(wait, self.permits.clone().acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(MountError::out_of_threads(
@@ -112,18 +110,6 @@ impl Budgets {
     }
 }
 
-impl Turn {
-    /// Runs a job that queries storage, with a deadline. `None`: there was no answer; the thread becomes free when there is one.
-    pub(crate) async fn query<T: Send + 'static>(
-        self,
-        wait: Duration,
-        job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
-    ) -> Result<Option<T>, MountError> {
-        let answer = tokio::time::timeout(wait, begin(self.0, job)).await;
-        answer.ok().transpose()
-    }
-}
-
 impl Threads {
     /// At most `budget` threads for set-ups, as many for teardown and for pools, half of it for copies and a quarter for statistics.
     pub(crate) fn new(driver: &DriverName, budget: usize) -> Self {
@@ -153,11 +139,16 @@ impl Threads {
             .iter()
             .any(|lane| Arc::strong_count(&lane.permits) > 1)
     }
+}
 
-    /// Waits for a thread for a query of storage.
-    pub(crate) async fn stats_turn(&self, wait: Duration) -> Result<Turn, MountError> {
-        self.stats.permit(wait).await.map(Turn)
-    }
+/// Runs a job that queries storage on a reserved thread, with a deadline. `None`: there was no answer; the thread becomes free when there is one.
+pub(crate) async fn query<T: Send + 'static>(
+    permit: OwnedSemaphorePermit,
+    wait: Duration,
+    job: impl FnOnce() -> Result<T, MountError> + Send + 'static,
+) -> Result<Option<T>, MountError> {
+    let answer = tokio::time::timeout(wait, begin(permit, job)).await;
+    answer.ok().transpose()
 }
 
 async fn begin<T: Send + 'static>(
@@ -241,8 +232,8 @@ mod tests {
         assert_eq!(healthy.set_up.run(|| Ok(7)).await, Ok(7));
         // Teardown, statistics, pools and copies have separate threads.
         assert_eq!(hung.tear_down.run(|| Ok(8)).await, Ok(8));
-        let turn = hung.stats_turn(WAIT_FOR_THREAD).await.unwrap();
-        assert_eq!(turn.query(WAIT_FOR_THREAD, || Ok(8)).await, Ok(Some(8)));
+        let turn = hung.stats.permit(WAIT_FOR_THREAD).await.unwrap();
+        assert_eq!(query(turn, WAIT_FOR_THREAD, || Ok(8)).await, Ok(Some(8)));
         assert_eq!(hung.pool.run(|| Ok(8)).await, Ok(8));
         assert_eq!(hung.copies.run(|| Ok(8)).await, Ok(8));
         drop(release);
@@ -284,16 +275,16 @@ mod tests {
         let threads = threads("a");
         let (release, wait) = std::sync::mpsc::channel::<()>();
         let short_wait = Duration::from_millis(10);
-        let turn = threads.stats_turn(short_wait).await.unwrap();
-        assert_eq!(turn.query(WAIT_FOR_THREAD, || Ok(1)).await, Ok(Some(1)));
-        let turn = threads.stats_turn(short_wait).await.unwrap();
-        let hung = turn.query(short_wait, move || Ok(wait.recv().is_err()));
+        let turn = threads.stats.permit(short_wait).await.unwrap();
+        assert_eq!(query(turn, WAIT_FOR_THREAD, || Ok(1)).await, Ok(Some(1)));
+        let turn = threads.stats.permit(short_wait).await.unwrap();
+        let hung = query(turn, short_wait, move || Ok(wait.recv().is_err()));
         assert_eq!(hung.await, Ok(None));
-        let refused = threads.stats_turn(short_wait).await.map(drop);
+        let refused = threads.stats.permit(short_wait).await.map(drop);
         assert!(matches!(refused, Err(MountError::OutOfThreads { .. })));
         drop(release);
-        let turn = threads.stats_turn(WAIT_FOR_THREAD).await.unwrap();
-        assert_eq!(turn.query(WAIT_FOR_THREAD, || Ok(2)).await, Ok(Some(2)));
+        let turn = threads.stats.permit(WAIT_FOR_THREAD).await.unwrap();
+        assert_eq!(query(turn, WAIT_FOR_THREAD, || Ok(2)).await, Ok(Some(2)));
     }
 
     #[tokio::test]
