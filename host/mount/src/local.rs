@@ -22,7 +22,7 @@ use crate::without_document::{self, Pending};
 use async_trait::async_trait;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::SystemTime;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -32,6 +32,7 @@ use wasmount_core::mounter::{
     ExpandVolume, MountError, Mounter, MounterRequest as Request, MounterResponse as Response,
     MounterStatus, VolumeKey,
 };
+use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
 use wasmount_core::pool::{PoolCall, PoolReply};
 
@@ -60,7 +61,7 @@ pub struct MounterConfig {
 /// The node's mounts, in this process.
 pub struct LocalMounter {
     node: Arc<Node>,
-    pools: RwLock<Served>,
+    pools: Mutex<Served>,
     mounted: MountedPools,
     fact_sources: FactSources,
     pub(crate) freezer: Arc<Freezer>,
@@ -109,7 +110,7 @@ impl LocalMounter {
         let freezer = Arc::new(Freezer::open(&config.run_dir)?);
         let mounter = Self {
             mounted: MountedPools::new(&config.run_dir),
-            pools: RwLock::new(Served {
+            pools: Mutex::new(Served {
                 places: PoolPlaces::new(&own),
                 ..Served::default()
             }),
@@ -139,11 +140,8 @@ impl LocalMounter {
         let places = grants
             .as_ref()
             .map(|grants| pool_places::places(driver, &grants.pools));
-        let mut served = self.pools.write().unwrap_or_else(PoisonError::into_inner);
-        match places {
-            Some(places) => served.places.set(driver, places)?,
-            None => served.places.remove(driver),
-        }
+        let mut served = lock(&self.pools);
+        served.places.set(driver, places.unwrap_or_default())?;
         if !self.node.grant(driver, grants.clone()) {
             return Ok(());
         }
@@ -210,10 +208,7 @@ impl LocalMounter {
         driver: &DriverName,
         call: PoolCall,
     ) -> Result<PoolReply, MountError> {
-        let granted = {
-            let served = self.pools.read().unwrap_or_else(PoisonError::into_inner);
-            served.granted.get(driver).cloned()
-        };
+        let granted = lock(&self.pools).granted.get(driver).cloned();
         let pools = granted.ok_or_else(|| {
             MountError::not_granted(
                 "pool",

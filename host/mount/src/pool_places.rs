@@ -84,11 +84,6 @@ impl PoolPlaces {
         self.pools.insert(driver.clone(), new);
         Ok(())
     }
-
-    /// Removes a driver's pools.
-    pub(crate) fn remove(&mut self, driver: &DriverName) {
-        self.pools.remove(driver);
-    }
 }
 
 impl Place {
@@ -216,7 +211,7 @@ mod tests {
         let own = set(&mut places, "b.test", &[&path("q"), &path("q/r")]);
         assert!(own.is_err());
         // A directory that one driver gives up is available to another.
-        places.remove(&named("a.test"));
+        places.set(&named("a.test"), Vec::new()).unwrap();
         set(&mut places, "b.test", &[&path("p/b")]).unwrap();
     }
 
