@@ -15,9 +15,6 @@ use wasmount_core::plan::Source;
 /// left of a volume that was deleted meanwhile does not add up.
 const INTENT_KEPT: Duration = Duration::from_hours(7 * 24);
 
-/// The directory in the state directory.
-const DIRECTORY: &str = "volumes";
-
 pub(crate) type Durable = Records<DurableRecord>;
 
 /// Records that a device was blank and is being formatted. Until the first mount, the device contains no user data.
@@ -59,7 +56,7 @@ pub(crate) struct DurableRecord {
 
 impl Record for DurableRecord {
     const SCHEMA: u32 = 1;
-    const DIRECTORY: &'static str = DIRECTORY;
+    const DIRECTORY: &'static str = "volumes";
     const KIND: (&'static str, &'static str) = ("state", "state");
     const NAME: &'static str = "the durable records of volumes";
     const IS_SYNCED: bool = true;

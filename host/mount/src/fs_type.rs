@@ -54,21 +54,15 @@ impl FsType {
 
     /// The type of the file system at a descriptor. `None`: another type.
     pub(crate) fn of_mounted(root: impl AsFd) -> Result<Option<Self>, MountError> {
-        let magic = fstatfs(root)
-            .map_err(|errno| kernel("statfs", "the volume's mount", errno))?
-            .f_type;
-        Ok(Self::ALL
-            .into_iter()
-            .find(|it| u64::try_from(magic) == Ok(it.mounted_magic())))
-    }
-
-    /// Magic number of `statfs(2)`. ext4 shares it with ext2 and ext3, which this host does not mount.
-    fn mounted_magic(self) -> u64 {
-        match self {
-            FsType::Ext4 => 0xef53,
-            FsType::Xfs => 0x5846_5342,
-            FsType::Btrfs => 0x9123_683e,
-        }
+        let found = fstatfs(root).map_err(|errno| kernel("statfs", "the volume's mount", errno))?;
+        // Magic numbers of `statfs(2)`.
+        Ok(match u64::try_from(found.f_type) {
+            // ext2 and ext3 have it as well, which this host does not mount.
+            Ok(0xef53) => Some(FsType::Ext4),
+            Ok(0x5846_5342) => Some(FsType::Xfs),
+            Ok(0x9123_683e) => Some(FsType::Btrfs),
+            _ => None,
+        })
     }
 
     /// Advice for the administrator about a damaged file system.

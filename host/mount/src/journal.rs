@@ -20,12 +20,6 @@ use wasmount_core::names::DriverName;
 use wasmount_core::plan::{Plan, Source};
 use wasmount_core::volume::{AccessType, VolumeCapability};
 
-/// The directory in the run directory.
-const DIRECTORY: &str = "journal";
-
-/// Version of the format. Files of other versions are quarantined and not interpreted.
-pub(crate) const SCHEMA: u32 = 2;
-
 /// The records of all volumes.
 pub(crate) type Journal = Records<Entry>;
 
@@ -122,15 +116,15 @@ pub(crate) struct RecordedCapability {
 }
 
 impl Record for Entry {
-    const SCHEMA: u32 = SCHEMA;
-    const DIRECTORY: &'static str = DIRECTORY;
+    const SCHEMA: u32 = 2;
+    const DIRECTORY: &'static str = "journal";
     const KIND: (&'static str, &'static str) = ("journal", "run");
     const NAME: &'static str = "the mount journal";
     const IS_SYNCED: bool = false;
 
     fn empty(key: VolumeKey) -> Self {
         Self {
-            schema: SCHEMA,
+            schema: Self::SCHEMA,
             key,
             stage: None,
             targets: BTreeMap::new(),

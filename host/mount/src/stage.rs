@@ -53,28 +53,21 @@ impl Node {
 
     /// Stages.
     pub(crate) fn stage(&self, request: &StageVolume) -> Result<(), MountError> {
-        let path = self.path_for(Purpose::Stage, &request.key, &request.staging_path)?;
-        let grants = self.grants_of(&request.key.driver);
+        let key = &request.key;
+        let path = self.path_for(Purpose::Stage, key, &request.staging_path)?;
+        let grants = self.grants_of(&key.driver);
         let checked = plan::check(&request.plan, &request.capability, false, &grants)?;
-        if let Some(found) = self.stage_in_force(&request.key, &path)? {
-            ensure_same_capability(&request.key, &found, &request.capability)?;
+        if let Some(found) = self.stage_in_force(key, &path)? {
+            ensure_same_capability(key, &found, &request.capability)?;
             if found.plan.luks.is_some() != checked.is_encrypted {
-                return Err(staged_differently(
-                    &request.key,
-                    &found,
-                    "with other encryption",
-                ));
+                return Err(staged_differently(key, &found, "with other encryption"));
             }
             if found.plan.source != recorded_plan(&request.plan).source {
-                return Err(staged_differently(
-                    &request.key,
-                    &found,
-                    "from another source",
-                ));
+                return Err(staged_differently(key, &found, "from another source"));
             }
             return Ok(());
         }
-        self.undo_stage(&request.key)?;
+        self.undo_stage(key)?;
 
         let stage = Stage {
             request,

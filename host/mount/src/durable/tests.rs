@@ -37,7 +37,7 @@ fn an_intent() -> FormatIntent {
 }
 
 fn files(state: &Path) -> Vec<PathBuf> {
-    let files = fs::read_dir(state.join(DIRECTORY)).unwrap();
+    let files = fs::read_dir(state.join(DurableRecord::DIRECTORY)).unwrap();
     files.map(|file| file.unwrap().path()).collect()
 }
 
@@ -105,7 +105,7 @@ fn an_unwritable_change_fails_and_changes_nothing() {
     let state = tempfile::tempdir().unwrap();
     let durable = Durable::open(state.path()).unwrap();
     durable.set_notes(&key("v"), &notes("x")).unwrap();
-    fs::remove_dir_all(state.path().join(DIRECTORY)).unwrap();
+    fs::remove_dir_all(state.path().join(DurableRecord::DIRECTORY)).unwrap();
     let error = durable
         .set_intent(&key("v"), Some(an_intent()))
         .unwrap_err();
@@ -126,7 +126,12 @@ fn a_torn_file_is_put_aside_and_the_others_are_read() {
         durable.set_notes(&key(volume), &notes("x")).unwrap();
     }
     drop(durable);
-    let file = |volume: &str| state.path().join(DIRECTORY).join(file_name(&key(volume)));
+    let file = |volume: &str| {
+        state
+            .path()
+            .join(DurableRecord::DIRECTORY)
+            .join(file_name(&key(volume)))
+    };
     let bytes = fs::read(file("torn")).unwrap();
     fs::write(file("torn"), &bytes[..bytes.len() / 2]).unwrap();
     fs::write(file("whole").with_extension(ASIDE), "half").unwrap();

@@ -15,11 +15,12 @@ use crate::observe::{
     Identity, Observation, Seen, SeenMount, inspect, is_removed, mount_id, observe,
 };
 use crate::plan::{CheckedSource, Form, PoolPlace};
+use crate::sysfs::entries;
 use rustix::fs::{Dir, Mode, OFlags, StatVfsMountFlags, fstatvfs, openat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use wasmount_core::mounter::MountError;
 
 /// Contains one directory for each mounted ext4, named after its device.
@@ -216,17 +217,12 @@ fn counted_errors(number: DeviceNumber) -> Option<u64> {
     if let Ok(count) = fs::read_to_string(Path::new(EXT4).join(&name).join("errors_count")) {
         return count.trim().parse().ok();
     }
-    let file_system = entries(Path::new(BTRFS))
-        .into_iter()
-        .find(|it| it.join("devices").join(&name).exists())?;
-    let statistics = entries(&file_system.join("devinfo")).into_iter();
-    let listed = statistics.filter_map(|it| fs::read_to_string(it.join("error_stats")).ok());
+    let mut file_systems = entries(Path::new(BTRFS)).map(|it| Path::new(BTRFS).join(it));
+    let file_system = file_systems.find(|it| it.join("devices").join(&name).exists())?;
+    let devices = file_system.join("devinfo");
+    let listed = entries(&devices)
+        .filter_map(|it| fs::read_to_string(devices.join(it).join("error_stats")).ok());
     Some(listed.map(|lines| sum(&lines)).sum())
-}
-
-fn entries(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flatten();
-    entries.filter_map(|it| Some(it.ok()?.path())).collect()
 }
 
 /// The sum of the counts of lines with a name and a count each.

@@ -72,7 +72,7 @@ fn put(journal: &Journal, volume: &str, path: &str) {
 }
 
 fn files(directory: &Path) -> Vec<PathBuf> {
-    let files = fs::read_dir(directory.join(DIRECTORY)).unwrap();
+    let files = fs::read_dir(directory.join(Entry::DIRECTORY)).unwrap();
     files.map(|file| file.unwrap().path()).collect()
 }
 
@@ -208,16 +208,16 @@ fn what_cannot_be_read_is_put_aside_and_the_rest_is_there() {
     for volume in ["torn", "later", "moved", "whole"] {
         put(&journal, volume, "/k/a");
     }
-    let directory = run.path().join(DIRECTORY);
+    let directory = run.path().join(Entry::DIRECTORY);
     let file = |volume: &str| directory.join(file_name(&key(volume)));
     let text = fs::read_to_string(file("torn")).unwrap();
     fs::write(file("torn"), &text[..text.len() - 1]).unwrap();
     let later = fs::read_to_string(file("later")).unwrap();
     let schema = |number| format!("\"schema\":{number},");
-    assert!(later.contains(&schema(SCHEMA)));
+    assert!(later.contains(&schema(Entry::SCHEMA)));
     fs::write(
         file("later"),
-        later.replace(&schema(SCHEMA), &schema(SCHEMA + 1)),
+        later.replace(&schema(Entry::SCHEMA), &schema(Entry::SCHEMA + 1)),
     )
     .unwrap();
     fs::rename(file("moved"), directory.join("00.json")).unwrap();
