@@ -35,6 +35,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::borrow::Cow;
 use std::env;
+use std::ffi::OsStr;
 use wasmount_core::document::without_credentials;
 use wasmount_engine::Target;
 
@@ -97,7 +98,7 @@ enum Command {
 
 /// Parses the command line.
 pub(crate) fn parse() -> Result<CommandLine, Fault> {
-    let mut command = with_switches(CommandLine::command());
+    let mut command = with_switches(command());
     let matches = command.try_get_matches_from_mut(env::args_os());
     let matches = matches.map_err(repeating_no_credentials)?;
     let command_line = CommandLine::from_arg_matches(&matches);
@@ -112,6 +113,23 @@ fn repeating_no_credentials(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::InvalidValue, ContextValue::String(shown));
     }
     error
+}
+
+/// All subcommands with their flags and variables.
+fn command() -> clap::Command {
+    with_variables(CommandLine::command())
+}
+
+/// The derived variable of a flag is its name alone.
+fn with_variables(command: clap::Command) -> clap::Command {
+    let prefixed = |argument: clap::Arg| {
+        let name = argument.get_env().map(OsStr::to_string_lossy);
+        match name.map(|name| format!("WASMOUNT_{name}")) {
+            Some(variable) => argument.env(variable),
+            None => argument,
+        }
+    };
+    command.mut_args(prefixed).mut_subcommands(with_variables)
 }
 
 /// A switch in the environment may also be `1`, `yes` or `on`: manifests use all of them.
@@ -231,7 +249,7 @@ mod tests {
             let flags = command.get_arguments();
             let named = flags.filter(|flag| flag.get_id() != "help" && !flag.is_positional());
             named.map(move |flag| {
-                let variable = flag.get_env().and_then(std::ffi::OsStr::to_str);
+                let variable = flag.get_env().and_then(OsStr::to_str);
                 (command, flag, variable.unwrap_or_default().to_owned())
             })
         })
@@ -239,7 +257,7 @@ mod tests {
 
     #[test]
     fn every_flag_is_declared_without_contradiction() {
-        CommandLine::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]
@@ -255,7 +273,7 @@ mod tests {
 
     #[test]
     fn every_subcommand_has_an_example_that_it_takes_itself() {
-        for command in for_people(&CommandLine::command()) {
+        for command in for_people(&command()) {
             let name = command.get_name();
             let help = command.get_after_help().unwrap_or_default().to_string();
             let lines = help.replace("\\\n", " ");
@@ -275,7 +293,7 @@ mod tests {
 
     #[test]
     fn examples_are_whole_lines_in_a_terminal_of_80_columns() {
-        for command in CommandLine::command().term_width(80).get_subcommands_mut() {
+        for command in command().term_width(80).get_subcommands_mut() {
             let help = command.get_after_help().unwrap_or_default().to_string();
             let rendered = command.clone().term_width(80).render_help().to_string();
             let mut continues = false;
@@ -304,7 +322,7 @@ mod tests {
 
     #[test]
     fn flags_can_be_set_by_environment_except_per_call_ones() {
-        for (command, flag, variable) in flags(&CommandLine::command()) {
+        for (command, flag, variable) in flags(&command()) {
             let name = flag.get_long().unwrap_or_default();
             let expected = match (command.get_name(), name) {
                 of if OF_ONE_CALL.contains(&of) => String::new(),
@@ -319,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_variable_means_the_same_to_every_subcommand() {
-        let command = CommandLine::command();
+        let command = command();
         let mut meanings = BTreeMap::new();
         for (command, flag, variable) in flags(&command) {
             let names = flag.get_value_names().map(<[_]>::to_vec);
@@ -334,7 +352,7 @@ mod tests {
 
     #[test]
     fn no_variable_is_in_the_way_of_a_flag() {
-        for (command, flag, variable) in flags(&CommandLine::command()) {
+        for (command, flag, variable) in flags(&command()) {
             // The variables and flags of a service are documented in one place.
             if command.get_name() == "serve" {
                 continue;

@@ -25,16 +25,11 @@ pub(crate) const ADMIN_SOCKET: &str = "admin.sock";
 #[derive(Debug, Args)]
 pub(crate) struct HostFlags {
     /// Data directory of the host
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "WASMOUNT_DATA_DIR",
-        default_value = "/var/lib/wasmount"
-    )]
+    #[arg(long, value_name = "DIR", env, default_value = "/var/lib/wasmount")]
     data_dir: PathBuf,
 
     /// Admin socket of the host [default: admin.sock, in --data-dir]
-    #[arg(long, value_name = "FILE", env = "WASMOUNT_ADMIN_SOCKET")]
+    #[arg(long, value_name = "FILE", env)]
     admin_socket: Option<PathBuf>,
 }
 
@@ -42,7 +37,7 @@ pub(crate) struct HostFlags {
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct FormFlags {
     /// Print JSON, as docs/admin.md describes it
-    #[arg(long, env = "WASMOUNT_JSON")]
+    #[arg(long, env)]
     json: bool,
 }
 

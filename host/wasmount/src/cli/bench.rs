@@ -101,7 +101,7 @@ pub(crate) struct Flags {
     secret: Vec<(String, PathBuf)>,
 
     /// Directory in which staging and target paths are made as kubelet makes them [default: a temporary directory]
-    #[arg(long, value_name = "DIR", env = "WASMOUNT_KUBELET_DIR")]
+    #[arg(long, value_name = "DIR", env)]
     kubelet_dir: Option<PathBuf>,
 
     /// Measure fdatasync of the disk of this directory first
@@ -129,7 +129,7 @@ pub(crate) struct Flags {
     html: Option<PathBuf>,
 
     /// Print one JSON object
-    #[arg(long, env = "WASMOUNT_JSON")]
+    #[arg(long, env)]
     json: bool,
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct Flags {
     request: Option<String>,
 
     /// The StorageBackend document with settings, secrets, grants and limits
-    #[arg(long, value_name = "FILE", env = "WASMOUNT_BACKEND")]
+    #[arg(long, value_name = "FILE", env)]
     backend: Option<PathBuf>,
 
     /// State records as a JSON file: read before the call, written after it, created if missing
@@ -67,7 +67,7 @@ pub(crate) struct Flags {
     #[arg(
         long,
         value_name = "NAME",
-        env = "WASMOUNT_POOL",
+        env,
         value_delimiter = ',',
         default_value = "volumes"
     )]
@@ -101,16 +101,11 @@ pub(crate) struct Flags {
     secrets: SecretFlags,
 
     /// CSI version to speak
-    #[arg(
-        long,
-        value_name = "VERSION",
-        env = "WASMOUNT_CSI_PROFILE",
-        default_value = "1.12"
-    )]
+    #[arg(long, value_name = "VERSION", env, default_value = "1.12")]
     csi_profile: ProfileArg,
 
     /// Print one JSON object
-    #[arg(long, env = "WASMOUNT_JSON")]
+    #[arg(long, env)]
     json: bool,
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Flags {
     file: PathBuf,
 
     /// A StorageBackend document to check the component against
-    #[arg(long, value_name = "FILE", env = "WASMOUNT_BACKEND")]
+    #[arg(long, value_name = "FILE", env)]
     backend: PathBuf,
 
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub(crate) struct Flags {
     secrets: SecretFlags,
 
     /// Print one JSON object
-    #[arg(long, env = "WASMOUNT_JSON")]
+    #[arg(long, env)]
     json: bool,
 }
 

@@ -15,37 +15,21 @@ use wasmount_socket::SOCKET_PATH_BYTES;
 #[derive(Debug, Args)]
 pub(super) struct CommonFlags {
     /// A StorageBackend document; once for each backend
-    #[arg(
-        long,
-        required = true,
-        value_name = "FILE",
-        env = "WASMOUNT_BACKEND",
-        value_delimiter = ','
-    )]
+    #[arg(long, required = true, value_name = "FILE", env, value_delimiter = ',')]
     backend: Vec<PathBuf>,
 
     /// Log format on standard error
-    #[arg(long, env = "WASMOUNT_LOG_FORMAT", default_value = "text")]
+    #[arg(long, env, default_value = "text")]
     log_format: LogFormat,
 
     /// Log level: off, error, warn, info, debug or trace. It applies to the host and its plugins; other crates log at `warn`, unless they are
     /// named: `info,wasmount_mount=debug,h2=debug`
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        env = "WASMOUNT_LOG",
-        default_value = "info"
-    )]
+    #[arg(long, value_name = "LEVEL", env, default_value = "info")]
     log: LogLevels,
 
     /// Seconds that running calls may take after SIGTERM
     // 20: ten less than the 30 that Kubernetes gives a pod by default.
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        env = "WASMOUNT_GRACE",
-        default_value_t = 20
-    )]
+    #[arg(long, value_name = "SECONDS", env, default_value_t = 20)]
     grace: u64,
 }
 
@@ -53,35 +37,20 @@ pub(super) struct CommonFlags {
 #[derive(Debug, Args)]
 pub(super) struct MountFlags {
     /// Directory of the mount journal; it should not outlive a reboot
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "WASMOUNT_RUN_DIR",
-        default_value = "/run/wasmount"
-    )]
+    #[arg(long, value_name = "DIR", env, default_value = "/run/wasmount")]
     pub(super) run_dir: PathBuf,
 
     /// kubelet's root directory
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "WASMOUNT_KUBELET_DIR",
-        default_value = "/var/lib/kubelet"
-    )]
+    #[arg(long, value_name = "DIR", env, default_value = "/var/lib/kubelet")]
     pub(super) kubelet_dir: PathBuf,
 
     /// Allow any staging and target path below this directory, for an orchestrator other than kubelet; may be repeated [default: --kubelet-dir,
     /// at the paths of kubelet only]
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "WASMOUNT_PATH_ROOT",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "DIR", env, value_delimiter = ',')]
     path_root: Vec<PathBuf>,
 
     /// The node's root directory, for a host in a container: programs of the node, such as `iscsiadm`, run there, and facts of the node are read there [default: this file system]
-    #[arg(long, value_name = "DIR", env = "WASMOUNT_NODE_ROOT")]
+    #[arg(long, value_name = "DIR", env)]
     pub(super) node_root: Option<PathBuf>,
 }
 

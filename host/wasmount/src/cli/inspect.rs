@@ -51,7 +51,7 @@ pub(crate) struct Flags {
     component: Source,
 
     /// A StorageBackend document to check the component against
-    #[arg(long, value_name = "FILE", env = "WASMOUNT_BACKEND")]
+    #[arg(long, value_name = "FILE", env)]
     backend: Option<PathBuf>,
 
     /// Print only the WIT world; the component is not run, and a document is used for registry access only
@@ -68,7 +68,7 @@ pub(crate) struct Flags {
     secrets: SecretFlags,
 
     /// Print one JSON object
-    #[arg(long, env = "WASMOUNT_JSON")]
+    #[arg(long, env)]
     json: bool,
 }
 

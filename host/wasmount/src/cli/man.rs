@@ -1,8 +1,8 @@
 //! `wasmount man`: the manual pages of this program, for packages.
 
-use super::CommandLine;
+use super::command;
 use crate::fault::Fault;
-use clap::{Args, CommandFactory};
+use clap::Args;
 use std::path::PathBuf;
 
 /// Write the manual pages into a directory, one for each subcommand
@@ -18,7 +18,7 @@ pub(crate) struct Flags {
 
 /// Writes the pages.
 pub(crate) fn run(flags: &Flags) -> Result<(), Fault> {
-    let written = clap_mangen::generate_to(CommandLine::command(), &flags.output);
+    let written = clap_mangen::generate_to(command(), &flags.output);
     let failed = format!(
         "the manual pages are not written into {}",
         flags.output.display()

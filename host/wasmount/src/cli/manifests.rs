@@ -59,12 +59,7 @@ Apply each with `kubectl apply --server-side -f -`: a component is too large for
 Exit codes: 0, 64 for wrong flags or documents, 1 for any other failure.")]
 pub(crate) struct Flags {
     /// A StorageBackend document; its plugin is loaded to read its capabilities. Several for --node-set
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "WASMOUNT_BACKEND",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "FILE", env, value_delimiter = ',')]
     backend: Vec<PathBuf>,
 
     /// Print only the CustomResourceDefinition of StorageBackend
@@ -92,55 +87,50 @@ pub(crate) struct Flags {
     in_node_set: bool,
 
     /// Where volumes are [default: node-local for a plugin with topology and a pool on each node, else network]
-    #[arg(long, env = "WASMOUNT_TOPOLOGY")]
+    #[arg(long, env)]
     topology: Option<TopologyArg>,
 
     /// Container image of Wasmount
-    #[arg(long, env = "WASMOUNT_IMAGE", default_value = concat!("wasmount:", env!("CARGO_PKG_VERSION")), value_parser = image)]
+    #[arg(long, env, default_value = concat!("wasmount:", env!("CARGO_PKG_VERSION")), value_parser = image)]
     image: String,
 
     /// Registry of the sidecar images
     #[arg(
         long,
         value_name = "PREFIX",
-        env = "WASMOUNT_SIDECAR_REGISTRY",
+        env,
         default_value = "registry.k8s.io/sig-storage",
         value_parser = image_prefix
     )]
     sidecar_registry: String,
 
     /// Path of the component in the image, if it is too large for a ConfigMap
-    #[arg(long, value_name = "PATH", env = "WASMOUNT_PLUGIN_IN_IMAGE")]
+    #[arg(long, value_name = "PATH", env)]
     plugin_in_image: Option<PathBuf>,
 
     /// Namespace of the pods
-    #[arg(long, env = "WASMOUNT_NAMESPACE", default_value = "wasmount-system", value_parser = namespace)]
+    #[arg(long, env, default_value = "wasmount-system", value_parser = namespace)]
     namespace: String,
 
     /// Default file system type
     #[arg(
         long,
         value_name = "TYPE",
-        env = "WASMOUNT_FS_TYPE",
+        env,
         value_parser = ["ext4", "xfs", "btrfs"],
         default_value = "ext4"
     )]
     fs_type: String,
 
     /// kubelet's root directory on the nodes
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "WASMOUNT_KUBELET_DIR",
-        default_value = "/var/lib/kubelet"
-    )]
+    #[arg(long, value_name = "DIR", env, default_value = "/var/lib/kubelet")]
     kubelet_dir: PathBuf,
 
     /// Port of the health endpoints; unique for each backend with host networking, where a controller takes the next one
     #[arg(
         long,
         value_name = "PORT",
-        env = "WASMOUNT_HEALTH_PORT",
+        env,
         default_value_t = 9809,
         value_parser = clap::value_parser!(u16).range(1..)
     )]
@@ -150,17 +140,17 @@ pub(crate) struct Flags {
     #[arg(
         long,
         value_name = "ADDRESS",
-        env = "WASMOUNT_HEALTH_ADDRESS",
+        env,
         default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST)
     )]
     health_address: IpAddr,
 
     /// Use host networking for the node pods
-    #[arg(long, env = "WASMOUNT_HOST_NETWORK")]
+    #[arg(long, env)]
     host_network: bool,
 
     /// Print a PodMonitor, for a cluster with the Prometheus operator
-    #[arg(long, env = "WASMOUNT_POD_MONITOR")]
+    #[arg(long, env)]
     pod_monitor: bool,
 
     #[command(flatten)]

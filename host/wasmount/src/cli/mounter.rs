@@ -27,41 +27,31 @@ pub(crate) struct Flags {
     common: CommonFlags,
 
     /// Directory of StorageBackend documents (`*.yaml`). Files that are added, changed or removed take effect without a restart
-    #[arg(long, value_name = "DIR", env = "WASMOUNT_BACKEND_DIR")]
+    #[arg(long, value_name = "DIR", env)]
     backend_dir: Option<PathBuf>,
 
     #[command(flatten)]
     mount: MountFlags,
 
     /// Mount pools and no volumes, as for a controller: no staging or target path is accepted, and `--path-root` has no effect
-    #[arg(long, env = "WASMOUNT_POOLS_ONLY")]
+    #[arg(long, env)]
     pools_only: bool,
 
     /// Directory for data that outlives a reboot, and for pools with relative paths; locked by one mounter
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "WASMOUNT_DATA_DIR",
-        default_value = "/var/lib/wasmount"
-    )]
+    #[arg(long, value_name = "DIR", env, default_value = "/var/lib/wasmount")]
     data_dir: PathBuf,
 
     /// Socket to listen on, in an existing directory that the client can enter
     #[arg(
         long,
         value_name = "FILE",
-        env = "WASMOUNT_SOCKET",
+        env,
         default_value = "/run/wasmount/mounter.sock"
     )]
     socket: PathBuf,
 
     /// User id whose processes may connect: that of `wasmount serve`
-    #[arg(
-        long,
-        value_name = "UID",
-        env = "WASMOUNT_CLIENT_UID",
-        default_value_t = 0
-    )]
+    #[arg(long, value_name = "UID", env, default_value_t = 0)]
     client_uid: u32,
 }
 

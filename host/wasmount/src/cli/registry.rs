@@ -26,22 +26,22 @@ const MOST_TIMEOUT: u64 = 86_400;
 #[derive(Debug, Clone, Args)]
 pub(super) struct RegistryFlags {
     /// File with registry credentials, in the format of docker's config.json [default: that of docker, podman or skopeo]
-    #[arg(long, value_name = "FILE", env = "WASMOUNT_REGISTRY_CONFIG")]
+    #[arg(long, value_name = "FILE", env)]
     registry_config: Option<PathBuf>,
 
     /// CA certificates (PEM) to trust in addition to the system's
-    #[arg(long, value_name = "FILE", env = "WASMOUNT_CA_FILE")]
+    #[arg(long, value_name = "FILE", env)]
     ca_file: Option<PathBuf>,
 
     /// Use HTTP without TLS
-    #[arg(long, env = "WASMOUNT_PLAIN_HTTP")]
+    #[arg(long, env)]
     plain_http: bool,
 
     /// Timeout of a transfer in seconds, retries included
     #[arg(
         long,
         value_name = "SECONDS",
-        env = "WASMOUNT_TIMEOUT",
+        env,
         default_value_t = TransferLimits::default().total.as_secs(),
         value_parser = clap::value_parser!(u64).range(1..=MOST_TIMEOUT)
     )]

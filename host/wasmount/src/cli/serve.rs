@@ -51,41 +51,31 @@ pub(crate) struct Flags {
     mount: MountFlags,
 
     /// Directory of the state store and of compiled plugins; locked by one host
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "WASMOUNT_DATA_DIR",
-        default_value = "/var/lib/wasmount"
-    )]
+    #[arg(long, value_name = "DIR", env, default_value = "/var/lib/wasmount")]
     data_dir: PathBuf,
 
     /// Accept that the state store is lost and start with an empty one; records of volumes and snapshots are lost. For one start
-    #[arg(long, env = "WASMOUNT_ACCEPT_EMPTY_STATE")]
+    #[arg(long, env)]
     accept_empty_state: bool,
 
     /// Directory of the CSI sockets [default: plugins, in --kubelet-dir]
-    #[arg(long, value_name = "DIR", env = "WASMOUNT_SOCKET_DIR")]
+    #[arg(long, value_name = "DIR", env)]
     socket_dir: Option<PathBuf>,
 
     /// Admin socket for `wasmount status`, `swap` and others; for root and the user of the host [default: admin.sock, in --data-dir]
-    #[arg(long, value_name = "FILE", env = "WASMOUNT_ADMIN_SOCKET")]
+    #[arg(long, value_name = "FILE", env)]
     admin_socket: Option<PathBuf>,
 
     /// CSI node id of this node [default: the host name]
-    #[arg(long, value_name = "ID", env = "WASMOUNT_NODE_ID", value_parser = node_id)]
+    #[arg(long, value_name = "ID", env, value_parser = node_id)]
     node_id: Option<NodeId>,
 
     /// CSI services to serve
-    #[arg(long, env = "WASMOUNT_ROLE", default_value = "all")]
+    #[arg(long, env, default_value = "all")]
     role: RoleArg,
 
     /// CSI version to speak: 1.13 has health RPCs where 1.12 has volume conditions
-    #[arg(
-        long,
-        value_name = "VERSION",
-        env = "WASMOUNT_CSI_PROFILE",
-        default_value = "1.12"
-    )]
+    #[arg(long, value_name = "VERSION", env, default_value = "1.12")]
     csi_profile: ProfileArg,
 
     /// Use the mounter process at this socket, `unix:/path/of/its.sock`: the host then needs no capability. Run directory, path roots and pools
@@ -93,7 +83,7 @@ pub(crate) struct Flags {
     #[arg(
         long,
         value_name = "ADDRESS",
-        env = "WASMOUNT_MOUNTER",
+        env,
         value_parser = mounter_socket,
         conflicts_with_all = ["run_dir", "path_root", "node_root"]
     )]
@@ -101,26 +91,16 @@ pub(crate) struct Flags {
 
     /// Address of /healthz and /readyz, or `off`
     // 9809: beside 9808, the livenessprobe sidecar's.
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        env = "WASMOUNT_LISTEN_HEALTH",
-        default_value = "127.0.0.1:9809"
-    )]
+    #[arg(long, value_name = "ADDRESS", env, default_value = "127.0.0.1:9809")]
     listen_health: ListenAddress,
 
     /// Address of the status page for a browser, or `off`; a port alone is one of 127.0.0.1. Whoever reaches it can read it
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        env = "WASMOUNT_LISTEN_STATUS_PAGE",
-        default_value = "off"
-    )]
+    #[arg(long, value_name = "ADDRESS", env, default_value = "off")]
     listen_status_page: ListenAddress,
 
     /// Send traces of calls to this OpenTelemetry collector (OTLP over gRPC), such as `http://otel-collector:4317`; the variables `OTEL_..`
     /// configure the rest
-    #[arg(long, value_name = "URL", env = "WASMOUNT_OTLP_ENDPOINT")]
+    #[arg(long, value_name = "URL", env)]
     otlp_endpoint: Option<Collector>,
 
     /// Addresses of the cluster's services and pods, as the networks in its configuration: plugins send requests there only where a network
@@ -128,7 +108,7 @@ pub(crate) struct Flags {
     #[arg(
         long,
         value_name = "CIDR",
-        env = "WASMOUNT_CLUSTER_RANGES",
+        env,
         value_parser = network,
         value_delimiter = ','
     )]

@@ -27,7 +27,7 @@ pub(crate) struct Flags {
     subject: Source,
 
     /// The private key: from `cosign generate-key-pair`, or PKCS #8
-    #[arg(long, value_name = "FILE", env = "WASMOUNT_SIGNING_KEY")]
+    #[arg(long, value_name = "FILE", env = "SIGNING_KEY")]
     key: PathBuf,
 
     /// Append to the existing signatures of a file; cosign reads only files with one line

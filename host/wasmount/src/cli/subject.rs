@@ -15,7 +15,7 @@ const DRIVER: &str = "workbench.wasmount.io";
 #[derive(Debug, Args)]
 pub(super) struct CacheFlags {
     /// Cache directory of compiled plugins, owned by this user only, which makes the next command faster [default: a temporary directory]
-    #[arg(long, value_name = "DIR", env = "WASMOUNT_CACHE")]
+    #[arg(long, value_name = "DIR", env)]
     cache: Option<PathBuf>,
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Flags {
         long,
         required = true,
         value_name = "FILE",
-        env = "WASMOUNT_VERIFY_KEY",
+        env = "VERIFY_KEY",
         value_delimiter = ','
     )]
     key: Vec<PathBuf>,

@@ -135,7 +135,7 @@ pub(crate) struct DrainFlags {
 
     /// Seconds to wait for running calls
     // 60: the default budget of a call.
-    #[arg(long, value_name = "SECONDS", env = "WASMOUNT_PATIENCE", default_value_t = 60,
+    #[arg(long, value_name = "SECONDS", env, default_value_t = 60,
         value_parser = clap::value_parser!(u64).range(..=LONGEST_DRAIN_SECONDS))]
     patience: u64,
 }

@@ -48,11 +48,11 @@ pub(crate) struct Flags {
     name: String,
 
     /// Kubeconfig for the API server [default: that of kubectl; in a pod, its service account]
-    #[arg(long, value_name = "FILE", env = "WASMOUNT_KUBECONFIG")]
+    #[arg(long, value_name = "FILE", env)]
     kubeconfig: Option<PathBuf>,
 
     /// Seconds to wait until a command is carried out
-    #[arg(long, value_name = "SECONDS", env = "WASMOUNT_PATIENCE", default_value_t = 60,
+    #[arg(long, value_name = "SECONDS", env, default_value_t = 60,
         value_parser = clap::value_parser!(u64).range(..=LONGEST_PATIENCE_SECONDS))]
     patience: u64,
 

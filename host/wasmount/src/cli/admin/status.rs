@@ -52,7 +52,7 @@ pub(crate) struct Flags {
     cluster: bool,
 
     /// Kubeconfig for --cluster [default: that of kubectl; in a pod, its service account]
-    #[arg(long, value_name = "FILE", env = "WASMOUNT_KUBECONFIG")]
+    #[arg(long, value_name = "FILE", env)]
     kubeconfig: Option<PathBuf>,
 }
 

@@ -19,14 +19,14 @@ pub(super) struct ControllerFlags {
     #[arg(
         long,
         value_name = "PLACE",
-        env = "WASMOUNT_STATE",
+        env,
         default_value = "local",
         value_parser = place
     )]
     state: StateOptions,
 
     /// Serve only while this host holds the lease of its drivers; other hosts are on standby. Sidecars need no leader election
-    #[arg(long, env = "WASMOUNT_LEADER_ELECTION")]
+    #[arg(long, env)]
     leader_election: bool,
 }
 

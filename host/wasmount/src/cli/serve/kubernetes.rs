@@ -12,23 +12,23 @@ use wasmount_kubernetes::ApiAccess;
 #[derive(Debug, Args)]
 pub(super) struct KubernetesFlags {
     /// Name of this node's Node and CSINode objects [default: the host name]
-    #[arg(long, value_name = "NAME", env = "WASMOUNT_NODE_NAME")]
+    #[arg(long, value_name = "NAME", env)]
     node_name: Option<String>,
 
     /// Register drivers with kubelet
-    #[arg(long, env = "WASMOUNT_REGISTRATION", default_value = "auto")]
+    #[arg(long, env, default_value = "auto")]
     registration: RegistrationMode,
 
     /// Who writes the CSINode object
-    #[arg(long, env = "WASMOUNT_CSINODE", default_value = "verify")]
+    #[arg(long, env, default_value = "verify")]
     csinode: CsiNodeMode,
 
     /// Write the CSIDriver objects, from exports and documents
-    #[arg(long, env = "WASMOUNT_CSIDRIVER", default_value = "apply")]
+    #[arg(long, env, default_value = "apply")]
     csidriver: CsiDriverArg,
 
     /// Kubeconfig for the API server [default: the service account of the pod; none outside a pod]
-    #[arg(long, value_name = "FILE", env = "WASMOUNT_KUBECONFIG")]
+    #[arg(long, value_name = "FILE", env)]
     kubeconfig: Option<PathBuf>,
 }
 

@@ -13,7 +13,7 @@ pub(super) struct StorageBackendsFlags {
     #[arg(
         long,
         value_name = "SELECTOR",
-        env = "WASMOUNT_STORAGE_BACKENDS",
+        env,
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = ""
@@ -21,7 +21,7 @@ pub(super) struct StorageBackendsFlags {
     storage_backends: Option<String>,
 
     /// Whether this host may be elected to write the status of StorageBackend objects
-    #[arg(long, env = "WASMOUNT_STORAGE_BACKEND_STATUS", default_value = "auto")]
+    #[arg(long, env, default_value = "auto")]
     storage_backend_status: StatusArg,
 }
 
