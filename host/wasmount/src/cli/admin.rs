@@ -10,7 +10,7 @@ pub(crate) mod status;
 mod table;
 pub(crate) mod volumes;
 
-use super::show::{print, print_json};
+use super::show;
 use super::transfer::wait;
 use crate::fault::Fault;
 use clap::Args;
@@ -63,11 +63,8 @@ impl DriverFlags {
         text: impl FnOnce(&T) -> String,
     ) -> Result<T, Fault> {
         let Self { driver, host, form } = self;
-        let answer = send(request(&host.client(), &driver))?;
-        match form.json {
-            true => print_json(&answer)?,
-            false => print(&text(&answer))?,
-        }
+        let answer = wait(request(&host.client(), &driver))??;
+        show::answer(form.json, &answer, text)?;
         Ok(answer)
     }
 }
@@ -77,9 +74,4 @@ impl HostFlags {
         let socket = self.admin_socket;
         Client::new(socket.unwrap_or_else(|| self.data_dir.join(ADMIN_SOCKET)))
     }
-}
-
-/// Sends one request.
-fn send<T>(request: impl Future<Output = Result<T, ControlError>>) -> Result<T, Fault> {
-    wait(request)?.map_err(Fault::from)
 }

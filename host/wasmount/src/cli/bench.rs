@@ -179,10 +179,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     if let Some(file) = &flags.html {
         write_whole(file, page(&report).as_bytes())?;
     }
-    match flags.json {
-        true => show::print_json(&report)?,
-        false => show::print(&text::of(&report))?,
-    }
+    show::answer(flags.json, &report, text::of)?;
     match report.is_well() {
         true => Ok(()),
         false => Err(Fault::Found),

@@ -56,11 +56,8 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         let admitted = workbench.admit(&mut report).await;
         Ok((report, admitted))
     })?;
-    if flags.json {
-        show::print_json(&as_json(&report, &admitted))?;
-    } else {
-        show::print(&as_text(&report, &admitted))?;
-    }
+    let as_text = |_: &Value| as_text(&report, &admitted);
+    show::answer(flags.json, &as_json(&report, &admitted), as_text)?;
     match admitted {
         Ok(admitted) if admitted.ungranted.is_empty() => Ok(()),
         Ok(_) | Err(_) => Err(Fault::Found),

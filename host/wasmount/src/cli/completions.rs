@@ -2,7 +2,8 @@
 
 use super::{CommandLine, VERSION};
 use crate::fault::Fault;
-use clap::{Args, Command, CommandFactory, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 use std::io::{self, Write};
 
@@ -18,15 +19,13 @@ Sourced, it completes in this shell; the shell loads it by itself from these fil
   fish  ~/.config/fish/completions/wasmount.fish")]
 pub(crate) struct Flags {
     /// The shell
-    shell: ShellArg,
+    #[arg(value_parser = shells())]
+    shell: Shell,
 }
 
 /// Shells with scripts that are tested.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ShellArg {
-    Bash,
-    Zsh,
-    Fish,
+fn shells() -> impl TypedValueParser<Value = Shell> {
+    PossibleValuesParser::new(["bash", "zsh", "fish"]).try_map(|name| name.parse())
 }
 
 /// Without the subcommands that only the host starts: the library completes hidden ones, too.
@@ -40,13 +39,8 @@ fn for_people() -> Command {
 
 /// Prints the script.
 pub(crate) fn run(flags: &Flags) -> Result<(), Fault> {
-    let shell = match flags.shell {
-        ShellArg::Bash => Shell::Bash,
-        ShellArg::Zsh => Shell::Zsh,
-        ShellArg::Fish => Shell::Fish,
-    };
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut for_people(), "wasmount", &mut script);
+    clap_complete::generate(flags.shell, &mut for_people(), "wasmount", &mut script);
     let printed = io::stdout().write_all(&script);
     printed.map_err(Fault::failed("the script cannot be printed"))
 }

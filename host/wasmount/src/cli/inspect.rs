@@ -123,11 +123,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     }
     let has_document = flags.backend.is_some();
     let report = Report::new(brought.origin, signatures, has_document, &hidden, found);
-    if flags.json {
-        show::print_json(&report.json())
-    } else {
-        show::print(&report.text())
-    }
+    show::answer(flags.json, &report.json(), |_| report.text())
 }
 
 impl Flags {

@@ -126,6 +126,18 @@ pub(super) fn print_json(value: &impl Serialize) -> Result<(), Fault> {
     print(&format!("{text}\n"))
 }
 
+/// Writes a result: as JSON for programs, or as `text` has it for people.
+pub(super) fn answer<T: Serialize>(
+    json: bool,
+    result: &T,
+    text: impl FnOnce(&T) -> String,
+) -> Result<(), Fault> {
+    match json {
+        true => print_json(result),
+        false => print(&text(result)),
+    }
+}
+
 /// Removes empty values, which people need not read.
 pub(crate) fn without_nothing(mut value: Value) -> Value {
     if let Value::Object(fields) = &mut value {

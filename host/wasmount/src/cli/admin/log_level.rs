@@ -1,7 +1,8 @@
 //! `wasmount log-level`: what a running host logs.
 
-use super::{FormFlags, HostFlags, send};
-use crate::cli::show::{print, print_json};
+use super::{FormFlags, HostFlags};
+use crate::cli::show;
+use crate::cli::transfer::wait;
 use crate::fault::Fault;
 use crate::telemetry::LogLevels;
 use clap::Args;
@@ -37,11 +38,8 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let Flags { level, host, form } = flags;
     let client = host.client();
     let answer = match level {
-        Some(level) => send(client.set_log_level(&LogLevel { level })),
-        None => send(client.log_level()),
-    }?;
-    match form.json {
-        true => print_json(&answer),
-        false => print(&format!("{}\n", answer.level)),
-    }
+        Some(level) => wait(client.set_log_level(&LogLevel { level })),
+        None => wait(client.log_level()),
+    }??;
+    show::answer(form.json, &answer, |it| format!("{}\n", it.level))
 }

@@ -2,7 +2,7 @@
 
 use super::FormFlags;
 use super::table::{Cell, Table, ago};
-use crate::cli::show::{Tone, print, print_json};
+use crate::cli::show::{self, Tone};
 use crate::cli::transfer::wait;
 use crate::fault::Fault;
 use crate::visible;
@@ -91,10 +91,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     };
     let asked = wait(ask(&access, &name, command, patience))?;
     let (value, text) = asked.map_err(|error| fault(&name, &error))?;
-    match form.json {
-        true => print_json(&value),
-        false => print(&text),
-    }
+    show::answer(form.json, &value, |_| text)
 }
 
 /// The answer, for programs and for people.

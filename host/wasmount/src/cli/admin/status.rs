@@ -3,8 +3,8 @@
 mod cluster;
 
 use super::table::{Cell, Table, ago};
-use super::{FormFlags, HostFlags, send};
-use crate::cli::show::{Tone, print, print_json};
+use super::{FormFlags, HostFlags};
+use crate::cli::show::{Tone, answer, print};
 use crate::cli::transfer::wait;
 use crate::fault::Fault;
 use crate::visible;
@@ -63,7 +63,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     }
     let (client, form) = (flags.host.client(), flags.form);
     if !flags.watch {
-        return show(&send(client.status())?, form);
+        return answer(form.json, &wait(client.status())??, text);
     }
     let terminal = io::stdout().is_terminal();
     wait(async {
@@ -89,7 +89,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
                 if terminal && !form.json {
                     print(CLEAR)?;
                 }
-                show(&status, form)?;
+                answer(form.json, &status, text)?;
                 shown = Some(status);
             }
             sleep(POLL_INTERVAL).await;
@@ -122,13 +122,6 @@ fn report_silence(error: &ControlError) {
     let line = visible::line(&error.to_string());
     // It is not an answer: those are on standard output.
     let _ = writeln!(io::stderr(), "wasmount: {line}; watching on");
-}
-
-fn show(status: &HostStatus, form: FormFlags) -> Result<(), Fault> {
-    if form.json {
-        return print_json(status);
-    }
-    print(&text(status))
 }
 
 fn text(status: &HostStatus) -> String {

@@ -2,7 +2,7 @@
 
 use crate::cli::admin::FormFlags;
 use crate::cli::admin::table::{Cell, Table};
-use crate::cli::show::{Tone, print, print_json};
+use crate::cli::show::{self, Tone};
 use crate::cli::transfer::wait;
 use crate::fault::Fault;
 use crate::visible;
@@ -23,10 +23,7 @@ pub(super) fn run(kubeconfig: Option<PathBuf>, form: FormFlags) -> Result<(), Fa
     let read = read.map_err(|error| Fault::Failed(error.describe()))?;
     let no_cluster = || Fault::Failed("there is no cluster: name a --kubeconfig".to_owned());
     let read = read.ok_or_else(no_cluster)?;
-    match form.json {
-        true => print_json(&read),
-        false => print(&text(&read)),
-    }
+    show::answer(form.json, &read, text)
 }
 
 fn text(overview: &Overview) -> String {
