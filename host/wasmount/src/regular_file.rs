@@ -38,8 +38,14 @@ pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>, Refused> {
     let file = open(path)?;
     // The size is only a hint for the capacity: the file may grow meanwhile, and files of /proc report 0.
     let capacity = file.metadata()?.len().min(most).saturating_add(1);
-    let mut bytes = Vec::with_capacity(usize::try_from(capacity).unwrap_or_default());
-    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    bounded(file, most, usize::try_from(capacity).unwrap_or_default())
+}
+
+/// Reads all that a source has, at most `most` bytes.
+pub(crate) fn bounded(source: impl Read, most: u64, capacity: usize) -> Result<Vec<u8>, Refused> {
+    let mut bytes = Vec::with_capacity(capacity);
+    let mut source = source.take(most.saturating_add(1));
+    source.read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(Refused::TooLarge { most });
     }

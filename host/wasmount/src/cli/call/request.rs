@@ -3,7 +3,7 @@
 use crate::fault::Fault;
 use crate::regular_file;
 use serde_json::Value;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 /// Largest request in bytes: gRPC's own default, which every CSI client is built with.
@@ -15,34 +15,21 @@ pub(super) fn read(value: Option<&str>) -> Result<Value, Fault> {
         return Ok(Value::Null);
     };
     let (source, bytes) = match value.strip_prefix('@') {
-        Some(file) => {
-            let bytes = regular_file::read(Path::new(file), REQUEST_BYTES);
-            (value, bytes.map_err(|refused| wrong(value, refused))?)
-        }
-        None if value == "-" => ("-", standard_input()?),
-        None if value.trim_start().starts_with('{') => ("{..}", value.as_bytes().to_vec()),
+        Some(file) => (value, regular_file::read(Path::new(file), REQUEST_BYTES)),
+        None if value == "-" => ("-", regular_file::bounded(io::stdin(), REQUEST_BYTES, 0)),
+        None if value.trim_start().starts_with('{') => ("{..}", Ok(value.as_bytes().to_vec())),
         None => {
             // The argument is never shown, whatever it is.
             return Err(wrong("of this call", "must be `@FILE`, `-` or `{..}`"));
         }
     };
+    let bytes = bytes.map_err(|refused| wrong(source, refused))?;
     let text = String::from_utf8(bytes).map_err(|_| wrong(source, "is not UTF-8 text"))?;
     serde_saphyr::from_str(&text).map_err(|error| {
         let line = error.location().map(|it| it.line()).unwrap_or_default();
         let reason = format!("is neither YAML nor JSON, from line {line} on");
         wrong(source, reason)
     })
-}
-
-fn standard_input() -> Result<Vec<u8>, Fault> {
-    let mut bytes = Vec::new();
-    let most = REQUEST_BYTES.saturating_add(1);
-    let read = io::stdin().lock().take(most).read_to_end(&mut bytes);
-    read.map_err(|error| wrong("-", format!("cannot be read: {error}")))?;
-    if bytes.len() as u64 > REQUEST_BYTES {
-        return Err(wrong("-", format!("is larger than {REQUEST_BYTES} bytes")));
-    }
-    Ok(bytes)
 }
 
 fn wrong(source: &str, reason: impl ToString) -> Fault {
