@@ -137,6 +137,7 @@ pub(super) fn permissions(imports: &[String]) -> Vec<Permission> {
 /// What the document must say.
 pub(super) fn needs(imports: &[String]) -> Vec<&'static str> {
     let has = |is_such: fn(&str) -> bool| imports.iter().any(|import| is_such(import));
+    let asks_for = |name: &str| imports.iter().any(|import| meaning(import).0 == name);
     let full = "`spec: {plugin: {wasi: full}}`";
     let network = "`spec: {grants: {network: {NAME: {hosts: [\"HOST:443\"]}}}}`, for each system by the name that the plugin gives it";
     let facts =
@@ -150,12 +151,12 @@ pub(super) fn needs(imports: &[String]) -> Vec<&'static str> {
     [
         (full, has(needs_full_wasi)),
         (network, has(sends_requests)),
-        (facts, has(reads_facts)),
-        (iscsi, has(|import| meaning(import).0 == "iscsi")),
-        (nvme, has(|import| meaning(import).0 == "nvme")),
-        (rbd, has(|import| meaning(import).0 == "rbd")),
-        (nodes, has(reads_nodes)),
-        (sealing, has(|import| meaning(import).0 == "sealing")),
+        (facts, asks_for("facts")),
+        (iscsi, asks_for("iscsi")),
+        (nvme, asks_for("nvme")),
+        (rbd, asks_for("rbd")),
+        (nodes, asks_for("nodes")),
+        (sealing, asks_for("sealing")),
     ]
     .into_iter()
     .filter_map(|(need, is_needed)| is_needed.then_some(need))
@@ -168,14 +169,6 @@ fn needs_full_wasi(import: &str) -> bool {
 
 fn sends_requests(import: &str) -> bool {
     meaning(import).0 == "network" && import.contains("/outgoing-handler@")
-}
-
-fn reads_facts(import: &str) -> bool {
-    meaning(import).0 == "facts"
-}
-
-fn reads_nodes(import: &str) -> bool {
-    meaning(import).0 == "nodes"
 }
 
 /// Versions of the contract that a component names.
