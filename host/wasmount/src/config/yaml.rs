@@ -13,41 +13,40 @@ use wasmount_core::text::nearest;
 /// The reason for a secret that is not a group of keys: a value, in most cases.
 const A_SECRET: &str = "must say where the secret is, such as `{ file: /run/secrets/token }`; its value is not allowed here";
 
-/// The first error of a text.
-struct First {
-    line: Option<u64>,
-    key: Option<KeyPath>,
-    reason: String,
-}
-
 /// Reads a document, and the locations of its keys for checks across documents. The complaints are in the order of the text.
 pub(super) fn parse(file: &Path, text: &str) -> Result<(StorageBackend, Places), Vec<Complaint>> {
     let places = Places::of(text);
-    let First { line, key, reason } = match read(text, &places) {
+    let first = match read(file, text, &places) {
         Ok(document) => return Ok((document, places)),
         Err(first) => first,
     };
-    let others = key.as_ref().map(|key| {
+    let others = first.key.as_ref().map(|key| {
         remaining::others(text, key, |text| {
-            let First { key, reason, .. } = read(text, &Places::of(text)).err()?;
+            let Complaint { key, reason, .. } = read(file, text, &Places::of(text)).err()?;
             Some((key?, reason))
         })
     });
+    let mut complaints = vec![first];
+    for (key, reason) in others.into_iter().flatten() {
+        complaints.push(Complaint {
+            file: file.to_owned(),
+            line: places.line_of(&key),
+            key: Some(key),
+            reason,
+        });
+    }
+    complaints.sort_by_key(|it| it.line);
+    Err(complaints)
+}
+
+/// The document, or the first error of a text.
+fn read(file: &Path, text: &str, places: &Places) -> Result<StorageBackend, Complaint> {
     let complain = |line, key, reason| Complaint {
         file: file.to_owned(),
         line,
         key,
         reason,
     };
-    let mut complaints = vec![complain(line, key, reason)];
-    for (key, reason) in others.into_iter().flatten() {
-        complaints.push(complain(places.line_of(&key), Some(key), reason));
-    }
-    complaints.sort_by_key(|it| it.line);
-    Err(complaints)
-}
-
-fn read(text: &str, places: &Places) -> Result<StorageBackend, First> {
     let options = serde_saphyr::options! { with_snippet: false, no_schema: true };
     let document: raw::Document =
         serde_saphyr::from_str_with_options(text, options).map_err(|error| {
@@ -57,12 +56,11 @@ fn read(text: &str, places: &Places) -> Result<StorageBackend, First> {
                 Some(key) if is_secret(key) => A_SECRET.to_owned(),
                 _ => reason(&error),
             };
-            First { line, key, reason }
+            complain(line, key, reason)
         })?;
-    StorageBackend::try_from(document).map_err(|invalid| First {
-        line: places.line_of(&invalid.key),
-        key: Some(invalid.key),
-        reason: invalid.reason,
+    StorageBackend::try_from(document).map_err(|invalid| {
+        let line = places.line_of(&invalid.key);
+        complain(line, Some(invalid.key), invalid.reason)
     })
 }
 
