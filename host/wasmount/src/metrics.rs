@@ -41,14 +41,17 @@ pub(crate) struct Metrics {
     /// What events count. All other values are read when they are requested.
     counted: Mutex<Scrape>,
     drivers: Mutex<BTreeMap<DriverName, Shown>>,
-    services: OnceLock<Services>,
+    services: OnceLock<SharedSources>,
 }
 
 /// The sources of what all drivers share.
-struct Services {
-    engine: Arc<Engine>,
-    state: Arc<dyn StateStore>,
-    mounter: Arc<CountedMounter>,
+pub(crate) struct SharedSources {
+    /// Compilations.
+    pub(crate) engine: Arc<Engine>,
+    /// The state store.
+    pub(crate) state: Arc<dyn StateStore>,
+    /// The mounter, with its requests.
+    pub(crate) mounter: Arc<CountedMounter>,
 }
 
 /// The sources of one serving driver's metrics.
@@ -75,17 +78,8 @@ impl Metrics {
     }
 
     /// Adds the metrics of what all drivers share. Only the first call has an effect.
-    pub(crate) fn share(
-        &self,
-        engine: Arc<Engine>,
-        state: Arc<dyn StateStore>,
-        mounter: Arc<CountedMounter>,
-    ) {
-        self.services.get_or_init(|| Services {
-            engine,
-            state,
-            mounter,
-        });
+    pub(crate) fn share(&self, services: SharedSources) {
+        self.services.get_or_init(|| services);
     }
 
     /// Adds the metrics of this driver's plugin. Counts are shown from the start: a rate needs a zero to start at.
@@ -152,7 +146,7 @@ impl Metrics {
         }
         self.set_services(&mut scrape);
         if let Some(usage) = wasmount_mount::process_usage() {
-            process::set_host(&mut scrape, &usage);
+            process::set(&mut scrape, &usage, process::HOST);
         }
         let mut registry = self.of_calls();
         registry.register_collector(Box::new(scrape));
@@ -217,19 +211,14 @@ impl Metrics {
     }
 
     fn set_services(&self, scrape: &mut Scrape) {
-        let Some(Services {
-            engine,
-            state,
-            mounter,
-        }) = self.services.get()
-        else {
+        let Some(services) = self.services.get() else {
             return;
         };
-        mounter.set(scrape);
-        let (compilations, took) = engine.compilations();
+        services.mounter.set(scrape);
+        let (compilations, took) = services.engine.compilations();
         scrape.set(&table::COMPILATIONS, &[], compilations as f64);
         scrape.set(&table::COMPILATION_SECONDS, &[], took.as_secs_f64());
-        if let Some(usage) = state.usage() {
+        if let Some(usage) = services.state.usage() {
             let took = usage.commit_time.as_secs_f64();
             scrape.set(&table::STORE_SIZE, &[], usage.file_bytes as f64);
             scrape.set(&table::STORE_COMMITS, &[], usage.commits as f64);

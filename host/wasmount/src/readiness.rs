@@ -69,10 +69,8 @@ impl Readiness {
             .collect();
         Self(watch::Sender::new(Report {
             host: Some(STARTING.to_owned()),
-            lost_records: None,
-            objects: None,
-            has_served: false,
             drivers,
+            ..Report::default()
         }))
     }
 

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::config::Configured;
 use crate::fault::Fault;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, SharedSources};
 use crate::readiness::Readiness;
 use crate::status_page::StatusPage;
 use std::collections::BTreeSet;
@@ -50,11 +50,11 @@ impl Serving {
         page: Option<StatusPage>,
     ) -> Result<Self, Fault> {
         let (services, documents) = SharedServices::open(&options, backends, &readiness).await?;
-        metrics.share(
-            services.engine.clone(),
-            services.state.clone(),
-            services.mounter.clone(),
-        );
+        metrics.share(SharedSources {
+            engine: services.engine.clone(),
+            state: services.state.clone(),
+            mounter: services.mounter.clone(),
+        });
         let Documents { all, states } = documents;
         let cluster = Cluster::reach(&options.kubernetes).await?;
         let mut background = JoinSet::new();

@@ -56,7 +56,7 @@ impl CountedMounter {
             }
         }
         if let Some(usage) = counted.process.filter(|_| self.is_remote) {
-            process::set_mounter(scrape, &usage);
+            process::set(scrape, &usage, process::MOUNTER);
         }
     }
 }

@@ -4,41 +4,33 @@ use super::scrape::Scrape;
 use super::table::{self, Metric};
 use wasmount_core::mounter::ProcessUsage;
 
-/// Sets those of the host's process.
-pub(super) fn set_host(scrape: &mut Scrape, usage: &ProcessUsage) {
-    set(
-        scrape,
-        usage,
-        [
-            &table::PROCESS_CPU,
-            &table::PROCESS_RESIDENT,
-            &table::PROCESS_VIRTUAL,
-            &table::PROCESS_THREADS,
-            &table::PROCESS_OPEN_FDS,
-            &table::PROCESS_MAX_FDS,
-            &table::PROCESS_START,
-        ],
-    );
-}
+/// The metrics of a process.
+type ProcessMetrics = [&'static Metric; 7];
 
-/// Sets those of the mounter's process.
-pub(super) fn set_mounter(scrape: &mut Scrape, usage: &ProcessUsage) {
-    set(
-        scrape,
-        usage,
-        [
-            &table::MOUNTER_CPU,
-            &table::MOUNTER_RESIDENT,
-            &table::MOUNTER_VIRTUAL,
-            &table::MOUNTER_THREADS,
-            &table::MOUNTER_OPEN_FDS,
-            &table::MOUNTER_MAX_FDS,
-            &table::MOUNTER_START,
-        ],
-    );
-}
+/// Those of the host's process.
+pub(super) const HOST: ProcessMetrics = [
+    &table::PROCESS_CPU,
+    &table::PROCESS_RESIDENT,
+    &table::PROCESS_VIRTUAL,
+    &table::PROCESS_THREADS,
+    &table::PROCESS_OPEN_FDS,
+    &table::PROCESS_MAX_FDS,
+    &table::PROCESS_START,
+];
 
-fn set(scrape: &mut Scrape, usage: &ProcessUsage, metrics: [&'static Metric; 7]) {
+/// Those of the mounter's process.
+pub(super) const MOUNTER: ProcessMetrics = [
+    &table::MOUNTER_CPU,
+    &table::MOUNTER_RESIDENT,
+    &table::MOUNTER_VIRTUAL,
+    &table::MOUNTER_THREADS,
+    &table::MOUNTER_OPEN_FDS,
+    &table::MOUNTER_MAX_FDS,
+    &table::MOUNTER_START,
+];
+
+/// Sets them to what a process uses.
+pub(super) fn set(scrape: &mut Scrape, usage: &ProcessUsage, metrics: ProcessMetrics) {
     let values = [
         Some(usage.cpu.as_secs_f64()),
         Some(usage.resident_bytes as f64),
