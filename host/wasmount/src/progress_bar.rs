@@ -1,11 +1,10 @@
 //! The progress of a transfer or of a measurement, as a bar on the user's terminal.
 //!
-//! If standard error is not a terminal, nothing is drawn: bars would fill a log.
+//! If standard error is not a terminal, the library draws nothing: bars would fill a log.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex};
-use wasmount_artifact::{Progress, Step, silent};
+use wasmount_artifact::{Progress, Step};
 use wasmount_core::mutex::lock;
 
 /// The format: progress, amounts, rate, remaining time.
@@ -17,9 +16,6 @@ const LEAST_BYTES: u64 = 256 << 10;
 
 /// Draws on standard error, if that is a terminal.
 pub(crate) fn progress() -> Arc<Progress> {
-    if !io::stderr().is_terminal() {
-        return Arc::new(silent);
-    }
     let current: Mutex<Option<ProgressBar>> = Mutex::new(None);
     Arc::new(move |step| {
         let mut current = lock(&current);
@@ -44,10 +40,7 @@ pub(crate) fn progress() -> Arc<Progress> {
 
 /// Of so many units.
 pub(crate) fn of(units: u64) -> ProgressBar {
-    match io::stderr().is_terminal() {
-        true => drawn(units, PLAIN_FORM),
-        false => ProgressBar::hidden(),
-    }
+    drawn(units, PLAIN_FORM)
 }
 
 fn drawn(units: u64, form: &str) -> ProgressBar {
