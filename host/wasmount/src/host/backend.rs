@@ -248,7 +248,7 @@ fn migrates(options: &HostOptions) -> Migrates {
 /// Wakes the reconciler whenever a file that the document refers to changes.
 async fn follow_files(reconciler: Arc<VersionReconciler>, mut desired: watch::Receiver<Desired>) {
     let files = watch::Sender::new(sources::files(&desired.borrow_and_update()));
-    let following = follow(files.subscribe(), FileStates::new(), |changed| {
+    let following = follow(files.subscribe(), FileStates::new(), async |changed| {
         tracing::debug!(?changed, "files of a backend changed");
         reconciler.check_again();
     });

@@ -143,7 +143,7 @@ async fn changed(states: FileStates) {
     let files = watch::Sender::new(states.keys().cloned().collect());
     let noticed = Notify::new();
     tokio::select! {
-        () = follow(files.subscribe(), states, |_| noticed.notify_one()) => {}
+        () = follow(files.subscribe(), states, async |_| noticed.notify_one()) => {}
         () = noticed.notified() => {}
     }
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Arc;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use wasmount_core::names::DriverName;
 use wasmount_core::text::chain;
@@ -17,9 +17,9 @@ use wasmount_mount::LocalMounter;
 
 /// Applies each document that has changed since `states`, until the host ends.
 pub(super) async fn keep(backends: Arc<Backends>, states: FileStates) {
-    let (following, mut changed) = changes(states);
-    let applying = async {
-        while let Some(file) = changed.recv().await {
+    let files = watch::Sender::new(states.keys().cloned().collect());
+    let apply_all = async |changed: BTreeSet<PathBuf>| {
+        for file in changed {
             if let Err(error) = apply(&backends, &file).await {
                 tracing::error!(
                     error,
@@ -28,7 +28,7 @@ pub(super) async fn keep(backends: Arc<Backends>, states: FileStates) {
             }
         }
     };
-    tokio::join!(following, applying);
+    follow(files.subscribe(), states, apply_all).await;
 }
 
 /// Follows a document as it is now; the error says why it is not followed, and the driver's administrator is notified of it too.
@@ -61,14 +61,14 @@ pub(super) async fn keep_grants(
     let names = all.into_iter();
     let names: BTreeMap<PathBuf, DriverName> =
         names.map(|it| (it.file, it.document.driver_name)).collect();
-    let (following, mut changed) = changes(states);
-    let granting = async {
-        while let Some(file) = changed.recv().await {
+    let files = watch::Sender::new(states.keys().cloned().collect());
+    let grant_all = async |changed: BTreeSet<PathBuf>| {
+        for file in changed {
             let before = names.get(&file);
             grant(&mounter, &data_dir, &file, before).await;
         }
     };
-    tokio::join!(following, granting);
+    follow(files.subscribe(), states, grant_all).await;
 }
 
 async fn grant(
@@ -100,27 +100,6 @@ async fn grant(
         // The runtime is shutting down.
         Err(_) => {}
     }
-}
-
-/// Files that have changed, one at a time, as long as the future is awaited.
-fn changes(
-    states: FileStates,
-) -> (
-    impl Future<Output = ()> + Send,
-    mpsc::UnboundedReceiver<PathBuf>,
-) {
-    let (sender, receiver) = mpsc::unbounded_channel();
-    let following = async move {
-        let files = watch::Sender::new(states.keys().cloned().collect());
-        let notify = move |changed: BTreeSet<PathBuf>| {
-            for file in changed {
-                // The receiver lives as long as this runs.
-                let _ = sender.send(file);
-            }
-        };
-        follow(files.subscribe(), states, notify).await;
-    };
-    (following, receiver)
 }
 
 async fn read(file: &Path) -> Result<Configured, String> {

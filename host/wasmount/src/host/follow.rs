@@ -86,11 +86,11 @@ pub(super) fn read_states(files: impl IntoIterator<Item = PathBuf>) -> FileState
 }
 
 /// Calls `changed` with the files that differ from the last check, for as long as the sender of the list lives; `seen` is the check
-/// before the first. A file that was not checked before does not count as changed.
+/// before the first. A file that was not checked before does not count as changed. What changes during a call is seen after it.
 pub(super) async fn follow(
     mut files: Followed,
     mut seen: FileStates,
-    mut changed: impl FnMut(BTreeSet<PathBuf>),
+    mut changed: impl AsyncFnMut(BTreeSet<PathBuf>),
 ) {
     let mut warned = false;
     loop {
@@ -111,7 +111,7 @@ pub(super) async fn follow(
             .collect();
         seen = states;
         if !others.is_empty() {
-            changed(others);
+            changed(others).await;
         }
         if let Err(error) = &watch
             && !warned
