@@ -129,19 +129,23 @@ pub(crate) struct HostOptions {
 #[derive(Debug, Clone)]
 pub(crate) enum MountsOptions {
     /// In this process.
-    Here {
-        /// The journal of mounts.
-        run_dir: PathBuf,
-        /// The path roots: directories below which volumes may be mounted; none for a controller.
-        path_roots: Vec<PathRoot>,
-        /// The root directory of the node, if this is a container.
-        node_root: Option<PathBuf>,
-    },
+    Here(MountPlaces),
     /// The process `wasmount mounter`.
     Elsewhere {
         /// Its socket.
         socket: PathBuf,
     },
+}
+
+/// The directories of a mounter.
+#[derive(Debug, Clone)]
+pub(crate) struct MountPlaces {
+    /// The run directory, with the journal of mounts.
+    pub(crate) run_dir: PathBuf,
+    /// The path roots: directories below which volumes may be mounted; none for a controller.
+    pub(crate) path_roots: Vec<PathRoot>,
+    /// The root directory of the node, if this is a container.
+    pub(crate) node_root: Option<PathBuf>,
 }
 
 /// Why a host cannot continue.
@@ -155,7 +159,7 @@ impl HostOptions {
     /// Says what runs, and where its files are.
     fn log_start(&self) {
         let (run_dir, mounter) = match &self.mounts {
-            MountsOptions::Here { run_dir, .. } => (Some(run_dir), None),
+            MountsOptions::Here(places) => (Some(&places.run_dir), None),
             MountsOptions::Elsewhere { socket } => (None, Some(socket)),
         };
         tracing::info!(

@@ -4,6 +4,7 @@
 
 use crate::config::{self, Configured};
 use crate::fault::Fault;
+use crate::host::MountPlaces;
 use crate::telemetry::{self, LogFormat, LogLevels, Spans};
 use clap::Args;
 use std::path::{Component, Path, PathBuf};
@@ -51,7 +52,7 @@ pub(super) struct MountFlags {
 
     /// The node's root directory, for a host in a container: programs of the node, such as `iscsiadm`, run there, and facts of the node are read there [default: this file system]
     #[arg(long, value_name = "DIR", env)]
-    pub(super) node_root: Option<PathBuf>,
+    node_root: Option<PathBuf>,
 }
 
 impl CommonFlags {
@@ -66,8 +67,23 @@ impl CommonFlags {
 }
 
 impl MountFlags {
-    /// The path roots; each directory exists.
-    pub(super) fn path_roots(&self) -> Result<Vec<PathRoot>, Fault> {
+    /// The directories, which exist but for the run directory. `mounts_volumes`: not only pools.
+    pub(super) fn places(&self, mounts_volumes: bool) -> Result<MountPlaces, Fault> {
+        let path_roots = match mounts_volumes {
+            true => self.path_roots()?,
+            false => Vec::new(),
+        };
+        if let Some(root) = &self.node_root {
+            existing("--node-root", root)?;
+        }
+        Ok(MountPlaces {
+            run_dir: self.run_dir.clone(),
+            path_roots,
+            node_root: self.node_root.clone(),
+        })
+    }
+
+    fn path_roots(&self) -> Result<Vec<PathRoot>, Fault> {
         if self.path_root.is_empty() {
             existing("--kubelet-dir", &self.kubelet_dir)?;
             return Ok(vec![PathRoot::Kubelet(self.kubelet_dir.clone())]);
@@ -76,14 +92,6 @@ impl MountFlags {
             .iter()
             .map(|root| self.path_root(root))
             .collect()
-    }
-
-    /// The root of the node, which exists.
-    pub(super) fn node_root(&self) -> Result<Option<PathBuf>, Fault> {
-        if let Some(root) = &self.node_root {
-            existing("--node-root", root)?;
-        }
-        Ok(self.node_root.clone())
     }
 
     /// The allowed paths below one directory: no name of kubelet's directory, nor of one around or in it, bypasses the rule for kubelet's paths.

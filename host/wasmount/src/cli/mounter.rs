@@ -79,12 +79,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     }
     let options = MounterOptions {
         backend_dir: flags.backend_dir,
-        path_roots: match flags.pools_only {
-            true => Vec::new(),
-            false => mount.path_roots()?,
-        },
-        node_root: mount.node_root()?,
-        run_dir: mount.run_dir,
+        places: mount.places(!flags.pools_only)?,
         data_dir,
         socket,
         client_uid: flags.client_uid,

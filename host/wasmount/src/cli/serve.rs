@@ -190,15 +190,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         Some(socket) => MountsOptions::Elsewhere { socket },
         None => {
             makeable("--run-dir", &mount.run_dir)?;
-            let path_roots = match role {
-                Role::Controller => Vec::new(),
-                Role::All | Role::Node => mount.path_roots()?,
-            };
-            MountsOptions::Here {
-                node_root: mount.node_root()?,
-                run_dir: mount.run_dir,
-                path_roots,
-            }
+            MountsOptions::Here(mount.places(role != Role::Controller)?)
         }
     };
     let options = HostOptions {

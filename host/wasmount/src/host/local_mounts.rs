@@ -1,6 +1,6 @@
 //! The mounter of this process: the grants of the documents, the directories of pools, the journal.
 
-use super::{COMPILED, STORAGE_BACKENDS, VERSIONS, private_directory};
+use super::{COMPILED, MountPlaces, STORAGE_BACKENDS, VERSIONS, private_directory};
 use crate::config::Configured;
 use crate::fault::Fault;
 use std::io;
@@ -8,19 +8,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wasmount_core::document::Grants;
 use wasmount_core::names::DriverName;
-use wasmount_mount::{LocalMounter, MounterConfig, PathRoot};
+use wasmount_mount::{LocalMounter, MounterConfig};
 
 /// Concurrent blocking calls of one driver: kubelet's own parallelism on a node is far lower, and storage that does not answer may block
 /// all of them without blocking another driver's.
 const THREADS_PER_DRIVER: usize = 32;
 
-/// Creates the directories and reads the journal. `node_root`: the root of the node, if this is a container; `sockets`: the process's own socket
-/// directory. It blocks.
+/// Creates the directories and reads the journal. `sockets`: the process's own socket directory. It blocks.
 pub(super) fn open(
     data_dir: &Path,
-    run_dir: PathBuf,
-    roots: Vec<PathRoot>,
-    node_root: Option<PathBuf>,
+    places: MountPlaces,
     sockets: &Path,
     backends: &[Configured],
 ) -> Result<Arc<LocalMounter>, Fault> {
@@ -36,13 +33,13 @@ pub(super) fn open(
         (document.driver_name.clone(), grants)
     });
     let config = MounterConfig {
-        roots,
+        roots: places.path_roots,
         own: own_directories(data_dir, sockets),
-        run_dir,
+        run_dir: places.run_dir,
         state_dir: data_dir.join("mounts"),
         grants: grants.collect(),
         threads_per_driver: THREADS_PER_DRIVER,
-        node_root,
+        node_root: places.node_root,
     };
     let mounter = LocalMounter::new(config);
     let mounter = mounter.map_err(Fault::failed("the records of mounts are not usable"))?;

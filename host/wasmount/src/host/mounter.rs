@@ -3,7 +3,7 @@
 use super::document_directory::DocumentDirectory;
 use super::documents::Documents;
 use super::signals::Signals;
-use super::{descriptors, document_watch, local_mounts, preflight, run_to_end};
+use super::{MountPlaces, descriptors, document_watch, local_mounts, preflight, run_to_end};
 use crate::config::Configured;
 use crate::fault::Fault;
 use crate::telemetry::steps_of;
@@ -12,7 +12,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
-use wasmount_mount::PathRoot;
 use wasmount_mounter::{ServerOptions, serve};
 use wasmount_socket::BoundSocket;
 
@@ -23,12 +22,8 @@ pub(crate) struct MounterOptions {
     pub(crate) backend_dir: Option<PathBuf>,
     /// The data directory, with pools of relative paths.
     pub(crate) data_dir: PathBuf,
-    /// The run directory, with the journal of mounts.
-    pub(crate) run_dir: PathBuf,
-    /// The path roots: directories below which volumes may be mounted.
-    pub(crate) path_roots: Vec<PathRoot>,
-    /// The root directory of the node, if this is a container.
-    pub(crate) node_root: Option<PathBuf>,
+    /// Where it mounts.
+    pub(crate) places: MountPlaces,
     /// The socket to listen on.
     pub(crate) socket: PathBuf,
     /// The user id whose processes may connect.
@@ -54,12 +49,10 @@ async fn run(
     } = options;
     let mut signals = Signals::watch()?;
     let data = options.data_dir.clone();
-    let (run_dir, path_roots, socket) = (options.run_dir, options.path_roots, options.socket);
-    let (node_root, backend_dir) = (options.node_root, options.backend_dir);
+    let (places, socket, backend_dir) = (options.places, options.socket, options.backend_dir);
     // The journal first: its lock shows that no other mounter runs, so an existing socket is a leftover.
     let bound = spawn_blocking(move || {
-        let mounter =
-            local_mounts::open(&data, run_dir, path_roots, node_root, &socket, &backends)?;
+        let mounter = local_mounts::open(&data, places, &socket, &backends)?;
         // Another mounter may have followed the documents until now.
         let documents = Documents::read_again(&backends)?;
         for it in &documents.all {

@@ -33,10 +33,10 @@ pub(super) fn check(options: &HostOptions, backends: &[Configured]) -> Result<()
     for directory in there {
         usable("--socket-dir", &directory, SOCKETS_MODE)?;
     }
-    let MountsOptions::Here { run_dir, .. } = &options.mounts else {
+    let MountsOptions::Here(places) = &options.mounts else {
         return Ok(());
     };
-    usable("--run-dir", run_dir, OWN_MODE)?;
+    usable("--run-dir", &places.run_dir, OWN_MODE)?;
     match options.role {
         Role::Controller => Ok(()),
         Role::All => may_mount("role `all`"),
@@ -47,9 +47,9 @@ pub(super) fn check(options: &HostOptions, backends: &[Configured]) -> Result<()
 /// The same for `wasmount mounter`.
 pub(super) fn check_mounter(options: &MounterOptions) -> Result<(), Fault> {
     usable("--data-dir", &options.data_dir, OWN_MODE)?;
-    usable("--run-dir", &options.run_dir, OWN_MODE)?;
+    usable("--run-dir", &options.places.run_dir, OWN_MODE)?;
     if let Some(folder) = options.socket.parent()
-        && *folder != *options.run_dir
+        && *folder != *options.places.run_dir
     {
         usable("--socket", folder, SOCKET_MODE)?;
     }

@@ -82,15 +82,9 @@ impl SharedServices {
                 }
             };
             let (mounter, local, remote): (Arc<dyn Mounter>, _, Option<_>) = match options.mounts {
-                MountsOptions::Here {
-                    run_dir,
-                    path_roots,
-                    node_root,
-                } => {
+                MountsOptions::Here(places) => {
                     let (data_dir, sockets) = (&options.data_dir, &options.socket_dir);
-                    let local = local_mounts::open(
-                        data_dir, run_dir, path_roots, node_root, sockets, &backends,
-                    )?;
+                    let local = local_mounts::open(data_dir, places, sockets, &backends)?;
                     (local.clone(), Some(local), None)
                 }
                 MountsOptions::Elsewhere { socket } => {

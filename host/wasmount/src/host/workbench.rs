@@ -19,7 +19,7 @@ pub(crate) use temporary_directory::{TemporaryDirectory, sweep_temporary};
 
 use super::compiler::ChildCompiler;
 use super::signals::Signals;
-use super::{local_mounts, run_to_end, secrets};
+use super::{MountPlaces, local_mounts, run_to_end, secrets};
 use crate::config::Configured;
 use crate::fault::Fault;
 use dry_mounter::DryMounter;
@@ -327,8 +327,13 @@ fn dry_mounter(configured: &Configured, pools: &Pools, place: &Path) -> Result<D
             directory.display()
         )))?;
     }
+    let places = MountPlaces {
+        run_dir: place.join("run"),
+        path_roots: Vec::new(),
+        node_root: None,
+    };
     let one = std::slice::from_ref(&configured);
-    let pools = local_mounts::open(place, place.join("run"), Vec::new(), None, place, one)?;
+    let pools = local_mounts::open(place, places, place, one)?;
     let grants = configured.document.grants;
     Ok(DryMounter::new(grants, is_judged, Some(pools)))
 }
