@@ -28,7 +28,7 @@ pub(crate) async fn serve(
     readiness: Arc<Readiness>,
     metrics: Arc<Metrics>,
 ) -> Result<(), Fault> {
-    let Some(address) = address.at() else {
+    let Some(address) = address else {
         return Ok(());
     };
     let listener = TcpListener::bind(address).await.map_err(|error| {

@@ -172,8 +172,8 @@ impl HostOptions {
             socket_dir = ?self.socket_dir,
             admin_socket = ?self.admin_socket,
             kubelet_dir = ?self.kubelet_dir,
-            health = self.health.at().map(tracing::field::display),
-            status_page = self.status_page.at().map(tracing::field::display),
+            health = self.health.map(tracing::field::display),
+            status_page = self.status_page.map(tracing::field::display),
             grace_seconds = self.grace.as_secs(),
             flags = flags(),
             "host started"

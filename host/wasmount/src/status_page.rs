@@ -62,7 +62,7 @@ struct Shared {
 impl StatusPage {
     /// Binds the address; none if the page is off.
     pub(crate) async fn bind(address: ListenAddress) -> Result<Option<Self>, Fault> {
-        let Some(address) = address.at() else {
+        let Some(address) = address else {
             return Ok(None);
         };
         let listener = TcpListener::bind(address).await.map_err(|error| {

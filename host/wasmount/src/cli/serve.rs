@@ -11,7 +11,7 @@ use super::common::{CommonFlags, MountFlags, makeable, plain, socket_fits, wrong
 use crate::config::{self, Configured};
 use crate::fault::Fault;
 use crate::host::{self, HostOptions, MountsOptions, RegistrationMode};
-use crate::listen_address::ListenAddress;
+use crate::listen_address::{self, ListenAddress};
 use crate::telemetry::{Collector, Spans, Traces};
 use clap::{ArgGroup, Args, ValueEnum};
 use controller::ControllerFlags;
@@ -91,11 +91,12 @@ pub(crate) struct Flags {
 
     /// Address of /healthz and /readyz, or `off`
     // 9809: beside 9808, the livenessprobe sidecar's.
-    #[arg(long, value_name = "ADDRESS", env, default_value = "127.0.0.1:9809")]
+    #[arg(long, value_name = "ADDRESS", env, default_value = "127.0.0.1:9809",
+        value_parser = listen_address::parse)]
     listen_health: ListenAddress,
 
     /// Address of the status page for a browser, or `off`; a port alone is one of 127.0.0.1. Whoever reaches it can read it
-    #[arg(long, value_name = "ADDRESS", env, default_value = "off")]
+    #[arg(long, value_name = "ADDRESS", env, default_value = "off", value_parser = listen_address::parse)]
     listen_status_page: ListenAddress,
 
     /// Send traces of calls to this OpenTelemetry collector (OTLP over gRPC), such as `http://otel-collector:4317`; the variables `OTEL_..`

@@ -23,7 +23,7 @@ impl Scene {
 
     /// With views of at least this many bytes.
     async fn with_filler(bytes: usize) -> Self {
-        let any = ListenAddress::At("127.0.0.1:0".parse().unwrap());
+        let any = Some("127.0.0.1:0".parse().unwrap());
         let page = StatusPage::bind(any).await.unwrap().unwrap();
         let address = page.listener.local_addr().unwrap();
         let made = Arc::new(AtomicU64::new(0));
@@ -204,15 +204,10 @@ async fn a_client_that_sends_no_request_is_disconnected() {
 async fn an_address_that_is_taken_is_an_error_that_names_the_flag() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap();
-    let refused = StatusPage::bind(ListenAddress::At(address)).await;
+    let refused = StatusPage::bind(Some(address)).await;
     let error = refused.err().unwrap().to_string();
     assert!(error.contains("--listen-status-page"), "{error}");
-    assert!(
-        StatusPage::bind(ListenAddress::Off)
-            .await
-            .unwrap()
-            .is_none()
-    );
+    assert!(StatusPage::bind(None).await.unwrap().is_none());
 }
 
 /// A policy takes one style and one script by their hashes, and no attribute that would be either.
