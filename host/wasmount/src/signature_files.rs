@@ -1,7 +1,7 @@
 //! The public keys and the signatures that lie in files.
 
 use crate::regular_file;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use wasmount_artifact::Beside;
 use wasmount_artifact::signature::{
     KEY_BYTES, SIGNATURE_BYTES, SignerKeys, bundle_file, signature_file,
@@ -28,4 +28,17 @@ pub(crate) fn beside(component: &Path) -> Result<Beside, String> {
         signature: read(&signature_file(component))?,
         bundle: read(&bundle_file(component))?,
     })
+}
+
+/// The signatures that there are, each with the path at which it is looked for beside the file of a component.
+pub(crate) fn with_paths(
+    beside: Beside,
+    component: &Path,
+) -> impl Iterator<Item = (PathBuf, Vec<u8>)> {
+    let both = [
+        (signature_file(component), beside.signature),
+        (bundle_file(component), beside.bundle),
+    ];
+    both.into_iter()
+        .filter_map(|(path, bytes)| Some((path, bytes?)))
 }

@@ -70,7 +70,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     match &flags.output {
         Some(output) => {
             // Before the component: a host that follows the file must not find it unsigned.
-            let signatures = write_beside(output, &beside)?;
+            let signatures = write_beside(output, beside)?;
             write_whole(output, bundle.component())?;
             let mut text = format!("{manifest}\n{digest} {}\n", output.display());
             for signature in signatures {

@@ -3,11 +3,14 @@
 use super::keys::private_key;
 use super::registry::{RegistryFlags, Source, source};
 use super::show::print;
-use super::transfer::{component, if_there, wait, write_whole};
+use super::transfer::{component, wait, write_whole};
 use crate::fault::Fault;
+use crate::regular_file;
 use clap::Args;
 use std::path::{Path, PathBuf};
-use wasmount_artifact::signature::{Evidence, PrivateKey, Subject, encoded, signature_file};
+use wasmount_artifact::signature::{
+    Evidence, PrivateKey, SIGNATURE_BYTES, Subject, encoded, signature_file,
+};
 
 /// Sign a component, in a file or in a registry
 #[derive(Debug, Args)]
@@ -62,9 +65,11 @@ fn sign_file(file: &Path, key: &PrivateKey, add: bool) -> Result<(), Fault> {
     let mut lines = String::new();
     if add {
         // If the file is missing, there is no signature yet.
-        if let Some(there) = if_there(&beside)? {
+        let failed = || beside.display().to_string();
+        let there = regular_file::read_if_there(&beside, SIGNATURE_BYTES as u64);
+        if let Some(there) = there.map_err(Fault::failed(failed()))? {
             let evidence = Evidence::from_signature_file(&there);
-            let evidence = evidence.map_err(Fault::failed(format!("{}", beside.display())))?;
+            let evidence = evidence.map_err(Fault::failed(failed()))?;
             if evidence.signs(&key.verifying_key(), &Subject::new(&wasm)) {
                 return print(&format!("{}\n", beside.display()));
             }

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use wasmount_artifact::signature::{SIGNATURE_BYTES, bundle_file, signature_file};
+use wasmount_artifact::signature::{bundle_file, signature_file};
 use wasmount_artifact::{Beside, COMPONENT_BYTES};
 
 /// Reads a file that should be a component.
@@ -22,12 +22,6 @@ pub(super) fn component(path: &Path) -> Result<Vec<u8>, Fault> {
 /// Reads the signatures beside a file.
 pub(super) fn beside(file: &Path) -> Result<Beside, Fault> {
     signature_files::beside(file).map_err(Fault::Failed)
-}
-
-/// The content of a file, if it exists.
-pub(super) fn if_there(path: &Path) -> Result<Option<Vec<u8>>, Fault> {
-    regular_file::read_if_there(path, SIGNATURE_BYTES as u64)
-        .map_err(Fault::failed(path.display().to_string()))
 }
 
 /// Parses the name of a file to write. Standard output is rejected, since digests are printed there.
@@ -79,18 +73,11 @@ fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
 }
 
 /// Writes the signatures of a file beside it; returns the files that were written.
-pub(super) fn write_beside(file: &Path, beside: &Beside) -> Result<Vec<PathBuf>, Fault> {
-    let Beside { signature, bundle } = beside;
-    let all = [
-        (signature_file(file), signature),
-        (bundle_file(file), bundle),
-    ];
+pub(super) fn write_beside(file: &Path, beside: Beside) -> Result<Vec<PathBuf>, Fault> {
     let mut written = Vec::new();
-    for (path, bytes) in all {
-        if let Some(bytes) = bytes {
-            write_whole(&path, bytes)?;
-            written.push(path);
-        }
+    for (path, bytes) in signature_files::with_paths(beside, file) {
+        write_whole(&path, &bytes)?;
+        written.push(path);
     }
     Ok(written)
 }

@@ -3,12 +3,12 @@
 use crate::cli::transfer::beside;
 use crate::fault::Fault;
 use crate::regular_file;
+use crate::signature_files::with_paths;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::Path;
-use wasmount_artifact::Beside;
-use wasmount_artifact::signature::{KEY_BYTES, VerifyingKey, bundle_file, signature_file};
+use wasmount_artifact::signature::{KEY_BYTES, VerifyingKey};
 use wasmount_kubernetes::manifests::{CONFIG_MAP_BYTES, PLUGIN_IN_CONFIG, path_in_config};
 
 /// The path of docker's `config.json` in a document.
@@ -56,16 +56,9 @@ pub(super) fn named_files(
 
 /// The signatures beside a component, under the names that a host looks for beside `plugin.wasm`.
 pub(super) fn signatures(component: &Path) -> Result<Files, Fault> {
-    let Beside { signature, bundle } = beside(component)?;
-    let here = Path::new(PLUGIN_IN_CONFIG);
-    let both = [
-        (signature_file(here), signature),
-        (bundle_file(here), bundle),
-    ];
-    let there = both.into_iter();
-    Ok(there
-        .filter_map(|(name, bytes)| Some((name.display().to_string(), bytes?)))
-        .collect())
+    let named = with_paths(beside(component)?, Path::new(PLUGIN_IN_CONFIG));
+    let files = named.map(|(name, bytes)| (name.display().to_string(), bytes));
+    Ok(files.collect())
 }
 
 fn public_key(folder: &Path, file: &str) -> Result<String, Fault> {
