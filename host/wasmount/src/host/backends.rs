@@ -108,8 +108,9 @@ impl Backends {
         }
         let same = |seen: &Seen| seen.desired.borrow().from == desired.from;
         if let Some((before, _)) = self.all().into_iter().find(|(_, seen)| same(seen)) {
-            let after = name;
-            return Err(ApplyError::Renamed { before, after });
+            return Err(ApplyError::Fault(Fault::Failed(format!(
+                "driverName was {before} and is {name} now: a backend keeps its name, for its volumes are known by it; restore it, or write another document for the new name"
+            ))));
         }
         if let Some(file) = file_of(&desired.from) {
             let removed = lock(&self.removed).get(file).cloned();

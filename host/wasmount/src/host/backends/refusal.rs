@@ -22,16 +22,6 @@ pub(crate) enum ApplyError {
         /// The document that has it.
         by: String,
     },
-    /// The document changed the driver name, but a driver's volumes are known by it.
-    #[error(
-        "driverName was {before} and is {after} now: a backend keeps its name, for its volumes are known by it; restore it, or write another document for the new name"
-    )]
-    Renamed {
-        /// The name that is served.
-        before: DriverName,
-        /// The name that the document specifies.
-        after: DriverName,
-    },
     /// It cannot be served.
     #[error("{0}")]
     Fault(#[from] Fault),
