@@ -26,9 +26,6 @@ const EVENTS_BYTES: usize = 4096;
 /// Links that are followed on one path: the kernel's own limit (path_resolution(7)).
 const LINKS: usize = 40;
 
-/// Files that are followed. A new value replaces all of them.
-pub(super) type Followed = watch::Receiver<BTreeSet<PathBuf>>;
-
 /// The state of files at one moment.
 pub(super) type FileStates = BTreeMap<PathBuf, FileState>;
 
@@ -85,10 +82,10 @@ pub(super) fn read_states(files: impl IntoIterator<Item = PathBuf>) -> FileState
     states.collect()
 }
 
-/// Calls `changed` with the files that differ from the last check, for as long as the sender of the list lives; `seen` is the check
-/// before the first. A file that was not checked before does not count as changed. What changes during a call is seen after it.
+/// Calls `changed` with the files that differ from the last check, for as long as the sender of the list lives; a new list replaces the old one, and
+/// `seen` is the check before the first. A file that was not checked before does not count as changed. What changes during a call is seen after it.
 pub(super) async fn follow(
-    mut files: Followed,
+    mut files: watch::Receiver<BTreeSet<PathBuf>>,
     mut seen: FileStates,
     mut changed: impl AsyncFnMut(BTreeSet<PathBuf>),
 ) {

@@ -110,14 +110,10 @@ pub(super) async fn guard(
 
 /// Whether a `Host` is a name of this machine that nobody else can give out. The port is any: it may be forwarded.
 fn is_named(host: &HeaderValue, bound: IpAddr) -> bool {
-    let Ok(host) = host.to_str() else {
-        return false;
-    };
-    let Some(authority) = host
-        .parse::<Authority>()
-        .ok()
-        .filter(|_| !host.contains('@'))
-    else {
+    // No authority is empty.
+    let host = host.to_str().unwrap_or_default();
+    let authority = host.parse::<Authority>().ok();
+    let Some(authority) = authority.filter(|_| !host.contains('@')) else {
         return false;
     };
     let name = authority.host();

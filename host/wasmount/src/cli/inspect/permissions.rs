@@ -1,6 +1,7 @@
 //! Imports as the permissions that a component requests.
 
 use serde::Serialize;
+use std::collections::BTreeSet;
 use wasmount_core::document::Wasi;
 use wasmount_engine::{CONTRACT_PACKAGE, is_linked};
 
@@ -178,10 +179,8 @@ pub(super) fn contract_versions(imports: &[String], exports: &[String]) -> Vec<S
         let (_, version) = name.strip_prefix(CONTRACT_PACKAGE)?.split_once('@')?;
         Some(version.to_owned())
     });
-    let mut versions: Vec<_> = versions.collect();
-    versions.sort_unstable();
-    versions.dedup();
-    versions
+    let versions: BTreeSet<_> = versions.collect();
+    versions.into_iter().collect()
 }
 
 fn meaning(import: &str) -> (&'static str, &'static str) {

@@ -67,10 +67,8 @@ fn options(plan: &Plan, capability: &VolumeCapability) -> Vec<String> {
     let names = all
         .into_iter()
         .filter_map(|option| option.split('=').next());
-    let mut names: Vec<_> = names.map(str::to_owned).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
+    let names: BTreeSet<_> = names.map(str::to_owned).collect();
+    names.into_iter().collect()
 }
 
 /// The grants for this source and nothing else, with these options.
@@ -99,25 +97,22 @@ fn source(source: &Source, options: &[String]) -> Grants {
             grants.devices.extend(each);
         }
         Source::Iscsi(iscsi) => {
-            let portals = iscsi.paths.iter().map(|path| path.portal.as_str());
-            let targets = iscsi.paths.iter().map(|path| path.target.as_str());
+            let portals = iscsi.paths.iter().map(|path| &path.portal);
+            let targets = iscsi.paths.iter().map(|path| &path.target);
             let grant = attach(AttachProtocol::Iscsi, portals, targets, mount_options);
             grants.attach.push(grant);
         }
         Source::Nvme(nvme) => {
-            let addresses = nvme.addresses.iter().map(String::as_str);
-            let subsystem = [nvme.subsystem.as_str()].into_iter();
+            let (addresses, subsystem) = (&nvme.addresses, [&nvme.subsystem]);
             let grant = attach(AttachProtocol::NvmeTcp, addresses, subsystem, mount_options);
             grants.attach.push(grant);
         }
         Source::Rbd(rbd) => {
-            let monitors = rbd.monitors.iter().map(String::as_str);
             let place = match &rbd.namespace {
                 Some(namespace) => format!("{}/{namespace}", rbd.pool),
                 None => rbd.pool.clone(),
             };
-            let places = [place.as_str()].into_iter();
-            let grant = attach(AttachProtocol::Rbd, monitors, places, mount_options);
+            let grant = attach(AttachProtocol::Rbd, &rbd.monitors, [&place], mount_options);
             grants.attach.push(grant);
         }
         Source::Filesystem {
@@ -153,14 +148,15 @@ fn device(facts: &[(String, String)], rescan: bool, mount_options: Vec<String>) 
 /// The grant of these portals and targets alone. What is no portal is left out: the host's check says so.
 fn attach<'s>(
     protocol: AttachProtocol,
-    portals: impl Iterator<Item = &'s str>,
-    targets: impl Iterator<Item = &'s str>,
+    portals: impl IntoIterator<Item = &'s String>,
+    targets: impl IntoIterator<Item = &'s String>,
     mount_options: Vec<String>,
 ) -> AttachGrant {
-    let targets: BTreeSet<_> = targets.map(str::to_owned).collect();
+    let targets: BTreeSet<_> = targets.into_iter().cloned().collect();
     AttachGrant {
         protocol,
         portals: portals
+            .into_iter()
             .filter_map(|portal| Some(Portals::of(portal.parse().ok()?)))
             .collect(),
         targets: targets.into_iter().collect(),
