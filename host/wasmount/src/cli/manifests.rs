@@ -175,17 +175,15 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         let all = shared_manifests(&flags.namespace).map_err(Fault::failed(IMPOSSIBLE))?;
         return print(&all, &[]);
     }
-    let [file, more @ ..] = flags.backend.as_slice() else {
-        return print_definitions();
+    let (Some(file), false) = (flags.backend.first(), flags.crd) else {
+        let all = definition_manifests().map_err(Fault::failed(IMPOSSIBLE))?;
+        return print(&all, &[]);
     };
-    if flags.crd {
-        return print_definitions();
-    }
     plain("--kubelet-dir", &flags.kubelet_dir)?;
     if flags.node_set {
         return flags.print_node_set();
     }
-    if let Some(second) = more.first() {
+    if let Some(second) = flags.backend.get(1) {
         let reason = "only --node-set takes several documents: print each backend by itself";
         return Err(Fault::flag("--backend", second.display(), reason));
     }
@@ -199,11 +197,6 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         config::of_one_host(std::slice::from_ref(&configured))?;
     }
     flags.print_backend(configured)
-}
-
-fn print_definitions() -> Result<(), Fault> {
-    let all = definition_manifests().map_err(Fault::failed(IMPOSSIBLE))?;
-    print(&all, &[])
 }
 
 /// The warnings are comments of the YAML as well: whoever reads the file later did not see standard error.
