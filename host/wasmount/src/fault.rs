@@ -22,15 +22,8 @@ pub(crate) enum Fault {
     #[error(transparent)]
     Usage(#[from] clap::Error),
     /// A flag with a well-formed value that cannot work.
-    #[error("{flag} {value}: {reason}")]
-    Flag {
-        /// The flag.
-        flag: &'static str,
-        /// Its value.
-        value: String,
-        /// Why it cannot work, and what would.
-        reason: String,
-    },
+    #[error("{0}")]
+    Flag(String),
     /// Errors in the documents.
     #[error("{0}")]
     Documents(#[from] Complaints),
@@ -46,13 +39,9 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// A flag with a well-formed value that cannot work.
-    pub(crate) fn flag(flag: &'static str, value: impl ToString, reason: impl ToString) -> Self {
-        Self::Flag {
-            flag,
-            value: value.to_string(),
-            reason: reason.to_string(),
-        }
+    /// A flag with a well-formed value that cannot work. `reason`: why, and what would.
+    pub(crate) fn flag(flag: &'static str, value: impl Display, reason: impl Display) -> Self {
+        Self::Flag(format!("{flag} {value}: {reason}"))
     }
 
     /// Adds the failed operation to an error and its causes.
@@ -87,7 +76,7 @@ impl Fault {
         match self {
             Self::Usage(error) if !error.use_stderr() => ExitCode::SUCCESS,
             Self::Usage(_)
-            | Self::Flag { .. }
+            | Self::Flag(_)
             | Self::Documents(_)
             | Self::Admin(ControlError::NoDriver { .. }) => ExitCode::from(EX_USAGE),
             Self::Found | Self::Admin(_) | Self::Failed(_) => ExitCode::from(EX_FAILURE),

@@ -7,6 +7,7 @@ use crate::fault::Fault;
 use crate::host::MountPlaces;
 use crate::telemetry::{self, LogFormat, LogLevels, Spans};
 use clap::Args;
+use std::fmt::Display;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 use wasmount_mount::PathRoot;
@@ -165,6 +166,6 @@ pub(super) fn socket_fits(flag: &'static str, value: &Path, socket: &Path) -> Re
     Err(wrong(flag, value, reason))
 }
 
-pub(super) fn wrong(flag: &'static str, path: &Path, reason: impl ToString) -> Fault {
+pub(super) fn wrong(flag: &'static str, path: &Path, reason: impl Display) -> Fault {
     Fault::flag(flag, path.display(), reason)
 }

@@ -3,6 +3,7 @@
 use crate::fault::Fault;
 use crate::regular_file;
 use serde_json::Value;
+use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
@@ -32,7 +33,7 @@ pub(super) fn read(value: Option<&str>) -> Result<Value, Fault> {
     })
 }
 
-fn wrong(source: &str, reason: impl ToString) -> Fault {
+fn wrong(source: &str, reason: impl Display) -> Fault {
     Fault::flag("request", source, reason)
 }
 

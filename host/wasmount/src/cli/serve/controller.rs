@@ -110,7 +110,7 @@ mod tests {
         ] {
             let refused = options(state, elects, role);
             assert!(
-                matches!(refused, Err(Fault::Flag { .. })),
+                matches!(refused, Err(Fault::Flag(_))),
                 "{state} {role:?}"
             );
         }
