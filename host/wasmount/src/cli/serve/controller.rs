@@ -109,10 +109,7 @@ mod tests {
             ("local", true, Role::Controller),
         ] {
             let refused = options(state, elects, role);
-            assert!(
-                matches!(refused, Err(Fault::Flag(_))),
-                "{state} {role:?}"
-            );
+            assert!(matches!(refused, Err(Fault::Flag(_))), "{state} {role:?}");
         }
     }
 }
