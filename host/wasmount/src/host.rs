@@ -65,6 +65,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 pub(crate) use storage_backends::StorageBackendsOptions;
+use tokio::task::spawn_blocking;
 use wasmount_core::driver::{Profile, Role};
 use wasmount_core::names::{DriverName, NodeId};
 use wasmount_mount::PathRoot;
@@ -232,6 +233,15 @@ pub(crate) fn run_to_end<T>(work: impl Future<Output = Result<T, Fault>>) -> Res
     let ended = runtime.block_on(work);
     runtime.shutdown_timeout(LAST_JOBS);
     ended
+}
+
+/// Does work of the start that blocks.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
+) -> Result<T, Fault> {
+    spawn_blocking(work)
+        .await
+        .map_err(Fault::failed("the start was stopped"))?
 }
 
 async fn run(

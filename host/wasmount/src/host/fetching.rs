@@ -4,7 +4,7 @@
 //! The parent reads the files, since it may: the plugin, its signatures, keys, credentials, certificates. The child's answer about signatures is
 //! trusted; the parent computes the digest of the component that it receives again.
 
-use super::settled_file::unreadable;
+use super::settled_file::{blocking, unreadable};
 use crate::regular_file;
 use crate::signature_files::{beside, signer_keys};
 use clap::ValueEnum;
@@ -63,9 +63,7 @@ pub(super) async fn fetch(
         PluginPlace::File(path) => folder.join(path).display().to_string(),
     };
     let (source, folder, name) = (plugin.clone(), folder.to_owned(), place.clone());
-    let prepare = move || request(&source, &folder, &name, credentials);
-    let prepared = tokio::task::spawn_blocking(prepare).await;
-    let prepared = prepared.map_err(|_| Refusal::Stopped)?;
+    let prepared = blocking(move || request(&source, &folder, &name, credentials)).await?;
     let (work, request) = prepared.map_err(|refusal| *refusal)?;
     let task = Task {
         subcommand: SUBCOMMAND,

@@ -3,14 +3,16 @@
 use super::document_directory::DocumentDirectory;
 use super::documents::Documents;
 use super::signals::Signals;
-use super::{MountPlaces, descriptors, document_watch, local_mounts, preflight, run_to_end};
+use super::{
+    MountPlaces, blocking, descriptors, document_watch, local_mounts, preflight, run_to_end,
+};
 use crate::config::Configured;
 use crate::fault::Fault;
 use crate::telemetry::steps_of;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use wasmount_mounter::{ServerOptions, serve};
 use wasmount_socket::BoundSocket;
@@ -51,7 +53,7 @@ async fn run(
     let data = options.data_dir.clone();
     let (places, socket, backend_dir) = (options.places, options.socket, options.backend_dir);
     // The journal first: its lock shows that no other mounter runs, so an existing socket is a leftover.
-    let bound = spawn_blocking(move || {
+    let opened = blocking(move || {
         let mounter = local_mounts::open(&data, places, &socket, &backends)?;
         // Another mounter may have followed the documents until now.
         let documents = Documents::read_again(&backends)?;
@@ -74,11 +76,9 @@ async fn run(
         let bound = BoundSocket::bind_for(&socket, client_uid);
         let bound = bound.map_err(Fault::failed("the mounter's socket is not usable"))?;
         tracing::info!(socket = %socket.display(), client_uid, "serving mounts");
-        Ok::<_, Fault>((mounter, bound, documents, directory))
+        Ok((mounter, bound, documents, directory))
     });
-    let (mounter, bound, documents, directory) = bound
-        .await
-        .map_err(Fault::failed("the start was stopped"))??;
+    let (mounter, bound, documents, directory) = opened.await?;
     let mut following = JoinSet::new();
     following.spawn(document_watch::keep_grants(
         mounter.clone(),

@@ -71,7 +71,8 @@ pub(super) fn unreadable(refused: Refused, path: &Path) -> Refusal {
     }
 }
 
-async fn blocking<T: Send + 'static>(
+/// Does work that blocks, for an admission.
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {
     spawn_blocking(work).await.map_err(|_| Refusal::Stopped)

@@ -4,7 +4,7 @@ use super::compiler::ChildCompiler;
 use super::controller::Shared;
 use super::documents::Documents;
 use super::node_facts::{self, OwnNode};
-use super::{COMPILED, HostOptions, MountsOptions, VERSIONS, local_mounts};
+use super::{COMPILED, HostOptions, MountsOptions, VERSIONS, blocking, local_mounts};
 use crate::config::Configured;
 use crate::fault::Fault;
 use crate::metrics::CountedMounter;
@@ -12,7 +12,6 @@ use crate::readiness::Readiness;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
-use tokio::task::spawn_blocking;
 use wasmount_core::document::Limits;
 use wasmount_core::driver::Role;
 use wasmount_core::mounter::Mounter;
@@ -183,12 +182,4 @@ async fn data_directory(
 
 async fn lock(directory: PathBuf, wait: bool) -> Result<Result<DataDirLock, LockError>, Fault> {
     blocking(move || Ok(DataDirLock::acquire(&directory, wait))).await
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
-) -> Result<T, Fault> {
-    spawn_blocking(work)
-        .await
-        .map_err(Fault::failed("the start was stopped"))?
 }

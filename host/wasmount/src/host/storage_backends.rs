@@ -5,13 +5,13 @@
 mod converge;
 mod observed;
 
-use super::STORAGE_BACKENDS;
 use super::backends::Backends;
+use super::{STORAGE_BACKENDS, blocking};
 use crate::fault::Fault;
 use converge::Converging;
 use std::sync::Arc;
 use tokio::sync::watch;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::JoinSet;
 use wasmount_core::driver::Role;
 use wasmount_core::names::DriverName;
 use wasmount_kubernetes::storage_backend::{
@@ -45,9 +45,7 @@ pub(super) async fn open(backends: &Arc<Backends>) -> Result<Option<Objects>, Fa
         name: common.cluster.node_name.clone(),
         on_node: common.options.role != Role::Controller,
     };
-    let objects = spawn_blocking(move || StorageBackends::open(kept, host))
-        .await
-        .map_err(Fault::failed("the start was stopped"))?;
+    let objects = blocking(move || Ok(StorageBackends::open(kept, host))).await?;
     Ok(Some(Objects {
         backends: backends.clone(),
         options,
