@@ -12,6 +12,7 @@ use super::{
     private_directory, storage_watch, version_watch,
 };
 use crate::fault::Fault;
+use std::future::ready;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -248,9 +249,10 @@ fn migrates(options: &HostOptions) -> Migrates {
 /// Wakes the reconciler whenever a file that the document refers to changes.
 async fn follow_files(reconciler: Arc<VersionReconciler>, mut desired: watch::Receiver<Desired>) {
     let files = watch::Sender::new(sources::files(&desired.borrow_and_update()));
-    let following = follow(files.subscribe(), FileStates::new(), async |changed| {
+    let following = follow(files.subscribe(), FileStates::new(), |changed| {
         tracing::debug!(?changed, "files of a backend changed");
         reconciler.check_again();
+        ready(())
     });
     let keeping = async {
         while desired.changed().await.is_ok() {

@@ -6,6 +6,7 @@ use super::follow::{FileStates, follow, read_states};
 use super::local_mounts;
 use crate::config;
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
@@ -143,7 +144,7 @@ async fn changed(states: FileStates) {
     let files = watch::Sender::new(states.keys().cloned().collect());
     let noticed = Notify::new();
     tokio::select! {
-        () = follow(files.subscribe(), states, async |_| noticed.notify_one()) => {}
+        () = follow(files.subscribe(), states, |_| { noticed.notify_one(); ready(()) }) => {}
         () = noticed.notified() => {}
     }
 }

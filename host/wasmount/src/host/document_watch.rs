@@ -18,9 +18,10 @@ use wasmount_mount::LocalMounter;
 /// Applies each document that has changed since `states`, until the host ends.
 pub(super) async fn keep(backends: Arc<Backends>, states: FileStates) {
     let files = watch::Sender::new(states.keys().cloned().collect());
-    let apply_all = async |changed: BTreeSet<PathBuf>| {
+    let backends = &backends;
+    let apply_all = |changed: BTreeSet<PathBuf>| async move {
         for file in changed {
-            if let Err(error) = apply(&backends, &file).await {
+            if let Err(error) = apply(backends, &file).await {
                 tracing::error!(
                     error,
                     "a document is not applied: the serving version continues"
@@ -62,10 +63,11 @@ pub(super) async fn keep_grants(
     let names: BTreeMap<PathBuf, DriverName> =
         names.map(|it| (it.file, it.document.driver_name)).collect();
     let files = watch::Sender::new(states.keys().cloned().collect());
-    let grant_all = async |changed: BTreeSet<PathBuf>| {
+    let (mounter, data_dir, names) = (&mounter, &data_dir, &names);
+    let grant_all = |changed: BTreeSet<PathBuf>| async move {
         for file in changed {
             let before = names.get(&file);
-            grant(&mounter, &data_dir, &file, before).await;
+            grant(mounter, data_dir, &file, before).await;
         }
     };
     follow(files.subscribe(), states, grant_all).await;

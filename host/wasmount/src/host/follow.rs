@@ -84,10 +84,10 @@ pub(super) fn read_states(files: impl IntoIterator<Item = PathBuf>) -> FileState
 
 /// Calls `changed` with the files that differ from the last check, for as long as the sender of the list lives; a new list replaces the old one, and
 /// `seen` is the check before the first. A file that was not checked before does not count as changed. What changes during a call is seen after it.
-pub(super) async fn follow(
+pub(super) async fn follow<W: Future<Output = ()>>(
     mut files: watch::Receiver<BTreeSet<PathBuf>>,
     mut seen: FileStates,
-    mut changed: impl AsyncFnMut(BTreeSet<PathBuf>),
+    mut changed: impl FnMut(BTreeSet<PathBuf>) -> W,
 ) {
     let mut warned = false;
     loop {

@@ -2,6 +2,7 @@
 
 use super::*;
 use std::fs;
+use std::future::ready;
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -25,7 +26,10 @@ impl Bench {
         let files = names.iter().map(|name| folder.path().join(name)).collect();
         let (files, followed) = watch::channel(files);
         let (sender, receiver) = mpsc::unbounded_channel();
-        let notify = async move |files| drop(sender.send(files));
+        let notify = move |files| {
+            drop(sender.send(files));
+            ready(())
+        };
         let task = tokio::spawn(follow(followed, FileStates::new(), notify));
         // Until the first check was done: an earlier change does not count.
         sleep(Duration::from_millis(300)).await;
@@ -79,7 +83,10 @@ async fn changes_between_listing_and_watching_are_seen() {
     fs::write(&files[1], "22").unwrap();
     let (_sender, followed) = watch::channel(BTreeSet::from(files.clone()));
     let (sender, mut receiver) = mpsc::unbounded_channel();
-    let notify = async move |files| drop(sender.send(files));
+    let notify = move |files| {
+        drop(sender.send(files));
+        ready(())
+    };
     let _task = tokio::spawn(follow(followed, states, notify));
     let first = timeout(TIMEOUT, receiver.recv()).await.unwrap().unwrap();
     assert_eq!(first, BTreeSet::from([files[1].clone()]));
