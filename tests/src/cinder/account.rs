@@ -1,11 +1,12 @@
 //! The account of a test: a project of its own, so that tests which share a Cinder see nothing of each other, and a credential for the driver.
 
-use super::Cinder;
 use super::request::{Answer, ask};
+use super::{Cinder, launch};
 use serde_json::{Value, json};
 use std::net::SocketAddrV4;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 use wasmount_core::mutex::lock;
 use xtask::failure::Failure;
 use xtask::process::Process;
@@ -31,6 +32,9 @@ const TOKENS: &str = "/v3/auth/tokens";
 
 /// The project's volumes with all their fields, in pages as large as `osapi_max_limit`.
 const VOLUMES: &str = "/v3/volumes/detail";
+
+/// The answer to a token that is not valid, or not any more.
+const UNAUTHORIZED: u16 = 401;
 
 /// What a test chooses.
 #[derive(Debug, Clone, Copy, Default)]
@@ -133,9 +137,12 @@ impl Cinder {
         })
     }
 
-    /// Removes the credential of an account for good. Its tokens end with it.
+    /// Removes the credential of an account for good. Its tokens end with it, and Cinder refuses all that it was sent before when this returns: it
+    /// keeps what Keystone said of a token for some seconds (`token_cache_time`).
     pub fn withdraw(&self, account: &Account) -> Result<(), Failure> {
         let keystone = self.launch.keystone_address();
+        let last = account.log_in()?;
+        account.volumes(&last)?;
         let (path, token) = match &account.credential {
             Credential::Application { id, user, project } => {
                 let (token, _) = log_in(keystone, &of_member(project))?;
@@ -147,6 +154,14 @@ impl Cinder {
             Credential::Password { id, .. } => (format!("/v3/users/{id}"), self.administrator()?),
         };
         ask(keystone, "DELETE", &path, &token, &Value::Null)?.succeeded()?;
+        let start = Instant::now();
+        while account.ask("GET", VOLUMES, &last, &Value::Null)?.status != UNAUTHORIZED {
+            if start.elapsed() > launch::START {
+                let how = "Cinder accepts a token of a credential that was withdrawn";
+                return Err(Failure::Unexpected(how.to_owned()));
+            }
+            thread::sleep(launch::LOOK);
+        }
         Ok(())
     }
 
