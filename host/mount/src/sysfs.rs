@@ -1,7 +1,7 @@
 //! Attributes and directories of sysfs: small files of text, which appear and disappear with their devices.
 
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 /// Maximum number of bytes read of an attribute: sysfs returns one page of text, and a SCSI page of product data has a 16-bit length.
@@ -25,6 +25,12 @@ pub(crate) fn plain(bytes: &[u8]) -> Option<String> {
     let filling = |c: char| c.is_whitespace() || c == '\0';
     let text = std::str::from_utf8(bytes).ok()?.trim_matches(filling);
     (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Writes to an attribute. Where there is none, it makes no file.
+pub(crate) fn write(path: &Path, value: &str) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new().write(true).open(path)?;
+    file.write_all(value.as_bytes())
 }
 
 /// Names in a directory. An unreadable directory counts as empty, because devices appear and disappear while they are listed.

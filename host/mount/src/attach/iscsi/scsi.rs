@@ -7,11 +7,10 @@ use crate::block::multipath::Map;
 use crate::failure::io;
 use crate::hexadecimal::hex;
 use crate::plan::attach::{IscsiPath, Lun};
-use crate::sysfs::{attribute, entries};
+use crate::sysfs::{self, attribute, entries};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::fs;
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use wasmount_core::mounter::MountError;
@@ -278,9 +277,7 @@ fn number_after(start: &str, name: &str) -> Option<u32> {
 }
 
 fn write(path: &Path, value: &str) -> Result<(), MountError> {
-    let written = fs::OpenOptions::new().write(true).open(path);
-    let written = written.and_then(|mut file| file.write_all(value.as_bytes()));
-    written.map_err(|error| io("write to", path.display(), &error))
+    sysfs::write(path, value).map_err(|error| io("write to", path.display(), &error))
 }
 
 #[cfg(test)]

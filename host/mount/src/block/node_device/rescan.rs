@@ -1,15 +1,13 @@
 //! Has the SCSI hosts of the node look for new disks. Some hypervisors and storage systems do not announce a disk that they attach.
 
-use crate::sysfs::entries;
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use crate::sysfs::{entries, write};
 use std::path::Path;
 use std::time::Instant;
 
 /// Most hosts of one rescan. A node has one for each adapter, and one for each iSCSI session.
 const HOSTS: usize = 256;
 /// All channels, targets and LUNs of a host, in the format of the attribute `scan`.
-const EVERYTHING: &[u8] = b"- - -";
+const EVERYTHING: &str = "- - -";
 
 /// Asks one host after the other, and says how it went: a host that fails does not matter if the disk is behind another. The kernel returns when
 /// the host has looked, which can take seconds, so no further host is asked after `end`.
@@ -20,7 +18,7 @@ pub(super) fn rescan(sys: &Path, end: Instant) -> String {
     let mut asked = 0;
     let mut failures = Vec::new();
     for host in &hosts {
-        match scan(&class.join(host)) {
+        match write(&class.join(host).join("scan"), EVERYTHING) {
             Ok(()) => asked += 1,
             Err(error) => failures.push(format!("{host}: {error}")),
         }
@@ -31,11 +29,6 @@ pub(super) fn rescan(sys: &Path, end: Instant) -> String {
     let first = failures.first().map(|it| format!(" ({it})"));
     let (all, first) = (hosts.len(), first.unwrap_or_default());
     format!("{asked} of {all} SCSI hosts looked for new disks{first}")
-}
-
-fn scan(host: &Path) -> io::Result<()> {
-    let mut attribute = OpenOptions::new().write(true).open(host.join("scan"))?;
-    attribute.write_all(EVERYTHING)
 }
 
 #[cfg(test)]
