@@ -18,7 +18,7 @@ use crate::node_facts::FactSources;
 use crate::plan::attach::{IscsiDisk, IscsiPath};
 use multipathd::Multipathd;
 use rustix::fs::fsync;
-use scsi::{Disk, Interface, Scsi, Session};
+use scsi::{Disk, Scsi, Session};
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 use wasmount_core::mounter::MountError;
@@ -29,13 +29,17 @@ const PATHS_TIME: Duration = Duration::from_secs(40);
 /// Interval between two scans for a disk that the storage system has not mapped yet.
 const SCAN_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The sessions of a driver, and the disks behind them.
+struct Sessions<'a> {
+    owner: &'a Owner<'a>,
+    scsi: Scsi,
+}
+
 /// One attach.
 struct Attach<'a> {
-    owner: &'a Owner<'a>,
+    sessions: Sessions<'a>,
     disk: &'a IscsiDisk,
     credentials: tool::Credentials,
-    scsi: Scsi,
-    interface: Interface,
 }
 
 /// Attaches the disk: by all paths, if it has several and the node joins them, else by the first one that leads to it.
@@ -45,11 +49,9 @@ pub(super) fn attach(
     secrets: &SecretOptions,
 ) -> Result<(), MountError> {
     let attach = Attach {
-        owner,
+        sessions: Sessions::of(owner),
         disk,
         credentials: tool::Credentials::parse(secrets)?,
-        scsi: Scsi::default(),
-        interface: Interface::of(owner.driver),
     };
     let has_several = disk.paths.len() > 1;
     if has_several && FactSources::of(owner.node_root.as_deref()).joins_paths()? {
@@ -68,10 +70,10 @@ pub(super) fn attach(
 
 /// Removes the disk from all sessions of the driver, and its map before.
 pub(super) fn detach(owner: &Owner<'_>, disk: &IscsiDisk) -> Result<(), MountError> {
-    let scsi = Scsi::default();
-    let interface = Interface::of(owner.driver);
+    let sessions = Sessions::of(owner);
+    let scsi = &sessions.scsi;
     let own = disk.paths.iter().filter_map(|path| {
-        let session = scsi.session(&interface, path)?;
+        let session = scsi.session(path)?;
         scsi.block(&session.disk(path.lun))
     });
     let own: Vec<_> = own.collect();
@@ -79,19 +81,20 @@ pub(super) fn detach(owner: &Owner<'_>, disk: &IscsiDisk) -> Result<(), MountErr
     if let Some(map) = scsi.map(&disk.wwid)
         && map.paths().iter().all(|path| own.contains(path))
     {
-        Multipathd::new(owner, &disk.wwid).remove(&map)?;
+        Multipathd::new(&sessions, &disk.wwid).remove(&map)?;
     }
     for path in &disk.paths {
         let _turn = owner.turn(path.target.as_str())?;
-        detach_path(owner, &scsi, path)?;
+        sessions.detach_path(path)?;
     }
     Ok(())
 }
 
 /// Does work that may wait for the disk.
 pub(super) fn bounded<T>(owner: &Owner<'_>, disk: &IscsiDisk, work: impl FnOnce() -> T) -> T {
-    match Scsi::default().map(&disk.wwid) {
-        Some(map) => Multipathd::new(owner, &disk.wwid).bounded(&map, work),
+    let sessions = Sessions::of(owner);
+    match sessions.scsi.map(&disk.wwid) {
+        Some(map) => Multipathd::new(&sessions, &disk.wwid).bounded(&map, work),
         // The end of the session bounds it.
         None => work(),
     }
@@ -99,10 +102,10 @@ pub(super) fn bounded<T>(owner: &Owner<'_>, disk: &IscsiDisk, work: impl FnOnce(
 
 /// Has the kernel read size and identity of the disk again, by each path, and gives its map the new size.
 pub(super) fn rescan(owner: &Owner<'_>, disk: &IscsiDisk) -> Result<(), MountError> {
-    let scsi = Scsi::default();
-    let interface = Interface::of(owner.driver);
+    let sessions = Sessions::of(owner);
+    let scsi = &sessions.scsi;
     for path in &disk.paths {
-        let Some(session) = scsi.session(&interface, path) else {
+        let Some(session) = scsi.session(path) else {
             continue;
         };
         let found = session.disk(path.lun);
@@ -115,28 +118,26 @@ pub(super) fn rescan(owner: &Owner<'_>, disk: &IscsiDisk) -> Result<(), MountErr
             continue;
         };
         let error = replaced(path, &wwid, disk);
-        let block = scsi.block(&found);
-        let map = block.and_then(|block| scsi.map_on(&block));
-        match map {
+        match scsi.map_over(&found) {
             Some(map) if map.paths().len() > 1 => {
                 tracing::warn!(%error, "a path to a disk is removed");
-                remove(owner, &scsi, &found)?;
+                sessions.remove(&found)?;
             }
             _ => {
-                stop_requests(&scsi, &found)?;
+                stop_requests(scsi, &found)?;
                 return Err(error);
             }
         }
     }
     match scsi.map(&disk.wwid) {
-        Some(map) => Multipathd::new(owner, &disk.wwid).resize(&map),
+        Some(map) => Multipathd::new(&sessions, &disk.wwid).resize(&map),
         None => Ok(()),
     }
 }
 
 /// Whether a device is behind a session of the driver.
 pub(super) fn has_attached(owner: &Owner<'_>, number: DeviceNumber) -> bool {
-    Scsi::default().has_attached(&Interface::of(owner.driver), number)
+    Scsi::of(owner.driver).has_attached(number)
 }
 
 impl Attach<'_> {
@@ -155,20 +156,18 @@ impl Attach<'_> {
                 Err(failure) => failures.push(failure),
             }
         }
-        match (failures.pop(), failures.is_empty()) {
-            (Some(only), true) => Err(only),
-            (Some(last), false) => {
-                failures.push(last);
+        match <[_; 1]>::try_from(failures) {
+            Ok([only]) => Err(only),
+            Err(failures) => {
                 let (tried, all) = (failures.len(), self.disk.paths.len());
                 Err(self.unusable(&format!("{tried} of its {all} paths were tried"), &failures))
             }
-            (None, _) => Ok(()),
         }
     }
 
     /// The device of the disk is the map of its paths.
     fn by_all_paths(&self) -> Result<(), MountError> {
-        let Self { disk, scsi, .. } = self;
+        let disk = self.disk;
         let end = Instant::now() + PATHS_TIME;
         let mut failures = Vec::new();
         for path in &disk.paths {
@@ -194,7 +193,7 @@ impl Attach<'_> {
             );
             return Err(self.unusable(&problem, &failures));
         }
-        Multipathd::new(self.owner, &disk.wwid).join(scsi, disk, &running)?;
+        Multipathd::new(&self.sessions, &disk.wwid).join(disk, &running)?;
         if !failures.is_empty() {
             let failures = described(&failures);
             tracing::warn!(disk = disk.wwid, %failures, "a volume has fewer paths than its plan; the missing ones are attached at the next stage");
@@ -204,13 +203,13 @@ impl Attach<'_> {
 
     /// Attaches by one path. Nothing is left of one that fails.
     fn by_path(&self, path: &IscsiPath) -> Result<(), MountError> {
-        let _turn = self.owner.turn(path.target.as_str())?;
+        let _turn = self.sessions.owner.turn(path.target.as_str())?;
         let was_missing = self.is_missing(path);
         let attached = self.connect(path);
         // A disk that was there may have users, be it by a session that is not connected at the moment.
         if attached.is_err()
             && was_missing
-            && let Err(left) = detach_path(self.owner, &self.scsi, path)
+            && let Err(left) = self.sessions.detach_path(path)
         {
             tracing::warn!(%path, %left, "a path that failed is not removed; it is when the volume is unstaged");
         }
@@ -218,12 +217,12 @@ impl Attach<'_> {
     }
 
     fn connect(&self, path: &IscsiPath) -> Result<(), MountError> {
-        let Self { owner, scsi, .. } = self;
-        let session = match scsi.session(&self.interface, path) {
+        let Sessions { owner, scsi } = &self.sessions;
+        let session = match scsi.session(path) {
             Some(session) => session,
             None => {
-                tool::login(owner, &self.interface, path, &self.credentials)?;
-                let session = scsi.session(&self.interface, path);
+                tool::login(owner, &scsi.interface, path, &self.credentials)?;
+                let session = scsi.session(path);
                 session.ok_or_else(|| lost(path, "the session ended right after its login"))?
             }
         };
@@ -236,25 +235,27 @@ impl Attach<'_> {
                 return Ok(());
             }
             tracing::info!(%path, "a disk that the storage system replaced is removed");
-            if let Err(error) = remove(owner, scsi, &found) {
+            if let Err(error) = self.sessions.remove(&found) {
                 stop_requests(scsi, &found)?;
                 return Err(error);
             }
         }
-        find(owner, scsi, self.disk, path, &found)
+        self.sessions.find(self.disk, path, &found)
     }
 
     fn is_missing(&self, path: &IscsiPath) -> bool {
-        let session = self.scsi.session(&self.interface, path);
-        !session.is_some_and(|session| self.scsi.has(&session.disk(path.lun)))
+        let scsi = &self.sessions.scsi;
+        let session = scsi.session(path);
+        !session.is_some_and(|session| scsi.has(&session.disk(path.lun)))
     }
 
     /// The kernel's name of the disk by a path that carries requests.
     fn running(&self, path: &IscsiPath) -> Option<String> {
-        let session = self.scsi.session(&self.interface, path)?;
+        let scsi = &self.sessions.scsi;
+        let session = scsi.session(path)?;
         let found = session.disk(path.lun);
-        let is_running = session.is_connected() && self.scsi.is_running(&found);
-        is_running.then(|| self.scsi.block(&found)).flatten()
+        let is_running = session.is_connected() && scsi.is_running(&found);
+        is_running.then(|| scsi.block(&found)).flatten()
     }
 
     fn unusable(&self, problem: &str, failures: &[MountError]) -> MountError {
@@ -263,73 +264,85 @@ impl Attach<'_> {
     }
 }
 
-/// Scans for the disk alone, until it is there with its identity.
-fn find(
-    owner: &Owner<'_>,
-    scsi: &Scsi,
-    wanted: &IscsiDisk,
-    path: &IscsiPath,
-    disk: &Disk,
-) -> Result<(), MountError> {
-    let end = Instant::now() + wanted.wait;
-    loop {
-        scsi.scan(disk)?;
-        let next = (Instant::now() + SCAN_INTERVAL).min(end);
+impl<'a> Sessions<'a> {
+    fn of(owner: &'a Owner<'a>) -> Self {
+        let scsi = Scsi::of(owner.driver);
+        Self { owner, scsi }
+    }
+
+    /// Scans for the disk alone, until it is there with its identity.
+    fn find(&self, wanted: &IscsiDisk, path: &IscsiPath, disk: &Disk) -> Result<(), MountError> {
+        let end = Instant::now() + wanted.wait;
         loop {
-            match scsi.wwid(disk) {
-                Some(wwid) if wwid != wanted.wwid => {
-                    remove(owner, scsi, disk)?;
-                    return Err(replaced(path, &wwid, wanted));
+            self.scsi.scan(disk)?;
+            let next = (Instant::now() + SCAN_INTERVAL).min(end);
+            loop {
+                match self.scsi.wwid(disk) {
+                    Some(wwid) if wwid != wanted.wwid => {
+                        self.remove(disk)?;
+                        return Err(replaced(path, &wwid, wanted));
+                    }
+                    Some(_) if self.scsi.number(disk).is_some() => return Ok(()),
+                    _ => {}
                 }
-                Some(_) if scsi.number(disk).is_some() => return Ok(()),
-                _ => {}
-            }
-            if Instant::now() >= next {
-                break;
-            }
-            std::thread::sleep(PAUSE);
-        }
-        if Instant::now() >= end {
-            let waited = wanted.wait.as_millis();
-            return Err(MountError::not_found(format!(
-                "{path} (waited {waited} ms; it is mapped to another initiator, or not yet)"
-            )));
-        }
-    }
-}
-
-fn detach_path(owner: &Owner<'_>, scsi: &Scsi, path: &IscsiPath) -> Result<(), MountError> {
-    let interface = Interface::of(owner.driver);
-    let Some(session) = scsi.session(&interface, path) else {
-        return Ok(());
-    };
-    let disk = session.disk(path.lun);
-    let is_last = scsi.disks(&session).iter().all(|it| *it == disk);
-    if scsi.has(&disk) {
-        match session.is_connected() || !is_last {
-            true => remove(owner, scsi, &disk)?,
-            // Nothing can be written any more. The end of the session removes the disk at once, and not after the kernel has given up.
-            false => {
-                leave_map(owner, scsi, &disk)?;
-                if let Some(number) = scsi.number(&disk) {
-                    node_device::claim_unused(number)?;
+                if Instant::now() >= next {
+                    break;
                 }
+                std::thread::sleep(PAUSE);
+            }
+            if Instant::now() >= end {
+                let waited = wanted.wait.as_millis();
+                return Err(MountError::not_found(format!(
+                    "{path} (waited {waited} ms; it is mapped to another initiator, or not yet)"
+                )));
             }
         }
     }
-    if is_last {
-        tool::logout(owner, &interface, &session, path)?;
-    }
-    Ok(())
-}
 
-/// Removes a disk that nobody uses. What was written to it is written out before.
-fn remove(owner: &Owner<'_>, scsi: &Scsi, disk: &Disk) -> Result<(), MountError> {
-    leave_map(owner, scsi, disk)?;
-    if let Some(number) = scsi.number(disk) {
-        flush_unused(number, disk)?;
+    fn detach_path(&self, path: &IscsiPath) -> Result<(), MountError> {
+        let Some(session) = self.scsi.session(path) else {
+            return Ok(());
+        };
+        let disk = session.disk(path.lun);
+        let is_last = self.scsi.disks(&session).iter().all(|it| *it == disk);
+        if self.scsi.has(&disk) {
+            match session.is_connected() || !is_last {
+                true => self.remove(&disk)?,
+                // Nothing can be written any more. The end of the session removes the disk at once, and not after the kernel has given up.
+                false => self.ensure_unused(&disk)?,
+            }
+        }
+        if is_last {
+            tool::logout(self.owner, &self.scsi.interface, &session, path)?;
+        }
+        Ok(())
     }
-    scsi.delete(disk)
+
+    /// Removes a disk that nobody uses. What was written to it is written out before.
+    fn remove(&self, disk: &Disk) -> Result<(), MountError> {
+        self.leave_map(disk)?;
+        if let Some(number) = self.scsi.number(disk) {
+            flush_unused(number, disk)?;
+        }
+        self.scsi.delete(disk)
+    }
+
+    /// Checks that nobody uses a disk.
+    fn ensure_unused(&self, disk: &Disk) -> Result<(), MountError> {
+        self.leave_map(disk)?;
+        if let Some(number) = self.scsi.number(disk) {
+            node_device::claim_unused(number)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the disk out of a multipath map, which may be that of another disk that had its place.
+    fn leave_map(&self, disk: &Disk) -> Result<(), MountError> {
+        match self.scsi.block(disk) {
+            Some(block) => Multipathd::new(self, disk).leave(&block),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Stops a disk whose number the storage system gave to another one, while something here still uses it, such as a volume that was taken from this node
@@ -341,14 +354,6 @@ fn stop_requests(scsi: &Scsi, disk: &Disk) -> Result<(), MountError> {
     scsi.set_offline(disk)?;
     tracing::error!(%disk, "a disk in use has become another one at the storage system; its requests fail from now on; end the pods of its volume");
     Ok(())
-}
-
-/// Takes the disk out of a multipath map, which may be that of another disk that had its place.
-fn leave_map(owner: &Owner<'_>, scsi: &Scsi, disk: &Disk) -> Result<(), MountError> {
-    match scsi.block(disk) {
-        Some(block) => Multipathd::new(owner, disk).leave(scsi, &block),
-        None => Ok(()),
-    }
 }
 
 /// Checks that a device has no user, and writes out what was written to it.

@@ -3,8 +3,8 @@
 //! What sysfs shows afterwards counts, and not its answer. The mounter makes and removes no map itself: that takes semaphores of udev, which a container
 //! does not share with the node.
 
-use super::flush_unused;
 use super::scsi::Scsi;
+use super::{Sessions, flush_unused};
 use crate::attach::{NOT_FOUND, Owner, PAUSE};
 use crate::block::multipath::{Map, identifier};
 use crate::plan::attach::IscsiDisk;
@@ -29,28 +29,25 @@ const RETURN_TIME: Duration = Duration::from_secs(10);
 /// multipathd, asked about one disk.
 pub(super) struct Multipathd<'a> {
     owner: &'a Owner<'a>,
+    scsi: &'a Scsi,
     /// The disk for messages.
     disk: String,
 }
 
 impl<'a> Multipathd<'a> {
-    pub(super) fn new(owner: &'a Owner<'a>, disk: impl Display) -> Self {
+    pub(super) fn new(sessions: &'a Sessions<'_>, disk: impl Display) -> Self {
+        let Sessions { owner, scsi } = sessions;
         let disk = format!("disk {disk}");
-        Self { owner, disk }
+        Self { owner, scsi, disk }
     }
 
     /// Joins paths to a disk whose identity was compared on each, by the kernel's names of their devices.
-    pub(super) fn join(
-        &self,
-        scsi: &Scsi,
-        disk: &IscsiDisk,
-        paths: &[String],
-    ) -> Result<(), MountError> {
+    pub(super) fn join(&self, disk: &IscsiDisk, paths: &[String]) -> Result<(), MountError> {
         let end = Instant::now() + CHANGE_TIME;
         let mut next_request = Instant::now() + ASK_INTERVAL;
         let mut said = "it was not asked".to_owned();
         let joined = loop {
-            let map = scsi.map(&disk.wwid);
+            let map = self.scsi.map(&disk.wwid);
             let found = map.as_ref().map(Map::paths).unwrap_or_default();
             let missing: Vec<_> = paths.iter().filter(|it| !found.contains(it)).collect();
             let joined = paths.len() - missing.len();
@@ -78,30 +75,25 @@ impl<'a> Multipathd<'a> {
             );
             return Err(MountError::unusable(&self.disk, reason));
         }
-        self.remove_strangers(scsi, disk, paths)
+        self.remove_strangers(disk, paths)
     }
 
     /// Takes paths out of the map that lead to another disk by now, or do not tell: those of sessions that nobody ended.
-    fn remove_strangers(
-        &self,
-        scsi: &Scsi,
-        disk: &IscsiDisk,
-        known: &[String],
-    ) -> Result<(), MountError> {
-        let map = scsi.map(&disk.wwid);
+    fn remove_strangers(&self, disk: &IscsiDisk, known: &[String]) -> Result<(), MountError> {
+        let map = self.scsi.map(&disk.wwid);
         let found = map.as_ref().map(Map::paths).unwrap_or_default();
         for path in found.iter().filter(|it| !known.contains(it)) {
-            if !scsi.leads_to(path, &disk.wwid) {
+            if !self.scsi.leads_to(path, &disk.wwid) {
                 tracing::warn!(disk = self.disk, %path, "a path that leads to another disk, or nowhere, is taken out of the multipath map");
-                self.leave(scsi, path)?;
+                self.leave(path)?;
             }
         }
         Ok(())
     }
 
     /// Takes a path out of its map. A map without another path is removed, if nobody uses it.
-    pub(super) fn leave(&self, scsi: &Scsi, path: &str) -> Result<(), MountError> {
-        let Some(map) = scsi.map_on(path) else {
+    pub(super) fn leave(&self, path: &str) -> Result<(), MountError> {
+        let Some(map) = self.scsi.map_on(path) else {
             return Ok(());
         };
         if map.paths() == [path] {
@@ -109,7 +101,7 @@ impl<'a> Multipathd<'a> {
             // Else it might make the map again.
             self.ask(&["del", "path", path]).map(drop)
         } else {
-            self.ask_until(&["del", "path", path], || scsi.map_on(path).is_none())
+            self.ask_until(&["del", "path", path], || self.scsi.map_on(path).is_none())
         }
     }
 

@@ -3,12 +3,11 @@
 //! It only reads small files and writes to attributes, so it can be tested on trees of plain files.
 
 use crate::block::DeviceNumber;
+use crate::block::loop_device::digits;
 use crate::block::multipath::Map;
 use crate::failure::io;
-use crate::hexadecimal::hex;
 use crate::plan::attach::{IscsiPath, Lun};
 use crate::sysfs::{self, attribute, entries};
-use sha2::{Digest, Sha256};
 use std::fmt;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -24,17 +23,13 @@ const CONNECTED: &str = "LOGGED_IN";
 const RUNNING: &str = "running";
 /// What makes the kernel fail all requests to a disk at once; it wants the whole line (`store_state_field`, drivers/scsi/scsi_sysfs.c).
 const OFFLINE: &str = "offline\n";
-/// Characters of a digest in an interface's name: open-iscsi's names have 64 bytes.
-const DIGEST_CHARACTERS: usize = 24;
 
-/// The name of the interface of open-iscsi by which a driver's mounter logs in. The kernel keeps it with the session, so that sessions of this driver
-/// are told from all others even if every journal is lost.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Interface(String);
-
-/// sysfs.
+/// sysfs, for one driver.
 pub(super) struct Scsi {
     sys: PathBuf,
+    /// The name of the interface of open-iscsi by which the driver's mounter logs in. The kernel keeps it with the session, so that sessions of this
+    /// driver are told from all others even if every journal is lost. open-iscsi's names have 64 bytes.
+    pub(super) interface: String,
 }
 
 /// A session.
@@ -55,19 +50,6 @@ pub(super) struct Disk {
     lun: u64,
 }
 
-impl Interface {
-    /// That of a driver.
-    pub(super) fn of(driver: &DriverName) -> Self {
-        let digest = hex(&Sha256::digest(driver.as_str()));
-        let short: String = digest.chars().take(DIGEST_CHARACTERS).collect();
-        Self(format!("wasmount-{short}"))
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.0
-    }
-}
-
 impl Session {
     /// Whether requests reach the target.
     pub(super) fn is_connected(&self) -> bool {
@@ -84,36 +66,35 @@ impl Session {
     }
 }
 
-impl Default for Scsi {
-    fn default() -> Self {
-        Self::new("/sys".into())
-    }
-}
-
 impl Scsi {
-    fn new(sys: PathBuf) -> Self {
-        Self { sys }
+    pub(super) fn of(driver: &DriverName) -> Self {
+        Self::new("/sys".into(), driver)
     }
 
-    /// The session of an interface by a path.
-    pub(super) fn session(&self, interface: &Interface, path: &IscsiPath) -> Option<Session> {
+    fn new(sys: PathBuf, driver: &DriverName) -> Self {
+        let interface = format!("wasmount-{}", digits(&[driver.as_str()]));
+        Self { sys, interface }
+    }
+
+    /// The driver's session by a path.
+    pub(super) fn session(&self, path: &IscsiPath) -> Option<Session> {
         let class = self.sys.join("class/iscsi_session");
         let mut names = entries(&class);
         names.find_map(|name| {
             let folder = class.join(&name);
-            let is_its = attribute(&folder.join("ifacename"))? == interface.name()
+            let is_its = attribute(&folder.join("ifacename"))? == self.interface
                 && attribute(&folder.join("targetname"))? == path.target.as_str()
                 && self.portal(&name) == Some(path.portal);
             is_its.then(|| session(&name, &folder)).flatten()
         })
     }
 
-    /// Where the sessions of an interface lead, each to logical unit 0.
-    pub(super) fn paths(&self, interface: &Interface) -> Vec<IscsiPath> {
+    /// Where the driver's sessions lead, each to logical unit 0.
+    pub(super) fn paths(&self) -> Vec<IscsiPath> {
         let class = self.sys.join("class/iscsi_session");
         let paths = entries(&class).filter_map(|name| {
             let folder = class.join(&name);
-            let is_its = attribute(&folder.join("ifacename"))? == interface.name();
+            let is_its = attribute(&folder.join("ifacename"))? == self.interface;
             let target = attribute(&folder.join("targetname")).filter(|_| is_its)?;
             IscsiPath::to_target(self.portal(&name)?, &target)
         });
@@ -175,6 +156,11 @@ impl Scsi {
         Map::on(&self.sys, block)
     }
 
+    /// The map that has a disk as one of its paths.
+    pub(super) fn map_over(&self, disk: &Disk) -> Option<Map> {
+        self.map_on(&self.block(disk)?)
+    }
+
     /// Has the kernel look for this disk alone.
     pub(super) fn scan(&self, disk: &Disk) -> Result<(), MountError> {
         let attribute = format!("class/scsi_host/host{}/scan", disk.host);
@@ -212,8 +198,8 @@ impl Scsi {
         }
     }
 
-    /// Whether a block device is behind a session of an interface: itself, or a path of a map.
-    pub(super) fn has_attached(&self, interface: &Interface, number: DeviceNumber) -> bool {
+    /// Whether a block device is behind a session of the driver: itself, or a path of a map.
+    pub(super) fn has_attached(&self, number: DeviceNumber) -> bool {
         let devices = match Map::with_number(&self.sys, number) {
             Some(map) => {
                 let paths = map.paths().into_iter();
@@ -227,7 +213,7 @@ impl Scsi {
             let session = names.find(|part| number_after("session", part).is_some());
             session.is_some_and(|session| {
                 let class = self.sys.join("class/iscsi_session").join(session);
-                attribute(&class.join("ifacename")).as_deref() == Some(interface.name())
+                attribute(&class.join("ifacename")).as_ref() == Some(&self.interface)
             })
         })
     }

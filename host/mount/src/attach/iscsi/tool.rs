@@ -4,7 +4,7 @@
 //! node can read them. So each login has a database of its own: in memory, in a mount namespace that ends with the login. The record is written there
 //! as a file, and nothing of it is left. `iscsid` and the kernel keep the secrets with the session, to reconnect.
 
-use super::scsi::{Interface, Session};
+use super::scsi::Session;
 use crate::attach::{NOT_FOUND, Owner};
 use crate::failure::{io, kernel};
 use crate::mountinfo;
@@ -95,15 +95,14 @@ impl Credentials {
 /// Logs in. The session scans for no disk.
 pub(super) fn login(
     owner: &Owner<'_>,
-    interface: &Interface,
+    interface: &str,
     path: &IscsiPath,
     credentials: &Credentials,
 ) -> Result<(), MountError> {
     in_own_database(owner, || {
         let portal = path.portal.to_string();
-        let name = interface.name();
-        let of_node = ["-m", "node", "-T", path.target.as_str(), "-p", &portal];
-        let of_node = [&of_node[..], &["-I", name]].concat();
+        let target = path.target.as_str();
+        let of_node = ["-m", "node", "-T", target, "-p", &portal, "-I", interface];
         let tool = Tool { owner, path };
         tool.make_interface(interface)?;
         tool.succeed(&[&of_node[..], &["-o", "new"]].concat())?;
@@ -125,7 +124,7 @@ pub(super) fn login(
 /// Ends a session, connected or not.
 pub(super) fn logout(
     owner: &Owner<'_>,
-    interface: &Interface,
+    interface: &str,
     session: &Session,
     path: &IscsiPath,
 ) -> Result<(), MountError> {
@@ -186,16 +185,15 @@ fn hide_databases(owner: &Owner<'_>) -> Result<(), MountError> {
         }
     }
     let mut configuration = Vec::new();
-    let [first, _] = DATABASES;
+    let [etc, lib] = DATABASES;
     for name in CONFIGURATION {
-        let path = of_node(owner, Path::new(first)).join(name);
+        let path = of_node(owner, Path::new(etc)).join(name);
         match fs::read(&path) {
             Ok(bytes) => configuration.push((path, Zeroizing::new(bytes))),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(io("read", path.display(), &error)),
         }
     }
-    let [etc, lib] = DATABASES;
     for hidden in [etc, lib, LOCKS] {
         let hidden = of_node(owner, Path::new(hidden));
         if hidden.is_dir() {
@@ -259,14 +257,10 @@ fn with_settings(record: &str, credentials: &Credentials) -> Zeroizing<String> {
     };
     let mut text = Zeroizing::new(String::new());
     for line in record.lines().filter(is_kept) {
-        text.push_str(line);
-        text.push('\n');
+        text.extend([line, "\n"]);
     }
     for (key, value) in settings {
-        text.push_str(key);
-        text.push_str(" = ");
-        text.push_str(value);
-        text.push('\n');
+        text.extend([key, " = ", value, "\n"]);
     }
     text
 }
@@ -286,8 +280,8 @@ struct Tool<'a> {
 }
 
 impl Tool<'_> {
-    fn make_interface(&self, interface: &Interface) -> Result<(), MountError> {
-        self.succeed(&["-m", "iface", "-I", interface.name(), "-o", "new"])
+    fn make_interface(&self, interface: &str) -> Result<(), MountError> {
+        self.succeed(&["-m", "iface", "-I", interface, "-o", "new"])
     }
 
     fn succeed(&self, arguments: &[&str]) -> Result<(), MountError> {

@@ -17,7 +17,7 @@ struct Made {
 impl Made {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let scsi = Scsi::new(folder.path().to_owned());
+        let scsi = Scsi::new(folder.path().to_owned(), &driver("acme.test"));
         Self { folder, scsi }
     }
 
@@ -66,8 +66,8 @@ impl Made {
     }
 }
 
-fn interface() -> Interface {
-    Interface::of(&DriverName::parse("acme.test").unwrap())
+fn driver(name: &str) -> DriverName {
+    DriverName::parse(name).unwrap()
 }
 
 fn path(portal: &str, lun: u16) -> IscsiPath {
@@ -92,11 +92,11 @@ fn path(portal: &str, lun: u16) -> IscsiPath {
 #[test]
 fn a_session_is_found_by_driver_target_and_portal() {
     let made = Made::new();
-    let own = interface();
+    let own = made.scsi.interface.as_str();
     made.session(1, "default", ["10.0.0.1", "3260"], "LOGGED_IN");
-    made.session(2, own.name(), ["10.0.0.2", "3260"], "LOGGED_IN");
-    made.session(3, own.name(), ["fd00::1", "3261"], "FAILED");
-    let found = |portal: &str| made.scsi.session(&own, &path(portal, 1));
+    made.session(2, own, ["10.0.0.2", "3260"], "LOGGED_IN");
+    made.session(3, own, ["fd00::1", "3261"], "FAILED");
+    let found = |portal: &str| made.scsi.session(&path(portal, 1));
     // The administrator's session is not the driver's.
     assert_eq!(found("10.0.0.1:3260"), None);
     assert_eq!(found("10.0.0.2:3261"), None);
@@ -104,7 +104,7 @@ fn a_session_is_found_by_driver_target_and_portal() {
     assert_eq!((session.id, session.host), (2, 12));
     assert!(session.is_connected());
     assert!(!found("[fd00::1]:3261").unwrap().is_connected());
-    let mut portals: Vec<_> = made.scsi.paths(&own).iter().map(|it| it.portal).collect();
+    let mut portals: Vec<_> = made.scsi.paths().iter().map(|it| it.portal).collect();
     portals.sort();
     let expected = ["10.0.0.2:3260", "[fd00::1]:3261"].map(|it| it.parse().unwrap());
     assert_eq!(portals, expected);
@@ -113,9 +113,10 @@ fn a_session_is_found_by_driver_target_and_portal() {
 #[test]
 fn a_disk_is_scanned_identified_and_deleted_at_its_place() {
     let made = Made::new();
-    made.session(2, interface().name(), ["10.0.0.2", "3260"], "LOGGED_IN");
+    let own = made.scsi.interface.as_str();
+    made.session(2, own, ["10.0.0.2", "3260"], "LOGGED_IN");
     let path = path("10.0.0.2:3260", 7);
-    let session = made.scsi.session(&interface(), &path).unwrap();
+    let session = made.scsi.session(&path).unwrap();
     let disk = session.disk(path.lun);
     made.scsi.scan(&disk).unwrap();
     assert_eq!(made.read("class/scsi_host/host12/scan"), "0 0 7");
@@ -164,7 +165,8 @@ fn a_disk_that_is_gone_is_deleted_and_cannot_be_rescanned() {
 fn a_device_belongs_to_the_driver_of_its_session() {
     let made = Made::new();
     made.session(1, "default", ["10.0.0.1", "3260"], "LOGGED_IN");
-    made.session(2, interface().name(), ["10.0.0.2", "3260"], "LOGGED_IN");
+    let own = made.scsi.interface.as_str();
+    made.session(2, own, ["10.0.0.2", "3260"], "LOGGED_IN");
     for (number, session) in [("8:0", 1), ("8:16", 2)] {
         let host = session + 10;
         let real = format!("devices/platform/host{host}/session{session}/target/block/sd");
@@ -184,7 +186,7 @@ fn a_device_belongs_to_the_driver_of_its_session() {
     made.link("dev/block/8:32", "devices/pci/block/vda");
     let is_own = |major, minor| {
         let number = DeviceNumber { major, minor };
-        made.scsi.has_attached(&interface(), number)
+        made.scsi.has_attached(number)
     };
     assert!(is_own(8, 16) && is_own(253, 1));
     for (major, minor) in [(8, 0), (8, 32), (8, 48), (253, 0)] {
@@ -202,12 +204,12 @@ fn names_of_disks_are_four_numbers() {
 
 #[test]
 fn drivers_have_names_of_interfaces_of_their_own() {
-    let of = |driver: &str| Interface::of(&DriverName::parse(driver).unwrap());
+    let of = |name: &str| Scsi::of(&driver(name)).interface;
     let long = "a".repeat(63);
     assert_ne!(of("a.test"), of("b.test"));
     assert_eq!(of("a.test"), of("a.test"));
     // The limit of open-iscsi, with its end: ISCSI_MAX_IFACE_LEN.
-    assert!(of(&long).name().len() < 65);
+    assert!(of(&long).len() < 65);
 }
 
 #[test]
