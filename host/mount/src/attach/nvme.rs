@@ -18,7 +18,7 @@ use crate::initiator::InitiatorFiles;
 use crate::plan::attach::NvmeNamespace;
 use crate::plan::matches;
 use crate::sysfs::attribute;
-use connect::{Connect, Keys};
+use connect::Keys;
 use failure::{Failure, Missing};
 use identification::verify;
 use rustix::fs::{Mode, OFlags, fstat};
@@ -175,8 +175,8 @@ pub(super) fn rescan(namespace: &NvmeNamespace) -> Result<(), MountError> {
     loop {
         let subsystem = read(namespace.subsystem.as_str());
         let chosen = subsystem.choose(namespace.id, 1);
-        let (name, found) = chosen
-            .map_err(|missing| Missing::from(missing).error(namespace, Duration::ZERO, &[]))?;
+        let (name, found) =
+            chosen.map_err(|missing| missing.error(namespace, Duration::ZERO, &[]))?;
         let size = told_size(&subsystem, name, found.id)?;
         let seen = found.number.size_bytes()?;
         if size == seen {
@@ -198,12 +198,9 @@ pub(super) fn is_granted(grants: &[AttachGrant], number: DeviceNumber) -> bool {
     let Some(nqn) = attribute(&device.join("subsysnqn")) else {
         return false;
     };
-    let subsystem = Subsystem::read(Path::new(SYS), &nqn);
-    let addresses: Vec<_> = subsystem
-        .controllers
-        .values()
-        .filter_map(|it| it.address)
-        .collect();
+    let subsystem = read(&nqn);
+    let controllers = subsystem.controllers.values();
+    let addresses: Vec<_> = controllers.filter_map(|it| it.address).collect();
     grants.iter().any(|grant| {
         grant.protocol == AttachProtocol::NvmeTcp
             && grant.targets.iter().any(|pattern| matches(pattern, &nqn))
@@ -233,20 +230,15 @@ fn connect_all(
             continue;
         }
         if !failures.is_empty() && Instant::now() >= end {
-            failures.push(Failure::not_tried(address));
+            let errno = None;
+            failures.push(Failure { address, errno });
             continue;
         }
         let host = match &mut host {
             Some(host) => host,
             None => host.insert(initiator.nvme_host()?),
         };
-        let connect = Connect {
-            address,
-            subsystem: &namespace.subsystem,
-            host,
-        };
-        let options = connect
-            .options(keys)
+        let options = connect::options(address, &namespace.subsystem, host, keys)
             .map_err(|invalid| MountError::unusable(described(nqn, address), invalid))?;
         connections
             .intend(nqn, address)
@@ -257,7 +249,8 @@ fn connect_all(
                 forget(connections, nqn, address)?;
                 // Another program was faster.
                 if errno != Errno::ALREADY {
-                    failures.push(Failure::of(address, errno));
+                    let errno = Some(errno);
+                    failures.push(Failure { address, errno });
                 }
             }
         }

@@ -1,6 +1,5 @@
 //! Why a namespace is not attached, with what to do.
 
-use super::subsystem::NotReady;
 use crate::plan::attach::NvmeNamespace;
 use rustix::io::Errno;
 use std::fmt;
@@ -11,21 +10,28 @@ use wasmount_core::mounter::MountError;
 /// Why an address has no controller.
 #[derive(Debug)]
 pub(super) struct Failure {
-    address: SocketAddr,
-    reason: Reason,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Reason {
-    NotTried,
-    Refused(Errno),
+    pub(super) address: SocketAddr,
+    /// Why the kernel could not connect. `None`: it was not tried.
+    pub(super) errno: Option<Errno>,
 }
 
 /// Why a namespace cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Missing {
-    #[error(transparent)]
-    NotReady(#[from] NotReady),
+    #[error("no controller is connected")]
+    NoController,
+    #[error("the subsystem has no such namespace for this host (controllers: {controllers})")]
+    NoNamespace { controllers: String },
+    #[error("{live} of {minimum} paths carry requests{others}")]
+    FewPaths {
+        live: usize,
+        minimum: usize,
+        others: String,
+    },
+    #[error(
+        "it has {count} block devices, one for each path; turn on the kernel's multipath for NVMe (parameter `multipath` of nvme_core)"
+    )]
+    NotJoined { count: usize },
     /// The identity differs from what the kernel remembers.
     #[error(
         "namespace {id} at {at} is another one by now; nothing was read or written; look what the storage system maps there"
@@ -36,22 +42,11 @@ pub(super) enum Missing {
 }
 
 impl Failure {
-    pub(super) fn of(address: SocketAddr, errno: Errno) -> Self {
-        let reason = Reason::Refused(errno);
-        Self { address, reason }
-    }
-
-    pub(super) fn not_tried(address: SocketAddr) -> Self {
-        let reason = Reason::NotTried;
-        Self { address, reason }
-    }
-
     /// Whether the network or the storage system may be the reason, so that a later attempt can succeed.
     fn may_pass(&self) -> bool {
-        match self.reason {
-            Reason::NotTried => true,
-            Reason::Refused(errno) => matches!(
-                errno,
+        matches!(
+            self.errno,
+            None | Some(
                 Errno::TIMEDOUT
                     | Errno::CONNREFUSED
                     | Errno::CONNRESET
@@ -59,19 +54,16 @@ impl Failure {
                     | Errno::NETUNREACH
                     | Errno::AGAIN
                     | Errno::INTR
-            ),
-        }
+            )
+        )
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { address, reason } = self;
-        let errno = match reason {
-            Reason::NotTried => {
-                return write!(f, "{address}: not tried, since others took too long");
-            }
-            Reason::Refused(errno) => *errno,
+        let address = self.address;
+        let Some(errno) = self.errno else {
+            return write!(f, "{address}: not tried, since others took too long");
         };
         write!(f, "{address}: {}", std::io::Error::from(errno))?;
         match errno {
@@ -105,14 +97,15 @@ impl Missing {
         }
         let is_lasting = failures.iter().any(|failure| !failure.may_pass());
         match self {
-            Self::Replaced { .. } | Self::NotReady(NotReady::NotJoined { .. }) => {
-                MountError::unusable(what, reason)
-            }
+            Self::Replaced { .. } | Self::NotJoined { .. } => MountError::unusable(what, reason),
             _ if is_lasting => MountError::unusable(what, reason),
-            Self::NotReady(NotReady::NoNamespace { .. }) if failures.is_empty() => {
+            Self::NoNamespace { .. } if failures.is_empty() => {
                 MountError::not_found(format!("{what}: {reason}"))
             }
-            Self::NotReady(_) | Self::Silent { .. } => MountError::hung(what, reason),
+            Self::NoController
+            | Self::NoNamespace { .. }
+            | Self::FewPaths { .. }
+            | Self::Silent { .. } => MountError::hung(what, reason),
         }
     }
 }
@@ -141,7 +134,7 @@ mod tests {
 
     fn no_namespace() -> Missing {
         let controllers = "10.1.2.3:4420 live".to_owned();
-        NotReady::NoNamespace { controllers }.into()
+        Missing::NoNamespace { controllers }
     }
 
     #[test]
@@ -153,11 +146,12 @@ mod tests {
                 if text.contains("namespace 7 at 10.1.2.3:4420 is another one by now")),
             "{replaced}"
         );
-        let several = error(NotReady::NotJoined { count: 2 }.into(), &[]);
+        let several = error(Missing::NotJoined { count: 2 }, &[]);
         assert!(matches!(several, MountError::Unusable(_)), "{several}");
         let address = ([10, 1, 2, 4], 4420).into();
-        let refused = [Failure::of(address, Errno::ACCESS)];
-        for missing in [NotReady::NoController.into(), silent(Errno::INTR)] {
+        let errno = Some(Errno::ACCESS);
+        let refused = [Failure { address, errno }];
+        for missing in [Missing::NoController, silent(Errno::INTR)] {
             let refused = error(missing, &refused);
             assert!(
                 matches!(&refused, MountError::Unusable(text) if text.contains("NQN")),
@@ -169,15 +163,8 @@ mod tests {
     #[test]
     fn what_may_pass_is_tried_again_and_names_each_address() {
         let address = ([10, 1, 2, 4], 4420).into();
-        let failures = [
-            Failure::of(address, Errno::TIMEDOUT),
-            Failure::not_tried(address),
-        ];
-        for missing in [
-            NotReady::NoController.into(),
-            no_namespace(),
-            silent(Errno::INTR),
-        ] {
+        let failures = [Some(Errno::TIMEDOUT), None].map(|errno| Failure { address, errno });
+        for missing in [Missing::NoController, no_namespace(), silent(Errno::INTR)] {
             let hung = error(missing, &failures);
             assert!(
                 matches!(&hung, MountError::Hung(text)

@@ -54,7 +54,7 @@ fn each(descriptors: &[u8]) -> impl Iterator<Item = Uuid> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::subsystem::{Controller, Namespace, NotReady};
+    use super::super::subsystem::{Controller, Namespace};
     use super::*;
     use crate::block::DeviceNumber;
 
@@ -148,18 +148,17 @@ mod tests {
         let few = verify(&one, UUID, 2, nobody).unwrap_err();
         assert_eq!(
             few,
-            Missing::NotReady(NotReady::FewPaths {
+            Missing::FewPaths {
                 live: 1,
                 minimum: 2,
                 others: " (others: 10.1.2.0:4420 connecting, optimized)".to_owned(),
-            })
+            }
         );
         let other = verify(&one, NGUID, 1, nobody).unwrap_err();
         let controllers = "10.1.2.0:4420 connecting; 10.1.2.1:4420 live".to_owned();
-        let expected = NotReady::NoNamespace { controllers };
-        assert_eq!(other, Missing::NotReady(expected));
+        assert_eq!(other, Missing::NoNamespace { controllers });
         let none = verify(&Subsystem::default(), UUID, 1, nobody);
-        assert_eq!(none, Err(Missing::NotReady(NotReady::NoController)));
+        assert_eq!(none, Err(Missing::NoController));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! It only reads names and small attributes, so it can be tested on trees of plain files. What vanishes meanwhile is left out.
 
+use super::failure::Missing;
 use crate::block::DeviceNumber;
 use crate::sysfs::{attribute, entries};
 use std::collections::BTreeMap;
@@ -44,25 +45,6 @@ pub(super) struct Namespace {
     pub(super) id: u32,
     /// NGUID and UUID, as far as it has them.
     pub(super) identities: Vec<Uuid>,
-}
-
-/// Why a namespace cannot be used yet.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NotReady {
-    #[error("no controller is connected")]
-    NoController,
-    #[error("the subsystem has no such namespace for this host (controllers: {controllers})")]
-    NoNamespace { controllers: String },
-    #[error("{live} of {minimum} paths carry requests{others}")]
-    FewPaths {
-        live: usize,
-        minimum: usize,
-        others: String,
-    },
-    #[error(
-        "it has {count} block devices, one for each path; turn on the kernel's multipath for NVMe (parameter `multipath` of nvme_core)"
-    )]
-    NotJoined { count: usize },
 }
 
 impl Subsystem {
@@ -120,7 +102,7 @@ impl Subsystem {
         &self,
         wanted: Uuid,
         minimum: usize,
-    ) -> Result<(&String, &Namespace), NotReady> {
+    ) -> Result<(&String, &Namespace), Missing> {
         let is_wanted = |it: &&Namespace| it.identities.contains(&wanted);
         let found: Vec<_> = self
             .namespaces
@@ -128,15 +110,15 @@ impl Subsystem {
             .filter(|(_, it)| is_wanted(it))
             .collect();
         let (name, namespace) = match found.as_slice() {
-            [] if self.controllers.is_empty() => return Err(NotReady::NoController),
+            [] if self.controllers.is_empty() => return Err(Missing::NoController),
             [] => {
-                return Err(NotReady::NoNamespace {
+                return Err(Missing::NoNamespace {
                     controllers: described(self.controllers.values().map(|it| (it, None))),
                 });
             }
             [one] => *one,
             several => {
-                return Err(NotReady::NotJoined {
+                return Err(Missing::NotJoined {
                     count: several.len(),
                 });
             }
@@ -149,7 +131,7 @@ impl Subsystem {
             let others = others
                 .into_iter()
                 .map(|it| (it, it.paths.get(name).cloned().flatten()));
-            return Err(NotReady::FewPaths {
+            return Err(Missing::FewPaths {
                 live: live.len(),
                 minimum,
                 others: match described(others) {

@@ -104,7 +104,7 @@ fn another_namespace_is_none_and_the_controllers_are_told() {
     );
     let none = Subsystem::read(Path::new("/nowhere"), NQN);
     let missing = none.choose(Uuid::from_u128(1), 1).unwrap_err();
-    assert_eq!(missing, NotReady::NoController);
+    assert_eq!(missing, Missing::NoController);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn only_paths_that_carry_requests_count() {
     );
     // The second namespace has the first one's UUID as its NGUID: both are taken for it, and neither is chosen.
     let several = subsystem.choose(uuid(UUID), 1).unwrap_err();
-    assert_eq!(several, NotReady::NotJoined { count: 2 });
+    assert_eq!(several, Missing::NotJoined { count: 2 });
 }
 
 #[test]
