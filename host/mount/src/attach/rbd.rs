@@ -51,7 +51,7 @@ pub(super) fn attach(
     bounded(&what, MAP_TIME, turn, move || {
         for mapped in maps(&image) {
             ensure_own(&image, &mapped, &key_name)?;
-            if is_meant(&mapped, &image) && mapped.told == request.text() {
+            if is_meant(&mapped, &image) && mapped.told == request.text {
                 return Ok(());
             }
             tracing::info!(%image, device = mapped.number_on_bus, "an image that was mapped otherwise is unmapped");
@@ -180,14 +180,13 @@ fn map(image: &RbdImage, request: &Request, credentials: &Credentials) -> Result
         let reason = "the kernel's module is missing; load it (`modprobe rbd`)";
         return Err(MountError::unusable(image, reason));
     }
-    add_key_of_thread(KEY_TYPE, request.key_name(), credentials.key())
+    add_key_of_thread(KEY_TYPE, &request.key_name, &credentials.key)
         .map_err(|errno| kernel("add_key", image, errno))?;
-    fs::write(&add, request.text()).map_err(|error| {
+    fs::write(&add, &request.text).map_err(|error| {
         let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
         request::refused(image, errno)
     })?;
-    let told = request.text();
-    let mapped = maps(image).into_iter().find(|it| it.told == told);
+    let mapped = maps(image).into_iter().find(|it| it.told == request.text);
     match mapped {
         Some(mapped) if is_meant(&mapped, image) => Ok(()),
         Some(mapped) => {

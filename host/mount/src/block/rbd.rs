@@ -56,15 +56,8 @@ impl MappedImage {
 
     /// Its identity, as a fact of its device. `None`: it is a snapshot.
     pub(crate) fn wwid(&self) -> Option<String> {
-        let Self {
-            cluster,
-            pool,
-            namespace,
-            id,
-            ..
-        } = self;
         self.is_head
-            .then(|| attach::wwid(cluster, pool, namespace, id))
+            .then(|| attach::wwid(&self.cluster, &self.pool, &self.namespace, &self.id))
     }
 
     /// Whether its key has this name.

@@ -6,7 +6,7 @@ use crate::plan::attach::{CephName, RbdImage};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use rustix::io::Errno;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use wasmount_core::mounter::MountError;
 use wasmount_core::names::DriverName;
 use wasmount_core::plan::attached::option;
@@ -28,14 +28,14 @@ const KEY_BYTES: std::ops::RangeInclusive<usize> = 28..=128;
 
 /// The line, without the key.
 pub(super) struct Request {
-    text: String,
-    key_name: CString,
+    pub(super) text: String,
+    pub(super) key_name: CString,
 }
 
 /// Who maps an image.
 pub(super) struct Credentials {
     pub(super) user: CephName,
-    key: Zeroizing<Vec<u8>>,
+    pub(super) key: Zeroizing<Vec<u8>>,
 }
 
 /// The name of a driver's key in its maps. The first 24 digits of a hash: no two drivers have the same.
@@ -75,14 +75,6 @@ impl Request {
         let key_name = CString::new(key_name).unwrap_or_default();
         Self { text, key_name }
     }
-
-    pub(super) fn text(&self) -> &str {
-        &self.text
-    }
-
-    pub(super) fn key_name(&self) -> &CStr {
-        &self.key_name
-    }
 }
 
 impl Credentials {
@@ -108,10 +100,6 @@ impl Credentials {
             )
         })?;
         Ok(Self { user, key })
-    }
-
-    pub(super) fn key(&self) -> &[u8] {
-        &self.key
     }
 }
 
