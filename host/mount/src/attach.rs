@@ -161,13 +161,8 @@ fn refuse_shown(number: DeviceNumber) -> Result<(), MountError> {
 }
 
 impl Node {
-    /// The owner of what is attached for a volume.
-    pub(crate) fn owner<'k>(&'k self, key: &'k VolumeKey) -> Owner<'k> {
-        self.owner_of(&key.driver)
-    }
-
     /// The owner of what is attached for the volumes of a driver.
-    pub(crate) fn owner_of<'k>(&'k self, driver: &'k DriverName) -> Owner<'k> {
+    pub(crate) fn owner<'k>(&'k self, driver: &'k DriverName) -> Owner<'k> {
         let roots = self.roots.directories();
         Owner {
             driver,
@@ -196,7 +191,7 @@ impl Node {
                 format!("the disk of {}", describe_volume(key)),
                 format!("{}; unstage that one first", describe_volume(&other.key)),
             )),
-            None => self.owner(key).attach(attachment, secrets),
+            None => self.owner(&key.driver).attach(attachment, secrets),
         }
     }
 
@@ -208,7 +203,7 @@ impl Node {
             .filter_map(|at| Attachment::of(&at.plan.source).ok()?);
         for attachment in attachments {
             if matches!(attachment, Attachment::Iscsi(_))
-                && let Err(error) = self.owner(&user.key).rescan(&attachment)
+                && let Err(error) = self.owner(&user.key.driver).rescan(&attachment)
             {
                 tracing::warn!(volume = describe_volume(&user.key), %error, "the disk of a volume cannot be used any more");
             }
@@ -224,7 +219,7 @@ impl Node {
     ) -> T {
         let attachment = plan.and_then(|plan| Attachment::of(&plan.source).ok().flatten());
         match attachment {
-            Some(attachment) => self.owner(key).bounded(&attachment, work),
+            Some(attachment) => self.owner(&key.driver).bounded(&attachment, work),
             None => work(),
         }
     }
@@ -246,7 +241,7 @@ impl Node {
         };
         match is_alone(Attachment::shares_disk_with) {
             true => self
-                .owner(key)
+                .owner(&key.driver)
                 .detach(&attachment, || is_alone(Attachment::shares_subsystem_with)),
             false => Ok(()),
         }
@@ -255,7 +250,7 @@ impl Node {
     /// Removes disks and connections that the mounter made for a driver and that no record names, unless something on them is in use. Connections by NVMe
     /// are of all drivers.
     pub(crate) fn end_unrecorded_connections(&self, driver: &DriverName) {
-        let owner = self.owner_of(driver);
+        let owner = self.owner(driver);
         iscsi::end_unrecorded(&owner, || {
             let entries = self.journal.entries(|entry| entry.key.driver == *driver);
             let paths = entries.iter().flat_map(Entry::paths);

@@ -70,7 +70,7 @@ impl Node {
             | CheckedSource::Files(_) => return Ok(UNKNOWN_BYTES),
         };
         if let Some(attachment) = Attachment::of(&plan.source)? {
-            self.owner(key).rescan(&attachment)?;
+            self.owner(&key.driver).rescan(&attachment)?;
         }
         let mut size_bytes = UNKNOWN_BYTES;
         let is_above_map = |block: &_| checked.is_encrypted && !encryption::is_open(key, block);

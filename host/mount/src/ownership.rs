@@ -84,7 +84,7 @@ impl Node {
             let is_own = match loop_device::status(storage)? {
                 None => {
                     node_device::is_granted(&grants, storage)
-                        || self.owner(key).has_attached(&grants, storage)
+                        || self.owner(&key.driver).has_attached(&grants, storage)
                 }
                 Some(attached) => match &attached.tag {
                     Some(tag) => tag.is_of(key),
@@ -146,7 +146,7 @@ impl Node {
             Some(file) => OwnSources::of(&grants, &mountinfo::read()?).hold_file(&file),
             None => {
                 node_device::is_granted(&grants, device)
-                    || self.owner_of(driver).has_attached(&grants, device)
+                    || self.owner(driver).has_attached(&grants, device)
             }
         })
     }
