@@ -91,6 +91,13 @@ impl fmt::Display for DeviceNumber {
     }
 }
 
+/// Its name in messages.
+impl fmt::Display for BlockDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "device {}", self.path.display())
+    }
+}
+
 impl BlockDevice {
     /// The record of the device for the journal; of a map it is that of the device below.
     pub(crate) fn record(&self) -> BlockRecord {
@@ -126,8 +133,8 @@ impl BlockDevice {
     /// Reads a range. The result is shorter only at the end of the device. Data that cannot be read is an error and does not count as blank.
     pub(crate) fn read_at(&self, offset: u64, length: usize) -> Result<Vec<u8>, MountError> {
         let mut bytes = vec![0; length];
-        let failed = |errno| kernel("read", format!("device {}", self.path.display()), errno);
-        let filled = read_at(&self.file, &mut bytes, offset).map_err(failed)?;
+        let filled =
+            read_at(&self.file, &mut bytes, offset).map_err(|errno| kernel("read", self, errno))?;
         bytes.truncate(filled);
         Ok(bytes)
     }

@@ -17,7 +17,8 @@ use crate::durable::FormatIntent;
 use crate::exclusive::{Claim, Claims, retry};
 use crate::failure::kernel;
 use crate::format::{
-    Content, blank_places, disk_full, is_blank_from, probe, require_free, require_path,
+    Content, blank_places, disk_full, format_intent, is_blank_from, probe, require_free,
+    require_path,
 };
 use crate::fs_type::StorageAccess;
 use crate::mountinfo;
@@ -81,7 +82,7 @@ impl Encryption<'_> {
         let opened = map::find(&name).filter(|map| map.storage == Some(device.number));
         let map = opened.ok_or_else(|| {
             let reason = "the kernel does not show the map that was just opened; look whether another program closes maps";
-            unusable(device, reason)
+            MountError::unusable(device, reason)
         })?;
         let opened = map.device(device.record())?;
         if is_new {
@@ -103,7 +104,7 @@ impl Encryption<'_> {
         cryptsetup.test(passphrase)?;
         if map.is_read_only && !self.read_only && !device.is_read_only {
             let by = "a path of the volume that is read-only; tear that one down first";
-            return Err(MountError::in_use(describe(device), by));
+            return Err(MountError::in_use(device, by));
         }
         map.device(device.record())
     }
@@ -175,17 +176,11 @@ impl Encryption<'_> {
         let _ = fsync(&device.file);
         let full = |error| disk_full(device).unwrap_or(error);
         cryptsetup.format(uuid, passphrase).map_err(full)?;
-        fsync(&device.file).map_err(|errno| full(kernel("fsync", describe(device), errno)))
+        fsync(&device.file).map_err(|errno| full(kernel("fsync", device, errno)))
     }
 
     fn intent(&self, device: &BlockDevice, uuid: Uuid) -> Result<FormatIntent, MountError> {
-        Ok(FormatIntent {
-            source: self.source.clone(),
-            backing: device.backing,
-            size_bytes: device.size_bytes()?,
-            fs_type: LUKS.to_owned(),
-            uuid,
-        })
+        format_intent(self.source, device, LUKS, uuid)
     }
 
     /// An intent to make a file system on the map stays.
@@ -294,13 +289,14 @@ fn close(map: &Map) -> Result<(), MountError> {
     if let Err(error) = map.flush() {
         tracing::warn!(map = %map.name, %error, "a map that is closed cannot be flushed");
     }
+    let removal = map.removal();
     // A program such as udev may look at it for a moment.
     let removed = retry(|| {
-        let output = map.remove()?;
+        let output = removal.run()?;
         match map.is_there() {
             false => Ok(Some(())),
             true if cryptsetup::is_busy(&output) => Ok(None),
-            true => Err(map.not_removed(&output)),
+            true => Err(removal.failed(&output)),
         }
     })?;
     match removed {
@@ -313,7 +309,7 @@ fn close(map: &Map) -> Result<(), MountError> {
 
 /// Makes a new map read as blank where a file system could be: what a device has behind a new header reads as random bytes.
 fn blank(map: &BlockDevice) -> Result<(), MountError> {
-    let failed = |errno| kernel("write", describe(map), errno);
+    let failed = |errno| kernel("write", map, errno);
     for (offset, length) in blank_places(map.size_bytes()?) {
         let zeros = vec![0; length];
         let mut written = 0;
@@ -321,18 +317,10 @@ fn blank(map: &BlockDevice) -> Result<(), MountError> {
             written += pwrite(&map.file, rest, offset + written as u64).map_err(failed)?;
         }
     }
-    fsync(&map.file).map_err(|errno| kernel("fsync", describe(map), errno))
+    fsync(&map.file).map_err(|errno| kernel("fsync", map, errno))
 }
 
 fn alone(name: &MapName) -> Result<Claim<'static, MapName>, MountError> {
     let claimed = retry(|| Ok::<_, MountError>(CHANGING.claim(name.clone())))?;
     claimed.ok_or_else(|| MountError::under_way(format!("another change of the map {name}")))
-}
-
-fn unusable(device: &BlockDevice, reason: impl std::fmt::Display) -> MountError {
-    MountError::unusable(describe(device), reason)
-}
-
-fn describe(device: &BlockDevice) -> String {
-    format!("device {}", device.path.display())
 }

@@ -14,12 +14,11 @@ use crate::exclusive;
 use crate::failure::kernel;
 use crate::fs_type::{BlockFilesystem, FsType, StorageAccess};
 use crate::plan::options::MountFlags;
-use crate::tools::ToolCall;
+use crate::tools::{ToolCall, tool_call};
 pub(crate) use content::{Content, Label, blank_places, is_blank_from, label, probe};
 use decision::{Verdict, decide};
 pub(crate) use mount::{require_free, require_path};
 use rustix::fs::{fsync, statvfs};
-use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -54,7 +53,7 @@ impl Formatting<'_> {
         requested: &BlockFilesystem,
         access: StorageAccess,
         flags: MountFlags,
-    ) -> Result<(OwnedFd, FsType), MountError> {
+    ) -> Result<OwnedFd, MountError> {
         mount::require_path(device)?;
         mount::require_free(device)?;
         // A volume that was attached read-only: plan and storage agree, whatever the client's access mode is.
@@ -66,7 +65,7 @@ impl Formatting<'_> {
         };
         let writes = access == StorageAccess::ReadWrite;
         if writes && device.is_read_only {
-            return Err(unusable(
+            return Err(MountError::unusable(
                 device,
                 "it is read-only and a writable mount is requested; request a read-only volume, or make the storage writable",
             ));
@@ -102,7 +101,7 @@ impl Formatting<'_> {
                 FsType::Xfs | FsType::Btrfs => grow(device, &mount, fs_type)?,
             }
         }
-        Ok((mount, fs_type))
+        Ok(mount)
     }
 
     fn make(&self, device: &BlockDevice, fs_type: FsType) -> Result<(), MountError> {
@@ -124,9 +123,8 @@ impl Formatting<'_> {
         }
         // The intent is cleared soon, and the whole file system must be on stable storage before. The close by `mkfs` did not ensure that, because
         // this host has the device open too.
-        fsync(&device.file).map_err(|errno| {
-            disk_full(device).unwrap_or_else(|| kernel("fsync", describe(device), errno))
-        })
+        fsync(&device.file)
+            .map_err(|errno| disk_full(device).unwrap_or_else(|| kernel("fsync", device, errno)))
     }
 
     fn intent(
@@ -135,13 +133,7 @@ impl Formatting<'_> {
         fs_type: FsType,
         uuid: Uuid,
     ) -> Result<FormatIntent, MountError> {
-        Ok(FormatIntent {
-            source: self.source.clone(),
-            backing: device.backing,
-            size_bytes: device.size_bytes()?,
-            fs_type: fs_type.name().to_owned(),
-            uuid,
-        })
+        format_intent(self.source, device, fs_type.name(), uuid)
     }
 
     /// Whether the device contains what a killed `mkfs` of this host left, and was never mounted since. Only then is a device formatted that is not
@@ -193,11 +185,27 @@ impl Formatting<'_> {
         if is_clean {
             return Ok(());
         }
-        Err(unusable(
+        Err(MountError::unusable(
             device,
             "its journal is not empty, and a volume that several nodes read must not be written to; stage it once with a writable access mode",
         ))
     }
+}
+
+/// The intent to write what is called `name` on a device, with this UUID.
+pub(crate) fn format_intent(
+    source: &Source,
+    device: &BlockDevice,
+    name: &str,
+    uuid: Uuid,
+) -> Result<FormatIntent, MountError> {
+    Ok(FormatIntent {
+        source: source.clone(),
+        backing: device.backing,
+        size_bytes: device.size_bytes()?,
+        fs_type: name.to_owned(),
+        uuid,
+    })
 }
 
 fn is_recent(uuid: Uuid, now: SystemTime) -> bool {
@@ -223,7 +231,7 @@ pub(crate) fn disk_full(device: &BlockDevice) -> Option<MountError> {
     let disk = statvfs(&image).ok()?;
     (disk.f_bavail == 0).then(|| {
         MountError::no_space(
-            format!("a file system on {}", describe(device)),
+            format!("a file system on {device}"),
             "the disk of its pool is full; free space, then the next call continues",
         )
     })
@@ -243,31 +251,6 @@ fn make_call(path: &Path, fs_type: FsType, uuid: Uuid) -> ToolCall {
     tool_call(program, arguments, path, MAKE_WITHIN)
 }
 
-/// A program with its arguments. The last argument is the device.
-fn tool_call(
-    program: &'static str,
-    arguments: &[&str],
-    path: &Path,
-    deadline: Duration,
-) -> ToolCall {
-    let mut arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-    arguments.push(path.into());
-    ToolCall {
-        program,
-        arguments,
-        object: path.display().to_string(),
-        deadline,
-    }
-}
-
-fn unusable(device: &BlockDevice, reason: impl std::fmt::Display) -> MountError {
-    MountError::unusable(describe(device), reason)
-}
-
-fn damaged(device: &BlockDevice, reason: impl std::fmt::Display) -> MountError {
-    MountError::damaged(describe(device), reason)
-}
-
 /// A little-endian number of two bytes in a superblock.
 fn le16(bytes: &[u8], at: usize) -> Option<u16> {
     array(bytes, at).map(u16::from_le_bytes)
@@ -283,10 +266,6 @@ fn le64(bytes: &[u8], at: usize) -> Option<u64> {
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
-}
-
-fn describe(device: &BlockDevice) -> String {
-    format!("device {}", device.path.display())
 }
 
 #[cfg(test)]

@@ -167,7 +167,7 @@ impl Preparation<'_> {
             key: self.key,
             source: self.source,
         };
-        let (mount, _) = formatting.mount(&device, filesystem, plan.access, plan.flags)?;
+        let mount = formatting.mount(&device, filesystem, plan.access, plan.flags)?;
         self.apply_group(plan, &mount)?;
         Ok(PreparedMount {
             block: Some(device.record()),

@@ -9,6 +9,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -144,6 +145,14 @@ impl ToolCall {
         ))
     }
 
+    /// Refuses an exit status that means failure.
+    pub(crate) fn succeeded(&self, output: &ToolOutput) -> Result<(), MountError> {
+        match output.status {
+            0 => Ok(()),
+            _ => Err(self.failed(output)),
+        }
+    }
+
     fn error(&self, text: String) -> MountError {
         MountError::tool(self.program, self.object.clone(), text)
     }
@@ -184,6 +193,23 @@ impl ToolOutput {
         let first: String = escaped.iter().take(half).collect();
         let last: String = escaped.iter().skip(half + dropped).collect();
         format!("it said: {first} .. {last}")
+    }
+}
+
+/// A program with its arguments. The last argument is the device.
+pub(crate) fn tool_call(
+    program: &'static str,
+    arguments: &[&str],
+    device: &Path,
+    deadline: Duration,
+) -> ToolCall {
+    let mut arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    arguments.push(device.into());
+    ToolCall {
+        program,
+        arguments,
+        object: device.display().to_string(),
+        deadline,
     }
 }
 

@@ -4,9 +4,8 @@
 
 use super::header::{CIPHER, Metadata, label};
 use super::map::MapName;
-use super::{describe, unusable};
 use crate::block::BlockDevice;
-use crate::tools::{ToolCall, ToolOutput};
+use crate::tools::{ToolCall, ToolOutput, tool_call};
 use std::ffi::OsString;
 use std::time::Duration;
 use uuid::Uuid;
@@ -76,12 +75,13 @@ impl Cryptsetup<'_> {
             "luksFormat",
             "--batch-mode",
             "--type=luks2",
+            "--key-file=-",
             &uuid,
             &label,
             &cipher,
         ];
-        let call = self.call(&[&own[..], &FORMAT].concat(), &["--key-file=-"]);
-        self.finished(&call, call.run_with_input(passphrase.0.as_bytes())?)
+        let call = self.call(&[&own[..], &FORMAT].concat());
+        call.succeeded(&call.run_with_input(passphrase.0.as_bytes())?)
     }
 
     /// The metadata of the header, as `cryptsetup` understands it.
@@ -95,7 +95,7 @@ impl Cryptsetup<'_> {
                 let reason = format!(
                     "its LUKS header is damaged, of LUKS1, or larger than this host reads; restore it from a backup of the header; {said}"
                 );
-                Err(MountError::damaged(describe(self.device), reason))
+                Err(MountError::damaged(self.device, reason))
             }
             None => Err(call.failed(&output)),
         }
@@ -116,7 +116,7 @@ impl Cryptsetup<'_> {
     ) -> Result<(), MountError> {
         let mut own = vec!["open", "--type=luks2", "--disable-keyring", "--key-file=-"];
         own.extend(read_only.then_some("--readonly"));
-        let mut call = self.call(&own, &[]);
+        let mut call = self.call(&own);
         call.arguments.push(name.as_str().into());
         self.opened(&call, &call.run_with_input(passphrase.0.as_bytes())?)
     }
@@ -124,13 +124,13 @@ impl Cryptsetup<'_> {
     /// Whether the passphrase opens the device; nothing is opened.
     pub(super) fn test(&self, passphrase: &Passphrase<'_>) -> Result<(), MountError> {
         let own = ["open", "--type=luks2", "--test-passphrase", "--key-file=-"];
-        let call = self.call(&own, &[]);
+        let call = self.call(&own);
         self.opened(&call, &call.run_with_input(passphrase.0.as_bytes())?)
     }
 
     pub(super) fn set_label(&self, label: &str) -> Result<(), MountError> {
-        let call = self.call(&["config", &format!("--label={label}")], &[]);
-        self.finished(&call, call.run()?)
+        let call = self.call(&["config", &format!("--label={label}")]);
+        call.succeeded(&call.run()?)
     }
 
     /// Expands the map to the size of the device.
@@ -139,46 +139,32 @@ impl Cryptsetup<'_> {
             arguments: ["resize", NO_LOCKS, "--batch-mode", name.as_str()]
                 .map(OsString::from)
                 .into(),
-            ..self.call(&[], &[])
+            ..self.call(&[])
         };
-        self.finished(&call, call.run()?)
+        call.succeeded(&call.run()?)
     }
 
     fn dump(&self) -> ToolCall {
-        self.call(&["luksDump", "--dump-json-metadata"], &[])
+        self.call(&["luksDump", "--dump-json-metadata"])
     }
 
-    fn call(&self, own: &[&str], more: &[&str]) -> ToolCall {
-        let words = own.iter().chain(more).chain([&NO_LOCKS]);
-        let mut arguments: Vec<OsString> = words.map(OsString::from).collect();
-        arguments.push(self.device.path.clone().into());
-        ToolCall {
-            program: PROGRAM,
-            arguments,
-            object: self.device.path.display().to_string(),
-            deadline: DEADLINE,
-        }
+    fn call(&self, own: &[&str]) -> ToolCall {
+        let arguments = [own, &[NO_LOCKS]].concat();
+        tool_call(PROGRAM, &arguments, &self.device.path, DEADLINE)
     }
 
     fn opened(&self, call: &ToolCall, output: &ToolOutput) -> Result<(), MountError> {
         match output.status {
             0 => Ok(()),
-            NO_PERMISSION => Err(unusable(
+            NO_PERMISSION => Err(MountError::unusable(
                 self.device,
                 "its LUKS header does not take this passphrase; nothing was changed; give the volume the Secret with which it was encrypted",
             )),
             OUT_OF_MEMORY => Err(MountError::out_of_resources(
-                format!("opening {}", describe(self.device)),
+                format!("opening {}", self.device),
                 "the memory to check its passphrase is missing; raise the limit of the mounter's container",
             )),
             _ => Err(call.failed(output)),
-        }
-    }
-
-    fn finished(&self, call: &ToolCall, output: ToolOutput) -> Result<(), MountError> {
-        match output.status {
-            0 => Ok(()),
-            _ => Err(call.failed(&output)),
         }
     }
 }

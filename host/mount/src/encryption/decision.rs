@@ -1,6 +1,5 @@
 //! Decides whether a device gets a LUKS header, is opened, or is refused. It is pure, and the only place that returns `Format`.
 
-use super::unusable;
 use crate::block::BlockDevice;
 use crate::format::Content;
 use crate::fs_type::StorageAccess;
@@ -27,7 +26,7 @@ pub(super) fn decide(
 ) -> Result<Verdict, MountError> {
     let advice = "the volume is encrypted, and nothing is overwritten; give it another device, or wipe this one (`wipefs --all`, then zeros over its first and last MiB) if its content is not needed";
     let refuse = |found: &str| {
-        Err(unusable(
+        Err(MountError::unusable(
             device,
             format!("there is {found} on it; {advice}"),
         ))
@@ -52,7 +51,7 @@ pub(super) fn require_writer(
 ) -> Result<(), MountError> {
     match access {
         StorageAccess::ReadWrite => Ok(()),
-        StorageAccess::ReadOnly | StorageAccess::Untouched => Err(unusable(
+        StorageAccess::ReadOnly | StorageAccess::Untouched => Err(MountError::unusable(
             device,
             "it is not encrypted yet, and a read-only volume is requested; stage it once with a writable access mode",
         )),

@@ -3,7 +3,6 @@
 //! A storage system can replace the header. It cannot learn the passphrase by that, but it could name a cipher that encrypts nothing, for the key slot or
 //! for the data, or a key derivation that takes all memory of the node. So only what this host itself writes, and stronger, is accepted.
 
-use super::unusable;
 use crate::block::BlockDevice;
 use crate::failure::shown;
 use serde::Deserialize;
@@ -113,7 +112,7 @@ impl Metadata {
     pub(super) fn check(&self, device: &BlockDevice) -> Result<(), MountError> {
         self.fault().map_or(Ok(()), |fault| {
             let advice = "nothing was opened; look at `cryptsetup luksDump`, and restore the header if it was replaced";
-            Err(unusable(device, format!("its LUKS header {fault}; {advice}")))
+            Err(MountError::unusable(device, format!("its LUKS header {fault}; {advice}")))
         })
     }
 
@@ -179,7 +178,7 @@ pub(super) fn require_size(device: &BlockDevice) -> Result<(), MountError> {
     let reason = format!(
         "it has {bytes} bytes, and an encrypted volume needs {DEVICE_BYTES_MIN} at least: its header takes {BYTES}"
     );
-    Err(unusable(device, reason))
+    Err(MountError::unusable(device, reason))
 }
 
 #[cfg(test)]

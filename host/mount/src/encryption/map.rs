@@ -142,21 +142,13 @@ impl Map {
         fsync(self.open()?).map_err(|errno| kernel("fsync", self.path().display(), errno))
     }
 
-    /// One attempt to remove it.
-    pub(super) fn remove(&self) -> Result<ToolOutput, MountError> {
-        self.removal().run()
-    }
-
-    pub(super) fn not_removed(&self, output: &ToolOutput) -> MountError {
-        self.removal().failed(output)
-    }
-
     pub(super) fn is_there(&self) -> bool {
         let found = read(Path::new(BLOCK), self.kernel_name.clone());
         found.is_some_and(|found| found.uuid == self.uuid)
     }
 
-    fn removal(&self) -> ToolCall {
+    /// One attempt to remove it.
+    pub(super) fn removal(&self) -> ToolCall {
         // By its name, since the library removes the node of the name only then.
         let arguments = ["remove", self.name.as_str()];
         ToolCall {

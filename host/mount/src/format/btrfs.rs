@@ -1,9 +1,9 @@
 //! btrfs: it replays its log at mount and can be expanded while mounted. No check may run automatically (btrfs-check(8): `--repair` is for
 //! developers).
 
-use super::{le64, tool_call, unusable};
+use super::le64;
 use crate::block::BlockDevice;
-use crate::tools::ToolOutput;
+use crate::tools::{ToolOutput, tool_call};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
@@ -63,7 +63,7 @@ pub(super) fn prepare(device: &BlockDevice) -> Result<(), MountError> {
     // A file system over several devices uses every device that the kernel has seen, whether or not it was granted.
     let count = superblock(device)?.devices;
     if count != 1 {
-        return Err(unusable(
+        return Err(MountError::unusable(
             device,
             format!(
                 "the btrfs on it says that it has {count} devices, and a volume has one; remove the others from it (`btrfs device remove`)"
@@ -93,7 +93,7 @@ pub(super) fn grow(device: &BlockDevice, root: &OwnedFd) -> Result<(), MountErro
         return Ok(());
     }
     if size < LEAST_RESIZED_BYTES {
-        return Err(unusable(
+        return Err(MountError::unusable(
             device,
             format!(
                 "the kernel grows a btrfs to {LEAST_RESIZED_BYTES} bytes or more, and the device has {size}; request a larger volume"
@@ -109,16 +109,12 @@ pub(super) fn grow(device: &BlockDevice, root: &OwnedFd) -> Result<(), MountErro
         TOOL_WITHIN,
     );
     tool.object = device.path.display().to_string();
-    let output = tool.run()?;
-    match output.status {
-        0 => Ok(()),
-        _ => Err(tool.failed(&output)),
-    }
+    tool.succeeded(&tool.run()?)
 }
 
 fn superblock(device: &BlockDevice) -> Result<Superblock, MountError> {
     let bytes = device.read_at(SUPERBLOCK as u64, SUPERBLOCK_BYTES)?;
-    parse(&bytes).ok_or_else(|| unusable(device, "there is no btrfs on it any more"))
+    parse(&bytes).ok_or_else(|| MountError::unusable(device, "there is no btrfs on it any more"))
 }
 
 fn parse(bytes: &[u8]) -> Option<Superblock> {

@@ -4,10 +4,10 @@
 //! bit in its superblock, since it verifies the checksum (tested with libblkid 2.38). Kubernetes' own SafeFormatAndMount formats both. So if `blkid`
 //! finds nothing, the places where file systems and partition tables keep their metadata are read too.
 
-use super::{FsType, btrfs, ext4, tool_call, unusable, xfs};
+use super::{FsType, btrfs, ext4, xfs};
 use crate::block::BlockDevice;
 use crate::failure::shown;
-use crate::tools::{ToolCall, ToolOutput};
+use crate::tools::{ToolCall, ToolOutput, tool_call};
 use std::time::Duration;
 use wasmount_core::mounter::MountError;
 
@@ -123,7 +123,7 @@ fn parse(output: &ToolOutput) -> Option<Content> {
 fn unsigned(device: &BlockDevice) -> Result<Content, MountError> {
     let size = device.size_bytes()?;
     if size == 0 {
-        return Err(unusable(
+        return Err(MountError::unusable(
             device,
             "its size is 0; its backing storage is gone",
         ));

@@ -3,7 +3,7 @@
 //! Only a blank device is formatted, or one on which our own `mkfs` did not finish. Foreign, damaged or unclear content requires an administrator.
 
 use super::content::Content;
-use super::{BlockFilesystem, FsType, StorageAccess, damaged, unusable};
+use super::{BlockFilesystem, FsType, StorageAccess};
 use crate::block::BlockDevice;
 use wasmount_core::mounter::MountError;
 
@@ -25,10 +25,10 @@ pub(super) fn decide(
     access: StorageAccess,
 ) -> Result<Verdict, MountError> {
     let requested_type = requested.fs_type;
-    let refuse = |reason: String| Err(unusable(device, reason));
+    let refuse = |reason: String| Err(MountError::unusable(device, reason));
     let make = || match access {
         StorageAccess::ReadWrite => Ok(Verdict::Make(requested_type)),
-        StorageAccess::ReadOnly | StorageAccess::Untouched => Err(unusable(
+        StorageAccess::ReadOnly | StorageAccess::Untouched => Err(MountError::unusable(
             device,
             "it has no file system yet, and a read-only mount is requested; stage it once with a writable access mode",
         )),
@@ -37,7 +37,7 @@ pub(super) fn decide(
         Content::Foreign(name) => refuse(format!(
             "there is {name} on it, which this host neither mounts nor overwrites; give the volume another device, or wipe this one (`wipefs --all`, then zeros over its first and last MiB) if its content is not needed"
         )),
-        Content::Ambivalent => Err(unusable(
+        Content::Ambivalent => Err(MountError::unusable(
             device,
             "there are several signatures on it that exclude each other; look with `wipefs`, and remove those that are outdated",
         )),
@@ -49,7 +49,7 @@ pub(super) fn decide(
         Content::Broken(found) => {
             let (found, repair) = (found.name(), found.repair());
             let fault = format!("there is {found} on it whose superblock is not valid; {repair}");
-            Err(damaged(device, fault))
+            Err(MountError::damaged(device, fault))
         }
         Content::Filesystem(found) if *found != requested_type && requested.is_named => {
             let (found, requested_type) = (found.name(), requested_type.name());

@@ -1,9 +1,9 @@
 //! ext4: checked before every use and expanded before it is mounted, since the kernel requires CAP_SYS_RESOURCE to expand a mounted one. The
 //! superblock is described in `Documentation/filesystems/ext4/super.rst`.
 
-use super::{FsType, array, damaged, le16, le32, tool_call, unusable};
+use super::{FsType, array, le16, le32};
 use crate::block::BlockDevice;
-use crate::tools::ToolOutput;
+use crate::tools::{ToolOutput, tool_call};
 use std::time::Duration;
 use uuid::Uuid;
 use wasmount_core::mounter::MountError;
@@ -99,7 +99,7 @@ pub(super) fn grow(device: &BlockDevice) -> Result<(), MountError> {
     let output = tool.run()?;
     match output.status {
         0 => Ok(()),
-        _ if is_forbidden(&output) => Err(unusable(
+        _ if is_forbidden(&output) => Err(MountError::unusable(
             device,
             "the kernel lets only a holder of CAP_SYS_RESOURCE grow a mounted ext4, and this host is none; the file system grows when the volume is staged next",
         )),
@@ -115,14 +115,14 @@ fn check(device: &BlockDevice, arguments: &[&str]) -> Result<(), MountError> {
         status if status < UNCORRECTED => Ok(()),
         status if status < OPERATIONAL => {
             let fault = "`e2fsck -p` refuses to repair it automatically";
-            Err(damaged(
+            Err(MountError::damaged(
                 device,
                 format!("{fault}; {repair}; {}", output.excerpt()),
             ))
         }
         _ if is_torn(&output) => {
             let fault = "the checksum of its superblock is wrong";
-            Err(damaged(device, format!("{fault}; {repair}")))
+            Err(MountError::damaged(device, format!("{fault}; {repair}")))
         }
         _ => Err(tool.failed(&output)),
     }
@@ -161,7 +161,9 @@ fn can_grow(superblock: &Superblock, device_bytes: u64) -> bool {
 fn superblock(device: &BlockDevice) -> Result<Superblock, MountError> {
     let bytes = device.read_at(SUPERBLOCK, SUPERBLOCK_BYTES)?;
     let repair = FsType::Ext4.repair();
-    parse(&bytes).ok_or_else(|| damaged(device, format!("its superblock is not valid; {repair}")))
+    parse(&bytes).ok_or_else(|| {
+        MountError::damaged(device, format!("its superblock is not valid; {repair}"))
+    })
 }
 
 fn parse(bytes: &[u8]) -> Option<Superblock> {

@@ -3,7 +3,7 @@
 //! The path in `/dev` may lead to another device by now, the kernel may return a file system that another process mounted, and the content of the
 //! device may be damaged or a copy.
 
-use super::{FsType, StorageAccess, damaged, describe, unusable};
+use super::{FsType, StorageAccess};
 use crate::block::{BlockDevice, DeviceNumber, reopen};
 use crate::exclusive::retry;
 use crate::failure::kernel;
@@ -26,11 +26,11 @@ pub(super) fn configure(
     options: &[(String, String)],
     access: StorageAccess,
 ) -> Result<FsContext, MountError> {
-    let context = FsContext::open(fs_type.name(), describe(device))?;
+    let context = FsContext::open(fs_type.name(), device.to_string())?;
     let source = device
         .path
         .to_str()
-        .ok_or_else(|| unusable(device, "its path is not text"))?;
+        .ok_or_else(|| MountError::unusable(device, "its path is not text"))?;
     context.set("source", source)?;
     for (name, value) in own_options(fs_type, access, options) {
         context.set(name, value)?;
@@ -67,13 +67,13 @@ pub(super) fn mount(
 
 /// Verifies that the device's path still leads to it.
 pub(crate) fn require_path(device: &BlockDevice) -> Result<(), MountError> {
-    let found = stat(&device.path).map_err(|errno| kernel("stat", describe(device), errno))?;
+    let found = stat(&device.path).map_err(|errno| kernel("stat", device, errno))?;
     if DeviceNumber::of_node(&found) == Some(device.number) {
         return Ok(());
     }
     let number = device.number;
     let reason = format!("its path does not lead to device {number} any more; try again");
-    Err(unusable(device, reason))
+    Err(MountError::unusable(device, reason))
 }
 
 /// Refuses a device that is mounted, or that a volume manager or another host holds. A mount of this host that was just dropped may live on for a
@@ -119,24 +119,24 @@ fn refused(device: &BlockDevice, fs_type: FsType, errno: Errno) -> MountError {
         Errno::UCLEAN | Errno::BADMSG => {
             let (name, repair) = (fs_type.name(), fs_type.repair());
             let fault = format!("the kernel found errors in its {name} (`dmesg` says which)");
-            damaged(device, format!("{fault}; {repair}"))
+            MountError::damaged(device, format!("{fault}; {repair}"))
         }
-        Errno::ROFS | Errno::ACCESS => unusable(
+        Errno::ROFS | Errno::ACCESS => MountError::unusable(
             device,
             "it is read-only, and the journal of its file system is not empty; stage it once with a writable access mode",
         ),
-        Errno::EXIST => unusable(
+        Errno::EXIST => MountError::unusable(
             device,
             "a file system with the same UUID is mounted, and this kernel does not mount copies side by side (Linux 6.7 does); give this one another UUID (`btrfstune -u`)",
         ),
-        Errno::INVAL => unusable(
+        Errno::INVAL => MountError::unusable(
             device,
             format!(
                 "the kernel rejects its {}: it does not know these mount options or this version, or the superblock is damaged (`dmesg` says which)",
                 fs_type.name()
             ),
         ),
-        errno => kernel("mount", describe(device), errno),
+        errno => kernel("mount", device, errno),
     }
 }
 
@@ -145,7 +145,7 @@ fn refused(device: &BlockDevice, fs_type: FsType, errno: Errno) -> MountError {
 /// The root of ext4 and xfs has the device's number. The root of btrfs has its own number, so another proof is needed, which holds for all types: the
 /// mount is new (`create` is exclusive), the path led to the device, and the device was free before and is claimed now.
 fn verify(device: &BlockDevice, fs_type: FsType, mount: &OwnedFd) -> Result<(), MountError> {
-    let root = identity(mount, describe(device))?;
+    let root = identity(mount, device)?;
     let number = DeviceNumber {
         major: root.device_major,
         minor: root.device_minor,
@@ -155,7 +155,7 @@ fn verify(device: &BlockDevice, fs_type: FsType, mount: &OwnedFd) -> Result<(), 
     if is_right && is_held(device)? {
         return Ok(());
     }
-    Err(unusable(
+    Err(MountError::unusable(
         device,
         "another device was mounted in its place, and unmounted again; something changes `/dev` during calls",
     ))
@@ -166,13 +166,13 @@ fn is_held(device: &BlockDevice) -> Result<bool, MountError> {
     match reopen(&device.file, OFlags::RDONLY | OFlags::EXCL) {
         Ok(_) => Ok(false),
         Err(Errno::BUSY) => Ok(true),
-        Err(errno) => Err(kernel("open", describe(device), errno)),
+        Err(errno) => Err(kernel("open", device, errno)),
     }
 }
 
 fn in_use(device: &BlockDevice) -> MountError {
     let by = "it is mounted, or held by a volume manager; `lsblk` on the node shows where";
-    MountError::in_use(describe(device), by)
+    MountError::in_use(device, by)
 }
 
 #[cfg(test)]

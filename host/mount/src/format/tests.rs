@@ -85,10 +85,8 @@ impl Bench {
         requested: &BlockFilesystem,
         access: StorageAccess,
     ) -> Result<OwnedFd, MountError> {
-        let mounted = self
-            .formatting()
-            .mount(&disk.device, requested, access, FLAGS);
-        mounted.map(|(mount, _)| mount)
+        self.formatting()
+            .mount(&disk.device, requested, access, FLAGS)
     }
 
     fn disk(&self, bytes: u64) -> Disk {

@@ -1,9 +1,10 @@
 //! xfs: the kernel replays its journal at mount, and a mounted xfs can be expanded with the right to mount. There is no check to run: `fsck.xfs` does
 //! nothing by design, and the mount detects a damaged superblock.
 
-use super::{array, describe, tool_call};
+use super::array;
 use crate::block::BlockDevice;
 use crate::failure::kernel;
+use crate::tools::tool_call;
 use rustix::fs::{Mode, OFlags, openat};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -55,7 +56,7 @@ pub(super) fn was_never_mounted(device: &BlockDevice, uuid: Uuid) -> Result<bool
 
 /// Expands it to the size of its device, while it is mounted. The kernel does not use a remainder that is too small for a group.
 pub(super) fn grow(device: &BlockDevice, root: &OwnedFd) -> Result<(), MountError> {
-    let failed = |operation: &str, errno| kernel(operation, describe(device), errno);
+    let failed = |operation: &str, errno| kernel(operation, device, errno);
     // The descriptor of a mount is opened with `O_PATH`; the ioctl requires an opened file.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = openat(root, c".", flags, Mode::empty()).map_err(|errno| failed("open", errno))?;
