@@ -145,6 +145,14 @@ impl BlockDevice {
     }
 }
 
+/// The flag to open a device or a file with.
+pub(crate) fn access(read_only: bool) -> OFlags {
+    match read_only {
+        true => OFlags::RDONLY,
+        false => OFlags::RDWR,
+    }
+}
+
 /// Fills a buffer from a file or device. Returns how many bytes were read, fewer only at its end.
 pub(crate) fn read_at(file: &OwnedFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
     let mut filled = 0;

@@ -10,7 +10,7 @@ mod tag;
 pub(crate) use holders::{attached_below, holders_of, lying_on};
 pub(crate) use tag::{Tag, digits};
 
-use crate::block::{BlockDevice, BlockRecord, DeviceNumber, reopen};
+use crate::block::{BlockDevice, BlockRecord, DeviceNumber, access, reopen};
 use crate::failure::kernel;
 use crate::observe::Identity;
 use rustix::fs::{Mode, OFlags, fstat};
@@ -154,12 +154,7 @@ fn bind(
     read_only: bool,
     tag: &Tag,
 ) -> Result<Option<BlockDevice>, MountError> {
-    let access = if read_only {
-        OFlags::RDONLY
-    } else {
-        OFlags::RDWR
-    };
-    let Some((file, number)) = open_node(name, access)? else {
+    let Some((file, number)) = open_node(name, access(read_only))? else {
         return Ok(None);
     };
     let path = name.path();

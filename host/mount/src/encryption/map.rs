@@ -3,10 +3,10 @@
 //! `cryptsetup` gives a map the UUID `CRYPT-LUKS2-<UUID of the header>-<name>` (`dm_prepare_uuid` of libcryptsetup). Names can be changed, UUIDs cannot.
 
 use crate::block::loop_device::digits;
-use crate::block::{BlockDevice, BlockRecord, DeviceNumber};
+use crate::block::{BlockDevice, BlockRecord, DeviceNumber, access};
 use crate::failure::kernel;
 use crate::sysfs::{attribute, entries};
-use crate::tools::{ToolCall, ToolOutput};
+use crate::tools::ToolCall;
 use rustix::fs::{Mode, OFlags, fstat, fsync};
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -165,11 +165,7 @@ impl Map {
 
     fn open(&self) -> Result<OwnedFd, MountError> {
         let path = self.path();
-        let access = match self.is_read_only {
-            true => OFlags::RDONLY,
-            false => OFlags::RDWR,
-        };
-        let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let flags = access(self.is_read_only) | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let failed = |operation| {
             let path = path.display().to_string();
             move |errno| kernel(operation, path, errno)

@@ -3,8 +3,8 @@
 //! Two file systems of one kernel on one image would destroy it. A plugin may name one image for two volumes, and a volume's own loop device outlives
 //! its stage while a mount of it exists: at a target, or in another mount namespace.
 
-use crate::block::BlockDevice;
 use crate::block::loop_device::{self, Attached, Tag};
+use crate::block::{BlockDevice, access};
 use crate::confine::open_confined;
 use crate::exclusive::{Claims, retry};
 use crate::failure::kernel;
@@ -103,13 +103,8 @@ fn described(holder: &Attached) -> String {
 
 fn open(image: &PoolPlace, is_read_only: bool) -> Result<OwnedFd, MountError> {
     let pool = open_pool(image)?;
-    let access = if is_read_only {
-        OFlags::RDONLY
-    } else {
-        OFlags::RDWR
-    };
     // The open must not block: a plugin's path may lead to a named pipe.
-    let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = access(is_read_only) | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = open_confined(&pool, image.path.as_str(), flags)
         .map_err(|errno| image.failed("open", errno))?;
     let observation = observe(&file).map_err(|errno| kernel("statx", image, errno))?;
