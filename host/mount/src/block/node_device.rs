@@ -8,7 +8,7 @@ pub(crate) mod hardware;
 mod rescan;
 mod tree;
 
-use crate::block::{BlockDevice, DeviceNumber, loop_device, reopen};
+use crate::block::{BlockDevice, DeviceNumber, access, loop_device, reopen};
 use crate::exclusive;
 use crate::failure::kernel;
 use crate::plan::device::{CheckedDevice, RequestedFacts, is_covered, not_granted};
@@ -28,7 +28,9 @@ use wasmount_core::mounter::MountError;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The node of a block device, verified to have its number. The device itself is not open.
-struct DeviceNode {
+struct DeviceNode<'t> {
+    tree: &'t DeviceTree,
+    name: KernelName,
     place: OwnedFd,
     number: DeviceNumber,
 }
@@ -48,21 +50,17 @@ pub(crate) fn is_granted(grants: &Grants, number: DeviceNumber) -> bool {
 
 /// The device that has the facts now. `None`: there is not exactly one granted device with these facts.
 pub(crate) fn find(device: &CheckedDevice) -> Result<Option<DeviceNumber>, MountError> {
-    let found = find_granted(&DeviceTree::default(), device)?;
-    Ok(found.map(|(_, node)| node.number))
+    let tree = DeviceTree::default();
+    Ok(find_granted(&tree, device)?.map(|node| node.number))
 }
 
 /// Opens a device that this host already opened for a volume. It makes no exclusive claim as `open` does, because users of the volume may have the
 /// device open. It is opened for writing if possible.
 pub(crate) fn open_shared(device: &CheckedDevice) -> Result<Option<BlockDevice>, MountError> {
     let tree = DeviceTree::default();
-    let Some((name, node)) = find_granted(&tree, device)? else {
-        return Ok(None);
-    };
-    match node.device(&tree, &name, false) {
-        Ok(device) => Ok(Some(device)),
-        Err(errno) if is_absent(errno) => Ok(None),
-        Err(errno) => Err(kernel("open", &name, errno)),
+    match find_granted(&tree, device)? {
+        Some(node) => node.device_if_there(false),
+        None => Ok(None),
     }
 }
 
@@ -77,9 +75,9 @@ pub(crate) fn claim_unused(number: DeviceNumber) -> Result<Option<OwnedFd>, Moun
         let Some(node) = DeviceNode::open(&tree, &name)? else {
             return Ok(Some(None));
         };
-        match claim(&tree, &name, &node) {
-            Err(MountError::InUse(text)) => {
-                in_use = Some(MountError::InUse(text));
+        match node.claim() {
+            Err(error @ MountError::InUse(_)) => {
+                in_use = Some(error);
                 Ok(None)
             }
             claimed => claimed.map(Some),
@@ -92,13 +90,13 @@ pub(crate) fn claim_unused(number: DeviceNumber) -> Result<Option<OwnedFd>, Moun
     }
 }
 
-fn find_granted(
-    tree: &DeviceTree,
+fn find_granted<'t>(
+    tree: &'t DeviceTree,
     device: &CheckedDevice,
-) -> Result<Option<(KernelName, DeviceNode)>, MountError> {
+) -> Result<Option<DeviceNode<'t>>, MountError> {
     match choose(&search_each(tree, device)?) {
         Ok(Some((_, name))) if is_covered(&device.grants, &tree.facts_of(name)) => {
-            Ok(DeviceNode::open(tree, name)?.map(|node| (name.clone(), node)))
+            DeviceNode::open(tree, name)
         }
         _ => Ok(None),
     }
@@ -155,11 +153,11 @@ fn try_open(
             "{name} has them, but no node of its number in /dev"
         ));
     };
-    let Some(claim) = claim(tree, name, &node)? else {
+    let Some(claim) = node.claim()? else {
         return missing(format!("{name} has them, but its node leads to no device"));
     };
     let opened = node
-        .device(tree, name, read_only)
+        .device(read_only)
         .map_err(|errno| kernel("open", name, errno))?;
     // The open node fixes the number. Only now can the host verify that the facts belong to this device, and not to one that had the number before.
     let again = search_each(tree, device)?;
@@ -271,32 +269,6 @@ fn check_granted(
     }
 }
 
-/// Verifies that the device has no other user, by a brief exclusive open (open(2), `O_EXCL` without `O_CREAT`). It is opened for reading only,
-/// because udev probes a device again after a writer closes it. `None`: there is no device behind the node.
-fn claim(
-    tree: &DeviceTree,
-    name: &KernelName,
-    node: &DeviceNode,
-) -> Result<Option<OwnedFd>, MountError> {
-    let in_use = |by: &str| MountError::in_use(format!("device {name}"), by);
-    let claimed = match node.reopen(OFlags::RDONLY | OFlags::EXCL) {
-        Err(Errno::BUSY) if has_unused_partitions(tree, name)? => node.reopen(OFlags::RDONLY),
-        claimed => claimed,
-    };
-    match claimed {
-        // A loop device does not claim the device below it.
-        Ok(claim) => match loops_on(tree, name)? {
-            loops if loops.is_empty() => Ok(Some(claim)),
-            loops => Err(in_use(&loops)),
-        },
-        Err(Errno::BUSY) => Err(in_use(
-            "it is mounted, the node swaps to it, or another device or program has it; `lsblk` and `fuser -v` on the node show which, for another mount namespace `grep` of its number in /proc/*/mountinfo",
-        )),
-        Err(errno) if is_absent(errno) => Ok(None),
-        Err(errno) => Err(kernel("open", name, errno)),
-    }
-}
-
 /// Whether a device is a multipath map that only its partitions hold, and nobody uses them. kpartx makes them of what is written on the volume; they
 /// end with the map.
 fn has_unused_partitions(tree: &DeviceTree, name: &KernelName) -> Result<bool, MountError> {
@@ -305,7 +277,7 @@ fn has_unused_partitions(tree: &DeviceTree, name: &KernelName) -> Result<bool, M
     for partition in &partitions {
         let partition = KernelName::of_node(partition);
         let is_unused = match DeviceNode::open(tree, &partition)? {
-            Some(node) => claim(tree, &partition, &node).is_ok(),
+            Some(node) => node.claim().is_ok(),
             None => true,
         };
         if !is_unused {
@@ -336,10 +308,10 @@ fn is_absent(errno: Errno) -> bool {
     matches!(errno, Errno::NXIO | Errno::NODEV | Errno::NOMEDIUM)
 }
 
-impl DeviceNode {
+impl<'t> DeviceNode<'t> {
     /// Opens a node without opening the device. Opening the wrong device has side effects: a tape rewinds, a watchdog starts. `None`: the node is
     /// missing, or still belongs to another device.
-    fn open(tree: &DeviceTree, name: &KernelName) -> Result<Option<Self>, MountError> {
+    fn open(tree: &'t DeviceTree, name: &KernelName) -> Result<Option<Self>, MountError> {
         let Some(number) = tree.number(name) else {
             return Ok(None);
         };
@@ -361,29 +333,57 @@ impl DeviceNode {
                 "it is not a block device; remove it, and let udev create the node again",
             ));
         };
-        Ok((found == number).then_some(Self { place, number }))
+        Ok((found == number).then(|| Self {
+            tree,
+            name: name.clone(),
+            place,
+            number,
+        }))
+    }
+
+    /// Verifies that the device has no other user, by a brief exclusive open (open(2), `O_EXCL` without `O_CREAT`). It is opened for reading only,
+    /// because udev probes a device again after a writer closes it. `None`: there is no device behind the node.
+    fn claim(&self) -> Result<Option<OwnedFd>, MountError> {
+        let Self { tree, name, .. } = self;
+        let in_use = |by: &str| MountError::in_use(format!("device {name}"), by);
+        let claimed = match self.reopen(OFlags::RDONLY | OFlags::EXCL) {
+            Err(Errno::BUSY) if has_unused_partitions(tree, name)? => self.reopen(OFlags::RDONLY),
+            claimed => claimed,
+        };
+        match claimed {
+            // A loop device does not claim the device below it.
+            Ok(claim) => match loops_on(tree, name)? {
+                loops if loops.is_empty() => Ok(Some(claim)),
+                loops => Err(in_use(&loops)),
+            },
+            Err(Errno::BUSY) => Err(in_use(
+                "it is mounted, the node swaps to it, or another device or program has it; `lsblk` and `fuser -v` on the node show which, for another mount namespace `grep` of its number in /proc/*/mountinfo",
+            )),
+            Err(errno) if is_absent(errno) => Ok(None),
+            Err(errno) => Err(kernel("open", name, errno)),
+        }
     }
 
     /// The opened device. It is opened for writing if that is possible and requested.
-    fn device(
-        &self,
-        tree: &DeviceTree,
-        name: &KernelName,
-        read_only: bool,
-    ) -> Result<BlockDevice, Errno> {
-        let is_read_only = tree.is_read_only(name);
-        let access = match read_only || is_read_only {
-            true => OFlags::RDONLY,
-            false => OFlags::RDWR,
-        };
+    fn device(&self, read_only: bool) -> Result<BlockDevice, Errno> {
+        let is_read_only = self.tree.is_read_only(&self.name);
         Ok(BlockDevice {
-            file: self.reopen(access)?,
+            file: self.reopen(access(read_only || is_read_only))?,
             number: self.number,
-            path: tree.node(name),
+            path: self.tree.node(&self.name),
             backing: None,
             storage: None,
             is_read_only,
         })
+    }
+
+    /// The same. `None`: there is no device behind the node.
+    fn device_if_there(&self, read_only: bool) -> Result<Option<BlockDevice>, MountError> {
+        match self.device(read_only) {
+            Ok(device) => Ok(Some(device)),
+            Err(errno) if is_absent(errno) => Ok(None),
+            Err(errno) => Err(kernel("open", &self.name, errno)),
+        }
     }
 
     /// Opens the device without waiting for a medium.

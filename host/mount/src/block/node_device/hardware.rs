@@ -1,8 +1,7 @@
 //! The node's devices of hardware, be it that of a virtual machine: neither partitions nor what the kernel makes of files, memory or other devices.
 
-use super::{DeviceNode, DeviceTree, KernelName, claim, is_absent};
+use super::{DeviceNode, DeviceTree, KernelName};
 use crate::block::{BlockDevice, DeviceNumber};
-use crate::failure::kernel;
 use crate::plan::device::DeviceFacts;
 use std::fmt;
 use wasmount_core::mounter::MountError;
@@ -45,7 +44,7 @@ impl Hardware {
     /// Opens it for reading. `None`: it is gone, or nothing is in it.
     pub(crate) fn open(&self, device: &HardwareDevice) -> Result<Option<BlockDevice>, MountError> {
         match self.node(device)? {
-            Some(node) => self.read(device, &node),
+            Some(node) => node.device_if_there(true),
             None => Ok(None),
         }
     }
@@ -58,27 +57,15 @@ impl Hardware {
         let Some(node) = self.node(device)? else {
             return Ok(None);
         };
-        match claim(&self.0, &device.name, &node)? {
-            Some(_claim) => self.read(device, &node),
+        match node.claim()? {
+            Some(_claim) => node.device_if_there(true),
             None => Ok(None),
         }
     }
 
-    fn node(&self, device: &HardwareDevice) -> Result<Option<DeviceNode>, MountError> {
+    fn node(&self, device: &HardwareDevice) -> Result<Option<DeviceNode<'_>>, MountError> {
         let node = DeviceNode::open(&self.0, &device.name)?;
         Ok(node.filter(|node| node.number == device.number))
-    }
-
-    fn read(
-        &self,
-        device: &HardwareDevice,
-        node: &DeviceNode,
-    ) -> Result<Option<BlockDevice>, MountError> {
-        match node.device(&self.0, &device.name, true) {
-            Ok(opened) => Ok(Some(opened)),
-            Err(errno) if is_absent(errno) => Ok(None),
-            Err(errno) => Err(kernel("open", &device.name, errno)),
-        }
     }
 }
 
