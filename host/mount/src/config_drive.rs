@@ -73,11 +73,10 @@ impl Node {
         let facts = hardware.facts(device);
         let grants = self.grants.read().unwrap_or_else(PoisonError::into_inner);
         let mut grants = grants.values();
-        let is_on_it = |number: DeviceNumber| number == device.number;
         grants.any(|grants| is_covered(&grants.devices, &facts))
             || !self
                 .journal
-                .entries(|entry| entry.blocks().any(|block| is_on_it(block.number)))
+                .entries(|entry| entry.blocks().any(|block| block.number == device.number))
                 .is_empty()
     }
 }

@@ -230,20 +230,15 @@ impl Frozen<'_> {
             return;
         }
         // The lock is not held here: a freeze may take long, and the guard must be able to take the lock.
-        let is_frozen = match sys::freeze(&mount) {
-            Ok(()) => true,
-            Err(errno) => {
-                // Another program froze it, or it cannot be frozen at all.
-                tracing::debug!(%errno, "a file system is not frozen while its image is copied");
-                false
-            }
-        };
+        if let Err(errno) = sys::freeze(&mount) {
+            // Another program froze it, or it cannot be frozen at all.
+            tracing::debug!(%errno, "a file system is not frozen while its image is copied");
+            return;
+        }
         let mut state = lock(&self.session.state);
         match &mut state.frozen {
-            Some(frozen) if is_frozen => frozen.push(mount),
-            Some(_) => {}
-            None if is_frozen => state.is_stuck |= !thaw(&mount),
-            None => {}
+            Some(frozen) => frozen.push(mount),
+            None => state.is_stuck |= !thaw(&mount),
         }
     }
 }

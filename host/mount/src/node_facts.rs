@@ -40,17 +40,16 @@ impl Node {
             let blame = Blame::Of(Owner::Administrator);
             return Err(MountError::not_granted("node-facts", reason, blame));
         }
+        let what = || format!("the fact `{}` of the node", fact.name());
         let values = match fact {
             NodeFact::Iqn => sources.initiator.iqn()?.into_iter().collect(),
             NodeFact::Nqn => sources.initiator.nqn()?.into_iter().collect(),
             NodeFact::Addresses => own_addresses(&sources.sys, &sources.proc)?,
             NodeFact::Multipath => sources.multipath()?,
             NodeFact::InstanceId | NodeFact::Zone => {
-                let what = format!("the fact `{}` of the node", fact.name());
-                return Err(MountError::unsupported(what, "OpenStack tells it"));
+                return Err(MountError::unsupported(what(), "OpenStack tells it"));
             }
         };
-        let what = || format!("the fact `{}` of the node", fact.name());
         FactValues::try_from(values).map_err(|invalid| MountError::unusable(what(), invalid))
     }
 }

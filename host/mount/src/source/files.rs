@@ -14,6 +14,7 @@ use crate::failure::kernel;
 use crate::fs_context::FsContext;
 use crate::plan::files::{CONTENT_BYTES, CheckedFiles, ENTRIES, HOST_PREFIX};
 use crate::plan::options::MountFlags;
+use crate::walk::if_there;
 use generation::{Attributes, DIRECTORY_MODE};
 use rustix::fs::{AtFlags, Dir, OFlags};
 use rustix::io::Errno;
@@ -175,11 +176,8 @@ fn in_force(root: &OwnedFd) -> Result<Option<String>, Errno> {
     if !is_generation || name.contains('/') || name == DATA {
         return Ok(None);
     }
-    match open_confined(root, name.as_str(), DIRECTORY) {
-        Ok(_) => Ok(Some(name)),
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => Ok(None),
-        Err(errno) => Err(errno),
-    }
+    let directory = if_there(open_confined(root, name.as_str(), DIRECTORY))?;
+    Ok(directory.map(|_| name))
 }
 
 fn own_top(root: &OwnedFd, group: Option<u32>) -> Result<(), Errno> {

@@ -2,6 +2,7 @@
 //! it, and compared with the existing generation before anything is written.
 
 use super::{DIRECTORY, entries, fresh_name};
+use crate::block::read_at;
 use crate::confine::open_confined;
 use crate::plan::files::{CheckedFile, CheckedFiles};
 use rustix::fs::{FileType, Gid, Mode, OFlags, Stat, Uid};
@@ -147,17 +148,9 @@ fn shows_file(top: &OwnedFd, file: &CheckedFile, group: Option<u32>) -> Result<b
         return Ok(false);
     }
     let mut content = Zeroizing::new(vec![0; file.content.len()]);
-    let mut filled = 0;
-    while let Some(rest) = content.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        match rustix::io::read(&found, rest) {
-            // The file was truncated meanwhile.
-            Ok(0) => return Ok(false),
-            Ok(count) => filled += count,
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(content == file.content)
+    let filled = read_at(&found, &mut content, 0)?;
+    // Less is there if the file was truncated meanwhile.
+    Ok(filled == content.len() && content == file.content)
 }
 
 fn write_file(top: &OwnedFd, file: &CheckedFile, group: Option<u32>) -> Result<(), Errno> {
