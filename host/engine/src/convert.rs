@@ -7,7 +7,7 @@ use crate::bindings::exported::{
     capacity, controller, controller_expand, controller_publish, group_snapshots, node_publish,
     node_stage, snapshot_listing, snapshot_metadata, snapshots, state_migration, volume_health,
 };
-use crate::bindings::imported::{node_plan, pool, state};
+use crate::bindings::imported::{node_iscsi, node_plan, node_rbd, pool, secrets, state};
 use crate::bindings::types;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{
@@ -19,6 +19,8 @@ use wasmount_core::health::HealthStatus;
 use wasmount_core::migration::Migration;
 use wasmount_core::names::{NodeId, RequestedName, SnapshotId, VolumeId};
 use wasmount_core::plan::PlanFile;
+use wasmount_core::plan::attached::{IscsiPath, SecretScope};
+use wasmount_core::plan::rbd::ImageAccess;
 use wasmount_core::pool::{Extents, PoolEntry, PoolEntryKind, PoolUsage};
 use wasmount_core::snapshot::{BlockType, Extent};
 use wasmount_core::state::{Expect, Outcome, StateEntry};
@@ -53,29 +55,12 @@ impl Convert<types::Attributes> for &Attributes {
     }
 }
 
-impl Convert<types::Attributes> for Attributes {
-    fn convert(self) -> types::Attributes {
-        (&self).convert()
-    }
-}
-
 impl Convert<types::CapacityRange> for CapacityRange {
     fn convert(self) -> types::CapacityRange {
         types::CapacityRange {
             required_bytes: self.required(),
             limit_bytes: self.limit(),
         }
-    }
-}
-
-impl Convert<state_migration::StoredRecord> for StateEntry {
-    fn convert(self) -> state_migration::StoredRecord {
-        let StateEntry {
-            key,
-            value,
-            revision: _,
-        } = self;
-        state_migration::StoredRecord { key, value }
     }
 }
 
@@ -90,7 +75,7 @@ macro_rules! unchanged {
     )+};
 }
 
-unchanged!(bool, u32, u64, String, Vec<u8>);
+unchanged!(bool, u16, u32, u64, String, Vec<u8>);
 
 macro_rules! identifiers {
     ($($type:ty),+) => {$(
@@ -104,11 +89,12 @@ macro_rules! identifiers {
 
 identifiers!(NodeId, RequestedName, SnapshotId, VolumeId);
 
+/// The fields after `without` are the host's own matter.
 macro_rules! structures {
-    ($($from:path => $to:path { $($field:ident),+ $(,)? })+) => {$(
+    ($($from:path => $to:path { $($field:ident),+ $(,)? $(; without $($own:ident),+)? })+) => {$(
         impl Convert<$to> for $from {
             fn convert(self) -> $to {
-                let $from { $($field),+ } = self;
+                let $from { $($field),+ $(, $($own: _),+)? } = self;
                 $to { $($field: $field.convert()),+ }
             }
         }
@@ -140,27 +126,14 @@ structures! {
     TopologyRequirement => types::TopologyRequirement { requisite, preferred }
     PageRequest => types::PageRequest { max_entries, starting_token }
     StateEntry => state::Entry { key, value, revision }
+    StateEntry => state_migration::StoredRecord { key, value; without revision }
+    PoolUsage => pool::Usage { total_bytes, available_bytes; without promised_bytes, used_bytes }
     PoolEntry => pool::Entry { path, kind, size_bytes, allocated_bytes }
     Extents => pool::Extents { ranges, next_offset }
     Extent => types::Extent { offset_bytes, size_bytes }
     types::Extent => Extent { offset_bytes, size_bytes }
     node_plan::File => PlanFile { path, mode, content }
-}
-
-/// The promised and the used bytes are the host's own matter.
-impl Convert<pool::Usage> for PoolUsage {
-    fn convert(self) -> pool::Usage {
-        let Self {
-            total_bytes,
-            available_bytes,
-            promised_bytes: _,
-            used_bytes: _,
-        } = self;
-        pool::Usage {
-            total_bytes,
-            available_bytes,
-        }
-    }
+    node_iscsi::Path => IscsiPath { portal, target, lun }
 }
 
 /// A variant in parentheses has a value.
@@ -184,6 +157,8 @@ enumerations! {
     }
     ContentSource => types::ContentSource { Snapshot(id), Volume(id) }
     PoolEntryKind => pool::Kind { Directory, Image, Other(kind) }
+    node_rbd::Access => ImageAccess { Shared, Exclusive, ReadOnly }
+    secrets::Scope => SecretScope { Request, Backend }
     state::Expect => Expect { Any, Absent, Revision(revision) }
     Outcome => state::Outcome { Done(revision), Conflict(entry) }
     state_migration::Migration => Migration { Unneeded, Additive, Rewriting }
