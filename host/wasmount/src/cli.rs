@@ -241,6 +241,13 @@ mod tests {
         command.get_subcommands().filter(|it| !it.is_hide_set())
     }
 
+    fn parsed<T: Into<std::ffi::OsString> + Clone>(
+        arguments: impl IntoIterator<Item = T>,
+    ) -> Result<CommandLine, clap::Error> {
+        let matches = command().try_get_matches_from(arguments)?;
+        CommandLine::from_arg_matches(&matches)
+    }
+
     /// Subcommand, flag and variable of every flag that has a variable.
     fn flags(
         command: &clap::Command,
@@ -285,8 +292,7 @@ mod tests {
             assert!(!examples.is_empty(), "{name} has no example");
             for example in examples {
                 let arguments = example.split_whitespace();
-                CommandLine::try_parse_from(arguments)
-                    .unwrap_or_else(|error| panic!("{example}: {error}"));
+                parsed(arguments).unwrap_or_else(|error| panic!("{example}: {error}"));
             }
         }
     }
@@ -310,7 +316,7 @@ mod tests {
     fn a_host_without_any_document_is_told_of_both_sources() {
         let serve = |more: &[&str]| {
             let arguments = ["wasmount", "serve"].iter().chain(more);
-            CommandLine::try_parse_from(arguments).map_err(|error| error.to_string())
+            parsed(arguments).map_err(|error| error.to_string())
         };
         let error = serve(&[]).unwrap_err();
         assert!(error.contains("--backend <FILE>"), "{error}");
