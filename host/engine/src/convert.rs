@@ -7,7 +7,7 @@ use crate::bindings::exported::{
     capacity, controller, controller_expand, controller_publish, group_snapshots, node_publish,
     node_stage, snapshot_listing, snapshot_metadata, snapshots, state_migration, volume_health,
 };
-use crate::bindings::imported::{node_iscsi, node_plan, node_rbd, pool, secrets, state};
+use crate::bindings::imported::{node_plan, pool, secrets, state};
 use crate::bindings::types;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{
@@ -19,8 +19,7 @@ use wasmount_core::health::HealthStatus;
 use wasmount_core::migration::Migration;
 use wasmount_core::names::{NodeId, RequestedName, SnapshotId, VolumeId};
 use wasmount_core::plan::PlanFile;
-use wasmount_core::plan::attached::{IscsiPath, SecretScope};
-use wasmount_core::plan::rbd::ImageAccess;
+use wasmount_core::plan::attached::SecretScope;
 use wasmount_core::pool::{Extents, PoolEntry, PoolEntryKind, PoolUsage};
 use wasmount_core::snapshot::{BlockType, Extent};
 use wasmount_core::state::{Expect, Outcome, StateEntry};
@@ -75,7 +74,7 @@ macro_rules! unchanged {
     )+};
 }
 
-unchanged!(bool, u16, u32, u64, String, Vec<u8>);
+unchanged!(bool, u32, u64, String, Vec<u8>);
 
 macro_rules! identifiers {
     ($($type:ty),+) => {$(
@@ -133,7 +132,6 @@ structures! {
     Extent => types::Extent { offset_bytes, size_bytes }
     types::Extent => Extent { offset_bytes, size_bytes }
     node_plan::File => PlanFile { path, mode, content }
-    node_iscsi::Path => IscsiPath { portal, target, lun }
 }
 
 /// A variant in parentheses has a value.
@@ -157,7 +155,6 @@ enumerations! {
     }
     ContentSource => types::ContentSource { Snapshot(id), Volume(id) }
     PoolEntryKind => pool::Kind { Directory, Image, Other(kind) }
-    node_rbd::Access => ImageAccess { Shared, Exclusive, ReadOnly }
     secrets::Scope => SecretScope { Request, Backend }
     state::Expect => Expect { Any, Absent, Revision(revision) }
     Outcome => state::Outcome { Done(revision), Conflict(entry) }

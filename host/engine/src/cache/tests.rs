@@ -1,6 +1,7 @@
 //! Tests of the cache with the smallest possible component: an entry is found again, and only intact entries are used.
 
 use super::*;
+use std::ffi::OsString;
 use std::time::SystemTime;
 use tempfile::TempDir;
 

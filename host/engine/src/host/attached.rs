@@ -7,8 +7,8 @@ use crate::bindings::imported::{node_encryption, node_iscsi, node_nvme, node_rbd
 use crate::convert::Convert;
 use crate::invocation::Invocation;
 use wasmount_core::blame::{Blame, Owner};
-use wasmount_core::plan::attached::{Chap, Dhchap, SecretScope};
-use wasmount_core::plan::rbd::{Cephx, CephxUser};
+use wasmount_core::plan::attached::{Chap, Dhchap, IscsiPath, SecretScope};
+use wasmount_core::plan::rbd::{Cephx, CephxUser, ImageAccess};
 use wasmount_core::plan::{Iscsi, Luks, Nvme, Rbd, Source};
 
 impl node_iscsi::Host for Invocation {
@@ -19,8 +19,13 @@ impl node_iscsi::Host for Invocation {
         minimum_paths: u32,
         wait_ms: u32,
     ) -> Answer<()> {
+        let paths = paths.into_iter().map(|path| IscsiPath {
+            portal: path.portal,
+            target: path.target,
+            lun: path.lun,
+        });
         self.recorder.source(Source::Iscsi(Iscsi {
-            paths: paths.convert(),
+            paths: paths.collect(),
             wwid,
             minimum_paths,
             wait_ms,
@@ -98,7 +103,11 @@ impl node_rbd::Host for Invocation {
             namespace: image.namespace,
             image: image.name,
             image_id: image.id,
-            access: access.convert(),
+            access: match access {
+                node_rbd::Access::Shared => ImageAccess::Shared,
+                node_rbd::Access::Exclusive => ImageAccess::Exclusive,
+                node_rbd::Access::ReadOnly => ImageAccess::ReadOnly,
+            },
             cephx: None,
         }))
     }
