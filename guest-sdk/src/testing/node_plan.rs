@@ -305,10 +305,7 @@ fn record(step: impl FnOnce(&mut Recording) -> Result<(), Error>) -> Result<(), 
     attempt(|host| match &mut host.recording {
         Some(recording) => {
             let recorded = step(recording);
-            if let Err(error) = &recorded {
-                recording.refused = Some(error.clone());
-            }
-            recorded
+            recorded.inspect_err(|error| recording.refused = Some(error.clone()))
         }
         None => Err(Error::failed_precondition(
             "steps are recorded in node-stage and node-publish only",
