@@ -10,7 +10,7 @@ use crate::workspace::Workspace;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The program that builds guests in C and Go.
+/// The program that builds guests in other languages.
 const GUESTS: &str = "xtask-guests";
 /// A crate from a registry that guests depend on; their other registry crates are in the same directory.
 const FOREIGN_CRATE: &str = "sha2";

@@ -4,7 +4,6 @@
 //! enforced elsewhere: a waiting guest runs no code that could check them.
 
 use crate::gate::{RESERVED_ONE_IN, Share};
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -20,6 +19,7 @@ const STORE_INSTANCES: usize = 64;
 const STORE_TABLES: usize = 8;
 /// Memories of a store, as many as the pool has for a component.
 const STORE_MEMORIES: usize = 2;
+
 /// An exceeded limit, by its key in the backend document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("over {0}")]

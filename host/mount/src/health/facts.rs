@@ -222,7 +222,7 @@ fn counted_errors(number: DeviceNumber) -> Option<u64> {
     let devices = file_system.join("devinfo");
     let listed = entries(&devices)
         .filter_map(|it| fs::read_to_string(devices.join(it).join("error_stats")).ok());
-    Some(listed.map(|lines| sum(&lines)).sum())
+    Some(listed.fold(0, |total, lines| total.saturating_add(sum(&lines))))
 }
 
 /// The sum of the counts of lines with a name and a count each.

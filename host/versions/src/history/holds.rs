@@ -43,8 +43,8 @@ impl History {
         is_object && revision.is_some_and(|revision| *revision != desired_digest(desired))
     }
 
-    /// Keeps this many versions on disk, besides one with a share of the volumes: the one that serves, then those that were not rolled back, the newest first. The last proven one is among
-    /// them, if at least two are kept.
+    /// Keeps this many versions on disk, besides one with a share of the volumes: the one that serves, then those that were not rolled back, the newest
+    /// first. The last proven one is among them, if at least two are kept.
     pub(crate) fn prune(&mut self, keep: usize) {
         let last_proven = self.target(None, true).ok();
         let mut order: Vec<_> = self
