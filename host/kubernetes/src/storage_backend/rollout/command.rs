@@ -43,8 +43,7 @@ impl RolloutCommand {
     /// The command of an annotation.
     pub(in crate::storage_backend) fn of_annotation(annotation: &str) -> Option<Self> {
         let (name, _) = annotation.split_once('@').unwrap_or((annotation, ""));
-        let mut all = Self::ALL.iter().copied();
-        all.find(|command| command.name() == name)
+        Self::parse(name)
     }
 
     /// The value of the annotation, which differs from each earlier one.
