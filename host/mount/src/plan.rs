@@ -15,7 +15,7 @@ use crate::confine::PoolPath;
 use crate::failure::{kernel, shown};
 use crate::fs_type::{BlockFilesystem, FsType, StorageAccess};
 use crate::group::group_number;
-use device::CheckedDevice;
+use device::{CheckedDevice, DeviceStep};
 use files::CheckedFiles;
 use filesystem::{CheckedFilesystem, FilesystemStep};
 use label::{Label, is_label};
@@ -131,22 +131,26 @@ pub(crate) fn check(
             (CheckedSource::Image(place, form), flags)
         }
         Source::Device { facts, wait_ms } => {
-            let alternatives = slice::from_ref(facts);
-            on_device(device::check(step, alternatives, false, *wait_ms, grants)?)?
+            let step = DeviceStep {
+                step,
+                alternatives: slice::from_ref(facts),
+                rescan: false,
+                wait_ms: *wait_ms,
+            };
+            on_device(device::check(&step, grants)?)?
         }
         Source::AnyDevice {
             alternatives,
             rescan,
             wait_ms,
         } => {
-            let alternatives = alternatives.each();
-            on_device(device::check(
+            let step = DeviceStep {
                 step,
-                alternatives,
-                *rescan,
-                *wait_ms,
-                grants,
-            )?)?
+                alternatives: alternatives.each(),
+                rescan: *rescan,
+                wait_ms: *wait_ms,
+            };
+            on_device(device::check(&step, grants)?)?
         }
         Source::Iscsi(_) | Source::Nvme(_) | Source::Rbd(_) => {
             on_device(attach::check(&plan.source, grants)?)?

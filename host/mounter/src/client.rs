@@ -32,6 +32,7 @@ const ABSENT: &str =
 const UNHEARD: &str = "see the log of `wasmount mounter`, which says why it closes a connection";
 /// What is known of a call whose connection ended.
 const LOST: &str = "the call may have been made or not, and may be repeated";
+
 /// The attribute of a request's span with its steps: JSON of a list of [`Step`](crate::Step).
 pub const STEPS: &str = "steps";
 

@@ -139,6 +139,7 @@ impl Machine {
         link: Option<Link>,
         cut: Option<&Path>,
     ) -> Result<u8, Failure> {
+        let mut interrupt = Interrupt::listen()?;
         let console = directory.join("console");
         let console_file =
             File::create(&console).map_err(Failure::cannot("write the VM's console"))?;
@@ -163,7 +164,6 @@ impl Machine {
             true => io::copy(&mut output, &mut stdout),
             false => io::copy(&mut output, &mut LineWriter::new(stdout)),
         });
-        let mut interrupt = Interrupt::listen()?;
         let ended = tokio::select! {
             ended = child.wait() => ended.map(drop),
             () = appears(cut) => child.kill().await,

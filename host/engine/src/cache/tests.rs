@@ -1,7 +1,6 @@
 //! Tests of the cache with the smallest possible component: an entry is found again, and only intact entries are used.
 
 use super::*;
-use std::ffi::OsString;
 use std::time::SystemTime;
 use tempfile::TempDir;
 
@@ -169,8 +168,8 @@ fn two_starts_of_one_process_number_do_not_meet_in_a_name() {
     let other = Cache::open(&fixture.directory, &fixture.engine).unwrap();
     assert_ne!(fixture.cache.start, other.start);
     // The first temporary file of the other cache's naming scheme already exists.
-    let mut aside = OsString::from(fixture.cache.pointer(&KEY));
-    aside.push(format!(".{}.1.{UNFINISHED}", std::process::id()));
+    let suffix = format!("{}.1.{UNFINISHED}", std::process::id());
+    let aside = fixture.cache.pointer(&KEY).with_added_extension(suffix);
     fs::write(fixture.directory.join(aside), b"half").unwrap();
     fixture.put();
     assert!(fixture.is_found());

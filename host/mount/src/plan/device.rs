@@ -18,6 +18,16 @@ const WAIT_MS_MAX: u32 = 45_000;
 /// The requested facts: each fact at most once.
 pub(crate) type RequestedFacts = BTreeMap<DeviceFact, String>;
 
+/// The step of a plan; `device` has one alternative.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DeviceStep<'p> {
+    /// The name in the contract.
+    pub(crate) step: &'static str,
+    pub(crate) alternatives: &'p [Vec<(String, String)>],
+    pub(crate) rescan: bool,
+    pub(crate) wait_ms: u32,
+}
+
 /// A well-formed device of a plan. At least one grant could cover it by each alternative.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckedDevice {
@@ -63,17 +73,12 @@ impl CheckedDevice {
     }
 }
 
-/// Checks the step with this name in the contract; `device` has one alternative and no rescan.
-pub(crate) fn check(
-    step: &'static str,
-    alternatives: &[Vec<(String, String)>],
-    rescan: bool,
-    wait_ms: u32,
-    grants: &Grants,
-) -> Result<CheckedDevice, MountError> {
+/// Checks the step.
+pub(crate) fn check(device: &DeviceStep<'_>, grants: &Grants) -> Result<CheckedDevice, MountError> {
+    let &DeviceStep { step, wait_ms, .. } = device;
     let wait = checked_wait(step, wait_ms)?;
+    let alternatives = device.alternatives.iter();
     let alternatives: Vec<_> = alternatives
-        .iter()
         .map(|facts| parse_facts(step, facts))
         .collect::<Result<_, _>>()?;
     let mut kept = grants.devices.clone();
@@ -82,7 +87,7 @@ pub(crate) fn check(
     if let Some(facts) = alternatives.iter().find(|facts| !is_covered(facts)) {
         return Err(not_granted(step, facts));
     }
-    if rescan && !kept.iter().any(|grant| grant.rescan) {
+    if device.rescan && !kept.iter().any(|grant| grant.rescan) {
         let reason = "no entry of `grants.devices` of the backend document that covers the device allows a rescan of SCSI hosts; add `rescan: true` to it";
         let blame = Blame::Of(Owner::Administrator);
         return Err(MountError::not_granted(step, reason, blame));
@@ -90,7 +95,7 @@ pub(crate) fn check(
     Ok(CheckedDevice {
         step,
         alternatives,
-        rescan,
+        rescan: device.rescan,
         wait,
         grants: kept,
     })

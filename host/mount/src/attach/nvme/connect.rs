@@ -15,10 +15,6 @@ const RECONNECT_DELAY: u32 = 5;
 const FAIL_AFTER: u32 = 600;
 /// The kernel never gives up a lost controller: nobody would connect to it again for a volume that stays in use. The detach removes it.
 const NEVER: i32 = -1;
-/// The kernel would write such a key to its log.
-const NO_KEY: &str = "it is no key of DH-HMAC-CHAP: that looks like `DHHC-1:00:..:`, as `nvme gen-dhchap-key` prints it";
-/// The kernel takes the key of a controller only with one of the host.
-const CONTROLLER_KEY_ALONE: &str = "the controller's key needs the host's";
 
 /// Keys of DH-HMAC-CHAP, as nvme-cli writes them: `DHHC-1:00:..:`.
 #[derive(Clone, Copy, Default)]
@@ -29,13 +25,25 @@ pub(super) struct Keys<'a> {
     pub(super) controller: Option<&'a str>,
 }
 
-/// The options for a controller. `subsystem`: its NQN, which has no comma. An error says why the kernel must not be told so.
+/// Why the kernel must not be told so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum InvalidConnect {
+    // The kernel would write such a key to its log.
+    #[error(
+        "it is no key of DH-HMAC-CHAP: that looks like `DHHC-1:00:..:`, as `nvme gen-dhchap-key` prints it"
+    )]
+    Key,
+    #[error("the controller's key needs the host's")]
+    ControllerKeyAlone,
+}
+
+/// The options for a controller. `subsystem`: its NQN, which has no comma.
 pub(super) fn options(
     address: SocketAddr,
     subsystem: &TargetName,
     host: &NvmeHost,
     keys: Keys<'_>,
-) -> Result<Zeroizing<String>, &'static str> {
+) -> Result<Zeroizing<String>, InvalidConnect> {
     let (ip, port) = (address.ip(), address.port());
     let NvmeHost { nqn, id } = host;
     let subsystem = subsystem.as_str();
@@ -43,7 +51,7 @@ pub(super) fn options(
         "transport=tcp,traddr={ip},trsvcid={port},nqn={subsystem},hostnqn={nqn},hostid={id},reconnect_delay={RECONNECT_DELAY},ctrl_loss_tmo={NEVER},fast_io_fail_tmo={FAIL_AFTER}"
     ));
     if keys.host.is_none() && keys.controller.is_some() {
-        return Err(CONTROLLER_KEY_ALONE);
+        return Err(InvalidConnect::ControllerKeyAlone);
     }
     // Beforehand, so that no copy with a secret stays in memory.
     options.reserve_exact(2 * (KEY_BYTES + ",dhchap_ctrl_secret=".len()));
@@ -61,7 +69,7 @@ pub(super) fn options(
     Ok(options)
 }
 
-fn check_key(key: &str) -> Result<(), &'static str> {
+fn check_key(key: &str) -> Result<(), InvalidConnect> {
     let is_base64 = |text: &str| {
         let known = |c: char| c.is_ascii_alphanumeric() || ['+', '/', '='].contains(&c);
         !text.is_empty() && text.chars().all(known)
@@ -72,7 +80,7 @@ fn check_key(key: &str) -> Result<(), &'static str> {
         let is_hash = ["00", "01", "02", "03"].contains(&hash);
         (is_hash && is_base64(secret) && key.len() <= KEY_BYTES).then_some(())
     };
-    is_key(key).ok_or(NO_KEY)
+    is_key(key).ok_or(InvalidConnect::Key)
 }
 
 #[cfg(test)]
@@ -82,7 +90,7 @@ mod tests {
     const NQN: &str = "nqn.2010-06.com.acme:array";
     const KEY: &str = "DHHC-1:00:Jc/My1o0qtLCWRp+sHhAVafdfaS7YQOMYhk9zSmlatobqB8C:";
 
-    fn options(address: &str, keys: Keys<'_>) -> Result<String, &'static str> {
+    fn options(address: &str, keys: Keys<'_>) -> Result<String, InvalidConnect> {
         let host = NvmeHost {
             nqn: "nqn.2014-08.org.nvmexpress:uuid:a".to_owned(),
             id: uuid::Uuid::from_u128(1),
@@ -126,11 +134,11 @@ mod tests {
         ] {
             for given in [keys(Some(key), None), keys(Some(KEY), Some(key))] {
                 let error = options("10.1.2.3:4420", given).unwrap_err();
-                assert_eq!(error, NO_KEY, "{key:?}");
-                assert!(key.is_empty() || !error.contains(key));
+                assert_eq!(error, InvalidConnect::Key, "{key:?}");
+                assert!(key.is_empty() || !error.to_string().contains(key));
             }
         }
         let alone = options("10.1.2.3:4420", keys(None, Some(KEY)));
-        assert_eq!(alone, Err(CONTROLLER_KEY_ALONE));
+        assert_eq!(alone, Err(InvalidConnect::ControllerKeyAlone));
     }
 }

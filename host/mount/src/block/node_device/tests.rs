@@ -4,7 +4,7 @@ mod multipath;
 mod privileged;
 
 use super::*;
-use crate::plan::device::check;
+use crate::plan::device::{DeviceStep, check};
 use rustix::fs::{CWD, FileType, mknodat};
 use std::fs;
 use std::io::{Read, Write};
@@ -138,14 +138,13 @@ fn asked_each(
         .iter()
         .map(|facts| facts.iter().map(owned).collect())
         .collect();
-    check(
-        "any-device",
-        &alternatives,
+    let step = DeviceStep {
+        step: "any-device",
+        alternatives: &alternatives,
         rescan,
         wait_ms,
-        &granting(grant),
-    )
-    .unwrap()
+    };
+    check(&step, &granting(grant)).unwrap()
 }
 
 #[test]
