@@ -7,6 +7,7 @@
     reason = "a test may end where it fails"
 )]
 
+use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -26,6 +27,8 @@ const DRIVER: &str = "absent.wasmount.io";
 struct Host {
     child: Child,
     lines: Receiver<String>,
+    /// Lines that were read.
+    seen: RefCell<Vec<String>>,
     health: SocketAddr,
     socket: PathBuf,
 }
@@ -71,19 +74,23 @@ impl Host {
         Self {
             child,
             lines,
+            seen: RefCell::default(),
             health,
             socket: sockets.join(DRIVER).join("csi.sock"),
         }
     }
 
-    /// Waits for a log line.
+    /// Waits for a log line, which may also have come before one that was waited for.
     fn says(&self, part: &str) -> String {
-        let mut seen = Vec::new();
+        let mut seen = self.seen.borrow_mut();
+        if let Some(line) = seen.iter().find(|line| line.contains(part)) {
+            return line.clone();
+        }
         while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            seen.push(line.clone());
             if line.contains(part) {
                 return line;
             }
-            seen.push(line);
         }
         panic!("never said {part:?}, but:\n{}", seen.join("\n"))
     }

@@ -86,6 +86,8 @@ fn what_can_be_promised_is_what_is_free_and_not_promised() {
     assert_eq!(fixture.promised(), half);
 }
 
+/// Bytes of each of many images: all together must fit into a disk that is nearly full.
+const SMALL: u64 = 4096;
 /// Maximum duration of a capacity query with 10,000 images, on a busy machine: CreateVolume waits for it when almost the whole disk is promised.
 const MOMENT: std::time::Duration = std::time::Duration::from_secs(3);
 
@@ -103,7 +105,7 @@ fn the_capacity_of_10_000_images_is_measured_in_time() {
             place: &place,
             inode,
         };
-        holder.promise_image(MIB).unwrap();
+        holder.promise_image(SMALL).unwrap();
     }
     let start = std::time::Instant::now();
     fixture.capacity();
