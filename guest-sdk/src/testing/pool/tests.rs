@@ -306,6 +306,8 @@ fn a_copy_under_way_is_joined_and_keeps_what_it_needs() {
     );
     assert_eq!(code(POOL.remove_image("a")), Some(Code::FailedPrecondition));
     assert_eq!(code(POOL.remove_image("copy")), Some(Code::Aborted));
+    assert_eq!(code(POOL.rename("a", "c")), Some(Code::FailedPrecondition));
+    assert_eq!(code(POOL.rename("copy", "c")), Some(Code::Aborted));
     testing::finish_copies(Ok(()));
     assert_eq!(POOL.clone_image("a", "copy"), Ok(()));
     assert_eq!(testing::pool_paths("volumes"), ["a", "b", "copy"]);

@@ -201,6 +201,7 @@ impl Tree {
     }
 
     pub(super) fn rename(&mut self, source: &str, target: &str) -> Result<(), Error> {
+        self.copies.leave(source)?;
         if self.nodes.contains_key(target) {
             return Err(otherwise(target));
         }
