@@ -216,10 +216,11 @@ impl Settings<'_> {
     }
 }
 
-/// The same command, which is ended after a time. Ctrl-C reaches it as before.
+/// The same command, which is ended after a time, and with the thread that started it. Ctrl-C reaches it as before.
 fn within(limit: &str, program: &Command) -> Command {
-    let mut command = Command::new("timeout");
-    command.args(["--foreground", GRACE_PERIOD, limit]);
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "TERM", "--", "timeout", "--foreground"]);
+    command.args([GRACE_PERIOD, limit]);
     command.arg(program.get_program()).args(program.get_args());
     for (name, value) in program.get_envs() {
         match value {
@@ -253,7 +254,10 @@ fn cpu(stat: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::Signal;
     use std::collections::BTreeSet;
+    use std::io::Read;
+    use std::os::unix::process::ExitStatusExt;
 
     fn program(name: &str, script: &str, directory: &Path) -> Job {
         use std::os::unix::fs::PermissionsExt;
@@ -330,6 +334,23 @@ mod tests {
             (!output.stdout.is_empty()).then_some(output.stdout)
         });
         assert_eq!(output.unwrap(), b"before\n");
+    }
+
+    #[test]
+    fn a_program_ends_with_the_thread_that_started_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let Job { command, .. } = program("a", "echo on; exec sleep 1000", directory.path());
+        let starter = thread::spawn(move || {
+            let mut child = within("1h", &command)
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut line = [0; 3];
+            child.stdout.take().unwrap().read_exact(&mut line).unwrap();
+            child
+        });
+        let status = starter.join().unwrap().wait().unwrap();
+        assert_eq!(status.signal(), Some(Signal::TERM.as_raw()));
     }
 
     #[test]
