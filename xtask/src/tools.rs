@@ -16,7 +16,7 @@ const MODULES: &str = "tests/go";
 /// Bytes of a digest in a file name: enough that two states of a module never share one.
 const DIGEST_BYTES: usize = 8;
 
-/// Options of the compiler, for all packages: tables for debuggers, which the linker drops anyway, take a twentieth of its time.
+/// Options of the compiler, for all packages: tables for debuggers, which the linker drops anyway, take a tenth of its time.
 const COMPILE: &str = "all=-dwarf=false";
 
 /// Linker flags of each tool: no tables for debuggers, and no symbols.

@@ -5,6 +5,7 @@ use super::totals::Totals;
 use crate::command;
 use crate::failure::Failure;
 use crate::files;
+use crate::process::Process;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -218,9 +219,8 @@ impl Settings<'_> {
 
 /// The same command, which is ended after a time, and with the thread that started it. Ctrl-C reaches it as before.
 fn within(limit: &str, program: &Command) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "TERM", "--", "timeout", "--foreground"]);
-    command.args([GRACE_PERIOD, limit]);
+    let mut command = Process::command();
+    command.args(["timeout", "--foreground", GRACE_PERIOD, limit]);
     command.arg(program.get_program()).args(program.get_args());
     for (name, value) in program.get_envs() {
         match value {
