@@ -4,10 +4,10 @@
 //! character that looks like a dot is an ordinary character.
 
 use crate::failure::{io, kernel};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, fstat};
+use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags, ResolveFlags, fstat};
 use rustix::io::Errno;
 use rustix::path::Arg;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
@@ -22,6 +22,8 @@ const PART_BYTES: usize = 255;
 const OPEN_ATTEMPTS: usize = 128;
 /// The host's private directory in a pool.
 pub(crate) const RESERVED_NAME: &str = ".wasmount";
+/// Flags to open a directory for reading and syncing.
+pub(crate) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 /// A syntactically checked path of one or more components, relative to a pool. Nothing has been opened yet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -135,6 +137,21 @@ pub(crate) fn open_resolved(
             result => return result,
         }
     }
+}
+
+/// Entries of a directory, without `.` and `..`.
+pub(crate) fn entries(
+    directory: impl AsFd,
+) -> Result<impl Iterator<Item = Result<DirEntry, Errno>>, Errno> {
+    let is_dots = |entry: &DirEntry| [c".", c".."].contains(&entry.file_name());
+    let entries = Dir::read_from(directory)?;
+    Ok(entries.filter(move |entry| !entry.as_ref().is_ok_and(is_dots)))
+}
+
+/// All names in a directory. They are read completely first: a directory that changes meanwhile may show an entry twice or not at all.
+pub(crate) fn names(directory: impl AsFd) -> Result<Vec<CString>, Errno> {
+    let name = |entry: Result<DirEntry, Errno>| Ok(entry?.file_name().to_owned());
+    entries(directory)?.map(name).collect()
 }
 
 /// The content of an opened file; none: it is no regular file, or larger than `limit` bytes. `what` is for messages.

@@ -3,15 +3,14 @@
 //! Its memory does not grow with the tree: for each level of a path, which `PATH_MAX` bounds, it keeps the position in its directory, and for the
 //! deepest [`OPEN`] levels the open directories, whose buffers of at most 50 KiB take 3 MiB. This module does not know what is done to an entry.
 
-use crate::confine::open_confined;
-use rustix::fs::{Dir, OFlags};
+use crate::confine::{DIRECTORY, open_confined};
+use rustix::fs::Dir;
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Maximum number of open directories. 64: real trees are less deep; a higher level is opened again by its path.
 const OPEN: usize = 64;
-const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 /// Where a walk failed.
 #[derive(Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 //!
 //! `promise` limits the size of a tree, `trash` removes it.
 
-use crate::confine::open_confined;
-use crate::pool::handle::{DIRECTORY, Pool, rename_no_replace};
+use crate::confine::{DIRECTORY, open_confined};
+use crate::pool::handle::{Pool, rename_no_replace};
 use crate::pool::place::Place;
 use crate::pool::users;
 use rustix::fs::{FileType, Gid, Mode, Statx, Uid};

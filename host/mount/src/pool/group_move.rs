@@ -1,9 +1,9 @@
 //! Moves several finished copies of images to their places, all or none. The intent is written before the first move. Until the intent is removed,
 //! the moves are undone by this call or by the next start; no caller was informed of them yet.
 
-use crate::confine::{PoolPath, open_confined};
+use crate::confine::{DIRECTORY, PoolPath, names, open_confined};
 use crate::failure::kernel;
-use crate::pool::handle::{DIRECTORY, Pool, errno_of, fresh_name, names, status_of};
+use crate::pool::handle::{Pool, errno_of, fresh_name, status_of};
 use crate::pool::image::Unfinished;
 use crate::pool::ledger::Inode;
 use crate::pool::place::Place;

@@ -1,12 +1,12 @@
 //! An open pool: its directory, the host's private directories in it, the ledger, and the running copies.
 
-use crate::confine::open_confined;
+use crate::confine::{DIRECTORY, open_confined};
 use crate::failure::kernel;
 use crate::observe::Identity;
 use crate::pool::copies::Copies;
 use crate::pool::ledger::{Inode, Ledger};
 use crate::pool::place::Place;
-use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags, RenameFlags, Statx};
+use rustix::fs::{AtFlags, FileType, Mode, RenameFlags, Statx};
 use rustix::io::Errno;
 use rustix::path::Arg;
 use std::ffi::CString;
@@ -21,8 +21,6 @@ use wasmount_core::mounter::MountError;
 const TRASH_NAME: &str = "trash";
 const UNFINISHED_NAME: &str = "unfinished";
 const GROUPS_NAME: &str = "groups";
-/// Flags to open a directory for reading and syncing.
-pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 /// An open pool. While one process has it open, no other process changes it.
 #[derive(Debug)]
@@ -194,21 +192,6 @@ pub(super) fn status_of(directory: impl AsFd, name: impl Arg) -> Result<Option<S
         Err(Errno::NOENT) => Ok(None),
         status => status.map(Some),
     }
-}
-
-/// Entries of a directory, without `.` and `..`.
-pub(super) fn entries(
-    directory: impl AsFd,
-) -> Result<impl Iterator<Item = Result<DirEntry, Errno>>, Errno> {
-    let is_dots = |entry: &DirEntry| [c".", c".."].contains(&entry.file_name());
-    let entries = Dir::read_from(directory)?;
-    Ok(entries.filter(move |entry| !entry.as_ref().is_ok_and(is_dots)))
-}
-
-/// Names in one of the host's private directories.
-pub(super) fn names(directory: impl AsFd) -> Result<Vec<CString>, Errno> {
-    let name = |entry: Result<DirEntry, Errno>| Ok(entry?.file_name().to_owned());
-    entries(directory)?.map(name).collect()
 }
 
 pub(super) fn make_folder(directory: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {

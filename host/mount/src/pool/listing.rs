@@ -2,11 +2,11 @@
 //!
 //! Names that are not UTF-8 were not made by any caller of this host; they are not listed.
 
-use crate::confine::{RESERVED_NAME, open_confined};
+use crate::confine::{DIRECTORY, RESERVED_NAME, entries, open_confined};
 use crate::failure::kernel;
 use crate::pool::directory::{self, file_type};
 use crate::pool::group_move;
-use crate::pool::handle::{DIRECTORY, Pool, entries, status_of};
+use crate::pool::handle::{Pool, status_of};
 use crate::pool::ledger::Inode;
 use crate::pool::place::Place;
 use rustix::fs::{FileType, Statx, StatxAttributes};

@@ -1,11 +1,11 @@
 //! Opens pools. A process opens each directory once, however many backends name it: promises belong to the directory and not to a driver.
 
-use crate::confine::{RESERVED_NAME, open_confined};
+use crate::confine::{DIRECTORY, RESERVED_NAME, open_confined};
 use crate::exclusive;
 use crate::failure::{kernel, shown};
 use crate::observe::{Identity, observe};
 use crate::plan::PoolPlace;
-use crate::pool::handle::{DIRECTORY, Pool, errno_of, make_folder};
+use crate::pool::handle::{Pool, errno_of, make_folder};
 use crate::pool::{group_move, trash};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;

@@ -4,10 +4,10 @@
 //! The available space is the free space minus the unused part of the promises. A promise beyond that is refused, so a created volume can be filled,
 //! whatever else the disk contains.
 
-use crate::confine::open_confined;
+use crate::confine::{DIRECTORY, open_confined};
 use crate::failure::kernel;
 use crate::pool::directory;
-use crate::pool::handle::{DIRECTORY, Pool, ledger_failed};
+use crate::pool::handle::{Pool, ledger_failed};
 use crate::pool::ledger::{Inode, Record};
 use crate::pool::place::Place;
 use crate::walk::{if_there, walk};

@@ -5,13 +5,11 @@
 //! is left. So neither depth nor width matters: two directories are open at a time, and the list of remaining entries is the top itself, which lies
 //! on the disk and is found by the next start. It never follows a link or crosses a mount.
 
-use crate::confine::{open_confined, remove_empty};
+use crate::confine::{DIRECTORY, entries, names, open_confined, remove_empty};
 use crate::mountinfo;
 use crate::observe::mount_id;
 use crate::pool::directory::file_type;
-use crate::pool::handle::{
-    DIRECTORY, Pool, entries, errno_of, fresh_name, names, rename_no_replace, status_of,
-};
+use crate::pool::handle::{Pool, errno_of, fresh_name, rename_no_replace, status_of};
 use crate::pool::place::Place;
 use crate::pool::users;
 use rustix::fs::{FileType, OFlags};

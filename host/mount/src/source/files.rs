@@ -8,7 +8,7 @@
 
 mod generation;
 
-use crate::confine::{open_confined, remove_empty};
+use crate::confine::{DIRECTORY, names, open_confined, remove_empty};
 use crate::executor::{clone_mount, dress};
 use crate::failure::kernel;
 use crate::fs_context::FsContext;
@@ -16,7 +16,7 @@ use crate::plan::files::{CONTENT_BYTES, CheckedFiles, ENTRIES, HOST_PREFIX};
 use crate::plan::options::MountFlags;
 use crate::walk::if_there;
 use generation::{Attributes, DIRECTORY_MODE};
-use rustix::fs::{AtFlags, Dir, OFlags};
+use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -48,7 +48,6 @@ const INODES: usize = GENERATIONS * (ENTRIES + 1 + ENTRIES) + 3;
 const RESTRICTIONS: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID
     .union(MountAttrFlags::MOUNT_ATTR_NODEV)
     .union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
-const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 /// Makes a detached mount that shows these files. With a group, the files belong to it, and it may read them.
 pub(crate) fn prepare(
@@ -148,7 +147,7 @@ fn remove_one(root: &OwnedFd, name: &CStr, waiting: &mut Vec<CString>) -> Result
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
             Err(errno) => return Err(errno),
         };
-        for inner in entries(&directory)? {
+        for inner in names(&directory)? {
             match remove_empty(&directory, &inner) {
                 Err(Errno::NOTEMPTY) => {
                     let aside = fresh_name()?;
@@ -242,23 +241,7 @@ fn put_link(root: &OwnedFd, name: &str, target: &str) -> Result<(), Errno> {
 
 /// All names at the top.
 fn top_entries(root: &OwnedFd) -> Result<Vec<CString>, Errno> {
-    entries(&open_confined(root, ".", DIRECTORY)?)
-}
-
-/// All names in a directory. They are read completely first: a directory that changes meanwhile may show an entry twice or not at all.
-fn entries(directory: &OwnedFd) -> Result<Vec<CString>, Errno> {
-    let mut names = Vec::new();
-    for entry in Dir::read_from(directory)? {
-        let name = entry?.file_name().to_owned();
-        if !is_itself(&name) {
-            names.push(name);
-        }
-    }
-    Ok(names)
-}
-
-fn is_itself(name: &CStr) -> bool {
-    name == c"." || name == c".."
+    names(open_confined(root, ".", DIRECTORY)?)
 }
 
 /// A reserved name at the top that does not exist yet.

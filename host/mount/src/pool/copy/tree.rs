@@ -7,9 +7,9 @@
 
 use super::unchanged::{self, TreeFingerprint, changed};
 use super::{CopyError, DEPTH, data};
-use crate::confine::open_confined;
+use crate::confine::{DIRECTORY, entries, open_confined};
 use crate::pool::directory::file_type;
-use crate::pool::handle::{DIRECTORY, entries, make_folder};
+use crate::pool::handle::make_folder;
 use crate::pool::ledger::Inode;
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, Statx, StatxFlags, Timespec, Timestamps, Uid, XattrFlags,

@@ -162,7 +162,7 @@ fn version(status: &Statx) -> [u64; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::handle::DIRECTORY;
+    use crate::confine::DIRECTORY;
     use rustix::fs::{Mode, mkdirat, openat};
     use std::fs::File;
     use std::io::Write;

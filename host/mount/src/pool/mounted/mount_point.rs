@@ -1,12 +1,12 @@
 //! The mount point of a pool: mounts what the grant names, or finds it mounted, verifies it, and unmounts it. It does not know what a pool is.
 
+use crate::confine::DIRECTORY;
 use crate::failure::{io, kernel, shown};
 use crate::hexadecimal::hex;
 use crate::mountinfo::{self, MountLine};
 use crate::observe::mount_id;
 use crate::plan::filesystem::{self, CheckedFilesystem, FilesystemStep};
 use crate::plan::options::{MountFlags, RequestedOptions};
-use crate::pool::handle::DIRECTORY;
 use crate::source;
 use crate::threads::within;
 use rustix::fs::{Mode, OFlags};

@@ -92,7 +92,7 @@ fn a_deep_tree_is_removed() {
         let inner = rustix::fs::openat(
             &directory,
             &name,
-            handle::DIRECTORY,
+            crate::confine::DIRECTORY,
             rustix::fs::Mode::empty(),
         );
         directory = inner.unwrap().into();

@@ -1,9 +1,9 @@
 //! One generation of a volume's files: a directory with a reserved name that contains all of them. It is written completely before a link leads to
 //! it, and compared with the existing generation before anything is written.
 
-use super::{DIRECTORY, entries, fresh_name};
+use super::fresh_name;
 use crate::block::read_at;
-use crate::confine::open_confined;
+use crate::confine::{DIRECTORY, names, open_confined};
 use crate::plan::files::{CheckedFile, CheckedFiles};
 use rustix::fs::{FileType, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
@@ -123,16 +123,16 @@ fn is_as_found(checked: Result<bool, Errno>) -> Result<bool, Errno> {
 fn shows_directory(
     top: &OwnedFd,
     path: &str,
-    names: &BTreeSet<String>,
+    expected: &BTreeSet<String>,
     group: Option<u32>,
 ) -> Result<bool, Errno> {
     let directory = open_in(top, path)?;
     if !Attributes::of_directory(group).are_of(&rustix::fs::fstat(&directory)?) {
         return Ok(false);
     }
-    let found: BTreeSet<_> = entries(&directory)?.into_iter().collect();
-    let is_expected = |name: &CString| name.to_str().is_ok_and(|name| names.contains(name));
-    Ok(found.len() == names.len() && found.iter().all(is_expected))
+    let found: BTreeSet<_> = names(&directory)?.into_iter().collect();
+    let is_expected = |name: &CString| name.to_str().is_ok_and(|name| expected.contains(name));
+    Ok(found.len() == expected.len() && found.iter().all(is_expected))
 }
 
 fn shows_file(top: &OwnedFd, file: &CheckedFile, group: Option<u32>) -> Result<bool, Errno> {

@@ -7,7 +7,7 @@ use super::*;
 use crate::kernel::knows_noswap;
 use crate::namespace::in_a_namespace;
 use crate::plan::files::check;
-use rustix::fs::{Mode, StatVfsMountFlags, statvfs};
+use rustix::fs::{Mode, OFlags, StatVfsMountFlags, statvfs};
 use rustix::mount::{MoveMountFlags, move_mount};
 use std::collections::BTreeMap;
 use std::fs;
