@@ -13,7 +13,6 @@ mod map;
 pub(crate) use map::{is_map, shown, storage_of};
 
 use crate::block::{BlockDevice, BlockRecord, DeviceNumber, loop_device};
-use crate::durable::FormatIntent;
 use crate::exclusive::{Claim, Claims, retry};
 use crate::failure::kernel;
 use crate::format::{
@@ -136,7 +135,7 @@ impl Encryption<'_> {
         content: &Content,
     ) -> Result<bool, MountError> {
         let intent = self.node.durable.intent(self.key);
-        let now = |uuid| self.intent(device, uuid);
+        let now = |uuid| format_intent(self.source, device, LUKS, uuid);
         let intent = match intent {
             Some(intent) if intent.is_of(&now(intent.uuid)?) => Some(intent),
             _ => None,
@@ -171,16 +170,13 @@ impl Encryption<'_> {
         header::require_size(device)?;
         let uuid = Uuid::new_v4();
         let durable = &self.node.durable;
-        durable.set_intent(self.key, Some(self.intent(device, uuid)?))?;
+        let intent = format_intent(self.source, device, LUKS, uuid)?;
+        durable.set_intent(self.key, Some(intent))?;
         // As for `mkfs`: the fsync below then reports our own errors only.
         let _ = fsync(&device.file);
         let full = |error| disk_full(device).unwrap_or(error);
         cryptsetup.format(uuid, passphrase).map_err(full)?;
         fsync(&device.file).map_err(|errno| full(kernel("fsync", device, errno)))
-    }
-
-    fn intent(&self, device: &BlockDevice, uuid: Uuid) -> Result<FormatIntent, MountError> {
-        format_intent(self.source, device, LUKS, uuid)
     }
 
     /// An intent to make a file system on the map stays.

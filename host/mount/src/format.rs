@@ -107,7 +107,7 @@ impl Formatting<'_> {
     fn make(&self, device: &BlockDevice, fs_type: FsType) -> Result<(), MountError> {
         // It has the time in it.
         let uuid = Uuid::now_v7();
-        let intent = self.intent(device, fs_type, uuid)?;
+        let intent = format_intent(self.source, device, fs_type.name(), uuid)?;
         self.durable.set_intent(self.key, Some(intent))?;
         let tool = make_call(&device.path, fs_type, uuid);
         // The kernel reports errors of earlier writes to the first caller of fsync. This call consumes them, so that the fsync below reports only
@@ -127,15 +127,6 @@ impl Formatting<'_> {
             .map_err(|errno| disk_full(device).unwrap_or_else(|| kernel("fsync", device, errno)))
     }
 
-    fn intent(
-        &self,
-        device: &BlockDevice,
-        fs_type: FsType,
-        uuid: Uuid,
-    ) -> Result<FormatIntent, MountError> {
-        format_intent(self.source, device, fs_type.name(), uuid)
-    }
-
     /// Whether the device contains what a killed `mkfs` of this host left, and was never mounted since. Only then is a device formatted that is not
     /// blank.
     ///
@@ -151,7 +142,8 @@ impl Formatting<'_> {
         let Some(intent) = self.durable.intent(self.key) else {
             return Ok(false);
         };
-        if !intent.is_of(&self.intent(device, requested, intent.uuid)?) {
+        let now = format_intent(self.source, device, requested.name(), intent.uuid)?;
+        if !intent.is_of(&now) {
             return Ok(false);
         }
         match (content, requested) {

@@ -75,6 +75,10 @@ impl Bench {
         }
     }
 
+    fn intent(&self, disk: &Disk, fs_type: FsType, uuid: Uuid) -> FormatIntent {
+        format_intent(&self.source, &disk.device, fs_type.name(), uuid).unwrap()
+    }
+
     fn mount(&self, disk: &Disk, fs_type: FsType) -> Result<OwnedFd, MountError> {
         self.mount_as(disk, &requested(fs_type), RW)
     }

@@ -10,8 +10,7 @@ const KILLS: u32 = 12;
 /// Writes the intent; `mkfs` has not started yet.
 pub(super) fn begin(bench: &Bench, disk: &Disk, fs_type: FsType) -> Uuid {
     let uuid = Uuid::new_v4();
-    let formatting = bench.formatting();
-    let intent = formatting.intent(&disk.device, fs_type, uuid).unwrap();
+    let intent = bench.intent(disk, fs_type, uuid);
     bench.durable.set_intent(&bench.key, Some(intent)).unwrap();
     uuid
 }
@@ -88,8 +87,7 @@ fn privileged_an_unfinished_ext4_on_a_disk_is_made_again() {
             run("mkfs.ext4", &["-q", "-U", &uuid.to_string(), disk.path()]);
             // The state if it is killed before the superblock is written.
             disk.write(0, &[0; 4096]);
-            let intent = bench.formatting().intent(&disk.device, FsType::Ext4, uuid);
-            let intent = intent.unwrap();
+            let intent = bench.intent(&disk, FsType::Ext4, uuid);
             bench.durable.set_intent(&bench.key, Some(intent)).unwrap();
             bench.mount(&disk, FsType::Ext4).map(drop)
         };
@@ -127,10 +125,7 @@ fn privileged_an_intent_of_another_device_permits_nothing() {
         let disk = bench.disk(SIZE);
         run("mkfs.ext4", &["-q", disk.path()]);
         disk.write(0, &[0; 4096]);
-        let intent = bench
-            .formatting()
-            .intent(&disk.device, FsType::Ext4, Uuid::new_v4())
-            .unwrap();
+        let intent = bench.intent(&disk, FsType::Ext4, Uuid::new_v4());
         let others = [
             FormatIntent {
                 size_bytes: intent.size_bytes - 1,

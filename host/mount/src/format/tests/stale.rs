@@ -98,9 +98,8 @@ fn privileged_a_lost_superblock_counts_only_in_own_images() {
         assert_ne!(uuid, uuid_of_device);
         is_left_alone(bench, &disk, FsType::Ext4);
         disk.device.backing = backing;
-        let formatting = bench.formatting();
-        let intent = formatting.intent(&disk.device, FsType::Ext4, uuid);
-        bench.durable.set_intent(&bench.key, intent.ok()).unwrap();
+        let intent = bench.intent(&disk, FsType::Ext4, uuid);
+        bench.durable.set_intent(&bench.key, Some(intent)).unwrap();
         bench.mount(&disk, FsType::Ext4).unwrap();
     });
 }
