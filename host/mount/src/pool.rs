@@ -167,20 +167,6 @@ impl Pools {
         }
     }
 
-    /// The same on the thread of a test, without a deadline. A copy that another call makes is [`MountError::UnderWay`] at once.
-    #[cfg(test)]
-    pub(crate) fn call(&self, call: PoolCall) -> Result<PoolReply, MountError> {
-        match self.begin(call)? {
-            Begun::Done(reply) => Ok(reply),
-            Begun::Copy(ours, waiting) => {
-                if let Some((job, claim)) = ours {
-                    claim.end(job.run());
-                }
-                waiting.now().map(|()| PoolReply::Done)
-            }
-        }
-    }
-
     /// Does the part of a call that is done at once, and starts a copy.
     fn begin(&self, call: PoolCall) -> Result<Begun, MountError> {
         let done = |()| PoolReply::Done;

@@ -148,12 +148,6 @@ impl Ledger {
         })
     }
 
-    /// Sum of all promises, in bytes.
-    #[cfg(test)]
-    pub(super) fn promised(&self) -> u64 {
-        lock(&self.book).promised
-    }
-
     /// All records, as of one moment.
     pub(super) fn all(&self) -> Vec<(Inode, Record)> {
         let book = lock(&self.book);

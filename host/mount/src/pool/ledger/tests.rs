@@ -7,6 +7,13 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use tempfile::TempDir;
 
+impl Ledger {
+    /// Sum of all promises, in bytes.
+    pub(in crate::pool) fn promised(&self) -> u64 {
+        lock(&self.book).promised
+    }
+}
+
 fn folder() -> (TempDir, OwnedFd) {
     let directory = tempfile::tempdir().unwrap();
     let folder = File::open(directory.path()).unwrap().into();
