@@ -13,7 +13,7 @@ use rustix::io::{Errno, pread};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use wasmount_core::mounter::MountError;
 
 /// Unit of the sizes that sysfs lists, whatever the device's own sector size is (Documentation/ABI/stable/sysfs-block, `size`).
@@ -64,6 +64,14 @@ impl DeviceNumber {
         is_block.then(|| Self::of_raw(status.st_rdev))
     }
 
+    /// The number of the file system that a file is on.
+    pub(crate) fn of_file_system(file: Identity) -> Self {
+        Self {
+            major: file.device_major,
+            minor: file.device_minor,
+        }
+    }
+
     /// Parses the form of sysfs: `8:0`, with or without a newline.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.trim_end().split_once(':')?;
@@ -71,6 +79,12 @@ impl DeviceNumber {
             major: major.parse().ok()?,
             minor: minor.parse().ok()?,
         })
+    }
+
+    /// The kernel's name of the device: that of its directory in `class/block`. `None`: there is no such device.
+    pub(crate) fn name(self, sys: &Path) -> Option<String> {
+        let link = std::fs::read_link(sys.join("dev/block").join(self.to_string())).ok()?;
+        link.file_name()?.to_str().map(str::to_owned)
     }
 
     /// Size of the device as the kernel lists it. Nothing is opened, so a device that hangs does not block the caller.

@@ -144,8 +144,7 @@ fn mount(drive: &BlockDevice, fs_type: &str) -> Result<OwnedFd, MountError> {
         clear: MountAttrFlags::empty(),
     })?;
     let shown = identity(&root, describe(drive))?;
-    let (major, minor) = (shown.device_major, shown.device_minor);
-    match (DeviceNumber { major, minor }) == drive.number {
+    match DeviceNumber::of_file_system(shown) == drive.number {
         true => Ok(root),
         false => Err(unusable(
             drive,

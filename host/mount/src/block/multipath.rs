@@ -4,7 +4,6 @@
 
 use super::DeviceNumber;
 use crate::sysfs::{attribute, entries};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Start of the uuid of a map (`UUID_PREFIX` of multipath-tools). What follows is multipath's identifier of the disk.
@@ -39,8 +38,7 @@ impl Map {
 
     /// That with a number.
     pub(crate) fn with_number(sys: &Path, number: DeviceNumber) -> Option<Self> {
-        let link = fs::read_link(sys.join("dev/block").join(number.to_string())).ok()?;
-        Self::named(sys, link.file_name()?.to_str()?)
+        Self::named(sys, &number.name(sys)?)
     }
 
     /// That with a name of the kernel. `None`: the device is no map.

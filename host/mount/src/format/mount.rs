@@ -145,11 +145,7 @@ fn refused(device: &BlockDevice, fs_type: FsType, errno: Errno) -> MountError {
 /// The root of ext4 and xfs has the device's number. The root of btrfs has its own number, so another proof is needed, which holds for all types: the
 /// mount is new (`create` is exclusive), the path led to the device, and the device was free before and is claimed now.
 fn verify(device: &BlockDevice, fs_type: FsType, mount: &OwnedFd) -> Result<(), MountError> {
-    let root = identity(mount, device)?;
-    let number = DeviceNumber {
-        major: root.device_major,
-        minor: root.device_minor,
-    };
+    let number = DeviceNumber::of_file_system(identity(mount, device)?);
     let is_right = fs_type == FsType::Btrfs || number == device.number;
     require_path(device)?;
     if is_right && is_held(device)? {

@@ -18,11 +18,11 @@ use crate::plan::{CheckedSource, Form, PoolPlace};
 use crate::sysfs::entries;
 use rustix::fs::{Dir, Mode, OFlags, StatVfsMountFlags, fstatvfs, openat};
 use rustix::io::Errno;
-use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::Path;
 use wasmount_core::mounter::MountError;
 
+const SYS: &str = "/sys";
 /// Contains one directory for each mounted ext4, named after its device.
 const EXT4: &str = "/sys/fs/ext4";
 /// The same, with the options of each as the mount table shows them, one on a line.
@@ -108,18 +108,8 @@ fn super_block(
 
 /// The options of a mounted ext4, whatever the number of mounts. `None`: the kernel does not list them.
 fn ext4_options(identity: Identity) -> Option<String> {
-    let number = DeviceNumber {
-        major: identity.device_major,
-        minor: identity.device_minor,
-    };
-    let name = name_of(number)?;
+    let name = DeviceNumber::of_file_system(identity).name(Path::new(SYS))?;
     fs::read_to_string(Path::new(EXT4_OPTIONS).join(name).join("options")).ok()
-}
-
-/// The kernel's name of a block device.
-fn name_of(number: DeviceNumber) -> Option<OsString> {
-    let device = fs::read_link(format!("/sys/dev/block/{number}")).ok()?;
-    device.file_name().map(OsStr::to_owned)
 }
 
 /// Reads the first entry of the root, because `statfs` alone is answered from memory.
@@ -185,10 +175,8 @@ fn of_image(
     let Ok(pool) = pool else {
         return Ok(None);
     };
-    let is_elsewhere = |of: &Observation| {
-        (of.identity.device_major, of.identity.device_minor)
-            != (backing.device_major, backing.device_minor)
-    };
+    let own = DeviceNumber::of_file_system(backing);
+    let is_elsewhere = |of: &Observation| DeviceNumber::of_file_system(of.identity) != own;
     // The device is read before the image: when both are expanded, the image is expanded first.
     let device_bytes = block.number.size_bytes()?;
     let at_its_place = open_confined(&pool, image.path.as_str(), flags).and_then(observe);
@@ -213,7 +201,7 @@ fn of_image(
 /// Number of errors that the file system on a device has counted, as sysfs lists them (Documentation/ABI/testing/sysfs-fs-ext4, `errors_count`;
 /// btrfs(5), `error_stats`). `None` if no file system is mounted, or if its type keeps no count, as xfs. Only sysfs is read, so storage is not accessed.
 fn counted_errors(number: DeviceNumber) -> Option<u64> {
-    let name = name_of(number)?;
+    let name = number.name(Path::new(SYS))?;
     if let Ok(count) = fs::read_to_string(Path::new(EXT4).join(&name).join("errors_count")) {
         return count.trim().parse().ok();
     }

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use wasmount_core::mounter::MountError;
 
 /// All block devices of the node, in every container.
@@ -26,8 +26,7 @@ impl LoopName {
 
     /// The name of the device with this number. `None`: there is no such device, or it is not a loop device.
     pub(super) fn of(number: DeviceNumber) -> Option<Self> {
-        let link = fs::read_link(format!("/sys/dev/block/{number}")).ok()?;
-        Self::parse(link.file_name()?)
+        Self::parse(number.name(Path::new("/sys"))?.as_ref())
     }
 
     fn parse(name: &OsStr) -> Option<Self> {

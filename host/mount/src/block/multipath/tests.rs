@@ -1,6 +1,7 @@
 //! Tests of maps as sysfs shows them, on trees of plain files.
 
 use super::*;
+use std::fs;
 
 /// A node's sysfs with block devices.
 struct Made(tempfile::TempDir);

@@ -93,8 +93,7 @@ impl DeviceTree {
 
     /// The device that currently has a number.
     pub(super) fn named(&self, number: DeviceNumber) -> Option<KernelName> {
-        let link = fs::read_link(self.sys.join("dev/block").join(number.to_string())).ok()?;
-        Some(KernelName(link.file_name()?.to_str()?.to_owned()))
+        number.name(&self.sys).map(KernelName)
     }
 
     /// Whether the device itself refuses writes.
