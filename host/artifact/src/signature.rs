@@ -19,7 +19,6 @@ pub use public_key::VerifyingKey;
 pub(crate) use simple_signing::SIGNATURE_ANNOTATION;
 pub use simple_signing::payload;
 
-use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
@@ -81,18 +80,12 @@ impl fmt::Debug for Password {
 
 /// The file beside a component with base64 of its signature, as `cosign sign-blob --output-signature` writes it.
 pub fn signature_file(component: &Path) -> PathBuf {
-    with_suffix(component, ".sig")
+    component.with_added_extension("sig")
 }
 
 /// The file beside a component with its Sigstore bundle, as `cosign sign-blob --bundle` writes it.
 pub fn bundle_file(component: &Path) -> PathBuf {
-    with_suffix(component, ".bundle")
-}
-
-fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(file);
-    name.push(suffix);
-    PathBuf::from(name)
+    component.with_added_extension("bundle")
 }
 
 /// Label and content of the only PEM block in a text; the content may be a secret.
