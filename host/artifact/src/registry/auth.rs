@@ -146,16 +146,11 @@ impl Registry {
 impl Challenge {
     /// The challenge to answer: a token before a password, since a registry that offers both means the token for artifacts.
     fn choose<'a>(headers: impl IntoIterator<Item = &'a str>) -> Option<Self> {
-        let mut all: Vec<_> = headers
+        headers
             .into_iter()
             .flat_map(|header| ChallengeParser::new(header).map_while(Result::ok))
             .filter_map(|challenge| Self::of(&challenge))
-            .collect();
-        let bearer = all.iter().position(|it| matches!(it, Self::Bearer(_)));
-        match bearer {
-            Some(place) => Some(all.swap_remove(place)),
-            None => all.pop(),
-        }
+            .min_by_key(|challenge| *challenge == Self::Basic)
     }
 
     /// Parses a challenge of a known scheme.
