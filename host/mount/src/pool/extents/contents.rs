@@ -148,13 +148,8 @@ impl<'a> Contents<'a> {
 
     /// The piece that starts at an offset, which must not decrease between calls. After the end: zeroes.
     pub(super) fn piece_at(&mut self, at: u64) -> Result<Piece, MountError> {
-        while self
-            .ahead
-            .front()
-            .is_some_and(|piece| piece.range.end <= at)
-        {
-            self.ahead.pop_front();
-        }
+        let is_past = |piece: &mut Piece| piece.range.end <= at;
+        while self.ahead.pop_front_if(is_past).is_some() {}
         if self.ahead.is_empty() && at < self.size {
             let found = match self.detects_sharing {
                 true => self.map(at),
