@@ -202,12 +202,14 @@ impl Attempt {
 
     /// The component of an earlier version is on disk. A tag is resolved once: its component is on disk. If that is missing, the registry is queried.
     async fn component(&self) -> Result<Found, Refusal> {
-        let known = match self.goal {
-            Goal::Converge => self.history.known(&self.desired.document.plugin),
+        let history = &self.history;
+        let entry = |number| history.entry(number).map(Entry::known);
+        let known = match &self.goal {
+            Goal::Converge => history.known(&self.desired.document.plugin),
             Goal::Swap { .. } | Goal::Share { .. } => None,
-            Goal::Restore | Goal::RestoreShare | Goal::RollBack(_) => {
-                self.goal.entry(&self.history).map(Entry::known)
-            }
+            Goal::Restore => history.current().map(Entry::known),
+            Goal::RestoreShare => history.share().and_then(|share| entry(share.number)),
+            Goal::RollBack(hold) => entry(hold.number),
         };
         if let Some(known) = known {
             let kept = self.kept(known).await;

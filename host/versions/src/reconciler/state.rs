@@ -5,7 +5,7 @@ use crate::admission::Admitted;
 use crate::desired::{Desired, RollbackRequest};
 use crate::disk::Disk;
 use crate::events::Outcome;
-use crate::history::{CandidateKey, Entry, History, Known};
+use crate::history::{CandidateKey, History, Known};
 use crate::migration::Mark;
 use crate::refusal::{Refusal, RetryPolicy};
 use crate::trial::{Promotion, Trial};
@@ -217,16 +217,6 @@ impl Goal {
     /// Whether a command is done before it.
     pub(super) fn gives_way(&self) -> bool {
         matches!(self, Self::Converge | Self::Restore)
-    }
-
-    /// The earlier version of this goal.
-    pub(super) fn entry<'a>(&self, history: &'a History) -> Option<&'a Entry> {
-        match self {
-            Self::Converge | Self::Swap { .. } | Self::Share { .. } => None,
-            Self::Restore => history.current(),
-            Self::RestoreShare => history.entry(history.share()?.number),
-            Self::RollBack(hold) => history.entry(hold.number),
-        }
     }
 }
 
