@@ -170,6 +170,23 @@ pub trait StateStore: Send + Sync + 'static {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<StateEntry>, StateError>;
+    /// The same to the end, in as many scans as it takes.
+    async fn scan_all(
+        &self,
+        space: &Keyspace,
+        prefix: &str,
+        after: Option<&str>,
+    ) -> Result<Vec<StateEntry>, StateError> {
+        let mut all = Vec::<StateEntry>::new();
+        loop {
+            let after = all.last().map(|entry| entry.key.as_str()).or(after);
+            let page = self.scan(space, prefix, after, STATE_SCAN_ENTRIES).await?;
+            if page.is_empty() {
+                return Ok(all);
+            }
+            all.extend(page);
+        }
+    }
     /// The size of all records of a keyspace, as [`record_bytes`] counts. A change that is not durable yet may count in addition to the record that
     /// it replaces, so that the result is never too small.
     async fn size(&self, space: &Keyspace) -> Result<u64, StateError>;

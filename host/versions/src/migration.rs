@@ -76,7 +76,9 @@ impl Records {
 
     /// Migrations for versions above this one, the lowest first.
     pub(crate) async fn marks_above(&self, number: u64) -> Result<Vec<Mark>, Refusal> {
-        let entries = self.own_entries(MARKS, Some(mark_key(number))).await?;
+        let above = mark_key(number);
+        let entries = self.state.scan_all(&self.own, MARKS, Some(&above)).await;
+        let entries = entries.map_err(unread)?;
         let marks = entries.iter().map(|entry| parsed(&entry.value));
         marks.collect()
     }
@@ -92,8 +94,9 @@ impl Records {
         let mut waiting: Vec<StateEntry> = Vec::new();
         let mut after = None;
         loop {
-            let after_key = after.as_deref();
-            let page = self.page(&self.backends, "", after_key).await?;
+            let (space, after_key) = (&self.backends, after.as_deref());
+            let page = self.state.scan(space, "", after_key, STATE_SCAN_ENTRIES);
+            let page = page.await.map_err(unread)?;
             let is_last = page.is_empty();
             after = page.last().map(|entry| entry.key.clone());
             for entry in page {
@@ -217,16 +220,6 @@ impl Records {
     async fn content(&self, changes: &Changes) -> Result<Content, Refusal> {
         let read = content(self.state.as_ref(), &self.backends, changes).await;
         read.map_err(unread)
-    }
-
-    async fn page(
-        &self,
-        space: &Keyspace,
-        prefix: &str,
-        after: Option<&str>,
-    ) -> Result<Vec<StateEntry>, Refusal> {
-        let page = self.state.scan(space, prefix, after, STATE_SCAN_ENTRIES);
-        page.await.map_err(unread)
     }
 
     fn writes(&self, changes: Changes) -> impl Iterator<Item = StateWrite> + use<> {

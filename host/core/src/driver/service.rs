@@ -2,7 +2,7 @@
 
 use super::Driver;
 use crate::error::Error;
-use crate::state::{Expect, Keyspace, KeyspaceOwner, STATE_SCAN_ENTRIES, StateEntry, StateError};
+use crate::state::{Expect, Keyspace, KeyspaceOwner, StateEntry, StateError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -63,16 +63,7 @@ impl Driver {
 
     /// All records of the host whose keys have this prefix.
     pub(super) async fn records(&self, prefix: &str) -> Result<Vec<StateEntry>, Error> {
-        let (space, mut all) = (self.own_keys(), Vec::<StateEntry>::new());
-        loop {
-            let after = all.last().map(|entry| entry.key.as_str());
-            let scan = self.state.scan(&space, prefix, after, STATE_SCAN_ENTRIES);
-            let page = scan.await?;
-            if page.is_empty() {
-                return Ok(all);
-            }
-            all.extend(page);
-        }
+        Ok(self.state.scan_all(&self.own_keys(), prefix, None).await?)
     }
 
     pub(super) fn own_keys(&self) -> Keyspace {

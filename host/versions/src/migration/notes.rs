@@ -4,7 +4,7 @@ use super::{FORM, Form, MARKS, REPLACED, Records, parsed, unread, unwritten, wri
 use crate::refusal::Refusal;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use wasmount_core::state::{Expect, StateEntry};
+use wasmount_core::state::Expect;
 
 /// Key that holds the version of the plugin.
 const MAKER: &str = "made-for";
@@ -26,7 +26,8 @@ impl Records {
     pub(crate) async fn forget_numbers(&self) -> Result<(), Refusal> {
         let mut keys = Vec::new();
         for prefix in [FORM, MARKS, REPLACED] {
-            let entries = self.own_entries(prefix, None).await?;
+            let entries = self.state.scan_all(&self.own, prefix, None).await;
+            let entries = entries.map_err(unread)?;
             keys.extend(entries.into_iter().map(|entry| entry.key));
         }
         if keys.is_empty() {
@@ -62,23 +63,6 @@ impl Records {
             self.state.sync().await.map_err(unwritten)?;
         }
         Ok(())
-    }
-
-    /// All keys of the host.
-    pub(super) async fn own_entries(
-        &self,
-        prefix: &str,
-        mut after: Option<String>,
-    ) -> Result<Vec<StateEntry>, Refusal> {
-        let mut entries = Vec::new();
-        loop {
-            let page = self.page(&self.own, prefix, after.as_deref()).await?;
-            let Some(last) = page.last() else {
-                return Ok(entries);
-            };
-            after = Some(last.key.clone());
-            entries.extend(page);
-        }
     }
 
     pub(super) async fn remove_own(&self, keys: Vec<String>) -> Result<(), Refusal> {

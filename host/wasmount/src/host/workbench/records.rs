@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use wasmount_core::names::DriverName;
-use wasmount_core::state::{
-    Expect, Keyspace, KeyspaceOwner, STATE_SCAN_ENTRIES, StateError, StateStore,
-};
+use wasmount_core::state::{Expect, Keyspace, KeyspaceOwner, StateError, StateStore};
 
 /// Keys with their values.
 pub(crate) type Records = BTreeMap<String, Vec<u8>>;
@@ -52,18 +50,8 @@ pub(super) async fn fill(
 }
 
 pub(super) async fn all(store: &dyn StateStore, space: &Keyspace) -> Result<Records, StateError> {
-    let mut records = Records::new();
-    let mut after = None;
-    loop {
-        let found = store
-            .scan(space, "", after.as_deref(), STATE_SCAN_ENTRIES)
-            .await?;
-        let Some(last) = found.last() else {
-            return Ok(records);
-        };
-        after = Some(last.key.clone());
-        records.extend(found.into_iter().map(|entry| (entry.key, entry.value)));
-    }
+    let entries = store.scan_all(space, "", None).await?.into_iter();
+    Ok(entries.map(|entry| (entry.key, entry.value)).collect())
 }
 
 #[cfg(test)]
