@@ -208,7 +208,7 @@ async fn prove(
                 removed,
             });
         }
-        match kept.filter(|kept| !kept.is_of(&candidate.label().name)) {
+        match kept.filter(|kept| kept.plugin != candidate.label().name) {
             None => Ok(offer),
             Some(kept) => Err(Refusal::OtherPlugin {
                 plugin: candidate.label().clone(),

@@ -1,5 +1,5 @@
-//! Whether a version is of the same plugin as the one before it, and offers all that it offered. Sidecars ask for capabilities once, when they start;
-//! a call that they keep making would be rejected each time.
+//! Whether a version offers all that the one before it offered. Sidecars ask for capabilities once, when they start; a call that they keep making
+//! would be rejected each time.
 //!
 //! Services that are hidden, before or now, do not count: either no client knew of them, or the administrator has removed them.
 
@@ -18,13 +18,6 @@ pub struct Kept {
     pub hidden: Hidden,
     /// The CSI profile.
     pub profile: Profile,
-}
-
-impl Kept {
-    /// Whether this plugin can have created its volumes and records.
-    pub(crate) fn is_of(&self, plugin: &str) -> bool {
-        self.plugin == plugin
-    }
 }
 
 /// What a version of `offer` would remove, by the names of CSI; services that CSI does not advertise, by the contract's names.
@@ -81,13 +74,6 @@ mod tests {
     fn gone(kept: &Kept, services: &[Service], hidden: &[&str]) -> Vec<String> {
         let offer = ServiceSet::new(services.iter().copied(), []);
         removed(kept, &offer, &Hidden::parse(hidden).unwrap())
-    }
-
-    #[test]
-    fn a_plugin_of_another_name_is_another_plugin() {
-        let before = kept(&[], &[], &[]);
-        assert!(before.is_of("nas.example.com"));
-        assert!(!before.is_of("nas.example.co"));
     }
 
     #[test]
