@@ -180,9 +180,7 @@ fn read_or_make_key(path: &Path) -> Result<Key, Refusal> {
 
 /// Writes a file aside, syncs and renames it.
 fn put(path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(format!(".{UNFINISHED}"));
-    let aside = PathBuf::from(aside);
+    let aside = path.with_added_extension(UNFINISHED);
     let written = OpenOptions::new()
         .write(true)
         .create(true)
