@@ -7,6 +7,7 @@ use crate::error::{Refusal, RefusalKind};
 use axum::body::to_bytes;
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
+use axum::serve::Listener;
 use axum::{Extension, Router};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request};
@@ -25,8 +26,6 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Pause after accept(2) failed: it fails for want of descriptors or memory, and would fail again at once.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Largest request, in bytes. 64 KiB: a path and some flags.
 const REQUEST_BYTES: usize = 64 << 10;
 /// Largest rejection of the HTTP library, in bytes: a sentence with a part of the request in it.
@@ -65,7 +64,7 @@ pub struct Peer {
 
 /// Serves these routes to root and to the user of this process, until dropped.
 pub async fn serve(listener: OwnedFd, routes: Router, limits: ServerLimits) -> io::Result<()> {
-    let listener = UnixListener::from_std(listener.into())?;
+    let mut listener = UnixListener::from_std(listener.into())?;
     let routes = routes.layer(map_response(as_refusal));
     let own = rustix::process::geteuid().as_raw();
     let places = Arc::new(Semaphore::new(limits.connections));
@@ -73,7 +72,8 @@ pub async fn serve(listener: OwnedFd, routes: Router, limits: ServerLimits) -> i
     // Fails only if the semaphore is closed, which never happens.
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         while connections.try_join_next().is_some() {}
-        let stream = accepted(&listener).await;
+        // Pauses when descriptors or memory are wanting.
+        let (stream, _) = Listener::accept(&mut listener).await;
         let routes = match stream.peer_cred() {
             Ok(peer) if may_connect(peer.uid(), own) => {
                 routes.clone().layer(Extension(Peer { uid: peer.uid() }))
@@ -86,15 +86,6 @@ pub async fn serve(listener: OwnedFd, routes: Router, limits: ServerLimits) -> i
         });
     }
     Ok(())
-}
-
-async fn accepted(listener: &UnixListener) -> UnixStream {
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => return stream,
-            Err(_) => sleep(ACCEPT_PAUSE).await,
-        }
-    }
 }
 
 /// The mode of the socket file keeps other users out; this check also covers a process that inherited or received a descriptor.

@@ -13,6 +13,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::serve::Listener;
 use futures::future::BoxFuture;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -24,7 +25,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use visitor::Visited;
 
 /// The page: its style and its script are in it, and nothing else is loaded.
@@ -39,8 +40,6 @@ const CONNECTIONS: usize = 2 * STREAMS;
 const SENDING: Duration = Duration::from_secs(5);
 /// A client that takes no byte for this long is disconnected by the kernel (tcp(7), TCP_USER_TIMEOUT), in milliseconds.
 const READING_MS: u32 = 10_000;
-/// Pause after accept(2) failed: it fails for want of descriptors or memory, and would fail again at once.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Makes a view of the host, as one line of JSON.
 pub(crate) type Source = Box<dyn Fn() -> BoxFuture<'static, String> + Send + Sync>;
@@ -80,7 +79,7 @@ impl StatusPage {
     }
 
     /// Serves it; never returns. Without a visitor it does nothing.
-    pub(crate) async fn serve(self, source: Source) {
+    pub(crate) async fn serve(mut self, source: Source) {
         let shared = Arc::new(Shared {
             source,
             newest: Mutex::default(),
@@ -92,7 +91,8 @@ impl StatusPage {
         // Fails only if the semaphore is closed, which never happens.
         while let Ok(place) = Arc::clone(&places).acquire_owned().await {
             while connections.try_join_next().is_some() {}
-            let stream = accepted(&self.listener).await;
+            // Pauses when descriptors or memory are wanting.
+            let (stream, _) = Listener::accept(&mut self.listener).await;
             let routes = routes.clone();
             connections.spawn(async move {
                 converse(stream, routes).await;
@@ -114,15 +114,6 @@ impl Shared {
         let text: Arc<str> = (self.source)().await.into();
         *newest = Some((Instant::now(), Arc::clone(&text)));
         text
-    }
-}
-
-async fn accepted(listener: &TcpListener) -> TcpStream {
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => return stream,
-            Err(_) => sleep(ACCEPT_PAUSE).await,
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpSocket;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// Longest wait for what must come: a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
