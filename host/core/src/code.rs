@@ -41,30 +41,4 @@ impl Code {
             Code::Cancelled | Code::DeadlineExceeded | Code::Aborted | Code::Unavailable
         )
     }
-
-    /// The code that is returned instead once the call has changed something. After a final code no client would return to that change: with
-    /// external-provisioner INTERNAL ends the work on a claim, and RESOURCE_EXHAUSTED moves it to another node. ABORTED is gRPC's code for a sequence
-    /// that must be restarted; UNAVAILABLE would describe the driver, DEADLINE_EXCEEDED the time.
-    pub fn after_effect(self) -> Self {
-        if self.is_retried() {
-            self
-        } else {
-            Self::Aborted
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_code_after_an_effect_is_one_that_is_retried() {
-        for &code in Code::ALL {
-            let answered = code.after_effect();
-            assert!(answered.is_retried(), "{code:?}");
-            assert_eq!(answered == code, code.is_retried(), "{code:?}");
-        }
-        assert!(!Code::Internal.is_retried() && !Code::ResourceExhausted.is_retried());
-    }
 }

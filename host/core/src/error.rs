@@ -101,7 +101,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error that is returned once the call has changed something.
+    /// The error that is returned once the call has changed something. After a final code no client would return to that change: with
+    /// external-provisioner INTERNAL ends the work on a claim, and RESOURCE_EXHAUSTED moves it to another node. ABORTED is gRPC's code for a sequence
+    /// that must be restarted; UNAVAILABLE would describe the driver, DEADLINE_EXCEEDED the time.
     pub(crate) fn after_effect(self) -> Self {
         if self.code().is_retried() {
             return self;

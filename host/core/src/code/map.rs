@@ -31,7 +31,7 @@ impl Error {
             Error::Precondition(_) => Code::FailedPrecondition,
             Error::StillUnderWay { .. } => Code::DeadlineExceeded,
             Error::Lost { .. } => Code::Internal,
-            Error::AfterEffect { source } => source.code().after_effect(),
+            Error::AfterEffect { .. } => Code::Aborted,
         }
     }
 }
@@ -43,7 +43,7 @@ impl BackendError {
             BackendError::Answered { code, .. }
             | BackendError::Refused { code, .. }
             | BackendError::HostFailed { code, .. } => *code,
-            // The instance and its work are discarded: final, unless it has changed something (`Code::after_effect`).
+            // The instance and its work are discarded: final, unless it has changed something (`Error::after_effect`).
             BackendError::Trapped { .. } | BackendError::BadAnswer { .. } => Code::Internal,
             BackendError::OverLimit { .. } => Code::ResourceExhausted,
             // A request that it sent to a remote system may still take effect.
