@@ -10,7 +10,7 @@ use crate::plugin_file::digest_of;
 use crate::refusal::Refusal;
 use crate::services::Kept;
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use wasmount_core::capabilities::Profile;
 use wasmount_core::document::{PluginPlace, PluginSource, StorageBackend};
@@ -37,7 +37,6 @@ pub(crate) struct History {
     #[serde(default)]
     share: Option<Share>,
     /// The oldest first. Shared with the histories before this one: a swap changes two entries.
-    #[serde(serialize_with = "write_entries", deserialize_with = "read_entries")]
     entries: Vec<Arc<Entry>>,
     /// The history that replaces this one if the records were changed; the records say whether they were.
     #[serde(default)]
@@ -354,15 +353,6 @@ impl History {
         let entry = entries.find(|entry| entry.record.number == number);
         entry.map(Arc::make_mut)
     }
-}
-
-fn write_entries<S: Serializer>(entries: &[Arc<Entry>], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(entries.iter().map(Arc::as_ref))
-}
-
-fn read_entries<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Arc<Entry>>, D::Error> {
-    let entries = Vec::<Entry>::deserialize(from)?;
-    Ok(entries.into_iter().map(Arc::new).collect())
 }
 
 /// `sha256:..` of what a document contains besides the component.
