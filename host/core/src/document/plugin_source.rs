@@ -92,18 +92,6 @@ const CREDENTIALS: InvalidReference = InvalidReference(
      (`registry.credentials` of a document, --registry-config of a command)",
 );
 
-impl PluginSource {
-    /// A file, without required signers.
-    pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self {
-            place: PluginPlace::File(path.into()),
-            digest: None,
-            wasi: Wasi::default(),
-            signers: Signers::default(),
-        }
-    }
-}
-
 impl Signers {
     /// Whether no signature is required.
     pub fn is_empty(&self) -> bool {

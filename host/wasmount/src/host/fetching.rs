@@ -236,6 +236,7 @@ fn may_pass(error: &RegistryError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wasmount_core::document::{Signers, Wasi};
 
     #[test]
     fn only_a_fetch_child_has_network_and_none_reads_files() {
@@ -257,7 +258,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("p.wasm"), "wasm").unwrap();
         std::fs::write(folder.path().join("p.wasm.sig"), "signature").unwrap();
-        let plugin = PluginSource::file("p.wasm");
+        let plugin = PluginSource {
+            place: PluginPlace::File("p.wasm".into()),
+            digest: None,
+            wasi: Wasi::Minimal,
+            signers: Signers::default(),
+        };
         let (work, request) = request(&plugin, folder.path(), "p", Credentials::Anonymous).unwrap();
         assert_eq!(work, FetchWork::File);
         let ComponentSource::File { wasm, beside } = request.wanted else {
