@@ -155,6 +155,20 @@ impl Capabilities {
         }
     }
 
+    /// The names of each list, by the part of the driver that answers it.
+    pub fn names(&self) -> [(&'static str, Vec<&'static str>); 4] {
+        let plugin = self.plugin.iter().map(|it| it.name());
+        let controller = self.controller.iter().map(|it| it.name());
+        let group = self.group.iter().map(|it| it.name());
+        let node = self.node.iter().map(|it| it.name());
+        [
+            ("plugin", plugin.collect()),
+            ("controller", controller.collect()),
+            ("groupController", group.collect()),
+            ("node", node.collect()),
+        ]
+    }
+
     /// Whether another list contains all of these.
     pub fn is_within(&self, other: &Self) -> bool {
         let Self {

@@ -33,23 +33,12 @@ pub(crate) fn removed(kept: &Kept, offer: &ServiceSet, hidden: &Hidden) -> Vec<S
 /// Each once, in the order of CSI.
 fn names(offer: &ServiceSet, profile: Profile, hidden: &Hidden) -> Vec<&'static str> {
     // Of all services, whatever this process serves: the sidecars of the other role know the driver by the same name.
-    let Capabilities {
-        plugin,
-        controller,
-        group,
-        node,
-    } = Capabilities::derive(offer, Role::All, profile, hidden);
+    let lists = Capabilities::derive(offer, Role::All, profile, hidden).names();
+    let advertised = lists.into_iter().flat_map(|(_, names)| names);
     let unnamed = [Service::NodePublish];
     let services = unnamed.into_iter().filter(|service| offer.has(*service));
     let mut names = Vec::new();
-    let all = plugin
-        .iter()
-        .map(|it| it.name())
-        .chain(controller.iter().map(|it| it.name()))
-        .chain(group.iter().map(|it| it.name()))
-        .chain(node.iter().map(|it| it.name()))
-        .chain(services.map(Service::interface));
-    for name in all {
+    for name in advertised.chain(services.map(Service::interface)) {
         if !names.contains(&name) {
             names.push(name);
         }

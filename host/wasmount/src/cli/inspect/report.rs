@@ -149,8 +149,8 @@ impl Report {
         table.rows("services", wrapped(&self.services()));
         table.rows("features", wrapped(&self.features()));
         for (version, capabilities) in &self.capabilities {
-            let lists = capability_lists(capabilities);
-            let lists = lists.into_iter().filter(|(_, names)| !names.is_empty());
+            let lists = capabilities.names().into_iter();
+            let lists = lists.filter(|(_, names)| !names.is_empty());
             let lines = lists.flat_map(|(service, names)| {
                 let mut lines = wrapped(&names);
                 if let Some(first) = lines.first_mut() {
@@ -276,21 +276,8 @@ fn verdict(found: &Found, has_document: bool) -> Verdict {
     }
 }
 
-fn capability_lists(capabilities: &Capabilities) -> [(&'static str, Vec<&'static str>); 4] {
-    let plugin = capabilities.plugin.iter().map(|it| it.name());
-    let controller = capabilities.controller.iter().map(|it| it.name());
-    let group = capabilities.group.iter().map(|it| it.name());
-    let node = capabilities.node.iter().map(|it| it.name());
-    [
-        ("plugin", plugin.collect()),
-        ("controller", controller.collect()),
-        ("groupController", group.collect()),
-        ("node", node.collect()),
-    ]
-}
-
 fn capabilities_json(capabilities: &Capabilities) -> Value {
-    let lists = capability_lists(capabilities).into_iter();
+    let lists = capabilities.names().into_iter();
     let lists = lists.map(|(service, names)| (service.to_owned(), json!(names)));
     Value::Object(lists.collect())
 }
