@@ -83,7 +83,8 @@ impl RpcHandler {
         let span = call.span.clone();
         async move {
             let (incoming, arguments) = self.open(&call, request, parse)?;
-            let work = work(Arc::clone(&self.driver), incoming, arguments);
+            // Boxed: each of the futures around it has room for two of it, and the server moves them several times.
+            let work = Box::pin(work(Arc::clone(&self.driver), incoming, arguments));
             let answer = call.before_deadline(async { Ok(work.await?) }).await;
             let answer = answer.map_err(|error| call.refused(&error))?;
             call.succeeded();
