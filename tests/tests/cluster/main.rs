@@ -28,6 +28,7 @@ mod swaps;
 mod view;
 mod writer;
 
+use clap::Parser;
 use libtest_mimic::Arguments;
 use stage::{Stage, Test, Turn};
 use std::process::ExitCode;
@@ -35,6 +36,14 @@ use tokio::runtime::Runtime;
 
 /// Most of a test is waiting for others, so more run than there are processors.
 const SIDE_BY_SIDE: usize = 8;
+
+/// What Rust's test runner takes: libtest-mimic takes one filter only.
+#[derive(Parser)]
+struct CommandLine {
+    #[command(flatten)]
+    arguments: Arguments,
+    further_filters: Vec<String>,
+}
 
 /// A row of the table for each function. One that is not named here is dead code, which the compiler refuses.
 macro_rules! tests {
@@ -48,7 +57,10 @@ macro_rules! tests {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
+    let CommandLine {
+        arguments,
+        further_filters,
+    } = CommandLine::parse();
     let flows = tests![Turn::BesideOthers =>
         inline::privileged_a_pod_that_runs_gets_tokens_that_it_had_not_at_its_start,
         network::privileged_volumes_of_cinder_live_and_leave_nothing,
@@ -107,5 +119,5 @@ fn main() -> ExitCode {
     let runtime = Runtime::new().unwrap();
     // On this thread, since everything that is started ends with the thread that started it.
     let at_once = arguments.test_threads.unwrap_or(SIDE_BY_SIDE);
-    Stage::new(runtime.handle().clone(), at_once).play(&arguments, tests)
+    Stage::new(runtime.handle().clone(), at_once).play(&arguments, &further_filters, tests)
 }

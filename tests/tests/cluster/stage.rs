@@ -6,6 +6,7 @@ use futures::future::LocalBoxFuture;
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::iter::once;
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -105,17 +106,30 @@ impl Stage {
         }
     }
 
-    /// Runs those that are asked for, and those that run alone last. Without any, no cluster is started.
-    pub(crate) fn play(self, arguments: &Arguments, tests: Vec<Test>) -> ExitCode {
+    /// Runs those that any of the filters asks for, and those that run alone last. Without any, no cluster is started.
+    pub(crate) fn play(
+        self,
+        arguments: &Arguments,
+        further_filters: &[String],
+        tests: Vec<Test>,
+    ) -> ExitCode {
+        let further = further_filters.iter().map(|filter| Arguments {
+            filter: Some(filter.clone()),
+            ..arguments.clone()
+        });
+        let all: Vec<_> = once(arguments.clone()).chain(further).collect();
+        let is_asked_for = |trial: &Trial| all.iter().any(|it| !it.is_filtered_out(trial));
         let trial = |test: Test| {
             let stage = self.clone();
             Trial::test(test.name, move || stage.act(test))
         };
         let (last, first): (Vec<_>, Vec<_>) =
             tests.into_iter().partition(|it| it.turn == Turn::Alone);
-        let acts = [first, last].map(|it| it.into_iter().map(trial).collect::<Vec<_>>());
-        let is_asked_for = |trial| !arguments.list && !arguments.is_filtered_out(trial);
-        if acts.iter().flatten().any(is_asked_for) {
+        let acts = [first, last].map(|tests| {
+            let trials = tests.into_iter().map(trial);
+            trials.filter(is_asked_for).collect::<Vec<_>>()
+        });
+        if !arguments.list && acts.iter().any(|trials| !trials.is_empty()) {
             needs_root();
             match self.runtime.block_on(Lab::start()) {
                 Ok(lab) => self.lab.set(Arc::new(lab)).unwrap(),
@@ -126,8 +140,11 @@ impl Stage {
         let threads = [acts[0].len(), 1];
         let mut has_failed = false;
         for (trials, threads) in acts.into_iter().zip(threads) {
-            let mut arguments = arguments.clone();
-            arguments.test_threads = Some(threads);
+            let arguments = Arguments {
+                filter: None,
+                test_threads: Some(threads),
+                ..arguments.clone()
+            };
             has_failed |= libtest_mimic::run(&arguments, trials).has_failed();
         }
         self.tell_times();
