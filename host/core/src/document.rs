@@ -1,5 +1,5 @@
-//! The `StorageBackend` document after parsing: the administrator's description of one backend. The same document is a local YAML file and, later, a
-//! CRD.
+//! The `StorageBackend` document after parsing: the administrator's description of one backend. The same document is a local YAML file or a
+//! StorageBackend object of Kubernetes.
 //!
 //! This module knows neither YAML nor files: [`raw`] is the shape on disk and `check` validates it. The binary parses text, since it can report a
 //! line number.
