@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
+/// Where it is mounted.
+pub(crate) const SYS: &str = "/sys";
 /// Maximum number of bytes read of an attribute: sysfs returns one page of text, and a SCSI page of product data has a 16-bit length.
 const ATTRIBUTE_BYTES: u64 = 4 + (1 << 16);
 

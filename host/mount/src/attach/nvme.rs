@@ -17,7 +17,7 @@ use crate::failure::{io, kernel};
 use crate::initiator::InitiatorFiles;
 use crate::plan::attach::NvmeNamespace;
 use crate::plan::matches;
-use crate::sysfs::attribute;
+use crate::sysfs::{SYS, attribute};
 use connect::Keys;
 use failure::{Failure, Missing};
 use identification::verify;
@@ -37,7 +37,6 @@ use wasmount_sys::nvme::{IDENTIFY_BYTES, Identify, identify};
 
 /// Where the kernel takes connects and names controllers.
 const FABRICS: &str = "/dev/nvme-fabrics";
-const SYS: &str = "/sys";
 const CLASS: &str = "class/nvme";
 /// The answer of the kernel to a connect: `instance=0,cntlid=1`.
 const ANSWER_BYTES: usize = 64;

@@ -14,6 +14,7 @@ use crate::block::{DeviceNumber, node_device};
 use crate::exclusive::Claim;
 use crate::failure::{io, kernel};
 use crate::plan::attach::RbdImage;
+use crate::sysfs::SYS;
 use crate::threads::within;
 use request::{Credentials, Request, key_name};
 use rustix::fs::fsync;
@@ -25,7 +26,6 @@ use wasmount_core::mounter::MountError;
 use wasmount_core::secrets::SecretOptions;
 use wasmount_sys::keyring::add_key_of_thread;
 
-const SYS: &str = "/sys";
 /// The files that map and unmap.
 const ADD: &str = "bus/rbd/add_single_major";
 const REMOVE: &str = "bus/rbd/remove_single_major";

@@ -15,14 +15,13 @@ use crate::observe::{
     Identity, Observation, Seen, SeenMount, inspect, is_removed, mount_id, observe,
 };
 use crate::plan::{CheckedSource, Form, PoolPlace};
-use crate::sysfs::entries;
+use crate::sysfs::{SYS, entries};
 use rustix::fs::{Dir, Mode, OFlags, StatVfsMountFlags, fstatvfs, openat};
 use rustix::io::Errno;
 use std::fs;
 use std::path::Path;
 use wasmount_core::mounter::MountError;
 
-const SYS: &str = "/sys";
 /// Contains one directory for each mounted ext4, named after its device.
 const EXT4: &str = "/sys/fs/ext4";
 /// The same, with the options of each as the mount table shows them, one on a line.

@@ -2,6 +2,7 @@
 
 use crate::block::DeviceNumber;
 use crate::failure::io;
+use crate::sysfs::SYS;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
@@ -26,7 +27,7 @@ impl LoopName {
 
     /// The name of the device with this number. `None`: there is no such device, or it is not a loop device.
     pub(super) fn of(number: DeviceNumber) -> Option<Self> {
-        Self::parse(number.name(Path::new("/sys"))?.as_ref())
+        Self::parse(number.name(Path::new(SYS))?.as_ref())
     }
 
     fn parse(name: &OsStr) -> Option<Self> {
