@@ -2,6 +2,7 @@
 //!
 //! Of hostpath's matrix each version of the suite meets images and raw block devices, and each of those meets one process and two.
 
+use crate::storage::begin;
 use std::ffi::OsString;
 use std::path::Path;
 use wasmount_tests::documents;
@@ -91,6 +92,7 @@ const OF_5_6_AND_1_13: Run<'_> = Run {
 impl Run<'_> {
     /// Controller and node in one process.
     async fn one_process(&self) -> SanityOutcome {
+        begin();
         let folder = tempfile::tempdir().unwrap();
         let options = HostOptions {
             any_paths: true,
@@ -102,6 +104,7 @@ impl Run<'_> {
 
     /// Each process has a store of its own: what the node must know travels in contexts. One mounter has the pool for both.
     async fn controller_and_node_apart(&self) -> SanityOutcome {
+        begin();
         let folder = tempfile::tempdir().unwrap();
         let options = HostOptions {
             role: HostRole::Node,
@@ -121,7 +124,6 @@ impl Run<'_> {
     }
 
     fn host(&self, folder: &Path, options: HostOptions) -> Host {
-        needs_root();
         let settings = [("maxVolumesPerNode", VOLUMES_PER_NODE)];
         let pool = folder.join("pool");
         let document = documents::hostpath_with(folder, &pool, &settings, self.hidden);
@@ -240,7 +242,7 @@ async fn privileged_sanity_directory_controller_and_node_apart() {
 
 #[tokio::test]
 async fn privileged_sanity_local_images() {
-    needs_root();
+    begin();
     let document = Workspace::locate()
         .unwrap()
         .backend_document("local-images");

@@ -3,6 +3,7 @@
 use tonic::Code;
 use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions, HostRole};
+use wasmount_tests::namespace;
 use wasmount_tests::orchestrator::{Orchestrator, code, patiently};
 use wasmount_tests::root::needs_root;
 
@@ -12,6 +13,7 @@ const DIGEST_DIGITS: usize = 64;
 #[tokio::test(flavor = "multi_thread")]
 async fn privileged_a_node_mounts_from_a_controllers_pool() {
     needs_root();
+    namespace::enter();
     let folder = tempfile::tempdir().unwrap();
     let pool = folder.path().join("pool");
     let document = documents::hostpath_over_pool(folder.path(), &pool).unwrap();

@@ -1,5 +1,6 @@
 //! plugins/cinder in a real host. Between it and a real Keystone, Cinder and Nova are proxies that count requests and treat them badly.
 
+use crate::storage::begin;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::thread;
@@ -105,7 +106,7 @@ impl Scene {
             more,
             ..
         } = options;
-        wasmount_tests::root::needs_root();
+        begin();
         let folder = tempfile::tempdir().unwrap();
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         // Another one each time; a failing test shows it.
