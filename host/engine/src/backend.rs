@@ -4,8 +4,8 @@ use crate::bindings::types;
 use crate::convert::Convert;
 use crate::fault::Callee;
 use crate::function::*;
+use crate::guest_call::call_guest;
 use crate::program::Program;
-use crate::session::call_guest;
 use async_trait::async_trait;
 use wasmount_core::attributes::Attributes;
 use wasmount_core::backend::{

@@ -6,12 +6,12 @@ use crate::error::{EngineError, describe};
 use crate::exports::Exports;
 use crate::function::{CHECK_SETTINGS, GET_PLUGIN_INFO, PROBE};
 use crate::gate::Gate;
+use crate::guest_call::{GuestCall, call_guest};
 use crate::invocation::BackendParts;
 use crate::limits::SharedMemory;
 use crate::load::{key, key_of_digest};
 use crate::program::{PluginInfo, Program};
 use crate::resident::{Linked, Resident};
-use crate::session::{Session, call_guest};
 use std::sync::Arc;
 use wasmount_core::backend::{BackendError, PluginLabel};
 use wasmount_core::call::Call;
@@ -196,10 +196,12 @@ fn within_slot(key: &'static str, requested: u64, most: u64) -> Result<(), Engin
 /// Starts one instance and loads every export from it.
 async fn trial_load(program: &Program, call: &Call) -> Result<(), EngineError> {
     let instantiate = |error: BackendError| EngineError::Instantiate(error.to_string());
-    let mut session = Session::open(program, call, GET_PLUGIN_INFO)
+    let mut guest_call = GuestCall::open(program, call, GET_PLUGIN_INFO)
         .await
         .map_err(instantiate)?;
-    let proved = program.exports.prove(&mut session.store, &session.instance);
-    session.close(Ok(Ok(()))).await.map_err(instantiate)?;
+    let proved = program
+        .exports
+        .prove(&mut guest_call.store, &guest_call.instance);
+    guest_call.close(Ok(Ok(()))).await.map_err(instantiate)?;
     proved
 }

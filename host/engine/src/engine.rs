@@ -23,7 +23,7 @@ const VERSIONS: u32 = 2;
 const SPARE_INSTANCES: u32 = 4;
 
 /// Instances to reserve if the address space allows: backends are added, and documents change, while the host runs. A thousand reserve 4 TiB of the
-/// 128 that a process has, and cost 3 ms at the start, no memory, and 2,000 mappings, which make a fork 1.5 ms slower.
+/// 128 that a process has, and cost 3 ms at the start, 2,000 mappings, and no memory.
 const ROOMY_INSTANCES: u32 = 1000;
 /// Largest memory of a later backend: the address space of 32-bit WebAssembly, and a slot is that large anyway.
 const ROOMY_MEMORY_BYTES: u64 = 4 << 30;

@@ -6,7 +6,7 @@
 //! ```text
 //! Engine ── load ──▶ LoadedComponent ── prepare ──▶ Candidate ── into_backend ──▶ WasmBackend (trait Backend)
 //!              │                            │                                          │
-//!   resident, cache, compile         link, trial load                     session: gate, store, limits, call, sync
+//!   resident, cache, compile         link, trial load                  guest call: gate, store, limits, call, sync
 //! ```
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,7 @@ mod exports;
 mod fault;
 mod function;
 mod gate;
+mod guest_call;
 mod guest_log;
 mod host;
 mod host_error;
@@ -42,7 +43,6 @@ mod redact;
 mod requests;
 mod resident;
 mod sealing;
-mod session;
 mod settings;
 mod slices;
 mod ticker;

@@ -49,8 +49,8 @@ pub(crate) enum Stop {
     Cancelled,
 }
 
-/// A live instance.
-pub(crate) struct Session<'a> {
+/// A call under way, with its instance.
+pub(crate) struct GuestCall<'a> {
     callee: Callee<'a>,
     pub(crate) time: Time,
     pub(crate) store: Store<Invocation>,
@@ -85,21 +85,21 @@ macro_rules! call_guest {
             let interface = $function.interface;
             return Err(wasmount_core::backend::BackendError::NotOffered { interface });
         };
-        let mut session = $crate::session::Session::open(&$backend.program, $call, $function).await?;
-        let outcome = match indices.load(&mut session.store, &session.instance) {
+        let mut guest_call = $crate::guest_call::GuestCall::open(&$backend.program, $call, $function).await?;
+        let outcome = match indices.load(&mut guest_call.store, &guest_call.instance) {
             Ok(export) => {
-                let span = $crate::session::guest_call($function);
-                tracing::Instrument::instrument(session.time.limit(export.$method(&mut session.store, $($argument),*)), span).await
+                let span = $crate::guest_call::span_of($function);
+                tracing::Instrument::instrument(guest_call.time.limit(export.$method(&mut guest_call.store, $($argument),*)), span).await
             }
-            Err(error) => Err($crate::session::Stop::Failed(error)),
+            Err(error) => Err($crate::guest_call::Stop::Failed(error)),
         };
-        session.close(outcome$(.map($result))?).await
+        guest_call.close(outcome$(.map($result))?).await
     }};
 }
 pub(crate) use call_guest;
 
 /// The span of a call into the guest.
-pub(crate) fn guest_call(called: Function) -> Span {
+pub(crate) fn span_of(called: Function) -> Span {
     tracing::debug_span!(
         "guest call",
         interface = called.interface,
@@ -162,7 +162,7 @@ impl Time {
     }
 }
 
-impl<'a> Session<'a> {
+impl<'a> GuestCall<'a> {
     /// Waits for a place and creates an instance.
     pub(crate) async fn open(
         program: &'a Program,
