@@ -83,8 +83,8 @@ impl Formatting<'_> {
         if let Verdict::Make(_) = verdict {
             self.make(device, fs_type)?;
         }
-        match (fs_type, access) {
-            (FsType::Ext4, StorageAccess::ReadWrite) => ext4::check_and_grow(device)?,
+        match (verdict, access) {
+            (Verdict::Use(FsType::Ext4), StorageAccess::ReadWrite) => ext4::check_and_grow(device)?,
             (_, StorageAccess::Untouched) => self.require_clean(device, fs_type)?,
             _ => {}
         }
