@@ -7,8 +7,8 @@
 //! year. It must not know what the work is: nothing of WebAssembly, registries or documents.
 //!
 //! ```text
-//! run ─▶ thread: fork, die with the parent, three descriptors, exec ─▶ serve: confine, read, work, answer
-//!  └───── feed, read within bounds, kill at the deadline, report how it ended ◀─────────────────────┘
+//! run ─▶ thread: die with the parent, three descriptors, exec ─▶ serve: confine, read, work, answer
+//!  └───── feed, read within bounds, kill at the deadline, report how it ended ◀───────────────┘
 //! ```
 #![forbid(unsafe_code)]
 

@@ -3,21 +3,23 @@
 use crate::error::judge;
 use crate::{ChildError, Task, landlock_rules, system_calls};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
-use std::io;
-use std::os::unix::process::CommandExt;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
+use std::ffi::CString;
+use std::io::{self, pipe};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::process::ExitStatus;
+use std::sync::mpsc::{self, channel};
 use std::sync::{Mutex, Once, PoisonError};
 use std::thread;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
-use tokio::runtime::Handle;
+use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use wasmount_sys::child::{dies_with_parent, keeps_standard_streams};
+use wasmount_sys::program::{Program, Started, start};
 
 /// This program, even if its file was replaced.
 const OURSELVES: &str = "/proc/self/exe";
@@ -39,18 +41,24 @@ static WARNED: Once = Once::new();
 
 /// A request to the thread that starts children.
 struct Order {
-    command: tokio::process::Command,
-    /// The runtime whose reactor is notified when the child exits.
-    runtime: Handle,
-    answer: oneshot::Sender<io::Result<Child>>,
+    program: Program,
+    answer: oneshot::Sender<Result<Running, Errno>>,
 }
 
 /// The channel to the thread, once it runs.
-static ORDERS: Mutex<Option<Sender<Order>>> = Mutex::new(None);
+static ORDERS: Mutex<Option<mpsc::Sender<Order>>> = Mutex::new(None);
 
 /// A child and all processes that it started; killed when dropped.
 struct Running {
-    child: Child,
+    started: Started,
+    is_reaped: bool,
+}
+
+/// Our ends of a child's streams.
+struct Streams {
+    input: Sender,
+    answer: Receiver,
+    message: Receiver,
 }
 
 impl Running {
@@ -61,33 +69,44 @@ impl Running {
         reason = "what takes its place is `unsafe`, and asks for what `OwnedFd` keeps anyway (tokio#8587)"
     )]
     async fn ended(&self) -> Result<(), ChildError> {
-        let process = self.number().ok_or(Errno::SRCH);
-        let process = process.and_then(|number| pidfd_open(number, PidfdFlags::NONBLOCK));
-        let process = process.map_err(|errno| unreadable(errno.into()))?;
-        let process = AsyncFd::new(process).map_err(unreadable)?;
+        let process = AsyncFd::new(self.started.process.as_fd()).map_err(unreadable)?;
         process.readable().await.map_err(unreadable)?.retain_ready();
         self.kill();
         Ok(())
     }
 
-    fn number(&self) -> Option<Pid> {
-        let id = i32::try_from(self.child.id()?).ok()?;
-        Pid::from_raw(id)
+    /// Waits until the child has exited, and reaps it.
+    async fn status(mut self) -> Result<ExitStatus, ChildError> {
+        self.ended().await?;
+        let status = reap(self.started.id).map_err(unreadable)?;
+        self.is_reaped = true;
+        Ok(status)
     }
 
     /// Kills the process group. No other group can have its number until the child is reaped.
     fn kill(&self) {
-        if let Some(group) = self.number() {
-            // An error means that the group is gone already.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
+        // An error means that the group is gone already.
+        let _ = kill_process_group(self.started.id, Signal::KILL);
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
+        if self.is_reaped {
+            return;
+        }
         self.kill();
+        let id = self.started.id;
+        // It may take a while to end. Without a thread its process stays until the host ends.
+        let _ = thread::Builder::new().spawn(move || reap(id));
     }
+}
+
+/// Waits for a child that has ended or was killed.
+fn reap(id: Pid) -> io::Result<ExitStatus> {
+    let ended = waitpid(Some(id), WaitOptions::empty())?;
+    let (_, status) = ended.ok_or(Errno::CHILD)?;
+    Ok(ExitStatus::from_raw(status.as_raw()))
 }
 
 /// Runs a child to its end and returns its answer. If the future is dropped before, the child is killed.
@@ -117,70 +136,65 @@ pub(crate) async fn run_program(
     task: &Task,
     input: Vec<u8>,
 ) -> Result<Vec<u8>, ChildError> {
-    let start = |source| ChildError::Start { source };
-    let child = spawn(command(program, task)).await.map_err(start)?;
-    let mut running = Running { child };
-    let streams = (
-        running.child.stdin.take(),
-        running.child.stdout.take(),
-        running.child.stderr.take(),
-    );
-    let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
-        return Err(start(io::Error::other("a stream is missing")));
-    };
+    let failed = |source| ChildError::Start { source };
+    let (program, streams) = with_streams(program, task).map_err(failed)?;
+    let running = spawn(program).await.map_err(failed)?;
     let bounds = &task.bounds;
     let outcome = async {
         let (_, answer, message, ()) = tokio::try_join!(
-            feed(stdin, &input),
-            read_answer(stdout, bounds.output_bytes),
-            read_stderr(stderr),
+            feed(streams.input, &input),
+            read_answer(streams.answer, bounds.output_bytes),
+            read_stderr(streams.message),
             running.ended()
         )?;
         Ok::<_, ChildError>((answer, message))
     };
     let outcome = timeout(bounds.wall, outcome).await;
     running.kill();
-    let status = running.child.wait().await.map_err(unreadable)?;
+    let status = running.status().await?;
     let (answer, message) = outcome.unwrap_or(Err(ChildError::Time {
         limit_seconds: bounds.wall.as_secs(),
     }))?;
     judge(status, answer, message, bounds)
 }
 
-fn command(program: &Path, task: &Task) -> tokio::process::Command {
-    let mut command = Command::new(program);
-    command
-        .arg(task.subcommand)
-        .args(&task.arguments)
-        .env_clear()
-        .envs(THREAD_VARIABLES.map(|variable| (variable, THREADS)))
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
-    dies_with_parent(&mut command);
-    keeps_standard_streams(&mut command);
-    let mut command = tokio::process::Command::from(command);
-    command.kill_on_drop(true);
-    command
+/// A program for a task, and our ends of its streams.
+fn with_streams(program: &Path, task: &Task) -> io::Result<(Program, Streams)> {
+    let (stdin, input) = pipe()?;
+    let (answer, stdout) = pipe()?;
+    let (message, stderr) = pipe()?;
+    let path = program.as_os_str().as_bytes();
+    let arguments = task.arguments.iter().map(|it| it.as_bytes());
+    let arguments = [path, task.subcommand.as_bytes()]
+        .into_iter()
+        .chain(arguments);
+    let arguments: Result<_, _> = arguments.map(CString::new).collect();
+    let environment = THREAD_VARIABLES.map(|variable| format!("{variable}={THREADS}"));
+    let environment: Result<_, _> = environment.into_iter().map(CString::new).collect();
+    let program = Program {
+        paths: vec![CString::new(path)?],
+        arguments: arguments?,
+        environment: environment?,
+        streams: [stdin.into(), stdout.into(), stderr.into()],
+    };
+    let streams = Streams {
+        input: Sender::from_owned_fd(input.into())?,
+        answer: Receiver::from_owned_fd(answer.into())?,
+        message: Receiver::from_owned_fd(message.into())?,
+    };
+    Ok((program, streams))
 }
 
 /// Starts a child on the thread that starts children.
-async fn spawn(command: tokio::process::Command) -> io::Result<Child> {
+async fn spawn(program: Program) -> io::Result<Running> {
     let (answer, started) = oneshot::channel();
-    let runtime = Handle::current();
     let gone = || io::Error::other("the thread that starts processes has ended");
-    let order = Order {
-        command,
-        runtime,
-        answer,
-    };
+    let order = Order { program, answer };
     orders()?.send(order).map_err(|_| gone())?;
-    started.await.map_err(|_| gone())?
+    Ok(started.await.map_err(|_| gone())??)
 }
 
-fn orders() -> io::Result<Sender<Order>> {
+fn orders() -> io::Result<mpsc::Sender<Order>> {
     let mut orders = ORDERS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(orders) = &*orders {
         return Ok(orders.clone());
@@ -193,21 +207,24 @@ fn orders() -> io::Result<Sender<Order>> {
     Ok(sender)
 }
 
-fn start_all(orders: &Receiver<Order>) {
-    for mut order in orders {
-        let _entered = order.runtime.enter();
+fn start_all(orders: &mpsc::Receiver<Order>) {
+    for order in orders {
+        let running = |started| Running {
+            started,
+            is_reaped: false,
+        };
         // If the caller is gone, the child is dropped with the answer, and killed.
-        let _ = order.answer.send(order.command.spawn());
+        let _ = order.answer.send(start(order.program).map(running));
     }
 }
 
 /// Writes the input. A child that does not read all of it reports that by its exit status.
-async fn feed(mut stdin: ChildStdin, input: &[u8]) -> Result<(), ChildError> {
+async fn feed(mut stdin: Sender, input: &[u8]) -> Result<(), ChildError> {
     let _ = stdin.write_all(input).await;
     Ok(())
 }
 
-async fn read_answer(stdout: ChildStdout, limit_bytes: u64) -> Result<Vec<u8>, ChildError> {
+async fn read_answer(stdout: Receiver, limit_bytes: u64) -> Result<Vec<u8>, ChildError> {
     let mut answer = Vec::new();
     // One byte more than allowed, to see that there is more.
     let mut read = stdout.take(limit_bytes.saturating_add(1));
@@ -219,7 +236,7 @@ async fn read_answer(stdout: ChildStdout, limit_bytes: u64) -> Result<Vec<u8>, C
 }
 
 /// Reads standard error and keeps its end.
-async fn read_stderr(mut stderr: ChildStderr) -> Result<String, ChildError> {
+async fn read_stderr(mut stderr: Receiver) -> Result<String, ChildError> {
     let mut message = Vec::new();
     loop {
         let read = stderr.read_buf(&mut message).await.map_err(unreadable)?;

@@ -5,19 +5,25 @@
 use crate::failure::{self, kernel};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
-use std::ffi::OsString;
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use rustix::process::{Signal, WaitOptions, kill_process_group, waitpid};
+use std::ffi::{CString, OsString};
+use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use wasmount_core::mounter::MountError;
-use wasmount_sys::child::dies_with_parent;
+use wasmount_sys::program::{self, Program, Started};
 
-/// Search path of programs, whatever the host's own environment contains.
-const SEARCH_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+/// Where programs are, whatever the host's own environment contains.
+const DIRECTORIES: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+/// The environment of every program. device-mapper's library makes its nodes itself: in a container it would wait for a udev that does not know of it.
+const ENVIRONMENT: [&str; 3] = [
+    "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+    "LC_ALL=C",
+    "DM_DISABLE_UDEV=1",
+];
 /// How much of each output is kept, in bytes. The rest is read and dropped, so that the program does not block on the pipe. The parts that the host
 /// parses are in the first lines.
 const KEPT_BYTES: u64 = 64 << 10;
@@ -61,31 +67,25 @@ pub(crate) struct ToolOutput {
 impl ToolCall {
     /// Runs the program to its end. Returns only after it is gone: until then it may use its device.
     pub(crate) fn run(&self) -> Result<ToolOutput, MountError> {
-        self.run_to_end(None)
+        self.run_with_input(&[])
     }
 
     /// The same for a program that reads this from its standard input. It fits the buffer of a pipe, 64 KiB, so the write does not wait for the program.
-    pub(crate) fn run_with_input(&self, input: &[u8]) -> Result<ToolOutput, MountError> {
-        self.run_to_end(Some(input))
-    }
-
     #[tracing::instrument(level = "debug", skip_all, name = "program", fields(program = self.program))]
-    fn run_to_end(&self, input: Option<&[u8]>) -> Result<ToolOutput, MountError> {
-        let mut child = self.start(input.is_some())?;
-        if let (Some(input), Some(mut pipe)) = (input, child.stdin.take()) {
-            // A program that ended before it read its input says why by its exit status.
-            let _ = pipe.write_all(input);
-        }
-        let outputs = [
-            child.stdout.take().and_then(keep),
-            child.stderr.take().and_then(keep),
-        ];
-        let ended = ends_within(&child, self.deadline);
+    pub(crate) fn run_with_input(&self, input: &[u8]) -> Result<ToolOutput, MountError> {
+        let (started, mut stdin, outputs) = self.start().map_err(|error| match error.kind() {
+            ErrorKind::NotFound => self.error(self.missing()),
+            _ => failure::io("start", self.describe(), &error),
+        })?;
+        // A program that ended before it read its input says why by its exit status.
+        let _ = stdin.write_all(input);
+        drop(stdin);
+        let outputs = outputs.map(keep);
+        let ended = ends_within(&started.process, self.deadline);
         // Killed before it is reaped: until then no other process can have its process id. Its own children are killed with it.
-        if let Some(group) = pid(&child) {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        let status = child.wait().map_err(|error| self.io("wait", &error))?;
+        let _ = kill_process_group(started.id, Signal::KILL);
+        let status = waitpid(Some(started.id), WaitOptions::empty());
+        let status = status.map_err(|errno| kernel("wait", self.describe(), errno))?;
         if !ended.map_err(|errno| kernel("poll", self.describe(), errno))? {
             return Err(MountError::hung(
                 self.describe(),
@@ -97,12 +97,13 @@ impl ToolCall {
         }
         let kept = outputs.map(|output| output.and_then(|output| output.join().ok()));
         let [stdout, stderr] = kept.map(Option::unwrap_or_default);
+        let status = status.map(|(_, status)| status);
         let output = ToolOutput {
-            status: status.code().unwrap_or_default(),
+            status: status.and_then(|it| it.exit_status()).unwrap_or_default(),
             stdout,
             stderr: String::from_utf8_lossy(&stderr).into_owned(),
         };
-        match status.signal() {
+        match status.and_then(|it| it.terminating_signal()) {
             None => Ok(output),
             Some(signal) => Err(self.error(format!(
                 "it was killed by signal {signal}; {}",
@@ -111,29 +112,22 @@ impl ToolCall {
         }
     }
 
-    /// The kernel kills a child when the thread that started it ends; this thread waits in `run` until the child is gone.
-    fn start(&self, has_input: bool) -> Result<Child, MountError> {
-        let mut command = Command::new(self.program);
-        command
-            .args(&self.arguments)
-            .env_clear()
-            .env("PATH", SEARCH_PATH)
-            .env("LC_ALL", "C")
-            // device-mapper's library makes its nodes itself: in a container it would wait for a udev that does not know of it.
-            .env("DM_DISABLE_UDEV", "1")
-            .stdin(match has_input {
-                true => Stdio::piped(),
-                false => Stdio::null(),
-            })
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0);
-        dies_with_parent(&mut command)
-            .spawn()
-            .map_err(|error| match error.kind() {
-                ErrorKind::NotFound => self.error(self.missing()),
-                _ => self.io("start", &error),
-            })
+    /// Starts the program; returns our ends of its standard input, and of its output and errors. The kernel kills it when the thread that started it
+    /// ends; this thread waits in `run` until it is gone.
+    fn start(&self) -> io::Result<(Started, PipeWriter, [PipeReader; 2])> {
+        let (input, stdin) = pipe()?;
+        let (stdout, output) = pipe()?;
+        let (stderr, errors) = pipe()?;
+        let paths = DIRECTORIES.map(|directory| format!("{directory}/{}", self.program));
+        let arguments = self.arguments.iter().map(|it| it.as_bytes());
+        let arguments = [self.program.as_bytes()].into_iter().chain(arguments);
+        let started = program::start(Program {
+            paths: texts(paths)?,
+            arguments: texts(arguments)?,
+            environment: texts(ENVIRONMENT)?,
+            streams: [input.into(), output.into(), errors.into()],
+        })?;
+        Ok((started, stdin, [stdout, stderr]))
     }
 
     /// The error for an exit status that means failure.
@@ -165,10 +159,6 @@ impl ToolCall {
         format!(
             "it is not installed; install the package `{package}` on the node or in the host's image"
         )
-    }
-
-    fn io(&self, operation: &str, error: &io::Error) -> MountError {
-        failure::io(operation, self.describe(), error)
     }
 
     fn describe(&self) -> String {
@@ -226,22 +216,22 @@ fn keep(mut pipe: impl Read + Send + 'static) -> Option<JoinHandle<Vec<u8>>> {
 }
 
 /// Waits until the program ends. `false`: it runs longer.
-fn ends_within(child: &Child, deadline: Duration) -> Result<bool, Errno> {
-    // The child is not reaped yet, so no other process has its process id.
-    let process = pidfd_open(pid(child).ok_or(Errno::SRCH)?, PidfdFlags::empty())?;
+fn ends_within(process: &OwnedFd, deadline: Duration) -> Result<bool, Errno> {
     let deadline = Instant::now() + deadline;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let left = Timespec::try_from(left).map_err(|_| Errno::INVAL)?;
-        match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&left)) {
+        match poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&left)) {
             Err(Errno::INTR) => {}
             ended => return Ok(ended? > 0),
         }
     }
 }
 
-fn pid(child: &Child) -> Option<Pid> {
-    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+/// As the kernel takes them: without NUL.
+fn texts(texts: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> io::Result<Vec<CString>> {
+    let texts: Result<_, _> = texts.into_iter().map(CString::new).collect();
+    Ok(texts?)
 }
 
 #[cfg(test)]

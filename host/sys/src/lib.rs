@@ -1,6 +1,6 @@
 //! The only unsafe code of the host, one file for each subject, each with a safe interface: `mount_setattr(2)`, project quotas, loop devices,
-//! expansion of xfs, extents of files, freezing, leases, mount namespaces, identities of NVMe namespaces, keys for the kernel, children that die with
-//! their parent and inherit no descriptors from it, the mapping of compiled components.
+//! expansion of xfs, extents of files, freezing, leases, mount namespaces, identities of NVMe namespaces, keys for the kernel, programs that die
+//! with their parent and inherit no descriptors from it, the mapping of compiled components.
 //!
 //! Calls that rustix wraps safely do not belong here, and neither do volumes, paths or policy. Structures and numbers come from `linux-raw-sys` or
 //! `libc` if these define them.
@@ -8,7 +8,6 @@
 #![allow(unsafe_code, reason = "this crate is where the host keeps it")]
 #![deny(clippy::undocumented_unsafe_blocks)]
 
-pub mod child;
 #[cfg(feature = "component-mapping")]
 pub mod component;
 pub mod fiemap;
@@ -19,6 +18,7 @@ pub mod loop_device;
 pub mod mount_setattr;
 pub mod namespace;
 pub mod nvme;
+pub mod program;
 pub mod quota;
 pub mod xfs;
 

@@ -127,7 +127,7 @@ async fn a_child_that_hangs_is_killed_with_what_it_started() {
 }
 
 #[tokio::test]
-async fn a_child_is_killed_when_its_future_is_dropped() {
+async fn a_child_is_killed_and_reaped_when_its_future_is_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ids");
     let script = format!("echo $$ > {}; sleep 61", file.display());
@@ -148,7 +148,14 @@ async fn a_child_is_killed_when_its_future_is_dropped() {
             () = written => {}
         }
     }
-    all_go(&fs::read_to_string(file).unwrap());
+    let id = fs::read_to_string(file).unwrap();
+    let process = Path::new("/proc").join(id.trim());
+    let start = Instant::now();
+    // It is reaped, too.
+    while process.exists() {
+        assert!(start.elapsed() < LONG, "{id} is still there");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 #[tokio::test]

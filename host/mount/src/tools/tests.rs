@@ -39,6 +39,12 @@ fn a_program_gets_no_input_and_nothing_of_our_environment() {
 }
 
 #[test]
+fn a_program_is_started_by_its_name() {
+    let output = call("cat", &["/proc/self/cmdline"]).run().unwrap();
+    assert_eq!(output.stdout, b"cat\0/proc/self/cmdline\0");
+}
+
+#[test]
 fn a_program_reads_its_input_to_the_end_or_not_at_all() {
     let input = b"correct horse\n";
     let read = call("cat", &[]).run_with_input(input).unwrap();
