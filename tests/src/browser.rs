@@ -62,7 +62,9 @@ impl Browser {
             .args(FLAGS)
             .arg(format!("--user-data-dir={}", folder.path().display()))
             .arg("about:blank")
+            // A killed browser removes nothing.
             .env("HOME", folder.path())
+            .env("TMPDIR", folder.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log);
