@@ -38,7 +38,7 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
 }
 
-/// A Prometheus that scrapes one target each second; it ends with this value.
+/// A Prometheus that scrapes one target five times a second; it ends with this value.
 #[derive(Debug)]
 pub struct Recording(Child);
 

@@ -17,13 +17,16 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 )
 
+// How often a target of panels is scraped, and its curves have a point: the load of a test may end within a second.
+const panelPeriod = 200 * time.Millisecond
+
 // A curve of a query: its labels, and its values by the time in seconds since the first scrape.
 type curve struct {
 	Labels map[string]string `json:"labels"`
 	Points [][2]float64      `json:"points"`
 }
 
-// Scrapes a target until standard input ends. Its first line is a JSON list of queries; prints the curves of each.
+// Scrapes a target until standard input ends, and then once more. Its first line is a JSON list of queries; prints the curves of each.
 func panels(target string) error {
 	at, err := url.Parse(target)
 	if err != nil {
@@ -49,14 +52,17 @@ func panels(target string) error {
 		close(ended)
 	}()
 	ctx, begun := context.Background(), time.Now()
-	for isEnded := false; !isEnded; {
+	for isLast := false; ; {
 		if err := scrape(ctx, store, at, time.Now()); err != nil {
 			return err
 		}
+		if isLast {
+			break
+		}
 		select {
 		case <-ended:
-			isEnded = true
-		case <-time.After(period):
+			isLast = true
+		case <-time.After(panelPeriod):
 		}
 	}
 	engine := promql.NewEngine(promql.EngineOpts{
@@ -66,7 +72,7 @@ func panels(target string) error {
 	})
 	all := [][]curve{}
 	for _, text := range queries {
-		query, err := engine.NewRangeQuery(ctx, store, nil, text, begun, time.Now(), period)
+		query, err := engine.NewRangeQuery(ctx, store, nil, text, begun, time.Now(), panelPeriod)
 		if err != nil {
 			return fmt.Errorf("%s: %w", text, err)
 		}
