@@ -4,10 +4,8 @@ use crate::error::judge;
 use crate::{ChildError, Task, landlock_rules, system_calls};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
-use std::ffi::CString;
 use std::io::{self, pipe};
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
@@ -163,18 +161,12 @@ fn with_streams(program: &Path, task: &Task) -> io::Result<(Program, Streams)> {
     let (stdin, input) = pipe()?;
     let (answer, stdout) = pipe()?;
     let (message, stderr) = pipe()?;
-    let path = program.as_os_str().as_bytes();
-    let arguments = task.arguments.iter().map(|it| it.as_bytes());
-    let arguments = [path, task.subcommand.as_bytes()]
-        .into_iter()
-        .chain(arguments);
-    let arguments: Result<_, _> = arguments.map(CString::new).collect();
-    let environment = THREAD_VARIABLES.map(|variable| format!("{variable}={THREADS}"));
-    let environment: Result<_, _> = environment.into_iter().map(CString::new).collect();
+    let environment = THREAD_VARIABLES.map(|variable| format!("{variable}={THREADS}").into());
+    let first = [program.into(), task.subcommand.into()];
     let program = Program {
-        paths: vec![CString::new(path)?],
-        arguments: arguments?,
-        environment: environment?,
+        paths: vec![program.into()],
+        arguments: [&first, task.arguments.as_slice()].concat(),
+        environment: environment.into(),
         streams: [stdin.into(), stdout.into(), stderr.into()],
     };
     let streams = Streams {

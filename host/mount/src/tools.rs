@@ -6,10 +6,9 @@ use crate::failure::{self, kernel};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitOptions, kill_process_group, waitpid};
-use std::ffi::{CString, OsString};
+use std::ffi::OsString;
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -118,13 +117,11 @@ impl ToolCall {
         let (input, stdin) = pipe()?;
         let (stdout, output) = pipe()?;
         let (stderr, errors) = pipe()?;
-        let paths = DIRECTORIES.map(|directory| format!("{directory}/{}", self.program));
-        let arguments = self.arguments.iter().map(|it| it.as_bytes());
-        let arguments = [self.program.as_bytes()].into_iter().chain(arguments);
+        let paths = DIRECTORIES.map(|directory| Path::new(directory).join(self.program));
         let started = program::start(Program {
-            paths: texts(paths)?,
-            arguments: texts(arguments)?,
-            environment: texts(ENVIRONMENT)?,
+            paths: paths.into(),
+            arguments: [&[self.program.into()], self.arguments.as_slice()].concat(),
+            environment: ENVIRONMENT.map(OsString::from).into(),
             streams: [input.into(), output.into(), errors.into()],
         })?;
         Ok((started, stdin, [stdout, stderr]))
@@ -226,12 +223,6 @@ fn ends_within(process: &OwnedFd, deadline: Duration) -> Result<bool, Errno> {
             ended => return Ok(ended? > 0),
         }
     }
-}
-
-/// As the kernel takes them: without NUL.
-fn texts(texts: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> io::Result<Vec<CString>> {
-    let texts: Result<_, _> = texts.into_iter().map(CString::new).collect();
-    Ok(texts?)
 }
 
 #[cfg(test)]

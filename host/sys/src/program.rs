@@ -9,26 +9,27 @@ use rustix::process::{
     Pid, Signal, WaitOptions, chdir, getpid, getppid, set_parent_process_death_signal, setpgid,
     waitpid,
 };
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CString, OsString, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
-use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::ptr;
 
 /// Stack of a child until its exec, in bytes: some calls deep, and what is not touched takes no memory.
 const STACK_BYTES: usize = 64 << 10;
-/// The signals of Linux.
-const SIGNALS: RangeInclusive<c_int> = 1..=64;
+/// The last signal of Linux; the first is 1.
+const SIGNALS: c_int = 64;
 
 /// A program and what it gets.
 #[derive(Debug)]
 pub struct Program {
     /// Where it may be. The first of these that exists is run.
-    pub paths: Vec<CString>,
+    pub paths: Vec<PathBuf>,
     /// Its arguments; the first is its name.
-    pub arguments: Vec<CString>,
+    pub arguments: Vec<OsString>,
     /// Its environment variables, as `NAME=value`.
-    pub environment: Vec<CString>,
+    pub environment: Vec<OsString>,
     /// Its standard input, output and error. It inherits no other descriptor.
     pub streams: [OwnedFd; 3],
 }
@@ -44,7 +45,8 @@ pub struct Started {
 
 /// What parent and child share.
 struct Shared {
-    program: Program,
+    paths: Vec<CString>,
+    streams: [OwnedFd; 3],
     arguments: Vec<*const c_char>,
     environment: Vec<*const c_char>,
     parent: Pid,
@@ -55,10 +57,13 @@ struct Shared {
 /// Starts a program. It is killed when the *thread* that starts it ends, so that thread must live as long as the host. A program with set-user bits
 /// clears the setting. Returns when it runs, or cannot.
 pub fn start(program: Program) -> Result<Started, Errno> {
+    let arguments = texts(program.arguments)?;
+    let environment = texts(program.environment)?;
     let mut shared = Shared {
-        arguments: pointers(&program.arguments),
-        environment: pointers(&program.environment),
-        program,
+        paths: texts(program.paths)?,
+        streams: program.streams,
+        arguments: pointers(&arguments),
+        environment: pointers(&environment),
         parent: getpid(),
         failure: None,
     };
@@ -90,9 +95,16 @@ pub fn start(program: Program) -> Result<Started, Errno> {
     }
 }
 
+/// As the kernel takes them: without NUL.
+fn texts(texts: Vec<impl Into<OsString>>) -> Result<Vec<CString>, Errno> {
+    let texts = texts.into_iter().map(|text| text.into().into_vec());
+    let texts: Result<_, _> = texts.map(CString::new).collect();
+    texts.map_err(|_| Errno::INVAL)
+}
+
 /// As exec takes them: the last one is null.
-fn pointers<'c>(texts: impl IntoIterator<Item = &'c CString>) -> Vec<*const c_char> {
-    let texts = texts.into_iter().map(|text| text.as_ptr());
+fn pointers(texts: &[CString]) -> Vec<*const c_char> {
+    let texts = texts.iter().map(|text| text.as_ptr());
     texts.chain([ptr::null()]).collect()
 }
 
@@ -108,7 +120,7 @@ fn prepare(shared: &Shared) -> Result<(), Errno> {
     let mut none = MaybeUninit::uninit();
     // SAFETY: these change how this process takes signals, which it shares with no other.
     unsafe {
-        for signal in SIGNALS {
+        for signal in 1..=SIGNALS {
             libc::signal(signal, libc::SIG_DFL);
         }
         libc::sigemptyset(none.as_mut_ptr());
@@ -118,7 +130,7 @@ fn prepare(shared: &Shared) -> Result<(), Errno> {
     still_child_of(shared.parent)?;
     setpgid(None, None)?;
     chdir(c"/")?;
-    for (number, stream) in (0..).zip(&shared.program.streams) {
+    for (number, stream) in (0..).zip(&shared.streams) {
         // SAFETY: it changes descriptors of this process alone.
         check(unsafe { libc::dup2(stream.as_raw_fd(), number) }.into())?;
     }
@@ -139,7 +151,7 @@ fn still_child_of(parent: Pid) -> Result<(), Errno> {
 /// Returns only if there is no such program, or it cannot be run.
 fn exec(shared: &Shared) -> Result<(), Errno> {
     let (arguments, environment) = (shared.arguments.as_ptr(), shared.environment.as_ptr());
-    for path in &shared.program.paths {
+    for path in &shared.paths {
         // SAFETY: the path and what the lists point to end with NUL, and the lists with a null pointer.
         let failed = unsafe { libc::execve(path.as_ptr(), arguments, environment) };
         match check(failed.into()) {

@@ -9,7 +9,7 @@ use xtask::workspace::Workspace;
 const LINES_OF_A_FILE: usize = 400;
 
 /// `host/sys`, the only crate with unsafe code: as much as one reads at a sitting, 12 files of some 40 lines.
-const LINES_OF_SYS: usize = 500;
+const LINES_OF_SYS: usize = 510;
 
 /// Crates that cannot forbid unsafe code: the one that is there for it, and the SDK, whose generated bindings hold some.
 const NOT_FORBIDDEN: [&str; 2] = ["host/sys", "guest-sdk"];

@@ -10,20 +10,15 @@ use std::thread;
 /// The signals 32 and 33, which glibc keeps for itself (nptl(7)): what this process inherited of them stays.
 const OF_GLIBC: u64 = 0b11 << 31;
 
-fn texts(texts: &[&str]) -> Vec<CString> {
-    let texts = texts.iter().map(|text| CString::new(*text).unwrap());
-    texts.collect()
-}
-
 /// A program that reads `input`, and a pipe with its output.
 fn program(paths: &[&str], arguments: &[&str], input: &str) -> (Program, PipeReader) {
     let (input_reader, mut input_writer) = pipe().unwrap();
     input_writer.write_all(input.as_bytes()).unwrap();
     let (reader, writer) = pipe().unwrap();
     let program = Program {
-        paths: texts(paths),
-        arguments: texts(arguments),
-        environment: texts(&["A=b c"]),
+        paths: paths.iter().map(PathBuf::from).collect(),
+        arguments: arguments.iter().map(OsString::from).collect(),
+        environment: vec!["A=b c".into()],
         streams: [
             input_reader.into(),
             writer.try_clone().unwrap().into(),
@@ -78,6 +73,7 @@ fn a_program_that_cannot_run_is_an_error() {
     for (paths, expected) in [
         (&["/nowhere/program"][..], Errno::NOENT),
         (&["/", "/usr/bin/env"], Errno::ACCESS),
+        (&["/usr/bin/\0env"], Errno::INVAL),
         (&[], Errno::NOENT),
     ] {
         let (program, _reader) = program(paths, &[], "");
