@@ -10,6 +10,9 @@ pub const STATE_KEY_BYTES: usize = 1024;
 pub const STATE_VALUE_BYTES: usize = 1 << 20;
 /// Most entries of one scan answer; a host may give fewer than requested.
 pub const STATE_SCAN_ENTRIES: u32 = 1000;
+/// A scan answer gets no further entry above this, in bytes: half of what one guest call may carry by default, since the last entry may be as large
+/// as a value can be.
+pub const STATE_SCAN_BYTES: usize = 2 << 20;
 
 /// Size of a record besides its key and value, in bytes: its revision, and its share of the store's pages.
 const RECORD_BYTES: u64 = 64;
@@ -162,7 +165,8 @@ pub trait StateStore: Send + Sync + 'static {
         key: &str,
         expect: Expect,
     ) -> Result<Outcome, StateError>;
-    /// In key order, keys greater than `after` that begin with `prefix`, at most `limit` and at most [`STATE_SCAN_ENTRIES`]. Empty: the end.
+    /// In key order, keys greater than `after` that begin with `prefix`, at most `limit` and at most [`STATE_SCAN_ENTRIES`], and no further
+    /// one above [`STATE_SCAN_BYTES`]. Empty: the end.
     async fn scan(
         &self,
         space: &Keyspace,
@@ -192,6 +196,10 @@ pub trait StateStore: Send + Sync + 'static {
     async fn size(&self, space: &Keyspace) -> Result<u64, StateError>;
     /// Returns when every write that was visible before the call is on stable storage. One wait serves all waiting callers.
     async fn sync(&self) -> Result<(), StateError>;
+    /// Whether all that a reader of this keyspace has seen is on stable storage.
+    fn is_durable(&self, _space: &Keyspace) -> bool {
+        true
+    }
     /// The use of the store's file; none: its records are in no file of this host.
     fn usage(&self) -> Option<StoreUsage> {
         None

@@ -1,4 +1,4 @@
-//! The redb file in use: read, committed to, and opened again after an I/O error. With `open` below it is the only place that knows redb.
+//! The redb file in use: read, committed to, and opened again after an error. With `open` below it is the only place that knows redb.
 //! One table a keyspace, key to (revision, value); one table for the store itself.
 //!
 //! Reads take microseconds: redb keeps its hot pages, the kernel the rest of a file of some megabytes. A commit waits for the disk, so only
@@ -10,19 +10,23 @@ pub use open::OpenError;
 
 use crate::pending::{Batch, Write};
 use redb::{
-    ReadOnlyTable, ReadableDatabase, ReadableTable, StorageError, Table, TableDefinition,
-    TableError,
+    ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, StorageError, Table,
+    TableDefinition, TableError,
 };
 use std::fs::File;
 use std::io::ErrorKind;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
+use std::time::{Duration, Instant};
 use wasmount_core::state::{Keyspace, KeyspaceOwner, StateEntry, StateError, record_bytes};
 
 /// A new value is rejected when the file system has less than this free, in bytes, so that waiting writes and every removal still find space. A
 /// commit copies the pages it changes: four times [`crate::pending::PENDING_BYTES`].
 const FREE_BYTES: u64 = 16 << 20;
+
+/// Time after which a file that could not be opened again is tried once more: a disk that failed may be back, and each attempt reads the file.
+const REOPEN_INTERVAL: Duration = Duration::from_secs(1);
 
 const STORE: TableDefinition<'_, &str, u64> = TableDefinition::new("store");
 const STORE_REVISION: &str = "last revision";
@@ -37,8 +41,17 @@ type OpenRecords = ReadOnlyTable<&'static str, (u64, &'static [u8])>;
 pub(crate) struct Database {
     path: PathBuf,
     directory: File,
-    /// None after an I/O error, until [`Database::reopen`] succeeds.
-    open: RwLock<Option<redb::Database>>,
+    open: RwLock<Open>,
+}
+
+/// redb rejects every operation after an I/O error, of a read too, until the file is opened again.
+#[derive(Debug)]
+enum Open {
+    Yes(redb::Database),
+    /// After an error: the next operation opens it.
+    No,
+    /// It could not be opened at that time.
+    Failed(Instant),
 }
 
 /// The size of the records of a keyspace is stored beside them, under this and the keyspace's name. Absent in stores written before the size was
@@ -61,7 +74,7 @@ impl Database {
         let database = Self {
             path,
             directory: opened,
-            open: RwLock::new(Some(database)),
+            open: RwLock::new(Open::Yes(database)),
         };
         Ok((database, last_revision))
     }
@@ -72,11 +85,10 @@ impl Database {
         space: &Keyspace,
         key: &str,
     ) -> Result<Option<StateEntry>, StateError> {
-        let snapshot = self.snapshot(space)?;
-        let Some(records) = snapshot.0 else {
-            return Ok(None);
-        };
-        guarded("read", || {
+        self.with("read", |database| {
+            let Some(records) = records(&database.begin_read()?, space)? else {
+                return Ok(None);
+            };
             let record = records.get(key)?;
             Ok(record.map(|record| entry(key, record.value())))
         })
@@ -85,12 +97,7 @@ impl Database {
     /// The keyspace as it is now.
     pub(crate) fn snapshot(&self, space: &Keyspace) -> Result<Snapshot, StateError> {
         self.with("read", |database| {
-            let transaction = database.begin_read()?;
-            match transaction.open_table(Records::new(&table_name(space))) {
-                Ok(records) => Ok(Snapshot(Some(records))),
-                Err(TableError::TableDoesNotExist(_)) => Ok(Snapshot(None)),
-                Err(error) => Err(error.into()),
-            }
+            Ok(Snapshot(records(&database.begin_read()?, space)?))
         })
     }
 
@@ -121,11 +128,49 @@ impl Database {
         operation: &'static str,
         work: impl FnOnce(&redb::Database) -> Result<T, redb::Error>,
     ) -> Result<T, StateError> {
+        self.ensure_open();
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        guarded(operation, || match open.as_ref() {
-            Some(database) => work(database),
-            None => Err(redb::Error::DatabaseClosed),
-        })
+        let result = guarded(operation, || match &*open {
+            Open::Yes(database) => work(database),
+            Open::No | Open::Failed(_) => Err(redb::Error::DatabaseClosed),
+        });
+        let has_failed = result.is_err() && matches!(*open, Open::Yes(_));
+        drop(open);
+        if has_failed {
+            self.close();
+        }
+        result
+    }
+
+    /// After an error, also of a [`Snapshot`]: the next operation opens the file again.
+    pub(crate) fn close(&self) {
+        *self.open.write().unwrap_or_else(PoisonError::into_inner) = Open::No;
+    }
+
+    fn ensure_open(&self) {
+        let is_due = |open: &Open| match open {
+            Open::Yes(_) => false,
+            Open::No => true,
+            Open::Failed(at) => at.elapsed() >= REOPEN_INTERVAL,
+        };
+        if !is_due(&self.open.read().unwrap_or_else(PoisonError::into_inner)) {
+            return;
+        }
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have opened it meanwhile.
+        if !is_due(&open) {
+            return;
+        }
+        *open = match open::open_file(&self.path) {
+            Ok((database, _)) => Open::Yes(database),
+            Err(error) => {
+                if matches!(*open, Open::No) {
+                    let error: &dyn std::error::Error = &error;
+                    tracing::error!(error, "the state store cannot be opened again: retrying");
+                }
+                Open::Failed(Instant::now())
+            }
+        };
     }
 
     /// Whether the file system has space for new values, beyond what commits and removals need. redb may double the file when it grows.
@@ -142,14 +187,9 @@ impl Database {
         self.path.metadata().map_or(0, |file| file.len())
     }
 
-    /// Makes a batch durable: waits for the disk. After an error nothing of it is stored, and the file has been opened again.
+    /// Makes a batch durable: waits for the disk. After an error nothing of it is stored.
     pub(crate) fn commit(&self, batch: &Batch) -> Result<(), StateError> {
-        let result = self.with("commit", |database| write(database, batch));
-        if result.is_err() {
-            // After an I/O error redb rejects every operation until it is opened again.
-            self.reopen();
-        }
-        result
+        self.with("commit", |database| write(database, batch))
     }
 
     /// Stores what redb would have to compute from the whole file if it had to open it after a kill (`set_quick_repair`). Not part of each commit,
@@ -166,19 +206,6 @@ impl Database {
                 error,
                 "the state store may take longer to open after a crash"
             );
-            self.reopen();
-        }
-    }
-
-    fn reopen(&self) {
-        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        *open = None;
-        match open::open_file(&self.path) {
-            Ok((database, _)) => *open = Some(database),
-            Err(error) => {
-                let error: &dyn std::error::Error = &error;
-                tracing::error!(error, "the state store cannot be opened again");
-            }
         }
     }
 }
@@ -211,6 +238,18 @@ impl Snapshot {
                 Err(_) => true,
             }),
         )
+    }
+}
+
+/// The table of a keyspace, if it has ever had a record.
+fn records(
+    transaction: &ReadTransaction,
+    space: &Keyspace,
+) -> Result<Option<OpenRecords>, redb::Error> {
+    match transaction.open_table(Records::new(&table_name(space))) {
+        Ok(records) => Ok(Some(records)),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -259,10 +298,9 @@ fn kept_size(database: &redb::Database, space: &Keyspace) -> Result<u64, redb::E
     if let Some(size) = store.get(format!("{STORE_SIZE_OF}{name}").as_str())? {
         return Ok(size.value());
     }
-    match transaction.open_table(Records::new(&name)) {
-        Ok(records) => Ok(measured(&records)?),
-        Err(TableError::TableDoesNotExist(_)) => Ok(0),
-        Err(error) => Err(error.into()),
+    match records(&transaction, space)? {
+        Some(records) => Ok(measured(&records)?),
+        None => Ok(0),
     }
 }
 

@@ -103,6 +103,11 @@ impl Pending {
         self.last_revision
     }
 
+    /// Whether a write of this keyspace waits.
+    pub(crate) fn has_any(&self, space: &Keyspace) -> bool {
+        self.writes.contains_key(space)
+    }
+
     /// Whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.writes.is_empty()

@@ -12,12 +12,9 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use wasmount_core::state::{
-    Expect, Keyspace, Outcome, STATE_SCAN_ENTRIES, StateEntry, StateError, StateStore, StateWrite,
-    StoreUsage, check_key, check_value,
+    Expect, Keyspace, Outcome, STATE_SCAN_BYTES, STATE_SCAN_ENTRIES, StateEntry, StateError,
+    StateStore, StateWrite, StoreUsage, check_key, check_value,
 };
-
-/// Most bytes of one scan answer: half of what one guest call may carry by default, as one more entry may follow.
-const SCAN_BYTES: usize = 2 << 20;
 
 /// Most writes of one transaction: together with the writes that undo it, a quarter of how far revisions jump at each start
 /// ([`crate::pending::REVISIONS_AHEAD`]).
@@ -105,15 +102,7 @@ impl RedbStore {
 impl StateStore for RedbStore {
     async fn get(&self, space: &Keyspace, key: &str) -> Result<Option<StateEntry>, StateError> {
         check_key(key)?;
-        let waiting = self
-            .shared
-            .pending()
-            .get(space, key)
-            .map(|write| written(key, write));
-        match waiting {
-            Some(entry) => Ok(entry),
-            None => self.shared.database.get(space, key),
-        }
+        read(&self.shared, space, key)
     }
 
     async fn put(
@@ -171,7 +160,11 @@ impl StateStore for RedbStore {
                 let durable = shared.database.snapshot(&space)?;
                 (pending.range(&space, from, &prefix), durable)
             };
-            merge(waiting, &durable, from, &prefix, limit)
+            let merged = merge(waiting, &durable, from, &prefix, limit);
+            if merged.is_err() {
+                shared.database.close();
+            }
+            merged
         });
         scan.await
             .map_err(|error| StateError::failed("scan", error))?
@@ -189,6 +182,10 @@ impl StateStore for RedbStore {
             return Ok(());
         }
         self.committer.commit().await
+    }
+
+    fn is_durable(&self, space: &Keyspace) -> bool {
+        !self.shared.pending().has_any(space)
     }
 
     fn usage(&self) -> Option<StoreUsage> {
@@ -231,23 +228,36 @@ impl StateStore for RedbStore {
     }
 }
 
-/// Writes all under one lock. Returns the writes that undo them.
+/// Writes all under one lock. Returns the writes that undo them, read before without it: nobody else writes the same keys
+/// ([`StateStore::apply`]), and calls of other backends must not wait for as many reads.
 fn write_all(shared: &Shared, writes: Vec<StateWrite>) -> Result<Vec<StateWrite>, StateError> {
-    let mut pending = shared.pending();
     let mut before = Vec::new();
     for write in &writes {
-        let there = current(&shared.database, &pending, &write.space, &write.key)?;
+        let there = read(shared, &write.space, &write.key)?;
         before.push(StateWrite {
             value: there.map(|entry| entry.value),
             ..write.clone()
         });
     }
+    let mut pending = shared.pending();
     for write in writes {
         pending.write(&write.space, &write.key, write.value.map(Arc::from));
     }
     Ok(before)
 }
 
+fn read(shared: &Shared, space: &Keyspace, key: &str) -> Result<Option<StateEntry>, StateError> {
+    let waiting = shared
+        .pending()
+        .get(space, key)
+        .map(|write| written(key, write));
+    match waiting {
+        Some(entry) => Ok(entry),
+        None => shared.database.get(space, key),
+    }
+}
+
+/// The same for a caller that holds the lock.
 fn current(
     database: &Database,
     pending: &Pending,
@@ -282,7 +292,7 @@ fn merge(
     let mut durable = durable.range(from, prefix)?.peekable();
     let mut entries = Vec::new();
     let mut bytes = 0;
-    while entries.len() < limit && bytes < SCAN_BYTES {
+    while entries.len() < limit && bytes < STATE_SCAN_BYTES {
         let order = match (waiting.peek(), durable.peek()) {
             (None, None) => break,
             (Some(_), None) => std::cmp::Ordering::Less,

@@ -10,12 +10,9 @@ use crate::invocation::Invocation;
 use wasmount_core::blame::Blame;
 use wasmount_core::code::Code;
 use wasmount_core::state::{
-    Keyspace, KeyspaceOwner, STATE_KEY_BYTES, STATE_SCAN_ENTRIES, STATE_VALUE_BYTES, StateError,
-    check_length, record_bytes,
+    Keyspace, KeyspaceOwner, STATE_KEY_BYTES, STATE_SCAN_ENTRIES, STATE_VALUE_BYTES, StateEntry,
+    StateError, check_length, record_bytes,
 };
-
-/// Entries that are read at a time: 16 MiB with values of the largest size.
-const SCAN_STEP: u32 = 16;
 
 impl Invocation {
     fn own_keys(&self) -> Answer<Keyspace> {
@@ -30,6 +27,12 @@ impl Invocation {
             });
         };
         Err(HostError::new(Code::FailedPrecondition, reason))
+    }
+
+    /// After a read: what a call that may write has seen must be durable before its answer, too. A repeated CreateVolume is answered from the record
+    /// of the first attempt, which the disk may have failed to store.
+    fn note_read(&mut self, space: &Keyspace) {
+        self.unsynced |= self.access == Access::ReadWrite && !self.parts.state.is_durable(space);
     }
 
     /// The same for a call that may write.
@@ -84,6 +87,7 @@ impl Host for Invocation {
         let space = self.own_keys()?;
         check_key(&key)?;
         let entry = self.parts.state.get(&space, &key).await?;
+        self.note_read(&space);
         Ok(entry.convert())
     }
 
@@ -123,8 +127,7 @@ impl Host for Invocation {
         Ok(outcome.convert())
     }
 
-    /// In steps, so that a thousand values of the largest size are never in the host's memory at once. An answer ends before it exceeds the limit of
-    /// one host call, but has at least one entry if there is any.
+    /// An answer ends before it exceeds the limit of one host call, but has at least one entry if there is any.
     #[tracing::instrument(
         level = "debug",
         skip_all,
@@ -139,26 +142,17 @@ impl Host for Invocation {
     ) -> Answer<Vec<Entry>> {
         let space = self.own_keys()?;
         check_length("the prefix", prefix.len(), STATE_KEY_BYTES)?;
-        let mut left = limit.min(STATE_SCAN_ENTRIES);
-        let mut bytes = 0_usize;
-        let mut after = after;
-        let mut entries = Vec::new();
-        while left > 0 {
-            let state = &self.parts.state;
-            let step = left.min(SCAN_STEP);
-            let found = state.scan(&space, &prefix, after.as_deref(), step).await?;
-            let Some(last) = found.last() else { break };
-            after = Some(last.key.clone());
-            for entry in found {
-                bytes = bytes.saturating_add(entry.key.len() + entry.value.len());
-                if bytes > self.parts.limits.host_call_bytes && !entries.is_empty() {
-                    return Ok(entries);
-                }
-                entries.push(entry.convert());
-                left = left.saturating_sub(1);
-            }
-        }
-        Ok(entries)
+        let limit = limit.min(STATE_SCAN_ENTRIES);
+        let state = &self.parts.state;
+        let found = state.scan(&space, &prefix, after.as_deref(), limit).await?;
+        self.note_read(&space);
+        let (most, mut bytes) = (self.parts.limits.host_call_bytes, 0_usize);
+        let fits = |(index, entry): &(usize, StateEntry)| {
+            bytes = bytes.saturating_add(entry.key.len() + entry.value.len());
+            *index == 0 || bytes <= most
+        };
+        let entries = found.into_iter().enumerate().take_while(fits);
+        Ok(entries.map(|(_, entry)| entry.convert()).collect())
     }
 }
 

@@ -22,6 +22,7 @@ pub(crate) struct Memory {
     events: Mutex<Vec<String>>,
     entries: Mutex<BTreeMap<(KeyspaceOwner, String), StateEntry>>,
     is_full: AtomicBool,
+    is_unsynced: AtomicBool,
     is_simple: AtomicBool,
     /// While a test holds it for writing, writes wait.
     gate: Arc<RwLock<()>>,
@@ -72,6 +73,7 @@ impl StateStore for Memory {
         expect: Expect,
     ) -> Result<Outcome, StateError> {
         self.note(format!("put {} {key}", space.driver));
+        self.is_unsynced.store(true, Ordering::Relaxed);
         drop(self.gate.read().await);
         let mut entries = self.entries.lock().unwrap();
         let place = (space.owner, key.to_owned());
@@ -91,6 +93,7 @@ impl StateStore for Memory {
 
     async fn remove(&self, space: &Keyspace, key: &str, _: Expect) -> Result<Outcome, StateError> {
         self.note(format!("remove {key}"));
+        self.is_unsynced.store(true, Ordering::Relaxed);
         let place = (space.owner, key.to_owned());
         let removed = self.entries.lock().unwrap().remove(&place);
         Ok(Outcome::Done(removed.map_or(0, |entry| entry.revision)))
@@ -144,8 +147,15 @@ impl StateStore for Memory {
         self.note("sync");
         match self.is_full.load(Ordering::Relaxed) {
             true => Err(StateError::Full),
-            false => Ok(()),
+            false => {
+                self.is_unsynced.store(false, Ordering::Relaxed);
+                Ok(())
+            }
         }
+    }
+
+    fn is_durable(&self, _: &Keyspace) -> bool {
+        !self.is_unsynced.load(Ordering::Relaxed)
     }
 }
 

@@ -40,6 +40,24 @@ async fn a_call_without_writes_waits_for_no_disk() {
     assert_eq!(fixture.memory.events(), [""; 0]);
 }
 
+/// As CreateVolume does that is repeated after it could not store its record.
+#[tokio::test]
+async fn a_record_that_a_retry_reads_is_durable_before_the_answer() {
+    let fixture = Fixture::misbehave().await;
+    fixture.memory.fill_disk();
+    fixture.create("write-state").await.unwrap_err();
+    let answer = fixture.create("read-state").await;
+    assert!(matches!(answer, Err(BackendError::HostFailed { .. })));
+    fixture.memory.empty_disk();
+    for _ in 0..2 {
+        fixture.create("read-state").await.unwrap();
+    }
+    assert_eq!(
+        fixture.memory.events(),
+        ["put test.wasmount.io written", "sync", "sync", "sync"]
+    );
+}
+
 #[tokio::test]
 async fn a_write_is_durable_even_if_the_guest_traps() {
     let fixture = Fixture::misbehave().await;

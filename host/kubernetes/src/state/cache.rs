@@ -14,14 +14,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use wasmount_core::mutex::lock;
-use wasmount_core::state::{Keyspace, STATE_SCAN_ENTRIES, StateEntry, record_bytes};
+use wasmount_core::state::{
+    Keyspace, STATE_SCAN_BYTES, STATE_SCAN_ENTRIES, StateEntry, record_bytes,
+};
 
 /// Records of one page of the first listing. 64: with values of the largest size that is 90 MiB of JSON, with small ones 10,000 records take 160
 /// requests, less than two seconds.
 const LIST_PAGE: u32 = 64;
-
-/// Most bytes of one scan answer: half of what one guest call may carry by default, as one more entry may follow.
-const SCAN_BYTES: usize = 2 << 20;
 
 /// How many removed keys are remembered, so that a late notification does not restore them. 4096: far more than are removed while one answer is under
 /// way.
@@ -133,7 +132,7 @@ impl Index {
             .filter_map(|(key, slot)| Some((key, slot.revision, slot.value.as_ref()?)))
             .take(limit)
             .take_while(|(key, _, value)| {
-                let fits = bytes < SCAN_BYTES;
+                let fits = bytes < STATE_SCAN_BYTES;
                 bytes += key.len() + value.len();
                 fits
             })
@@ -277,7 +276,7 @@ mod tests {
             index.learn(i.to_string(), 1, Some(vec![0; 1 << 20]));
         }
         assert_eq!(index.page("", None, 10).len(), 2);
-        index.learn("5".to_owned(), 1, Some(vec![0; 2 * SCAN_BYTES]));
+        index.learn("5".to_owned(), 1, Some(vec![0; 2 * STATE_SCAN_BYTES]));
         assert_eq!(index.page("5", None, 10).len(), 1, "at least one");
     }
 

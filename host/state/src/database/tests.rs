@@ -3,6 +3,7 @@
 use super::open::{FILE_NAME, FORMAT, MAGIC, NEW_FILE_NAME, STORE_FORMAT};
 use super::*;
 use crate::pending::Pending;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use wasmount_store_conformance::space;
 
@@ -205,7 +206,10 @@ fn the_size_of_a_space_is_computed_when_it_was_not_recorded() {
     let (database, _) = Database::open(directory.path(), false).unwrap();
     let forget = || {
         let open = database.open.read().unwrap();
-        let transaction = open.as_ref().unwrap().begin_write().unwrap();
+        let Open::Yes(database) = &*open else {
+            unreachable!("it is open")
+        };
+        let transaction = database.begin_write().unwrap();
         let key = format!("{STORE_SIZE_OF}{}", table_name(&space("a")));
         let forgotten = transaction
             .open_table(STORE)
@@ -231,4 +235,40 @@ fn the_size_of_a_space_is_computed_when_it_was_not_recorded() {
     );
     assert!(forget(), "and then it is kept");
     assert_eq!(database.size(&space("b")).unwrap(), 0);
+}
+
+#[test]
+fn a_store_is_opened_again_after_a_read_has_failed() {
+    let directory = tempfile::tempdir().unwrap();
+    write_one(directory.path(), b"v");
+    let path = directory.path().join(FILE_NAME);
+    let content = std::fs::read(&path).unwrap();
+    let (database, _) = Database::open(directory.path(), false).unwrap();
+    let get = || database.get(&space("a"), "k");
+    // The disk fails: at first a read, then the attempt to open the file again.
+    File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_len(MAGIC.len() as u64)
+        .unwrap();
+    for _ in 0..2 {
+        get().unwrap_err();
+    }
+    // It is back.
+    File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .write_all_at(&content, 0)
+        .unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    let entry = loop {
+        match get() {
+            Ok(entry) => break entry,
+            Err(error) => assert!(Instant::now() < end, "{error}"),
+        }
+        std::thread::sleep(REOPEN_INTERVAL / 10);
+    };
+    assert_eq!(entry.unwrap().value, b"v");
 }

@@ -56,7 +56,7 @@ async fn more_than_may_wait_is_committed_without_a_sync() {
     assert!(first.is_some(), "it still waits");
     // And a page of large values stays small.
     let page = store.scan(&space, "", None, 1000).await.unwrap();
-    assert_eq!(page.len(), SCAN_BYTES / STATE_VALUE_BYTES);
+    assert_eq!(page.len(), STATE_SCAN_BYTES / STATE_VALUE_BYTES);
 }
 
 #[derive(Debug, Clone)]

@@ -24,6 +24,7 @@ pub const DEEDS: Table<Deed> = &[
         let _ = Pool::named("volumes").remove_directory("old");
         state::delete("written")
     }),
+    ("read-state", || state::get::<u64>("written").map(drop)),
     ("state-on-node", || state::get::<u64>("key").map(drop)),
     ("empty-key", || state::get::<u64>("").map(drop)),
     ("big-key", || state::get::<u64>(&"k".repeat(1025)).map(drop)),

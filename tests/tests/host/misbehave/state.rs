@@ -7,6 +7,7 @@ use std::fs;
 
 pub(crate) const TABLE: &[Row] = rows! {
     "write-state" in Create: Ok, Fine;
+    "read-state" in Create: Ok, Fine;
     // The record was there: this call has changed nothing.
     "write-state-and-trap" in Create: Internal, Fault("after a write");
     "write-and-remove" in Delete: Ok, Fine;
