@@ -40,7 +40,7 @@ pub(crate) struct Budget {
 }
 
 /// The memory of one request; released when dropped.
-type Share = Vec<OwnedSemaphorePermit>;
+type Share = [OwnedSemaphorePermit; 2];
 
 impl Default for Budget {
     /// The budget of a socket without connections.
@@ -62,7 +62,7 @@ impl Budget {
     }
 
     /// Takes from the connection's budget first: a connection above its limit takes nothing from the others.
-    fn take(&self, bytes: usize) -> Result<[OwnedSemaphorePermit; 2], Status> {
+    fn take(&self, bytes: usize) -> Result<Share, Status> {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let take = |budget: &Arc<Semaphore>, whose| {
             let taken = Arc::clone(budget).try_acquire_many_owned(bytes);
@@ -77,20 +77,28 @@ impl Budget {
     }
 }
 
-/// The whole body; of one that is too large, only enough bytes to detect that.
-async fn whole(budget: &Budget, share: &mut Share, mut body: Body) -> Result<Bytes, Status> {
+/// The whole body with its memory, and that of the head; of a body that is too large, only enough bytes to detect that.
+async fn whole(
+    budget: &Budget,
+    head_bytes: usize,
+    mut body: Body,
+) -> Result<(Bytes, Share), Status> {
+    let mut share = budget.take(head_bytes)?;
     let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else {
             continue;
         };
-        share.extend(budget.take(data.len())?);
+        // Merged, since a client may send its request byte by byte.
+        for (held, more) in share.iter_mut().zip(budget.take(data.len())?) {
+            held.merge(more);
+        }
         whole.extend_from_slice(&data);
         if whole.len() > MESSAGE_BYTES + PREFIX_BYTES {
             break;
         }
     }
-    Ok(whole.into())
+    Ok((whole.into(), share))
 }
 
 /// Serves a request once it is complete. It is in flight until the last byte of its answer is sent.
@@ -105,21 +113,19 @@ where
     request.extensions_mut().insert(Arrival(Instant::now()));
     let (parts, body) = request.into_parts();
     let budget: Budget = parts.extensions.get().cloned().unwrap_or_default();
-    let mut share = Share::new();
-    let arrived = async {
-        share.extend(budget.take(REQUEST_BYTES + bytes_of(&parts.headers))?);
-        whole(&budget, &mut share, body).await
-    };
+    let head_bytes = REQUEST_BYTES + bytes_of(&parts.headers);
+    let arrived = whole(&budget, head_bytes, body);
     let arrived = timeout(ARRIVING, arrived).await.unwrap_or_else(|_| {
         let seconds = ARRIVING.as_secs();
         let why = format!("the request was incomplete after {seconds} s");
         Err(Status::deadline_exceeded(why))
     });
     let answer = match arrived {
-        Ok(bytes) => serve(Request::from_parts(parts, Body::new(Full::new(bytes)))).await?,
+        Ok((bytes, _share)) => {
+            serve(Request::from_parts(parts, Body::new(Full::new(bytes)))).await?
+        }
         Err(status) => status.into_http(),
     };
-    drop(share);
     Ok(answer.map(|body| {
         Body::new(body.map_frame(move |frame| {
             let _in_flight = &in_flight;

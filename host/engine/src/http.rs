@@ -167,16 +167,21 @@ impl Bodies {
     async fn collect(
         &self,
         mut body: WasiBody,
-    ) -> Result<(Bytes, Vec<OwnedSemaphorePermit>), Error> {
-        let (mut whole, mut held) = (BytesMut::new(), Vec::new());
+    ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Error> {
+        let (mut whole, mut held) = (BytesMut::new(), None::<OwnedSemaphorePermit>);
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame?.into_data() else {
                 let reason = "trailers of a request are not sent: send them as headers";
                 return Err(Error::InternalError(Some(reason.to_owned())));
             };
             let size = whole.len().saturating_add(data.len());
-            let held_bytes = self.hold(data.len());
-            held.push(held_bytes.ok_or(Error::HttpRequestBodySize(u64::try_from(size).ok()))?);
+            let more = self.hold(data.len());
+            let more = more.ok_or(Error::HttpRequestBodySize(u64::try_from(size).ok()))?;
+            // One for all, since a guest may send its body byte by byte.
+            match &mut held {
+                Some(held) => held.merge(more),
+                None => held = Some(more),
+            }
             whole.extend_from_slice(&data);
         }
         Ok((whole.freeze(), held))
