@@ -126,12 +126,26 @@ impl Work {
             })
         });
         let answer = answer.map(merged);
-        // A volume of that id may be created at any moment.
-        let is_there = !matches!(&answer, Err(error) if error.code() == Code::NotFound);
-        if is_there {
-            self.driver.health.keep(view, answer.clone());
+        if let Some(kept) = kept(&answer) {
+            self.driver.health.keep(view, kept);
         }
         Ok(answer?)
+    }
+}
+
+/// What of an answer is cached; none: it may be another one at any moment, or is about its call and not about the volume. A fault counts once, so it
+/// is kept as an answer.
+fn kept(answer: &Answer) -> Option<Answer> {
+    match answer {
+        Ok(findings) => Some(Ok(findings.clone())),
+        Err(error) if error.code() == Code::NotFound => None,
+        Err(
+            BackendError::Cancelled | BackendError::Busy { .. } | BackendError::MemoryBusy { .. },
+        ) => None,
+        Err(error) => Some(Err(BackendError::Answered {
+            code: error.code(),
+            message: error.to_string(),
+        })),
     }
 }
 
@@ -169,6 +183,36 @@ mod tests {
             lock(&answers.0).forget(&view(number));
         }
         assert_eq!(lock(&answers.0).bytes, 0);
+    }
+
+    #[test]
+    fn a_fault_is_kept_as_an_answer() {
+        let fault = BackendError::Trapped {
+            plugin: crate::backend::PluginLabel {
+                name: "p".to_owned(),
+                version: "1".to_owned(),
+                digest: "d".to_owned(),
+            },
+            function: "get-volume-health",
+            reason: "r".to_owned(),
+        };
+        let (code, message) = (fault.code(), fault.to_string());
+        let kept = kept(&Err(fault)).unwrap().unwrap_err();
+        assert!(matches!(kept, BackendError::Answered { .. }), "{kept:?}");
+        assert_eq!((kept.code(), kept.to_string()), (code, message));
+    }
+
+    #[test]
+    fn an_error_of_one_call_is_not_kept() {
+        let not_found = BackendError::Answered {
+            code: Code::NotFound,
+            message: String::new(),
+        };
+        let busy = BackendError::Busy { limit: 1 };
+        let memory = BackendError::MemoryBusy { bytes: 1 };
+        for error in [BackendError::Cancelled, busy, memory, not_found] {
+            assert!(kept(&Err(error)).is_none());
+        }
     }
 
     #[tokio::test(start_paused = true)]
