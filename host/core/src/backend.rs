@@ -281,7 +281,7 @@ pub enum BackendError {
         interface: &'static str,
     },
     /// The host stopped the call because it is shutting down.
-    #[error("the call was stopped: the host is going down")]
+    #[error("the call was stopped: the host is shutting down")]
     Cancelled,
 }
 

@@ -19,22 +19,24 @@ const FROM_CONTENTS: [&str; 5] = [
 /// The one kind of these names that the hardware determines: multipath's, and its partitions as `dm-uuid-part1-mpath-`.
 const MULTIPATH: &str = "mpath-";
 
-/// A fact of a block device, in the best order of comparison: `serial` may query the device itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DeviceFact {
-    /// The name of a link in `/dev/disk/by-id`.
-    ById,
-    /// The name of a link in `/dev/disk/by-path`.
-    ByPath,
-    /// The number of a partition; the other facts are then those of its disk or of the partition itself.
-    Partition,
-    /// NVMe's globally unique identifier of a namespace, as sysfs spells it.
-    Nguid,
-    /// The world wide identifier, as sysfs spells it: `naa.6001405..`, `eui.0025..`.
-    Wwid,
-    /// The serial number, without the spaces around it.
-    Serial,
+named! {
+    /// A fact of a block device, by its name in the contract and the document, in the best order of comparison: `serial` may query the device itself.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum DeviceFact, name {
+        /// The name of a link in `/dev/disk/by-id`.
+        ById = "by-id",
+        /// The name of a link in `/dev/disk/by-path`.
+        ByPath = "by-path",
+        /// The number of a partition; the other facts are then those of its disk or of the partition itself.
+        Partition = "partition",
+        /// NVMe's globally unique identifier of a namespace, as sysfs spells it.
+        Nguid = "nguid",
+        /// The world wide identifier, as sysfs spells it: `naa.6001405..`, `eui.0025..`.
+        Wwid = "wwid",
+        /// The serial number, without the spaces around it.
+        Serial = "serial",
+    }
 }
 
 /// Why a value is not valid for a fact: the end of a sentence.
@@ -50,40 +52,6 @@ const NUMBER: &str = "must be the number of a partition, such as `1`";
 const CONTENTS: &str = "comes from what is stored on the device, which is no identity; name a link that identifies the device itself, such as `wwn-..` or `dm-uuid-mpath-..`";
 
 impl DeviceFact {
-    /// All facts, in the order of messages.
-    pub const ALL: [DeviceFact; 6] = [
-        DeviceFact::ById,
-        DeviceFact::ByPath,
-        DeviceFact::Serial,
-        DeviceFact::Wwid,
-        DeviceFact::Nguid,
-        DeviceFact::Partition,
-    ];
-
-    /// The name in the contract and the document.
-    pub fn name(self) -> &'static str {
-        match self {
-            DeviceFact::ById => "by-id",
-            DeviceFact::ByPath => "by-path",
-            DeviceFact::Partition => "partition",
-            DeviceFact::Nguid => "nguid",
-            DeviceFact::Wwid => "wwid",
-            DeviceFact::Serial => "serial",
-        }
-    }
-
-    /// The fact of this name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|fact| fact.name() == name)
-    }
-
-    /// All names, for an error message about an unknown one.
-    pub fn names() -> String {
-        Self::ALL
-            .map(|fact| format!("`{}`", fact.name()))
-            .join(", ")
-    }
-
     /// Whether the fact is a link's name. A device has several links.
     pub fn is_link(self) -> bool {
         matches!(self, DeviceFact::ById | DeviceFact::ByPath)
@@ -140,7 +108,7 @@ mod tests {
 
     #[test]
     fn every_fact_is_read_by_its_name_alone() {
-        for fact in DeviceFact::ALL {
+        for &fact in DeviceFact::ALL {
             assert_eq!(DeviceFact::parse(fact.name()), Some(fact));
             let json = serde_json::to_string(&fact).unwrap();
             assert_eq!(json, format!("\"{}\"", fact.name()));

@@ -63,7 +63,7 @@ pub enum Error {
         id: String,
     },
     /// The host is shutting down.
-    #[error("the host is going down: retry")]
+    #[error("the host is shutting down: retry")]
     ShuttingDown,
     /// Another host holds the lease of the driver.
     #[error("this host is a standby (--leader-election): send the call to the leader")]
@@ -75,7 +75,7 @@ pub enum Error {
         reason: String,
     },
     /// Calls wait while the records of the backend are changed, and this one waited too long, or too many do.
-    #[error("calls wait until the backend has another version: retry")]
+    #[error("the backend is being switched to another version, and calls wait: retry")]
     Quiesced,
     /// The work outlived the client's deadline; it continues, and a retry finds it done.
     #[error("{rpc} is still under way")]

@@ -222,6 +222,17 @@ impl DriverName {
     }
 }
 
+/// Whether a text consists of letters, digits and these marks, with a letter or digit at both ends: a label of Kubernetes, or a part of one.
+pub fn is_word(text: &str, most_bytes: usize, marks: &str) -> bool {
+    let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || marks.as_bytes().contains(byte);
+    bytes.len() <= most_bytes
+        && is_end(bytes.first())
+        && is_end(bytes.last())
+        && bytes.iter().all(is_allowed)
+}
+
 /// An absolute path with single slashes and none at its end; to the kernel the same (path_resolution(7)).
 fn shortest_spelling(path: String) -> String {
     if !path.starts_with('/') {

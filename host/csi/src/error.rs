@@ -11,26 +11,18 @@ pub(crate) enum Error {
     #[error(transparent)]
     Invalid(#[from] InvalidField),
     /// The specification defines a separate code for this field.
-    #[error("starting_offset is negative: begin at 0, or where the last extent that arrived ended")]
+    #[error(
+        "starting_offset is negative: begin at 0, or at the end of the last extent that was received"
+    )]
     NegativeOffset,
     /// The token belongs to another list or another driver, or is not the host's.
     #[error(
         "starting_token was not issued by this driver for this list: list again without a token"
     )]
     UnknownToken,
-    /// The stream would not end.
-    #[error(
-        "the backend's page of snapshot metadata at offset {offset} continues at {next}, which is not after it: this is a fault of the plugin"
-    )]
-    NoProgress {
-        /// The offset of the page.
-        offset: u64,
-        /// The offset of the next page, as the backend returned it.
-        next: u64,
-    },
     /// The deadline of a stream passed; the stream does not continue without its client.
     #[error(
-        "the client's deadline passed before the end of {rpc}: begin again where the last extent that arrived ended"
+        "the client's deadline passed before the end of {rpc}: repeat it with starting_offset at the end of the last extent that was received"
     )]
     CutOff {
         /// The RPC.
@@ -51,7 +43,6 @@ impl Error {
             Error::NegativeOffset => Code::OutOfRange,
             // "Invalid `starting_token`": 10 (CSI specification, "ListVolumes Errors" and those of the other lists).
             Error::UnknownToken => Code::Aborted,
-            Error::NoProgress { .. } => Code::Internal,
             Error::CutOff { .. } => Code::DeadlineExceeded,
             Error::Driver(error) => error.code(),
         }

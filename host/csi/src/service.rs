@@ -54,7 +54,7 @@ pub(crate) async fn route(
     request: HttpRequest,
 ) -> Result<HttpResponse, Infallible> {
     let Some(rpc) = rpc_at(request.uri().path()) else {
-        return Ok(Status::unimplemented("").into_http());
+        return Ok(Status::unimplemented("unknown method").into_http());
     };
     let tokens = PageTokens::of(handler.driver().name(), rpc);
     let call = Undecoded {
@@ -226,7 +226,9 @@ pub(crate) async fn route(
         }),
         Rpc::NodeGetStorageHealth => unary!(node_get_storage_health(), answer::storage_health),
         // No path leads to them.
-        Rpc::RegisterNode | Rpc::UnregisterNode => Status::unimplemented("").into_http(),
+        Rpc::RegisterNode | Rpc::UnregisterNode => {
+            Status::unimplemented("unknown method").into_http()
+        }
     })
 }
 

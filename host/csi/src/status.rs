@@ -30,7 +30,6 @@ pub(crate) fn status(error: &Error, duration_ms: f64) -> Status {
 /// Whether the plugin, the store, the node or the host must be repaired. All other errors are ordinary answers.
 fn is_fault(error: &Error) -> bool {
     match error {
-        Error::NoProgress { .. } => true,
         Error::Driver(error) => is_fault_of_driver(error),
         Error::Invalid(_) | Error::NegativeOffset | Error::UnknownToken | Error::CutOff { .. } => {
             false

@@ -101,7 +101,6 @@ async fn send_all<A>(
         }
         match next {
             None => return Ok(()),
-            Some(next) if next <= offset => return Err(Error::NoProgress { offset, next }),
             Some(next) => offset = next,
         }
     }

@@ -16,7 +16,7 @@ use wasmount_core::backend::NodeDescription;
 use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::names::{
     DriverName, INCOMING_IDENTIFIER_BYTES, InvalidField, NodeId, PLUGIN_IDENTIFIER_BYTES,
-    check_identifier,
+    check_identifier, is_word,
 };
 use wasmount_core::topology::Topology;
 use wasmount_core::volume::{Page, PageRequest};
@@ -293,25 +293,17 @@ fn check_topology_segment(key: &str, value: &str) -> Result<(), Invalid> {
     };
     let prefix_is_valid = prefix.is_none_or(|prefix| {
         prefix.len() <= LABEL_PREFIX_BYTES
-            && prefix.split('.').all(|label| is_label_part(label, "-"))
+            && prefix
+                .split('.')
+                .all(|label| is_word(label, LABEL_BYTES, "-"))
     });
-    if !prefix_is_valid || !is_label_part(name, "-_.") || !is_label_part(value, "-_.") {
+    let is_label_part = |text| is_word(text, LABEL_BYTES, "-_.");
+    if !prefix_is_valid || !is_label_part(name) || !is_label_part(value) {
         return Err(Invalid::of_plugin(
             "a topology segment is no valid label: keys are `[prefix/]name`, names and values have at most 63 letters, digits, `-`, `_` and `.`",
         ));
     }
     Ok(())
-}
-
-/// Letters, digits and some marks, with a letter or digit at both ends.
-fn is_label_part(text: &str, marks: &str) -> bool {
-    let plain = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = text.as_bytes();
-    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || marks.as_bytes().contains(byte);
-    bytes.len() <= LABEL_BYTES
-        && plain(bytes.first())
-        && plain(bytes.last())
-        && bytes.iter().all(allowed)
 }
 
 #[cfg(test)]

@@ -25,12 +25,6 @@ pub fn csi_driver(
     if document.storage_capacity == Some(true) && !reports_capacity {
         return Err(KubernetesError::NoCapacity(name.clone()));
     }
-    let period = document.node_allocatable_update_period_seconds;
-    let document = document::CsiDriver {
-        // A larger number has the same effect as the largest one of the API.
-        node_allocatable_update_period_seconds: period.map(|it| it.min(i64::MAX.unsigned_abs())),
-        ..document.clone()
-    };
     // Its fields and values have the names of the API's.
     let spec: CSIDriverSpec = serde_json::from_value(json!(document)).map_err(|error| {
         let source = Box::new(kube::Error::SerdeError(error));

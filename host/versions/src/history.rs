@@ -368,7 +368,7 @@ pub(crate) fn settings_digest(document: &StorageBackend) -> String {
         ..
     } = document;
     let parts = (settings, secrets, grants, limits, hidden, csi_driver, wasi);
-    // It fails only for maps whose keys are not strings; there is none. Then every version would be a new one, which is the safe side.
+    // It fails only for maps whose keys are not strings; there is none.
     let bytes = serde_json::to_vec(&parts).unwrap_or_default();
     digest_of(&bytes)
 }
@@ -380,7 +380,7 @@ pub(crate) fn desired_digest(desired: &Desired) -> String {
         ..
     } = &desired.document;
     let parts = (place, digest, settings_digest(&desired.document));
-    // It fails only for maps whose keys are not strings; there is none. Then a hold would stay, which is the safe side.
+    // It fails only for maps whose keys are not strings; there is none.
     let bytes = serde_json::to_vec(&parts).unwrap_or_default();
     digest_of(&bytes)
 }

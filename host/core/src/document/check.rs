@@ -15,7 +15,7 @@ use super::{
     csi_driver, raw,
 };
 use crate::capabilities::{Hidden, UnknownCapability};
-use crate::names::DriverName;
+use crate::names::{DriverName, is_word};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -112,12 +112,7 @@ fn name(key: &KeyPath, name: &str) -> Checked<()> {
 
 /// Whether a text is what Kubernetes calls a DNS subdomain.
 fn is_subdomain(name: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
-    let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    name.len() <= NAME_BYTES
-        && name.chars().all(allowed)
-        && end(name.chars().next())
-        && end(name.chars().last())
+    is_word(name, NAME_BYTES, "-.") && !name.contains(|c: char| c.is_ascii_uppercase())
 }
 
 fn named_driver(key: &KeyPath, name: String) -> Checked<DriverName> {
@@ -146,10 +141,10 @@ fn limited(key: &KeyPath, limits: raw::Limits) -> Checked<Limits> {
         )?;
     }
     if let Some(text) = time {
-        limits.time = time_limit(&key.key("time"), &text)?;
+        limits.time = duration(&key.key("time"), &text, TIME_MAX, "24h")?;
     }
     if let Some(text) = cpu {
-        limits.cpu = time_limit(&key.key("cpu"), &text)?;
+        limits.cpu = duration(&key.key("cpu"), &text, TIME_MAX, "24h")?;
     }
     if let Some(amount) = host_call_bytes {
         let key = key.key("hostCallBytes");
@@ -177,16 +172,6 @@ fn hidden(key: &KeyPath, names: &[String]) -> Checked<Hidden> {
         key.index(index.unwrap_or_default())
             .invalid(format!("unknown capability; did you mean `{nearest}`?"))
     })
-}
-
-fn time_limit(key: &KeyPath, text: &str) -> Checked<Duration> {
-    let time = amounts::duration(text)
-        .ok_or_else(|| key.invalid("must be a duration such as `60s` or `1m30s`"))?;
-    key.ensure(
-        !time.is_zero() && time <= TIME_MAX,
-        "must be longer than 0s and at most 24h",
-    )?;
-    Ok(time)
 }
 
 fn bytes(key: &KeyPath, amount: &raw::Amount) -> Checked<u64> {

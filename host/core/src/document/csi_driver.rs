@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 /// rejects shorter ones, but only when the object is written.
 const TOKEN_SECONDS_MIN: u64 = 600;
 const UPDATE_PERIOD_SECONDS_MIN: u64 = 10;
+/// Longest period: a year. Nobody waits longer, and times of the host are computed from it.
+const UPDATE_PERIOD_SECONDS_MAX: u64 = 365 * 24 * 3600;
 /// Longest lifetime of a token, in seconds (the same validation).
 const TOKEN_SECONDS_MAX: u64 = 1 << 32;
 
@@ -44,7 +46,7 @@ pub struct CsiDriver {
     #[serde(rename = "seLinuxMount")]
     pub selinux_mount: Option<bool>,
     pub storage_capacity: Option<bool>,
-    #[cfg_attr(feature = "schema", schemars(range(min = UPDATE_PERIOD_SECONDS_MIN)))]
+    #[cfg_attr(feature = "schema", schemars(range(min = UPDATE_PERIOD_SECONDS_MIN, max = UPDATE_PERIOD_SECONDS_MAX)))]
     pub node_allocatable_update_period_seconds: Option<u64>,
     pub service_account_token_in_secrets: Option<bool>,
     pub prevent_pod_scheduling_if_missing: Option<bool>,
@@ -114,7 +116,10 @@ pub(super) fn check(key: &KeyPath, driver: &CsiDriver) -> Result<(), InvalidDocu
     )?;
     let period = driver.node_allocatable_update_period_seconds;
     key.key("nodeAllocatableUpdatePeriodSeconds").ensure(
-        period.is_none_or(|seconds| seconds >= UPDATE_PERIOD_SECONDS_MIN),
-        &format!("must be at least {UPDATE_PERIOD_SECONDS_MIN}"),
+        period
+            .is_none_or(|it| (UPDATE_PERIOD_SECONDS_MIN..=UPDATE_PERIOD_SECONDS_MAX).contains(&it)),
+        &format!(
+            "must be at least {UPDATE_PERIOD_SECONDS_MIN} and at most {UPDATE_PERIOD_SECONDS_MAX}"
+        ),
     )
 }

@@ -36,15 +36,10 @@ impl Driver {
         };
         self.run(rpc, incoming, claims(rpc, subject), |work| async move {
             work.check_offered(&args)?;
-            let (source, name) = (args.content_source.clone(), args.name.clone());
+            let name = args.name.clone();
             let mut volume = work.backend()?.create_volume(&work.call, args).await?;
             if !work.places_volumes() {
                 volume.accessible_topology.clear();
-            }
-            if volume.content_source != source {
-                return Err(
-                    work.bad_answer("create-volume", "content-source is not that of the request")
-                );
             }
             // The answer publishes the id: no other call may run on it, such as the deletion of an earlier volume.
             let _created = work.driver.claims.acquire(volume_alone(&volume.id))?;

@@ -41,15 +41,8 @@ impl Driver {
             if args.accessibility.is_some() && !work.places_snapshots() {
                 return Err(not_offered("accessibility_requirements of a snapshot"));
             }
-            let source = args.source_volume.clone();
             let mut snapshot = work.backend()?.create_snapshot(&work.call, args).await?;
             work.complete_snapshot(&mut snapshot);
-            if snapshot.source_volume != source {
-                return Err(work.bad_answer(
-                    "create-snapshot",
-                    "source-volume is not that of the request",
-                ));
-            }
             // external-snapshotter polls with ListSnapshots; where it cannot, it takes the first answer as final. ABORTED makes it call again, by the
             // same name, and the backend then reports whether the snapshot is ready.
             if !snapshot.ready_to_use && !work.offers(ControllerCapability::ListSnapshots) {

@@ -47,7 +47,6 @@ pub(crate) struct FakeBackend {
     /// Each call changes something before it answers.
     pub(crate) changes: Mutex<bool>,
     /// Answers CreateVolume without its source.
-    pub(crate) forgets_source: Mutex<bool>,
     pub(crate) volumes: Mutex<BTreeMap<String, Volume>>,
     secrets: Secrets,
     label: PluginLabel,
@@ -70,7 +69,6 @@ impl FakeBackend {
             asked_place: Mutex::default(),
             node: Mutex::default(),
             changes: Mutex::new(false),
-            forgets_source: Mutex::new(false),
             volumes: Mutex::default(),
             secrets: Secrets::default(),
             label: label(),
@@ -171,9 +169,8 @@ impl Backend for FakeBackend {
             return Ok(made.clone());
         }
         self.at("create_volume", name, call).await?;
-        let forgets = *self.forgets_source.lock().unwrap();
         let made = Volume {
-            content_source: args.content_source.filter(|_| !forgets),
+            content_source: args.content_source,
             ..volume(&format!("id-of-{name}"))
         };
         let mut volumes = self.volumes.lock().unwrap();

@@ -3,7 +3,7 @@
 use crate::backend::{entry, snapshot};
 use crate::common::*;
 use crate::script::{Act, answered, trapped};
-use wasmount_core::backend::{BackendError, ControllerPublish, CreateVolume};
+use wasmount_core::backend::{ControllerPublish, CreateVolume};
 use wasmount_core::code::Code;
 use wasmount_core::driver::ListSnapshotsRequest;
 use wasmount_core::error::Error;
@@ -73,20 +73,6 @@ async fn a_volumes_place_is_passed_on_only_where_volumes_have_one() {
 }
 
 #[tokio::test]
-async fn a_volume_that_forgets_its_source_is_the_plugins_fault() {
-    let bench = full(&[Feature::CloneVolume]);
-    *bench.backend.forgets_source.lock().unwrap() = true;
-    let refused = bench.driver.create_volume(incoming(), clone_of("s")).await;
-    assert!(matches!(
-        refused,
-        Err(Error::Backend(BackendError::BadAnswer {
-            function: "create-volume",
-            ..
-        }))
-    ));
-}
-
-#[tokio::test]
 async fn publishing_read_only_needs_the_feature() {
     let args = || ControllerPublish {
         id: volume_id("v"),
@@ -125,15 +111,6 @@ async fn a_snapshot_that_cannot_be_listed_is_not_shown_before_ready() {
     }
     // The retry is CreateSnapshot itself, by the same name.
     assert_eq!(unlisted.backend.script.calls(), ["create_snapshot s"; 2]);
-}
-
-#[tokio::test]
-async fn a_snapshot_of_another_volume_is_the_plugins_fault() {
-    let bench = full(&[]);
-    let made = bench
-        .driver
-        .create_snapshot(incoming(), create_snapshot("s", "other"));
-    assert_eq!(made.await.unwrap_err().code(), Code::Internal);
 }
 
 #[tokio::test]
@@ -218,14 +195,4 @@ async fn a_failure_after_an_effect_is_answered_to_be_retried() {
             assert_eq!(bench.driver.fault_counts().len(), faults, "{failure}");
         }
     }
-}
-
-/// Errors that the driver detects also follow the effect.
-#[tokio::test]
-async fn an_answer_that_the_driver_refuses_is_retried_after_an_effect() {
-    let bench = full(&[Feature::CloneVolume]);
-    *bench.backend.forgets_source.lock().unwrap() = true;
-    *bench.backend.changes.lock().unwrap() = true;
-    let refused = bench.driver.create_volume(incoming(), clone_of("s")).await;
-    assert_eq!(refused.unwrap_err().code(), Code::Aborted);
 }

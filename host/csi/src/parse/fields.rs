@@ -148,7 +148,7 @@ pub(super) fn required_capacity(range: Option<wire::CapacityRange>) -> Checked<C
     match (range.required(), range.limit()) {
         (None, None) => Err(InvalidField::rule(
             what,
-            "says neither required_bytes nor limit_bytes",
+            "sets neither required_bytes nor limit_bytes",
         )),
         _ => Ok(range),
     }

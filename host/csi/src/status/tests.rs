@@ -116,7 +116,6 @@ fn a_plugin_fault_is_distinguished_from_an_answer() {
         seconds: 60,
     };
     assert!(is_fault(&Error::Driver(out_of_time.into())));
-    assert!(is_fault(&Error::NoProgress { offset: 1, next: 1 }));
     assert!(!is_fault(&answered(Code::NotFound)));
     assert!(!is_fault(&Error::Driver(DriverError::ShuttingDown)));
 }

@@ -95,9 +95,11 @@ impl Checker {
             let extent: Extent = extent.convert();
             let begins_late_enough = extent.offset_bytes >= end;
             end = extent.offset_bytes.saturating_add(extent.size_bytes);
-            if !begins_late_enough || extent.size_bytes == 0 || end > volume_capacity_bytes {
+            // The first may begin before the offset: it contains it (CSI, `starting_offset`).
+            let ends_late_enough = extent.size_bytes != 0 && end > offset;
+            if !begins_late_enough || !ends_late_enough || end > volume_capacity_bytes {
                 return Err(Invalid::of_plugin(
-                    "an extent is empty, overlaps the one before, or ends behind the volume",
+                    "an extent is empty, overlaps the one before, ends before the requested offset, or ends past the end of the volume",
                 ));
             }
             Ok(extent)

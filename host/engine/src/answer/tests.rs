@@ -316,10 +316,13 @@ fn extents_are_ordered_within_the_volume_and_paged() {
     };
     assert!(answer(&[(10, 10), (20, 80)], None).is_ok());
     assert!(answer(&[(10, 10)], Some(20)).is_ok());
+    // It contains the requested offset.
+    assert!(answer(&[(0, 11)], None).is_ok());
     for (extents, next_offset) in [
         (&[(20, 10), (10, 10)][..], None),
         (&[(10, 11), (20, 10)], None),
         (&[(10, 0)], None),
+        (&[(0, 10)], None),
         (&[(90, 11)], None),
         (&[(90, u64::MAX)], None),
         (&[(10, 1), (20, 1), (30, 1)], None),

@@ -139,7 +139,7 @@ impl Checker {
     ) -> Result<Vec<Health>, Invalid> {
         if healths.len() > HEALTHS {
             return Err(Invalid::of_plugin(format!(
-                "more than {HEALTHS} things are wrong"
+                "it has more than {HEALTHS} conditions"
             )));
         }
         let healths = healths.into_iter().map(|health| {

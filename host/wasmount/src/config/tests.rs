@@ -181,11 +181,11 @@ fn each_wrong_value_is_named_by_its_key_and_never_repeated() {
         ),
         (
             "  limits:\n    time: \"60\"\n",
-            "10: spec.limits.time: must be a duration such as `60s` or `1m30s`",
+            "10: spec.limits.time: must be a duration such as `60s`, longer than 0s and at most 24h",
         ),
         (
             "  limits:\n    cpu: 0s\n",
-            "10: spec.limits.cpu: must be longer than 0s and at most 24h",
+            "10: spec.limits.cpu: must be a duration such as `60s`, longer than 0s and at most 24h",
         ),
         (
             "  limits:\n    longIds: 3\n",
@@ -233,7 +233,7 @@ fn each_wrong_value_is_named_by_its_key_and_never_repeated() {
         ),
         (
             "  grants:\n    devices:\n    - facts: {label: data}\n",
-            "11: spec.grants.devices[0].facts.label: unknown fact; known are `by-id`, `by-path`, `serial`, `wwid`, `nguid`, `partition`",
+            "11: spec.grants.devices[0].facts.label: unknown fact; known are `by-id`, `by-path`, `partition`, `nguid`, `wwid`, `serial`",
         ),
         (
             "  grants:\n    devices:\n    - facts: {serial: A, partition: 1}\n",

@@ -46,7 +46,7 @@ pub(crate) const SNAPSHOTS: &[Row] = rows! {
     "member-of-no-group" in CreateGroup: Internal, Fault("a member does not name the group");
     "member-of-no-group" in GetGroup: Internal, Fault("a member does not name the group");
     "empty-extent" in Allocated: Internal, Fault("an extent is empty");
-    "extent-behind-the-end" in Delta: Internal, Fault("ends behind the volume");
+    "extent-behind-the-end" in Delta: Internal, Fault("ends past the end of the volume");
     "pages-without-end" in Allocated: Internal, Fault("next_offset");
     "same-page-for-ever" in Delta: Internal, Fault("next_offset");
 };

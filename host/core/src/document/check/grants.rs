@@ -256,7 +256,7 @@ mod tests {
             (
                 "label",
                 "a",
-                "label: unknown fact; known are `by-id`, `by-path`, `serial`, `wwid`, `nguid`, `partition`",
+                "label: unknown fact; known are `by-id`, `by-path`, `partition`, `nguid`, `wwid`, `serial`",
             ),
             ("serial", "", "serial: is empty"),
             ("serial", "a*b", "serial: may have a `*` at its end only"),

@@ -4,6 +4,7 @@ use super::{Checked, duration, from_one, is_subdomain};
 use crate::document::raw::{LABELS_MAX, STEPS_MAX};
 use crate::document::rollout::{Rollout, RolloutStep, StepHosts};
 use crate::document::{KeyPath, raw};
+use crate::names::is_word;
 use std::time::Duration;
 
 /// Longest pause: a week. A change that waits longer is replaced by the next one.
@@ -72,10 +73,5 @@ fn is_label_key(key: &str) -> bool {
 
 /// A label's value, or its key without prefix.
 fn is_name(name: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
-    let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    name.len() <= LABEL_BYTES
-        && name.chars().all(allowed)
-        && is_end(name.chars().next())
-        && is_end(name.chars().last())
+    is_word(name, LABEL_BYTES, "-_.")
 }

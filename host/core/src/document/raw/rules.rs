@@ -113,8 +113,9 @@ pub(super) fn memory(generator: &mut SchemaGenerator) -> Schema {
 /// Facts of a device, by name.
 pub(super) fn facts(_: &mut SchemaGenerator) -> Schema {
     let names: Vec<String> = crate::device_fact::DeviceFact::ALL
+        .iter()
         .map(|fact| format!("'{}'", fact.name()))
-        .into();
+        .collect();
     let known = format!("self.all(fact, fact in [{}])", names.join(", "));
     let unknown = format!("unknown fact; known are {}", names.join(", "));
     json_schema!({

@@ -181,7 +181,7 @@ fn growing_needs_a_range_that_says_something() {
     let refused = refusal(parse::controller_expand_volume(expand(nothing)));
     assert_eq!(
         refused,
-        "capacity_range says neither required_bytes nor limit_bytes"
+        "capacity_range sets neither required_bytes nor limit_bytes"
     );
     let limited = Some(wire::CapacityRange {
         required_bytes: 0,

@@ -70,7 +70,7 @@ impl DeviceTree {
     /// All known facts of a device; for a partition also those of its disk.
     pub(super) fn facts_of(&self, name: &KernelName) -> DeviceFacts {
         let mut facts = DeviceFacts::default();
-        for fact in DeviceFact::ALL {
+        for &fact in DeviceFact::ALL {
             facts.extend(self.value(name, fact).map(|value| (fact, value)));
         }
         let disk = self.disk_of(name);

@@ -2,6 +2,8 @@
 
 use super::*;
 use proptest::prelude::*;
+use wasmount_core::plan::{Plan, Source};
+use wasmount_core::volume::{AccessType, MountAccess};
 
 fn pairs(facts: &[(&str, &str)]) -> Vec<(String, String)> {
     let owned = |(fact, value): &(&str, &str)| ((*fact).to_owned(), (*value).to_owned());
@@ -85,6 +87,42 @@ fn a_device_is_asked_for_by_its_facts() {
 }
 
 #[test]
+fn a_disk_for_writers_on_several_nodes_is_raw() {
+    let disk = Plan {
+        source: Source::Device {
+            facts: pairs(&[("serial", "ACME-1")]),
+            wait_ms: 0,
+        },
+        default_fs_type: None,
+        mount_options: Vec::new(),
+        notes: BTreeMap::new(),
+        luks: None,
+    };
+    let check = |access_type: &AccessType, access_mode| {
+        let capability = VolumeCapability {
+            access_type: access_type.clone(),
+            access_mode,
+        };
+        crate::plan::check(&disk, &capability, false, &acme())
+    };
+    let mounted = AccessType::Mount(MountAccess::default());
+    for (mode, is_accepted) in [
+        (AccessMode::SingleNodeWriter, true),
+        (AccessMode::SingleNodeMultiWriter, true),
+        (AccessMode::MultiNodeReaderOnly, true),
+        (AccessMode::MultiNodeSingleWriter, false),
+        (AccessMode::MultiNodeMultiWriter, false),
+    ] {
+        assert!(check(&AccessType::Block, mode).is_ok(), "{mode:?}");
+        match check(&mounted, mode) {
+            Ok(_) => assert!(is_accepted, "{mode:?}"),
+            Err(MountError::Invalid { .. }) => assert!(!is_accepted, "{mode:?}"),
+            Err(other) => panic!("{mode:?}: {other}"),
+        }
+    }
+}
+
+#[test]
 fn facts_that_tell_no_device_are_refused() {
     let not_valid = |reason: &str| format!("facts of step `device` is not valid: {reason}");
     for (facts, reason) in [
@@ -95,7 +133,7 @@ fn facts_that_tell_no_device_are_refused() {
         ),
         (
             &[("label", "data")],
-            "`label` is unknown; known are `by-id`, `by-path`, `serial`, `wwid`, `nguid`, `partition`",
+            "`label` is unknown; known are `by-id`, `by-path`, `partition`, `nguid`, `wwid`, `serial`",
         ),
         (
             &[("serial", "ACME-1"), ("serial", "ACME-1")],

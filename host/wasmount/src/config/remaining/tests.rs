@@ -72,7 +72,7 @@ fn independent_errors_are_all_reported_in_order() {
 #[test]
 fn a_number_or_a_secret_in_place_is_told_the_right_form() {
     let place = "  driverName: a\n  plugin: { path: x }\n";
-    for number in ["5", "5.5", "true", "\"5\""] {
+    for number in ["5", "5.5", "true"] {
         let found = complaints(&format!("{place}  limits: {{ time: {number} }}\n"));
         let reason = "7: spec.limits.time: must be a duration such as `60s` or `1m30s`";
         assert_eq!(found, [reason], "{number}");

@@ -274,7 +274,7 @@ impl Backend for MemoryBackend {
             .ok_or_else(|| not_found(id))
     }
 
-    /// The number in the snapshot's name is its size; `stuck` never advances, and the second page of `waits` never arrives.
+    /// The number in the snapshot's name is its size; the second page of `waits` never arrives.
     async fn get_allocated(
         &self,
         call: &Call,
@@ -282,13 +282,6 @@ impl Backend for MemoryBackend {
         offset: u64,
         max: u32,
     ) -> Result<MetadataPage, BackendError> {
-        if id.as_str() == "stuck" {
-            let page = self.extents(u64::MAX, offset, 1);
-            return Ok(MetadataPage {
-                next_offset: Some(offset),
-                ..page
-            });
-        }
         if id.as_str() == "waits" {
             let page = self.extents(u64::MAX, offset, 1);
             if offset > 0 {
