@@ -196,6 +196,7 @@ pub(crate) fn includes(granted: &Host, host: &Host) -> bool {
 /// part of a name (such as that of an image of Ceph), and a server that takes it for a slash is led to something below the same place.
 fn is_normal(path: &str) -> bool {
     let path = path.to_ascii_lowercase().replace("%2f", "/");
+    let path = path.replace("%3b", ";");
     let Some(rest) = path.strip_prefix('/') else {
         return false;
     };
@@ -204,7 +205,8 @@ fn is_normal(path: &str) -> bool {
         Some((inner, last)) => (last, Some(inner)),
         None => (rest, None),
     };
-    let is_dots = |part: &str| part == "." || part == "..";
+    // Servers of Java drop the parameters of a segment (RFC 3986, 3.3) before they resolve dots.
+    let is_dots = |part: &str| matches!(part.split(';').next(), Some("." | ".."));
     !encoded
         && !path.contains('\\')
         && !is_dots(last)
@@ -308,6 +310,9 @@ mod tests {
             "/api/a%2F.",
             "/a/./b",
             "/api/%5c..",
+            "/api/..;/admin",
+            "/api/..%3Bx=1/admin",
+            "/api/.;",
         ] {
             let refused = checked("{}", &all, &format!("GET {path}"));
             assert!(
