@@ -99,6 +99,12 @@ pub enum Document {
     Index(Index),
 }
 
+/// A list of referrers, whose entries are read one by one.
+#[derive(Deserialize)]
+struct Entries {
+    manifests: Vec<serde_json::Value>,
+}
+
 /// The fields that distinguish a manifest from an index.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -116,9 +122,7 @@ impl Document {
     /// document must be a manifest or an index, not both: bytes that are an artifact to one reader and an index to another have one digest for both
     /// (CVE-2021-41190).
     pub fn parse(bytes: &[u8], content_type: Option<&str>) -> Result<Self, String> {
-        // The library's messages quote untrusted text.
-        let json = |error: serde_json::Error| shorten(&error.to_string(), REASON_CHARACTERS);
-        let shape: Shape = serde_json::from_slice(bytes).map_err(json)?;
+        let shape: Shape = serde_json::from_slice(bytes).map_err(described)?;
         let named = shape.media_type.as_deref();
         let content_type = content_type
             .map(plain)
@@ -144,11 +148,11 @@ impl Document {
             return Err("it has both layers and manifests".to_owned());
         }
         let (document, schema) = if is_list {
-            let index: Index = serde_json::from_slice(bytes).map_err(json)?;
+            let index: Index = serde_json::from_slice(bytes).map_err(described)?;
             let schema = index.schema_version;
             (Self::Index(index), schema)
         } else {
-            let manifest: Box<Manifest> = serde_json::from_slice(bytes).map_err(json)?;
+            let manifest: Box<Manifest> = serde_json::from_slice(bytes).map_err(described)?;
             let schema = manifest.schema_version;
             (Self::Manifest(manifest), schema)
         };
@@ -272,6 +276,21 @@ impl Index {
             )),
         }
     }
+}
+
+/// The entries of a list of referrers that can be read. Anybody who may push can add others, such as one with a digest by another algorithm, which must
+/// not hide the signatures beside them.
+pub(crate) fn readable_entries(bytes: &[u8]) -> Result<Vec<Descriptor>, String> {
+    let list: Entries = serde_json::from_slice(bytes).map_err(described)?;
+    let entries = list.manifests.into_iter();
+    Ok(entries
+        .filter_map(|it| serde_json::from_value(it).ok())
+        .collect())
+}
+
+/// An error of the library, whose messages quote untrusted text.
+fn described(error: serde_json::Error) -> String {
+    shorten(&error.to_string(), REASON_CHARACTERS)
 }
 
 /// Facts about a component, read from its bytes.

@@ -8,7 +8,7 @@ mod upload;
 use crate::access::{Access, Progress};
 use crate::digest::Digest;
 use crate::error::RegistryError;
-use crate::manifest::{Descriptor, Document, Manifest};
+use crate::manifest::{self, Descriptor, Document, Manifest};
 use crate::media_type::{ACCEPTED, OCI_INDEX};
 use crate::text::{REASON_CHARACTERS, shorten};
 use auth::Authorization;
@@ -190,11 +190,8 @@ impl Registry {
             let response = self.send(&call).await?;
             let most = Bound::AtMost(MANIFEST_BYTES);
             let bytes = self.read(response, what, most).await?;
-            match Document::parse(&bytes, Some(OCI_INDEX)) {
-                Ok(Document::Index(index)) => Ok(index.manifests),
-                Ok(Document::Manifest(_)) => Err(self.malformed(what, "it is a manifest").into()),
-                Err(reason) => Err(self.malformed(what, &reason).into()),
-            }
+            let entries = manifest::readable_entries(&bytes);
+            entries.map_err(|reason| self.malformed(what, &reason).into())
         });
         match listed.await {
             // The registry has no referrers API; some answer 405 and 400 because they know the path but not the method.

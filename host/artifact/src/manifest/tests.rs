@@ -142,3 +142,22 @@ fn our_own_manifest_is_read_again_as_it_was() {
     let read = Document::parse(&bytes, Some(OCI_MANIFEST)).unwrap();
     assert_eq!(read, Document::Manifest(Box::new(ours)));
 }
+
+#[test]
+fn referrers_beside_one_that_is_unreadable_are_read() {
+    let ours = Descriptor::of(OCI_MANIFEST, b"ours");
+    let mut other = json!(ours);
+    other["digest"] = json!("sha512:00");
+    let list = json!({"schemaVersion": 2, "manifests": [other, 1, ours]});
+    assert_eq!(
+        readable_entries(list.to_string().as_bytes()),
+        Ok(vec![ours])
+    );
+}
+
+#[test]
+fn a_list_of_referrers_without_entries_is_malformed() {
+    for list in ["{}", "[]", "{\"manifests\":1}", "x"] {
+        assert!(readable_entries(list.as_bytes()).is_err(), "{list}");
+    }
+}
