@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, Semaphore};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
 /// Largest request, in bytes. 64 KiB: a path and some flags.
@@ -136,7 +136,11 @@ async fn converse(stream: UnixStream, routes: Router, limits: ServerLimits) {
         let (routes, notify) = (routes.clone(), Arc::clone(&notify));
         async move {
             let answer = match whole(request, limits.sending).await {
-                Ok(request) => routes.call(request).await,
+                // A task of its own: a change that has begun must not end halfway when its client disconnects.
+                Ok(request) => match tokio::spawn(routes.call(request)).await {
+                    Ok(answer) => answer,
+                    Err(error) => Ok(ended(&error).into_response()),
+                },
                 Err(refusal) => Ok(refusal.into_response()),
             };
             notify.notify_one();
@@ -156,6 +160,15 @@ async fn converse(stream: UnixStream, routes: Router, limits: ServerLimits) {
             sleep(limits.reading).await;
         } => {}
     }
+}
+
+/// The answer of a request whose task has ended without one.
+fn ended(error: &JoinError) -> Refusal {
+    let reason = match error.is_panic() {
+        true => "the request ended with a fault of the host: see its log",
+        false => "the host is shutting down",
+    };
+    Refusal::new(RefusalKind::Failed, reason)
 }
 
 /// Reads the request with its whole body, so that routes wait for no client.

@@ -254,13 +254,13 @@ impl Backends {
     }
 
     async fn unused(&self, name: &DriverName) -> Result<(), RemoveError> {
-        let (driver, mounter) = (name.clone(), &self.common.services.mounter);
-        match mounter.volumes_in_use(driver.clone()).await {
+        let driver = name.clone();
+        match self.volumes_in_use(name).await {
             Ok(volumes) if volumes.is_empty() => Ok(()),
             Ok(volumes) => Err(RemoveError::StillStaged { driver, volumes }),
             // A controller's mounter may be absent: a controller stages nothing.
             Err(_) if self.common.options.role == Role::Controller => Ok(()),
-            Err(source) => Err(RemoveError::Unknowable { driver, source }),
+            Err(reason) => Err(RemoveError::Unknowable { driver, reason }),
         }
     }
 

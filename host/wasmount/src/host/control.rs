@@ -355,15 +355,9 @@ async fn delete(
             false => Removal::IfUnused,
         };
         let served = seen.reconciler.status().version;
-        let backends = state.backends.clone();
-        // A removal must not be cancelled halfway.
-        let removed = tokio::spawn(async move {
-            let removed = backends.remove(&name, removal).await;
-            drop(change);
-            removed
-        });
-        let stopped = || Refusal::new(RefusalKind::Busy, "the host is going down");
-        removed.await.map_err(|_| stopped())?.map_err(|error| {
+        let removed = state.backends.remove(&name, removal).await;
+        drop(change);
+        removed.map_err(|error| {
             let kind = match &error {
                 RemoveError::Unknown { .. } => RefusalKind::NotFound,
                 RemoveError::StillStaged { .. } => RefusalKind::InUse,

@@ -1,6 +1,7 @@
 //! Each command, as an administrator types it.
 
 use crate::admin::scene::{DRIVER, Scene, said};
+use tokio::process::Command;
 use tonic::Code;
 use wasmount_tests::orchestrator::{VOLUME_BYTES, code};
 use wasmount_tests::program;
@@ -33,18 +34,18 @@ async fn privileged_status_shows_what_serves_in_a_table_and_as_json() {
 #[tokio::test]
 async fn privileged_status_watch_prints_changes() {
     let scene = Scene::start();
-    let mut watching = scene
-        .command(&["status", "--watch"])
-        .stdout(std::process::Stdio::piped())
+    let output = tempfile::NamedTempFile::new().unwrap();
+    let mut watching = Command::from(scene.command(&["status", "--watch"]))
+        .stdout(output.reopen().unwrap())
+        .kill_on_drop(true)
         .spawn()
         .unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    let printed = || std::fs::read_to_string(output.path()).unwrap();
+    scene.until("a table", |_| printed().contains("serving"));
     scene.done(&["pause", DRIVER]);
-    std::thread::sleep(std::time::Duration::from_secs(3));
-    watching.kill().unwrap();
-    let said = said(watching.wait_with_output().unwrap());
-    assert_eq!(said.output.matches("DRIVER").count(), 2, "{}", said.output);
-    assert!(said.output.contains("paused"), "{}", said.output);
+    scene.until("another table", |_| printed().contains("paused"));
+    watching.kill().await.unwrap();
+    assert_eq!(printed().matches("DRIVER").count(), 2, "{}", printed());
 }
 
 #[tokio::test]
@@ -62,7 +63,7 @@ async fn privileged_requests_of_administrators_are_audited() {
         (
             "rollback",
             "arguments=\"to=Some(7) from=None\"",
-            "request of an administrator is rejected",
+            "request of an administrator failed",
         ),
     ] {
         let of = format!("uid=0 operation=\"{operation}\" driver=\"{DRIVER}\"");

@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 use std::fmt;
-use wasmount_core::mounter::{MountError, VolumeInUse};
+use wasmount_core::mounter::VolumeInUse;
 use wasmount_core::names::DriverName;
 use wasmount_core::text::listed;
 
@@ -50,13 +50,13 @@ pub(crate) enum RemoveError {
     },
     /// It is not known whether volumes are in use.
     #[error(
-        "whether volumes of {driver} are in use is unknown: {source}; repair that, or use --force"
+        "whether volumes of {driver} are in use is unknown: {reason}; repair that, or use --force"
     )]
     Unknowable {
         /// The driver.
         driver: DriverName,
         /// The cause.
-        source: MountError,
+        reason: String,
     },
 }
 

@@ -38,7 +38,7 @@ pub(super) async fn audited<T>(
             driver,
             duration_ms,
             reason = refusal.message,
-            "request of an administrator is rejected"
+            "request of an administrator failed"
         ),
     }
     answer
