@@ -203,7 +203,9 @@ impl Candidate {
                     waiting(&by);
                     last_holder = Some(by);
                 }
-                Err(error) => tracing::warn!(lease = name, %error, "trying again"),
+                Err(error) => {
+                    tracing::warn!(lease = name, %error, "the lease could not be acquired: retrying")
+                }
             }
             // No request is cancelled: the API server may carry it out all the same.
             tokio::select! {

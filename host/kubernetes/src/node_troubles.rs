@@ -72,7 +72,7 @@ impl NodeTroubles {
         let reported = &mut self.reported;
         let over = reported.extract_if(.., |key, _| !troubles.contains_key(key));
         for ((kind, driver), _) in over.collect::<Vec<_>>() {
-            let note = format!("{}as it should be again", prefix(&driver));
+            let note = format!("{}the problem is resolved", prefix(&driver));
             let [_, reason] = kind.reasons();
             self.events
                 .inform(&self.node, reason, "Serving", note)

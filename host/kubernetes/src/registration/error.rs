@@ -25,7 +25,7 @@ pub(super) enum RegistrationError {
     #[error("its registration socket was replaced")]
     Replaced,
     /// kubelet may have missed that the socket appeared.
-    #[error("kubelet rejects it without a reason")]
+    #[error("kubelet has not registered it in time, and gives no reason")]
     Silent,
     /// kubelet must query it again, because of the objects in the API server.
     #[error("it is being registered again")]

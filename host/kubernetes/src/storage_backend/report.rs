@@ -169,6 +169,11 @@ pub async fn write_reports(
     let mut next_sign = Instant::now() + HEARTBEAT;
     let mut failures = 0_u32;
     loop {
+        // Not only while nothing fails: one report that is rejected must not silence the others.
+        if Instant::now() >= next_sign {
+            written.clear();
+            next_sign = Instant::now() + HEARTBEAT;
+        }
         let current = reports.borrow_and_update().clone();
         written.retain(|name, _| current.contains_key(name));
         let mut failed = None;
@@ -199,10 +204,7 @@ pub async fn write_reports(
             changed = reports.changed() => if changed.is_err() {
                 return std::future::pending().await;
             },
-            () = sleep_until(next_sign) => {
-                written.clear();
-                next_sign = Instant::now() + HEARTBEAT;
-            }
+            () = sleep_until(next_sign) => {}
         }
         sleep(rate_limit.some()).await;
     }

@@ -76,7 +76,7 @@ impl SecretReader {
     }
 }
 
-/// Calls `changed` whenever one of these Secrets may have changed; never returns.
+/// Calls `changed` whenever one of these Secrets may have changed since it was read, so also when its watch begins; never returns.
 pub async fn secrets_changed(
     client: Client,
     names: BTreeSet<SecretName>,
@@ -90,16 +90,14 @@ pub async fn secrets_changed(
 async fn follow(client: &Client, secret: &SecretName, changed: &impl Fn(&SecretName)) {
     let api = Api::<PartialObjectMeta<Secret>>::namespaced(client.clone(), &secret.namespace);
     let mut objects = std::pin::pin!(watched(api, &secret.name));
-    // None: nothing was read yet.
     let mut last = None;
     while let Some(object) = objects.next().await {
         let Ok(object) = object else { continue };
         let now = object.and_then(|it| it.metadata.resource_version);
-        let before = last.replace(now.clone());
-        // The first answer contains what was already read.
-        if before.is_some_and(|before| before != now) {
+        if last.as_ref() != Some(&now) {
             changed(secret);
         }
+        last = Some(now);
     }
 }
 

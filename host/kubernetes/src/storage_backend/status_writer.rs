@@ -35,8 +35,8 @@ const SILENT_AT_ONCE: usize = 20;
 struct Known {
     report: ReportObject,
     since: Instant,
-    /// It is silent, and its Node was there at the last look.
-    node_is_there: bool,
+    /// It is silent, and its Node was there at this time.
+    node_seen: Option<Instant>,
 }
 
 /// Writes statuses and finalizers from the reports of all hosts, for one term.
@@ -98,7 +98,7 @@ impl StatusWriter {
         let same = before.filter(|it| it.report.resource_version() == report.resource_version());
         Known {
             since: same.map_or_else(Instant::now, |before| before.since),
-            node_is_there: same.is_some_and(|before| before.node_is_there),
+            node_seen: same.and_then(|before| before.node_seen),
             report,
         }
     }
@@ -115,7 +115,7 @@ impl StatusWriter {
             let heard = of_it.map(|known| HostReport {
                 spec: &known.report.spec,
                 silent: is_silent(known),
-                lost: is_silent(known) && known.node_is_there,
+                lost: is_silent(known) && known.node_seen.is_some(),
             });
             let heard: Vec<_> = heard.collect();
             let read = desired(object, true);
@@ -167,20 +167,22 @@ impl StatusWriter {
         wait
     }
 
-    /// Looks for the Nodes of silent hosts, those first that were not looked for before.
+    /// Looks for the Nodes of silent hosts, those first that were not looked for before or longest ago.
     async fn check_silent(&mut self) {
+        let is_due = |at: Instant| at.elapsed() >= CHECK_INTERVAL;
         let silent = self.reports.iter().filter(|(_, known)| is_silent(known));
         let mut silent: Vec<_> = silent
-            .map(|(name, known)| (known.node_is_there, name.clone(), known.report.spec.clone()))
+            .filter(|(_, known)| known.node_seen.is_none_or(is_due))
+            .map(|(name, known)| (known.node_seen, name.clone(), known.report.spec.clone()))
             .collect();
-        silent.sort_by_key(|(is_there, ..)| *is_there);
+        silent.sort_by_key(|(seen, ..)| *seen);
         for (_, name, spec) in silent.into_iter().take(SILENT_AT_ONCE) {
             let done = self.delete_report(&name, &spec).await;
             match &done {
                 Ok(true) => drop(self.reports.remove(&name)),
                 Ok(false) => {
                     if let Some(known) = self.reports.get_mut(&name) {
-                        known.node_is_there = true;
+                        known.node_seen = Some(Instant::now());
                     }
                 }
                 Err(_) => {}

@@ -21,7 +21,7 @@ pub(super) async fn watch(backends: Arc<Backends>) {
         let check_again = |name: &SecretName| {
             for (driver, seen) in backends.all() {
                 if named(&seen.desired.borrow().document).contains(name) {
-                    tracing::info!(%driver, "a Secret of the backend has changed");
+                    tracing::debug!(%driver, "a Secret of the backend may have changed");
                     seen.reconciler.check_again();
                 }
             }
