@@ -32,10 +32,6 @@ static CHANGING: Claims<String> = Claims::new();
 const TURN_TIME: Duration = Duration::from_secs(60);
 /// Pause between two looks at something that another call or the kernel changes.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Runs a program in the node's root directory, where this process is in a container: it must be of one version with its daemon.
-const CHROOT: &str = "chroot";
-/// The exit status of `chroot` if the node has no such program (chroot(1)).
-const NOT_FOUND: i32 = 127;
 
 /// Whose disk it is.
 pub(crate) struct Owner<'a> {
@@ -102,7 +98,7 @@ impl Owner<'_> {
             || rbd::has_attached(self, number)
     }
 
-    /// A run of a program of the node.
+    /// A run of a program of the node: in its root directory, since the program must be of one version with its daemon.
     fn node_program(
         &self,
         program: &'static str,
@@ -110,17 +106,10 @@ impl Owner<'_> {
         object: String,
         deadline: Duration,
     ) -> ToolCall {
-        let mut words: Vec<_> = arguments.iter().map(OsString::from).collect();
-        let program = match &self.node_root {
-            Some(root) => {
-                words.splice(0..0, [root.into(), program.into()]);
-                CHROOT
-            }
-            None => program,
-        };
         ToolCall {
             program,
-            arguments: words,
+            root: self.node_root.clone(),
+            arguments: arguments.iter().map(OsString::from).collect(),
             object,
             deadline,
         }

@@ -11,6 +11,7 @@ use crate::plan::options::MountFlags;
 use crate::roots::CheckedPath;
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
+use std::fmt::Display;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use wasmount_core::mounter::MountError;
 use wasmount_sys::mount_setattr::mount_setattr;
@@ -73,21 +74,33 @@ pub(crate) fn attach(
     path: &CheckedPath,
     flags: MountFlags,
 ) -> Result<(), MountError> {
-    let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    move_mount(&prepared.mount, c"", onto, c"", both)
-        .map_err(|errno| kernel("move_mount", path.text(), errno))?;
+    move_onto(&prepared.mount, onto, path.text())?;
+    let has_granted_source = || match &prepared.filesystem {
+        Some(filesystem) => verify_source(&prepared.mount, filesystem),
+        None => Ok(()),
+    };
     verify(path, prepared.identity, flags)
-        .and_then(|()| verify_source(prepared))
+        .and_then(|()| has_granted_source())
         .inspect_err(|_| roll_back(prepared, path))
 }
 
+/// Attaches a detached mount to an opened directory or file; `what` is for messages.
+pub(crate) fn move_onto(
+    mount: impl AsFd,
+    onto: impl AsFd,
+    what: impl Display,
+) -> Result<(), MountError> {
+    let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(mount, c"", onto, c"", both).map_err(|errno| kernel("move_mount", what, errno))
+}
+
 /// The mount table shows a mount, and which part of its server it shows, only after it is attached.
-fn verify_source(prepared: &PreparedMount) -> Result<(), MountError> {
-    let Some(filesystem) = &prepared.filesystem else {
-        return Ok(());
-    };
+pub(crate) fn verify_source(
+    mount: impl AsFd,
+    filesystem: &CheckedFilesystem,
+) -> Result<(), MountError> {
     let failed = |errno| kernel("look at", "a new mount", errno);
-    let id = mount_id(&prepared.mount).map_err(failed)?;
+    let id = mount_id(mount).map_err(failed)?;
     // Without a line in the table, an administrator unmounted it.
     let line = mountinfo::of_mount(id)?.ok_or_else(|| failed(Errno::STALE))?;
     filesystem.refuse_shown(&line.source)

@@ -4,7 +4,7 @@
 //! map of an encrypted volume, the file system. Each step is already done or can be repeated. The caller expands the image between
 //! [`Node::image_growth`] and [`Node::expand`].
 
-use crate::block::{BlockDevice, loop_device};
+use crate::block::{BlockDevice, SECTOR_BYTES, loop_device};
 use crate::encryption;
 use crate::format;
 use crate::fs_type::FsType;
@@ -19,8 +19,6 @@ use wasmount_core::mounter::{ExpandVolume, MountError, VolumeKey};
 use wasmount_core::plan::{Plan, Source};
 use wasmount_core::pool::PoolCall;
 
-/// The size of a device is a multiple of this, in bytes: `sector_t` of the kernel. The remainder of a file is not visible on its loop device.
-const SECTOR_BYTES: u64 = 512;
 /// Images are expanded to a multiple of this, in bytes. A sector would suffice, but every file system that the host makes has blocks of this size.
 const IMAGE_STEP_BYTES: u64 = 4096;
 /// Size that is returned for a volume without a size of its own (CSI: unknown).
@@ -162,7 +160,7 @@ fn growth(size: u64, required: Option<u64>, limit: Option<u64>) -> Result<Option
     }
 }
 
-/// How many of so many bytes are visible on a device.
+/// How many of so many bytes are visible on a device: the remainder of a file is not visible on its loop device.
 fn on_device(bytes: u64) -> u64 {
     bytes - bytes % SECTOR_BYTES
 }

@@ -22,9 +22,9 @@ const MACHINE_ID: &str = "machine-id";
 /// Largest of these files, in bytes. 64 KiB: some lines of comments and one name.
 const FILE_BYTES: u64 = 64 << 10;
 /// Longest name, in bytes (RFC 7143, 4.2.7.1; NVM Express Base Specification 2.0, 4.5).
-const NAME_BYTES: usize = 223;
+pub(crate) const NAME_BYTES: usize = 223;
 /// The formats of an iSCSI name (RFC 7143, 4.2.7.3 to 4.2.7.5).
-const ISCSI_FORMATS: [&str; 3] = ["iqn.", "eui.", "naa."];
+pub(crate) const ISCSI_FORMATS: [&str; 3] = ["iqn.", "eui.", "naa."];
 /// An NQN that is made of a UUID (NVM Express Base Specification 2.0, 4.5).
 const UUID_NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:";
 /// The machine's id is confidential, so what is derived of it is hashed with this (machine-id(5)).

@@ -8,7 +8,6 @@
 //! contains the plan's own options, since later publishes need them. A backend that copies a request's flags into them is responsible for that.)
 
 use crate::block::BlockRecord;
-use crate::hexadecimal::hex;
 use crate::observe::Identity;
 use crate::plan::label::Label;
 use crate::records::{Record, Records};
@@ -260,7 +259,7 @@ impl RecordedCapability {
         if let AccessType::Mount(access) = &mut shape.access_type {
             // The flags come from a checked request: invalid ones were refused before.
             let found = Label::of_flags(&access.mount_flags).ok().flatten();
-            label = found.map(|label| hex(&Sha256::digest(label.as_str())));
+            label = found.map(|label| hex::encode(Sha256::digest(label.as_str())));
             for flag in access.mount_flags.drain(..) {
                 // Each flag is hashed with its length, so that different lists have different hashes.
                 hash.update(flag.len().to_le_bytes());
@@ -269,7 +268,7 @@ impl RecordedCapability {
         }
         Self {
             shape,
-            mount_flags: hex(&hash.finalize()),
+            mount_flags: hex::encode(hash.finalize()),
             label,
         }
     }

@@ -41,7 +41,6 @@ mod fs_context;
 mod fs_type;
 mod group;
 mod health;
-mod hexadecimal;
 mod in_use;
 mod initiator;
 mod journal;

@@ -146,7 +146,8 @@ impl LocalMounter {
             return Ok(());
         }
         let has_volumes = |driver: &DriverName| !self.node.journal.of_driver(driver).is_empty();
-        served.withdrawn.retain(|(driver, _)| has_volumes(driver));
+        let is_over = |(driver, _): &mut (DriverName, _)| !has_volumes(driver);
+        let ended: Vec<_> = served.withdrawn.extract_if(.., is_over).collect();
         let before = match &grants {
             Some(grants) => {
                 let in_use = Arc::new(DriverVolumes::new(self.node.clone(), driver.clone()));
@@ -156,9 +157,14 @@ impl LocalMounter {
             }
             None => served.granted.remove(driver),
         };
-        if let Some(before) = before.filter(|_| has_volumes(driver)) {
-            served.withdrawn.push((driver.clone(), before));
+        if let Some(before) = &before
+            && has_volumes(driver)
+        {
+            served.withdrawn.push((driver.clone(), before.clone()));
         }
+        drop(served);
+        // Not under the lock: a pool whose server is dead takes a while.
+        drop((ended, before));
         Ok(())
     }
 

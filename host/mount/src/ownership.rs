@@ -8,7 +8,7 @@ use crate::block::loop_device::{self, Attached};
 use crate::block::{BlockRecord, DeviceNumber, node_device};
 use crate::encryption;
 use crate::failure::kernel;
-use crate::journal::Entry;
+use crate::journal::{Entry, VolumePath};
 use crate::kubelet_record;
 use crate::mountinfo::{self, MountLine};
 use crate::node::{Node, describe_volume};
@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use wasmount_core::document::{FilesystemGrant, Grants, PoolGrant};
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::DriverName;
+use wasmount_core::plan::Source;
 
 /// The mounts of a driver's pools, according to the mount table.
 pub(crate) struct Shown {
@@ -238,6 +239,13 @@ impl Node {
         let mounts = entries.iter().flat_map(Entry::mounts);
         let paths: HashSet<_> = mounts.map(|(path, _)| Path::new(path)).collect();
         let has_record = |line: &MountLine| paths.contains(line.mount_point.as_path());
+        // A pool that was given another name since has volumes of which no record is its own.
+        let is_named = |at: VolumePath<'_>| match &at.plan.source {
+            Source::Directory { pool, .. } | Source::Image { pool, .. } => {
+                grants.pools.contains_key(pool)
+            }
+            _ => true,
+        };
         let asked = match grants.pools.get(pool).and_then(PoolGrant::directory) {
             Some(directory) => PoolRoot::find(directory, &table)?,
             None => None,
@@ -250,7 +258,8 @@ impl Node {
             is_recorded: table
                 .iter()
                 .filter(|line| own.pools.iter().any(|root| root.holds(line)))
-                .all(has_record),
+                .all(has_record)
+                && entries.iter().flat_map(Entry::paths).all(is_named),
         };
         for attached in loop_device::attached_below(&own.directories())? {
             let Some(image) = loop_device::backing_path(attached.number) else {
@@ -346,6 +355,14 @@ impl PoolRoot {
 fn relative(path: &Path, base: &Path) -> Option<String> {
     let below = path.strip_prefix(base).ok()?;
     below.to_str().map(str::to_owned)
+}
+
+/// Releases a device of which no mount is left.
+pub(crate) fn release_unshown(device: &BlockRecord) -> Result<(), MountError> {
+    match mountinfo::is_shown(device.number)? {
+        true => Ok(()),
+        false => loop_device::release(device),
+    }
 }
 
 #[cfg(test)]

@@ -193,6 +193,9 @@ pub(crate) fn check(
             (CheckedSource::Files(files), checked.flags)
         }
     };
+    if let CheckedSource::Device(_, Form::Filesystem(_)) = &source {
+        device::ensure_on_one_node(capability)?;
+    }
     let access = storage_access(capability, readonly);
     Ok(CheckedPlan {
         source,

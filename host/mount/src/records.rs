@@ -3,7 +3,6 @@
 
 use crate::exclusive;
 use crate::failure::{MountSetupError, io};
-use crate::hexadecimal::hex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -201,7 +200,7 @@ pub(crate) fn file_name(key: &VolumeKey) -> String {
     // Neither string contains NUL, so no two volumes have the same hash input.
     hash.update([0]);
     hash.update(key.volume.as_str());
-    format!("{}.{WHOLE}", hex(&hash.finalize()))
+    format!("{}.{WHOLE}", hex::encode(hash.finalize()))
 }
 
 fn read<R: Record>(path: &Path) -> Result<R, String> {

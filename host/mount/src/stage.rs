@@ -114,7 +114,9 @@ impl Node {
             if shown.source != requested && is_certain(self.still_mounted(path, Some(identity)))? {
                 return Err(MountError::already_exists(
                     describe_volume(key),
-                    format!("another source of its is published at {path}"),
+                    format!(
+                        "another source of this volume is still published at {path}; unpublish it first"
+                    ),
                 ));
             }
         }

@@ -7,12 +7,11 @@
 use crate::block::BlockRecord;
 use crate::block::loop_device::{self, Tag};
 use crate::failure::{exhausted, is_corrupted, kernel};
-use crate::journal::{Progress, VolumePath};
+use crate::journal::{Progress, TargetRecord, VolumePath};
 use crate::kubelet_path::Purpose;
-use crate::mountinfo;
 use crate::node::{Node, describe_volume, is_certain};
 use crate::observe::{Identity, Seen, inspect, observe};
-use crate::ownership::Kept;
+use crate::ownership::release_unshown;
 use crate::roots::{CheckedPath, Location};
 use rustix::fs::{AtFlags, FileType, unlinkat};
 use rustix::io::Errno;
@@ -76,7 +75,7 @@ impl Node {
             return Err(MountError::in_use(
                 path.text(),
                 format!(
-                    "{volume} is staged there, and it is not a target of its; call NodeUnstageVolume"
+                    "{volume} is staged at this path, which is not one of its target paths; call NodeUnstageVolume"
                 ),
             ));
         }
@@ -139,7 +138,9 @@ impl Node {
         // If the volume is staged elsewhere, nothing is released here.
         match &entry.stage {
             Some(stage) if stage.path == path.text() => {
-                self.close_map(key, path.text())?;
+                if stage.plan.luks.is_some() {
+                    self.close_map(key, path.text())?;
+                }
                 self.release(key, stage.block, stage.capability.is_raw())?;
                 self.detach(key, &stage.plan, path.text())?;
             }
@@ -179,12 +180,19 @@ impl Node {
 
     /// Drops the record of a target at which nothing of the volume is mounted any more, and releases its device.
     pub(crate) fn forget_target(&self, key: &VolumeKey, path: &str) -> Result<(), MountError> {
+        // A publish of another target may take over the raw device of this one (`raw_image`), and records that late.
+        let has_own_device = |it: &TargetRecord| it.raw().is_some() && !it.shows_stage;
+        let entry = self.journal.entry(key);
+        let may_be_taken = entry.targets.get(path).is_some_and(has_own_device);
+        let _alone = may_be_taken.then(|| self.alone(key)).transpose()?;
         let mut entry = self.journal.entry(key);
         match entry.targets.remove(path) {
             Some(target) => {
                 let is_shared = entry.blocks().any(|block| Some(block) == target.block);
                 let is_raw = target.capability.is_raw();
-                self.close_map(key, path)?;
+                if target.plan.luks.is_some() {
+                    self.close_map(key, path)?;
+                }
                 self.release(key, target.block.filter(|_| !is_shared), is_raw)?;
                 self.detach(key, &target.plan, path)?;
             }
@@ -233,14 +241,10 @@ impl Node {
         key: &VolumeKey,
         is_meant: impl Fn(&Tag, bool) -> bool,
     ) -> Result<(), MountError> {
-        for Kept {
-            attached,
-            lies_in_pool,
-        } in self.kept_devices(key)?
-        {
-            let tag = attached.tag.as_ref();
-            if tag.is_some_and(|tag| is_meant(tag, lies_in_pool)) {
-                release_unshown(&attached.record())?;
+        for kept in self.kept_devices(key)? {
+            let tag = kept.attached.tag.as_ref();
+            if tag.is_some_and(|tag| is_meant(tag, kept.lies_in_pool)) {
+                release_unshown(&kept.attached.record())?;
             }
         }
         Ok(())
@@ -333,14 +337,6 @@ impl Node {
             Ok(Seen::Mounted(mount)) => self.is_unanswered(driver, &location.path, mount),
             _ => false,
         }
-    }
-}
-
-/// Releases a device of which no mount is left.
-fn release_unshown(device: &BlockRecord) -> Result<(), MountError> {
-    match mountinfo::is_shown(device.number)? {
-        true => Ok(()),
-        false => loop_device::release(device),
     }
 }
 

@@ -9,7 +9,7 @@ use rustix::process::{Signal, WaitOptions, kill_process_group, waitpid};
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use wasmount_core::mounter::MountError;
@@ -28,6 +28,10 @@ const ENVIRONMENT: [&str; 3] = [
 const KEPT_BYTES: u64 = 64 << 10;
 /// How much of an output an error repeats, in characters: the last lines of a terminal.
 const REPEATED_CHARACTERS: usize = 400;
+/// Runs a program in another root directory.
+const CHROOT: &str = "chroot";
+/// The exit status of `chroot` if there is no such program (chroot(1)).
+const NOT_FOUND: i32 = 127;
 /// The Debian package that contains a program. Other distributions use similar names.
 const PACKAGES: [(&str, &str); 12] = [
     ("blkid", "util-linux"),
@@ -48,6 +52,8 @@ const PACKAGES: [(&str, &str); 12] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ToolCall {
     pub(crate) program: &'static str,
+    /// The root directory in which it runs (`chroot`); none: that of this process.
+    pub(crate) root: Option<PathBuf>,
     pub(crate) arguments: Vec<OsString>,
     /// The object that it works on, for messages.
     pub(crate) object: String,
@@ -97,6 +103,9 @@ impl ToolCall {
         let kept = outputs.map(|output| output.and_then(|output| output.join().ok()));
         let [stdout, stderr] = kept.map(Option::unwrap_or_default);
         let status = status.map(|(_, status)| status);
+        if self.root.is_some() && status.and_then(|it| it.exit_status()) == Some(NOT_FOUND) {
+            return Err(self.error(self.missing()));
+        }
         let output = ToolOutput {
             status: status.and_then(|it| it.exit_status()).unwrap_or_default(),
             stdout,
@@ -117,10 +126,14 @@ impl ToolCall {
         let (input, stdin) = pipe()?;
         let (stdout, output) = pipe()?;
         let (stderr, errors) = pipe()?;
-        let paths = DIRECTORIES.map(|directory| Path::new(directory).join(self.program));
+        let (program, in_root) = match &self.root {
+            Some(root) => (CHROOT, vec![CHROOT.into(), root.into()]),
+            None => (self.program, Vec::new()),
+        };
+        let paths = DIRECTORIES.map(|directory| Path::new(directory).join(program));
         let started = program::start(Program {
             paths: paths.into(),
-            arguments: [&[self.program.into()], self.arguments.as_slice()].concat(),
+            arguments: [in_root, vec![self.program.into()], self.arguments.clone()].concat(),
             environment: ENVIRONMENT.map(OsString::from).into(),
             streams: [input.into(), output.into(), errors.into()],
         })?;
@@ -153,9 +166,11 @@ impl ToolCall {
             .iter()
             .find(|(program, _)| *program == self.program);
         let package = package.map_or("that brings it", |(_, package)| package);
-        format!(
-            "it is not installed; install the package `{package}` on the node or in the host's image"
-        )
+        let place = match self.root {
+            Some(_) => "on the node",
+            None => "on the node or in the host's image",
+        };
+        format!("it is not installed; install the package `{package}` {place}")
     }
 
     fn describe(&self) -> String {
@@ -194,6 +209,7 @@ pub(crate) fn tool_call(
     arguments.push(device.into());
     ToolCall {
         program,
+        root: None,
         arguments,
         object: device.display().to_string(),
         deadline,

@@ -4,7 +4,7 @@ use crate::node::{Node, describe_volume};
 use crate::threads::unbudgeted;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use wasmount_core::mounter::{MountError, MounterRequest as Request, VolumeKey};
 use wasmount_core::mutex::lock;
 use wasmount_core::names::DriverName;
@@ -39,27 +39,36 @@ pub(crate) fn recover(
     let is_meant = |driver: &DriverName| !documented.contains(driver);
     let entries = node.journal.entries(|entry| is_meant(&entry.key.driver));
     let drivers: BTreeSet<_> = entries.into_iter().map(|entry| entry.key.driver).collect();
-    let mut left = Vec::new();
+    let mut left: Vec<Vec<VolumeKey>> = Vec::new();
     for driver in &drivers {
+        let key = |volume| VolumeKey {
+            driver: driver.clone(),
+            volume,
+        };
         match node.unsettled(driver) {
-            Ok(volumes) => left.extend(volumes.into_iter().map(|volume| VolumeKey {
-                driver: driver.clone(),
-                volume,
-            })),
+            Ok(volumes) => left.push(volumes.into_iter().map(key).collect()),
             Err(error) => {
                 tracing::error!(%driver, %error, "unfinished work of a driver without a document cannot be read; the next start tries again");
             }
         }
     }
     // Now, and not in the background: no request may be faster.
-    lock(&pending.0).extend(left.iter().cloned());
+    lock(&pending.0).extend(left.iter().flatten().cloned());
     // Otherwise the start of a driver that has one ends them.
     let ends_connections = documented.is_empty();
     tokio::spawn(async move {
-        for key in left {
-            recover_volume(&node, &key).await;
-            lock(&pending.0).remove(&key);
+        // Side by side: storage of one driver that does not answer must not delay the volumes of others.
+        let mut recoveries = JoinSet::new();
+        for keys in left {
+            let (node, pending) = (node.clone(), pending.clone());
+            recoveries.spawn(async move {
+                for key in keys {
+                    recover_volume(&node, &key).await;
+                    lock(&pending.0).remove(&key);
+                }
+            });
         }
+        recoveries.join_all().await;
         let work = move || {
             if ends_connections {
                 node.end_unrecorded_nvme();

@@ -17,7 +17,7 @@ use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::{MountError, Mounter, MounterRequest, MounterResponse};
 use wasmount_core::mutex::lock;
 
-/// Concurrent calls; further ones wait. 1024: ten drivers with hung storage leave capacity for others (each has some 90 threads at the mounter, and
+/// Concurrent calls; further ones wait. 1024: eight drivers with hung storage leave capacity for others (each has 120 threads at the mounter, and
 /// further calls are rejected).
 const CALLS: usize = 1024;
 /// Idle connections that are kept for the next call. 32: as many concurrent calls as one driver's node work can have.

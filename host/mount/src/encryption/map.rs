@@ -153,6 +153,7 @@ impl Map {
         let arguments = ["remove", self.name.as_str()];
         ToolCall {
             program: "dmsetup",
+            root: None,
             arguments: arguments.iter().map(Into::into).collect(),
             object: self.path().display().to_string(),
             deadline: REMOVE_WITHIN,

@@ -55,7 +55,7 @@ pub(super) enum Finding {
     ImageMoved,
     /// It was truncated below the size of the device.
     #[error(
-        "its image was cut to {image_bytes} bytes below a device of {device_bytes}: what lay behind is lost; restore the volume"
+        "its image was truncated to {image_bytes} bytes, and its device has {device_bytes}: the data between is lost; restore the volume"
     )]
     ImageTruncated { image_bytes: u64, device_bytes: u64 },
     /// The file system has counted so many errors.

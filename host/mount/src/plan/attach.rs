@@ -9,6 +9,7 @@ pub(crate) use rbd::{CephName, RbdImage, wwid};
 use super::device::{CheckedDevice, RequestedFacts, checked_wait, invalid};
 use super::matches;
 use crate::failure::shown;
+use crate::initiator::{ISCSI_FORMATS, NAME_BYTES};
 use std::net::SocketAddr;
 use std::time::Duration;
 use uuid::Uuid;
@@ -19,14 +20,9 @@ use wasmount_core::mounter::MountError;
 use wasmount_core::plan::attached::PATHS;
 use wasmount_core::plan::{Iscsi, Nvme, Source};
 
-/// Longest name of a target, in bytes: that of an iSCSI node (RFC 7143, 4.2.7.1) and of an NVMe subsystem (NVMe Base 2.0, 4.5).
-const NAME_BYTES: usize = 223;
 /// Largest number of a logical unit: that of peripheral device addressing (SAM-5, 4.7.7.2). Storage systems write larger ones in different ways, and only
 /// a scan for all of them would show which.
 const LUN_MAX: u16 = (1 << 8) - 1;
-
-/// The formats of an iSCSI name (RFC 7143, 4.2.7.3 to 4.2.7.5).
-const ISCSI_NAMES: [&str; 3] = ["iqn.", "eui.", "naa."];
 
 /// How a disk comes to the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -246,7 +242,7 @@ impl IscsiDisk {
             }
             Ok(IscsiPath {
                 portal: portal(STEP, &path.portal)?,
-                target: TargetName::parse(STEP, &path.target, &ISCSI_NAMES)?,
+                target: TargetName::parse(STEP, &path.target, &ISCSI_FORMATS)?,
                 lun: Lun(path.lun),
             })
         });
@@ -302,7 +298,7 @@ impl IscsiPath {
     pub(crate) fn to_target(portal: SocketAddr, target: &str) -> Option<Self> {
         Some(Self {
             portal,
-            target: TargetName::parse("iscsi", target, &ISCSI_NAMES).ok()?,
+            target: TargetName::parse("iscsi", target, &ISCSI_FORMATS).ok()?,
             lun: Lun(0),
         })
     }

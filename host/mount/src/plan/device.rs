@@ -10,6 +10,7 @@ use wasmount_core::device_fact::DeviceFact;
 use wasmount_core::document::{DeviceGrant, Grants};
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
+use wasmount_core::volume::{AccessMode, VolumeCapability};
 
 /// Longest wait for a device, in milliseconds: 45 s leave a quarter of a call's default budget of 60 s to check, repair and mount it. A slower device
 /// is present when the client tries again.
@@ -167,6 +168,20 @@ fn parse_facts(step: &str, facts: &[(String, String)]) -> Result<RequestedFacts,
         return Err(invalid(step, "facts", reason, Blame::Of(Owner::Plugin)));
     }
     Ok(requested)
+}
+
+/// Refuses the file system of a disk for several nodes if one of them writes: none of these file systems bears it.
+pub(super) fn ensure_on_one_node(capability: &VolumeCapability) -> Result<(), MountError> {
+    match capability.access_mode {
+        AccessMode::MultiNodeSingleWriter | AccessMode::MultiNodeMultiWriter => {
+            Err(MountError::invalid(
+                "volume_capability",
+                "a file system on a disk cannot be on several nodes while one of them writes; request a raw block volume (`volumeMode: Block`), or an access mode of a single node",
+                Blame::Of(Owner::Request),
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether a device with the requested facts can be covered. A requested link proves nothing: the device may have other links.

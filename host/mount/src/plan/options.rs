@@ -208,7 +208,7 @@ impl Allowed<'_> {
         let is_other =
             |(name, value): &(String, String)| name == CONTEXT && value != label.as_str();
         match own.iter().any(is_other) {
-            true => Err(self.malformed(CONTEXT, "is another one in the plan", blame)),
+            true => Err(self.malformed(CONTEXT, "differs from the one in the plan", blame)),
             false => Ok(()),
         }
     }

@@ -19,10 +19,17 @@ const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o755);
 const FOR_EVERYONE: u32 = 0o005;
 /// All bits that permissions may have, including setgid and the sticky bit.
 const MODE_BITS: u32 = 0o7777;
+/// Unit of `stx_blocks`, in bytes, whatever the block size of the file system is (statx(2)).
+const BLOCK_BYTES: u64 = 512;
 
 /// The file type in the result of `statx`.
 pub(super) fn file_type(status: &Statx) -> FileType {
     FileType::from_raw_mode(status.stx_mode.into())
+}
+
+/// The bytes that a file takes on the disk.
+pub(super) fn allocated_bytes(status: &Statx) -> u64 {
+    status.stx_blocks.saturating_mul(BLOCK_BYTES)
 }
 
 /// Opens a tree for reading and syncing.

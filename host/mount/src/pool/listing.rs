@@ -19,8 +19,6 @@ use wasmount_sys::quota;
 
 /// Maximum number of entries of one answer: an entry is at most a path of 4 KiB, and a guest call carries 4 MiB.
 const LIST_ENTRIES: u32 = 1000;
-/// Unit of `stx_blocks`, in bytes (statx(2)).
-const BLOCK_BYTES: u64 = 512;
 
 /// The entry at a place.
 pub(super) fn stat(pool: &Pool, place: &Place) -> Result<Option<PoolEntry>, MountError> {
@@ -104,7 +102,7 @@ fn first_names(
 }
 
 fn entry(path: String, status: &Statx, tree_usage: impl Fn(&Statx) -> u64) -> PoolEntry {
-    let blocks = status.stx_blocks.saturating_mul(BLOCK_BYTES);
+    let blocks = directory::allocated_bytes(status);
     let other = |description: &str| (PoolEntryKind::Other(description.to_owned()), 0, 0);
     let is_mount = status.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
     let (kind, size_bytes, allocated_bytes) = match file_type(status) {

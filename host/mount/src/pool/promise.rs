@@ -20,8 +20,6 @@ use wasmount_core::mounter::MountError;
 use wasmount_core::pool::PoolUsage;
 use wasmount_sys::quota;
 
-/// The unit of `stx_blocks`, in bytes, whatever the block size of the file system is (statx(2)).
-const BLOCK_BYTES: u64 = 512;
 /// The first of the project numbers from which one is chosen: far above the small numbers that administrators assign by hand in /etc/projid.
 const FIRST_PROJECT: u32 = 1 << 30;
 /// How many used numbers are skipped before giving up. One of a billion numbers is seldom in use.
@@ -193,7 +191,7 @@ fn used(pool: &Pool, inode: Inode, record: &Record) -> Option<u64> {
     let file = open_confined(&pool.root, path, OFlags::PATH | OFlags::NOFOLLOW).ok()?;
     let (found, status) = Inode::of_fd(&file).ok()?;
     let is_it = found == inode && directory::file_type(&status) == FileType::RegularFile;
-    is_it.then(|| status.stx_blocks.saturating_mul(BLOCK_BYTES))
+    is_it.then(|| directory::allocated_bytes(&status))
 }
 
 /// Promises bytes to a tree, or withdraws the promise. Returns whether the file system enforces it. Durable after

@@ -3,7 +3,7 @@
 //!
 //! A tree is deleted without recursion: an entry that is not empty is emptied by moving what is not empty in it to the top of the tree, until nothing
 //! is left. So neither depth nor width matters: two directories are open at a time, and the list of remaining entries is the top itself, which lies
-//! on the disk and is found by the next start. It never follows a link or crosses a mount.
+//! on the disk and is found by the next start. It never follows a link or crosses a mount. A subvolume of a btrfs is a tree of its own.
 
 use crate::confine::{DIRECTORY, entries, names, open_confined, remove_empty};
 use crate::mountinfo;
@@ -12,7 +12,7 @@ use crate::pool::directory::file_type;
 use crate::pool::handle::{Pool, errno_of, fresh_name, rename_no_replace, status_of};
 use crate::pool::place::Place;
 use crate::pool::users;
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::{DirEntry, FileType, OFlags, fstat, makedev};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -25,6 +25,8 @@ use wasmount_sys::quota;
 
 /// How often a directory that is not empty yet is read again. A second time is sufficient unless a process still writes into it.
 const PASSES: usize = 4;
+/// Most subvolumes of a btrfs that may lie in each other in a tree: each takes a part of the stack. No tool makes more than a few.
+const SUBVOLUMES: usize = 64;
 /// How many entries are looked at one by one instead of in the mount table, which takes 8 us for each mount of the node. 64 bounds the directories that
 /// are open at a time, and the calls that are in vain for a larger tree.
 pub(super) const FEW: usize = 64;
@@ -164,15 +166,28 @@ fn delete_tree(pool: &Pool, name: &CStr) -> Result<(), Errno> {
     };
     // The kernel moves nothing from another project into a directory that passes on its own.
     let _ = quota::set_project(&top, 0, false);
+    delete_opened(pool, &pool.trash, name, &top, SUBVOLUMES)
+}
+
+/// The same for a directory that is not empty. `levels`: how many subvolumes may lie in each other below it.
+fn delete_opened(
+    pool: &Pool,
+    parent: &OwnedFd,
+    name: &CStr,
+    top: &OwnedFd,
+    levels: usize,
+) -> Result<(), Errno> {
+    let is_own = is_own(pool, top)?;
     loop {
         let (mut result, mut has_progress) = (Ok(()), false);
-        for entry in entries(&top)? {
+        for entry in entries(top)? {
             let entry = entry?;
-            let deleted = delete_entry(pool, &top, entry.file_name(), entry.ino());
+            let deleted = forget_entry(pool, top, is_own, &entry)
+                .and_then(|()| delete_entry(pool, top, is_own, entry.file_name(), levels));
             has_progress |= deleted.is_ok();
             result = result.and(deleted);
         }
-        match remove_empty(&pool.trash, name) {
+        match remove_empty(parent, name) {
             Err(Errno::NOTEMPTY) if has_progress => {}
             Err(Errno::NOTEMPTY) => return result.and(Err(Errno::NOTEMPTY)),
             removed => return removed,
@@ -181,16 +196,26 @@ fn delete_tree(pool: &Pool, name: &CStr) -> Result<(), Errno> {
 }
 
 /// Deletes an entry at the top of a tree. Its own entries that are not empty are then at the top.
-fn delete_entry(pool: &Pool, top: &OwnedFd, name: &CStr, number: u64) -> Result<(), Errno> {
-    forget(pool, number)?;
+fn delete_entry(
+    pool: &Pool,
+    top: &OwnedFd,
+    is_own: bool,
+    name: &CStr,
+    levels: usize,
+) -> Result<(), Errno> {
     let Some(directory) = remove_or_open(top, name)? else {
         return Ok(());
     };
+    // Nothing can be moved out of a subvolume.
+    if device(&directory)? != device(top)? {
+        let levels = levels.checked_sub(1).ok_or(Errno::LOOP)?;
+        return delete_opened(pool, top, name, &directory, levels);
+    }
     for _ in 0..PASSES {
         let mut result = Ok(());
         for entry in entries(&directory)? {
             let entry = entry?;
-            let moved = forget(pool, entry.ino()).and_then(|()| {
+            let moved = forget_entry(pool, &directory, is_own, &entry).and_then(|()| {
                 match remove_empty(&directory, entry.file_name()) {
                     Err(Errno::NOTEMPTY) => {
                         rename_no_replace(&directory, entry.file_name(), top, &*fresh_name())
@@ -218,6 +243,38 @@ fn remove_or_open(parent: &OwnedFd, name: &CStr) -> Result<Option<OwnedFd>, Errn
         Err(Errno::NOENT) => Ok(None),
         Err(Errno::XDEV) => Err(Errno::BUSY),
         opened => opened.map(Some),
+    }
+}
+
+/// Whether a directory has the pool's inode numbers. A subvolume of a btrfs has its own, and any pod can make one in its volume.
+fn is_own(pool: &Pool, directory: &OwnedFd) -> Result<bool, Errno> {
+    Ok(device(directory)? == device(&pool.trash)?)
+}
+
+fn device(directory: &OwnedFd) -> Result<u64, Errno> {
+    Ok(fstat(directory)?.st_dev)
+}
+
+/// Removes the record of an entry of a directory, if they have the pool's inode numbers.
+fn forget_entry(
+    pool: &Pool,
+    directory: &OwnedFd,
+    is_own: bool,
+    entry: &DirEntry,
+) -> Result<(), Errno> {
+    if !is_own {
+        return Ok(());
+    }
+    // Only a directory can be a subvolume.
+    if !matches!(entry.file_type(), FileType::Directory | FileType::Unknown) {
+        return forget(pool, entry.ino());
+    }
+    let Some(status) = status_of(directory, entry.file_name())? else {
+        return Ok(());
+    };
+    match makedev(status.stx_dev_major, status.stx_dev_minor) == device(directory)? {
+        true => forget(pool, status.stx_ino),
+        false => Ok(()),
     }
 }
 

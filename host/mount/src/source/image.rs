@@ -72,7 +72,7 @@ pub(crate) fn size_bytes(image: &PoolPlace) -> Result<u64, MountError> {
 }
 
 /// Binds the image, and checks once more: another process may have bound it since the first check. In this case our device is released, and the
-/// caller tries again.
+/// client's next call tries again.
 fn bind(
     image: &PoolPlace,
     file: &OwnedFd,

@@ -5,6 +5,7 @@ use super::*;
 fn call(program: &'static str, arguments: &[&str]) -> ToolCall {
     ToolCall {
         program,
+        root: None,
         arguments: arguments.iter().map(OsString::from).collect(),
         object: "an object".to_owned(),
         deadline: Duration::from_secs(20),

@@ -26,6 +26,8 @@ use wasmount_core::pool::PoolCall;
 use wasmount_core::secrets::SecretOptions;
 use wasmount_core::volume::{AccessMode, AccessType, MountAccess, VolumeCapability};
 
+/// The pool of the tests' driver.
+const POOL: &str = "main";
 pub(crate) const WRITER: AccessMode = AccessMode::SingleNodeWriter;
 /// Largest tmpfs that is granted to the tests' driver, in bytes.
 pub(crate) const TMPFS_BYTES: u64 = 1 << 20;
@@ -80,7 +82,7 @@ pub(crate) fn plan(source: Source) -> Plan {
 
 pub(crate) fn tree(path: &str) -> Plan {
     plan(Source::Directory {
-        pool: "main".to_owned(),
+        pool: POOL.to_owned(),
         path: path.to_owned(),
     })
 }
@@ -90,8 +92,8 @@ pub(crate) fn node_path(path: &Path) -> NodePath {
 }
 
 impl Bench {
-    fn start(directory: PathBuf, form: Form, roots: &[PathBuf]) -> Self {
-        let (mounter, server) = form.start(&directory, roots);
+    fn start(directory: PathBuf, form: Form, roots: &[PathBuf], pool_name: &str) -> Self {
+        let (mounter, server) = form.start(&directory, roots, pool_name);
         Self {
             directory,
             form,
@@ -141,6 +143,16 @@ impl Bench {
     }
 
     pub(crate) fn with_roots(self, roots: &[PathBuf]) -> Self {
+        self.started_again(roots, POOL)
+    }
+
+    /// The same host after a restart with a document in which its pool has another name.
+    pub(crate) fn with_pool_named(self, name: &str) -> Self {
+        let kubelet = self.path("kubelet");
+        self.started_again(&[kubelet], name)
+    }
+
+    fn started_again(self, roots: &[PathBuf], pool_name: &str) -> Self {
         let Self {
             directory,
             form,
@@ -150,7 +162,7 @@ impl Bench {
         drop(mounter);
         // The next host waits for the locks of this one.
         drop(server);
-        Self::start(directory, form, roots)
+        Self::start(directory, form, roots, pool_name)
     }
 
     /// The same host after a restart without its journal.

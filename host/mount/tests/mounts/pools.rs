@@ -9,8 +9,12 @@ use wasmount_core::pool::{Extents, PoolCall, PoolReply};
 use wasmount_core::snapshot::Extent;
 
 async fn remove(bench: &Bench, path: &str) -> Result<PoolReply, MountError> {
+    remove_from(bench, "main", path).await
+}
+
+async fn remove_from(bench: &Bench, pool: &str, path: &str) -> Result<PoolReply, MountError> {
     let call = PoolCall::RemoveDirectory {
-        pool: "main".to_owned(),
+        pool: pool.to_owned(),
         path: path.to_owned(),
     };
     bench.mounter.pool(driver(), call).await
@@ -27,6 +31,22 @@ fn privileged_a_mounted_volume_is_not_removed() {
         bench.unstage("v").await.unwrap();
         assert_eq!(remove(&bench, "v").await, Ok(PoolReply::Done));
         assert!(!bench.path("pool/v").exists());
+    });
+}
+
+#[test]
+fn privileged_a_renamed_pool_keeps_its_mounted_volumes() {
+    privileged(async |bench| {
+        bench.in_use("v").await;
+        let bench = bench.with_pool_named("renamed");
+        // The second answer may come from what the first one has learnt.
+        for _ in 0..2 {
+            assert_eq!(variant(remove_from(&bench, "renamed", "v").await), "InUse");
+        }
+        bench.unpublish("v", "v").await.unwrap();
+        bench.unstage("v").await.unwrap();
+        let removed = remove_from(&bench, "renamed", "v").await;
+        assert_eq!(removed, Ok(PoolReply::Done));
     });
 }
 

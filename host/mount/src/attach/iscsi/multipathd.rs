@@ -5,7 +5,7 @@
 
 use super::scsi::Scsi;
 use super::{Sessions, flush_unused};
-use crate::attach::{NOT_FOUND, Owner, PAUSE};
+use crate::attach::{Owner, PAUSE};
 use crate::block::multipath::{Map, identifier};
 use crate::plan::attach::IscsiDisk;
 use crate::tools::ToolOutput;
@@ -132,7 +132,7 @@ impl<'a> Multipathd<'a> {
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().name("multipath-watch".to_owned());
             if let Err(error) = thread.spawn_scoped(scope, move || self.watch(map, &ended)) {
-                tracing::warn!(disk = self.disk, %error, "nobody watches the paths of a disk");
+                tracing::warn!(disk = self.disk, %error, "the paths of a disk are not watched: this call may wait for them without limit");
             }
             let done = work();
             drop(working);
@@ -198,14 +198,7 @@ impl<'a> Multipathd<'a> {
     fn ask(&self, words: &[&str]) -> Result<ToolOutput, MountError> {
         let disk = self.disk.clone();
         let call = self.owner.node_program(PROGRAM, words, disk, DEADLINE);
-        let output = call.run()?;
-        match output.status {
-            NOT_FOUND if self.owner.node_root.is_some() => {
-                let text = "it is not installed; install the package `multipath-tools` on the node";
-                Err(MountError::tool(PROGRAM, &self.disk, text))
-            }
-            _ => Ok(output),
-        }
+        call.run()
     }
 }
 

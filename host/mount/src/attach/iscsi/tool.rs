@@ -5,7 +5,7 @@
 //! as a file, and nothing of it is left. `iscsid` and the kernel keep the secrets with the session, to reconnect.
 
 use super::scsi::Session;
-use crate::attach::{NOT_FOUND, Owner};
+use crate::attach::Owner;
 use crate::failure::{io, kernel};
 use crate::mountinfo;
 use crate::plan::attach::IscsiPath;
@@ -323,9 +323,6 @@ impl Tool<'_> {
         let problem = match output.status {
             status if NO_DAEMON.contains(&status) => {
                 "iscsid does not answer on this node; start it (`systemctl enable --now iscsid`), and let the mounter share the host's network"
-            }
-            NOT_FOUND if self.owner.node_root.is_some() => {
-                "it is not installed; install the package `open-iscsi` on the node"
             }
             _ => return self.call(arguments).failed(output),
         };

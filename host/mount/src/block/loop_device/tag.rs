@@ -2,7 +2,6 @@
 //!
 //! The tag contains hashes, because the field is shorter than driver, volume and path together.
 
-use crate::hexadecimal::hex;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use wasmount_core::mounter::VolumeKey;
@@ -71,7 +70,7 @@ impl fmt::Display for Tag {
 pub(crate) fn digits(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     parts.iter().for_each(|part| hash.update(part));
-    let mut digits = hex(&hash.finalize());
+    let mut digits = hex::encode(hash.finalize());
     digits.truncate(DIGITS);
     digits
 }

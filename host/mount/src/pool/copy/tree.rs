@@ -163,9 +163,15 @@ impl TreeCopy {
     }
 }
 
-/// The name of a file in the auxiliary directory.
+/// The name of a file in the auxiliary directory. Each subvolume of a btrfs has a device number and inode numbers of its own.
 fn key(source: &Statx) -> String {
-    format!("{:x}", source.stx_ino)
+    let Statx {
+        stx_dev_major,
+        stx_dev_minor,
+        stx_ino,
+        ..
+    } = source;
+    format!("{stx_dev_major:x}:{stx_dev_minor:x}:{stx_ino:x}")
 }
 
 /// Sets owner, mode, attributes and times of an open copy. The order matters: a change of the owner clears set-user bits and capabilities.

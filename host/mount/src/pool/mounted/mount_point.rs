@@ -1,17 +1,16 @@
 //! The mount point of a pool: mounts what the grant names, or finds it mounted, verifies it, and unmounts it. It does not know what a pool is.
 
 use crate::confine::DIRECTORY;
+use crate::executor;
 use crate::failure::{io, kernel, shown};
-use crate::hexadecimal::hex;
 use crate::mountinfo::{self, MountLine};
-use crate::observe::mount_id;
 use crate::plan::filesystem::{self, CheckedFilesystem, FilesystemStep};
 use crate::plan::options::{MountFlags, RequestedOptions};
 use crate::source;
 use crate::threads::within;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
+use rustix::mount::{UnmountFlags, unmount};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::fs::DirBuilder;
@@ -127,20 +126,11 @@ impl MountPoint {
         flags: MountFlags,
         directory: &Path,
     ) -> Result<(), MountError> {
-        let failed = |operation: &str, errno| kernel(operation, self, errno);
         let mount = source::filesystem::prepare(filesystem, flags, &SecretOptions::default())?;
         let onto = rustix::fs::open(directory, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|errno| failed("open the mount point of", errno))?;
-        let both =
-            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-        move_mount(&mount, c"", &onto, c"", both).map_err(|errno| failed("move_mount", errno))?;
-        let verified = mount_id(&mount)
-            .map_err(|errno| failed("statx", errno))
-            .and_then(mountinfo::of_mount)
-            .and_then(|line| match line {
-                Some(line) => filesystem.refuse_shown(&line.source),
-                None => Err(failed("look at the mount of", Errno::STALE)),
-            });
+            .map_err(|errno| kernel("open the mount point of", self, errno))?;
+        executor::move_onto(&mount, &onto, self)?;
+        let verified = executor::verify_source(&mount, filesystem);
         drop(mount);
         if verified.is_err() {
             take_down(directory);
@@ -209,7 +199,7 @@ fn directory_name(driver: &DriverName, name: &str, mount: &PoolMount) -> String 
         hash.update(word);
         hash.update([0]);
     }
-    hex(&hash.finalize())
+    hex::encode(hash.finalize())
 }
 
 /// The path without links. The last component is not followed, because a mount there may not answer.

@@ -2,7 +2,10 @@
 
 use super::disk::*;
 use super::*;
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::process::Command;
 use wasmount_sys::quota;
 
 #[test]
@@ -184,6 +187,63 @@ fn privileged_xfs_shares_blocks_and_needs_no_full_copies() {
 #[test]
 fn privileged_btrfs_shares_blocks_and_needs_no_full_copies() {
     shares_blocks(&["mkfs.btrfs", "-q"]);
+}
+
+/// A pod can make subvolumes in its volume. Their inode numbers are those of other files of the pool, too.
+#[test]
+fn privileged_subvolumes_are_removed_with_their_tree() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Disk::on_loop(directory.path(), 128 * MIB, &["mkfs.btrfs", "-q"], "");
+    let fixture = Fixture::below(directory, false);
+    fixture.done(create("a"));
+    for number in 0..32 {
+        fixture.done(create_image(&format!("image{number}"), MIB));
+    }
+    let promised = fixture.promised();
+    for subvolume in ["a/sub", "a/sub/inner"] {
+        let path = fixture.path(subvolume);
+        run(Command::new("btrfs")
+            .args(["-q", "subvolume", "create"])
+            .arg(&path));
+        for number in 0..64 {
+            std::fs::write(path.join(number.to_string()), "").unwrap();
+        }
+        std::fs::create_dir_all(path.join("deep/deeper")).unwrap();
+        std::fs::write(path.join("deep/deeper/file"), "").unwrap();
+    }
+    fixture.done(remove("a"));
+    fixture.wait_until_clear();
+    assert_eq!(fixture.promised(), promised);
+    drop(fixture.pools);
+    drop(disk);
+}
+
+#[test]
+fn privileged_files_of_subvolumes_stay_apart_in_a_clone() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Disk::on_loop(directory.path(), 128 * MIB, &["mkfs.btrfs", "-q"], "");
+    let fixture = Fixture::below(directory, false);
+    fixture.done(create("a"));
+    let mut numbers = BTreeSet::new();
+    for subvolume in ["one", "two"] {
+        let path = fixture.path("a").join(subvolume);
+        run(Command::new("btrfs")
+            .args(["-q", "subvolume", "create"])
+            .arg(&path));
+        std::fs::write(path.join("file"), subvolume).unwrap();
+        std::fs::hard_link(path.join("file"), path.join("name")).unwrap();
+        numbers.insert(std::fs::metadata(path.join("file")).unwrap().ino());
+    }
+    assert_eq!(numbers.len(), 1);
+    fixture.done(clone_directory("a", "b"));
+    for subvolume in ["one", "two"] {
+        for name in ["file", "name"] {
+            let copy = fixture.path("b").join(subvolume).join(name);
+            assert_eq!(std::fs::read_to_string(copy).unwrap(), subvolume);
+        }
+    }
+    drop(fixture.pools);
+    drop(disk);
 }
 
 #[test]

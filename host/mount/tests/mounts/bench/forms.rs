@@ -36,7 +36,7 @@ pub(super) enum Form {
     OverSocket,
 }
 
-fn local(directory: &Path, roots: &[PathBuf]) -> LocalMounter {
+fn local(directory: &Path, roots: &[PathBuf], pool_name: &str) -> LocalMounter {
     let pool = PoolGrant {
         storage: PoolStorage::Directory(directory.join("pool")),
         full_copies: true,
@@ -62,7 +62,7 @@ fn local(directory: &Path, roots: &[PathBuf]) -> LocalMounter {
         mount_options: Vec::new(),
     };
     let grants = Grants {
-        pools: BTreeMap::from([("main".to_owned(), pool)]),
+        pools: BTreeMap::from([(pool_name.to_owned(), pool)]),
         filesystems: vec![tmpfs, overlay],
         devices: vec![devices],
         ..Grants::default()
@@ -102,8 +102,9 @@ impl Form {
         self,
         directory: &Path,
         roots: &[PathBuf],
+        pool_name: &str,
     ) -> (Arc<dyn Mounter>, Option<Server>) {
-        let local = local(directory, roots);
+        let local = local(directory, roots, pool_name);
         match self {
             Form::Inside => (Arc::new(local), None),
             Form::OverSocket => {

@@ -57,7 +57,7 @@ fn privileged_in<F: Future<Output = ()>>(form: Form, test: impl Fn(Bench) -> F +
             fs::create_dir(path.join(name)).unwrap();
         }
         share(&path.join("kubelet"));
-        let bench = Bench::start(path.clone(), form, &[path.join("kubelet")]);
+        let bench = Bench::start(path.clone(), form, &[path.join("kubelet")], super::POOL);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

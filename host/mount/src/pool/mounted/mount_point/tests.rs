@@ -109,9 +109,7 @@ fn privileged_what_is_mounted_by_others_is_not_used() {
         };
         let made = context.mount(flags).unwrap();
         let onto = std::fs::File::open(&directory).unwrap();
-        let both =
-            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-        move_mount(&made, c"", &onto, c"", both).unwrap();
+        executor::move_onto(&made, &onto, "a mount").unwrap();
         let words = place.root().unwrap_err().to_string();
         assert!(words.contains("unmount that"), "{words}");
         drop((made, onto));
