@@ -5,6 +5,7 @@
 mod socket;
 
 use crate::fault::Fault;
+use crate::http_server;
 use crate::listen_address::ListenAddress;
 use crate::metrics::{Format, Metrics};
 use crate::readiness::{DriverReport, Readiness};
@@ -19,6 +20,9 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use wasmount_core::names::DriverName;
 
+/// Connections at a time. 256: far more than kubelet and Prometheus have, and few enough that idle clients, each of which is disconnected after seconds,
+/// leave the files that a host may open to its drivers.
+const CONNECTIONS: usize = 256;
 /// What stands for the drivers while there is none.
 const OBJECTS: &str = "StorageBackend objects";
 
@@ -37,11 +41,7 @@ pub(crate) async fn serve(
         ))
     })?;
     let router = router(readiness, metrics);
-    tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!(%error, "health checks ended");
-        }
-    });
+    tokio::spawn(http_server::serve(listener, router, CONNECTIONS));
     Ok(())
 }
 

@@ -78,6 +78,10 @@ pub(crate) use workbench::{
 /// since file systems that a copy has frozen are thawed when the mounter is dropped, with the last task.
 const LAST_JOBS: Duration = Duration::from_secs(1);
 
+/// Most threads for work that blocks. 8192: 50 drivers whose storage hangs have some 120 each (`Threads` of the mounter), and the state store of all
+/// drivers must still find one. An unused one costs nothing.
+const BLOCKING_THREADS: usize = 8192;
+
 /// Mode of the host's own directories: store and journal name volumes of every tenant, and a volume is reached through its mounts, never through
 /// the path of its pool.
 const OWN_MODE: u32 = 0o700;
@@ -92,6 +96,8 @@ const STORAGE_BACKENDS: &str = "storage-backends.json";
 /// The options of the command line, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct HostOptions {
+    /// The flags as they were given, for the log.
+    pub(crate) flags: String,
     /// The data directory: state store and compiled plugins.
     pub(crate) data_dir: PathBuf,
     /// The mounter.
@@ -176,7 +182,7 @@ impl HostOptions {
             health = self.health.map(tracing::field::display),
             status_page = self.status_page.map(tracing::field::display),
             grace_seconds = self.grace.as_secs(),
-            flags = flags(),
+            flags = self.flags,
             "host started"
         );
     }
@@ -185,19 +191,6 @@ impl HostOptions {
     pub(crate) fn socket(&self, driver: &DriverName) -> PathBuf {
         self.socket_dir.join(driver.as_str()).join("csi.sock")
     }
-}
-
-/// The command line, and the flags that the environment sets. None of them is a secret: secrets are in files.
-fn flags() -> String {
-    let arguments = std::env::args_os().skip(1);
-    let arguments = arguments.map(|it| it.to_string_lossy().into_owned());
-    let environment = std::env::vars_os().filter_map(|(name, value)| {
-        let name = name.to_str().filter(|it| it.starts_with("WASMOUNT_"))?;
-        Some(format!("{name}={}", value.to_string_lossy()))
-    });
-    let mut environment: Vec<_> = environment.collect();
-    environment.sort_unstable();
-    arguments.chain(environment).collect::<Vec<_>>().join(" ")
 }
 
 /// Creates a directory with access for the host only, and its missing parents.
@@ -227,6 +220,7 @@ pub(crate) fn serve(options: HostOptions, backends: Vec<Configured>) -> Result<(
 /// Runs the work of a process to its end.
 pub(crate) fn run_to_end<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()
         .map_err(Fault::failed("the async runtime cannot be started"))?;

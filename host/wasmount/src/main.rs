@@ -11,6 +11,7 @@ mod config;
 mod fault;
 mod health;
 mod host;
+mod http_server;
 mod listen_address;
 mod metrics;
 mod progress_bar;

@@ -4,6 +4,7 @@
 mod visitor;
 
 use crate::fault::Fault;
+use crate::http_server;
 use crate::listen_address::ListenAddress;
 use axum::Router;
 use axum::extract::State;
@@ -13,18 +14,13 @@ use axum::middleware::from_fn_with_state;
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::serve::Listener;
 use futures::future::BoxFuture;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{Mutex, Semaphore};
-use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use visitor::Visited;
 
@@ -36,11 +32,6 @@ const PERIOD: Duration = Duration::from_secs(1);
 const STREAMS: usize = 8;
 /// Connections at a time, those of streams among them: others wait.
 const CONNECTIONS: usize = 2 * STREAMS;
-/// Time to send the headers of a request.
-const SENDING: Duration = Duration::from_secs(5);
-/// A client that takes no byte for this long is disconnected by the kernel (tcp(7), TCP_USER_TIMEOUT), in milliseconds.
-const READING_MS: u32 = 10_000;
-
 /// Makes a view of the host, as one line of JSON.
 pub(crate) type Source = Box<dyn Fn() -> BoxFuture<'static, String> + Send + Sync>;
 
@@ -79,26 +70,14 @@ impl StatusPage {
     }
 
     /// Serves it; never returns. Without a visitor it does nothing.
-    pub(crate) async fn serve(mut self, source: Source) {
+    pub(crate) async fn serve(self, source: Source) {
         let shared = Arc::new(Shared {
             source,
             newest: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),
         });
         let routes = routes(shared, self.address);
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
-        let mut connections = JoinSet::new();
-        // Fails only if the semaphore is closed, which never happens.
-        while let Ok(place) = Arc::clone(&places).acquire_owned().await {
-            while connections.try_join_next().is_some() {}
-            // Pauses when descriptors or memory are wanting.
-            let (stream, _) = Listener::accept(&mut self.listener).await;
-            let routes = routes.clone();
-            connections.spawn(async move {
-                converse(stream, routes).await;
-                drop(place);
-            });
-        }
+        http_server::serve(self.listener, routes, CONNECTIONS).await;
     }
 }
 
@@ -115,21 +94,6 @@ impl Shared {
         *newest = Some((Instant::now(), Arc::clone(&text)));
         text
     }
-}
-
-/// Serves one request.
-async fn converse(stream: TcpStream, routes: Router) {
-    // Without it a client that does not read would keep its place.
-    if rustix::net::sockopt::set_tcp_user_timeout(&stream, READING_MS).is_err() {
-        return;
-    }
-    let connection = http1::Builder::new()
-        .keep_alive(false)
-        .timer(TokioTimer::new())
-        .header_read_timeout(SENDING)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
-    // An error has nobody to be reported to.
-    let _ = connection.await;
 }
 
 fn routes(shared: Arc<Shared>, bound: SocketAddr) -> Router {

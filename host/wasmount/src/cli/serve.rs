@@ -7,6 +7,7 @@ mod kubernetes;
 mod storage_backends;
 
 use super::admin::ADMIN_SOCKET;
+use super::command;
 use super::common::{CommonFlags, MountFlags, makeable, plain, socket_fits, wrong};
 use crate::config::{self, Configured};
 use crate::fault::Fault;
@@ -17,11 +18,16 @@ use clap::{ArgGroup, Args, ValueEnum};
 use controller::ControllerFlags;
 use ipnet::IpNet;
 use kubernetes::KubernetesFlags;
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use storage_backends::StorageBackendsFlags;
 use wasmount_core::driver::{Profile, Role};
 use wasmount_core::names::NodeId;
 use wasmount_kubernetes::{registration_socket, registry};
+
+/// This subcommand.
+const NAME: &str = "serve";
 
 /// Serve backends as CSI drivers, each on `<socket-dir>/<driverName>/csi.sock`
 #[derive(Debug, Args)]
@@ -89,7 +95,7 @@ pub(crate) struct Flags {
     )]
     mounter: Option<PathBuf>,
 
-    /// Address of /healthz and /readyz, or `off`
+    /// Address of /healthz, /readyz and /metrics, or `off`
     // 9809: beside 9808, the livenessprobe sidecar's.
     #[arg(long, value_name = "ADDRESS", env, default_value = "127.0.0.1:9809",
         value_parser = listen_address::parse)]
@@ -195,6 +201,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         }
     };
     let options = HostOptions {
+        flags: given_flags(env::args_os().skip(1), |name| env::var_os(name)),
         data_dir,
         accepts_empty_state: flags.accept_empty_state,
         mounts,
@@ -214,6 +221,27 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     };
     sockets_fit(&options, &backends)?;
     host::serve(options, backends)
+}
+
+/// The flags as they were given: the command line, and the variables. None of them is a secret: secrets are in files. Variables of
+/// other subcommands may be, such as the password of a signing key.
+fn given_flags(
+    arguments: impl Iterator<Item = OsString>,
+    variable: impl Fn(&OsStr) -> Option<OsString>,
+) -> String {
+    let command = command();
+    let flags = command.find_subcommand(NAME).into_iter();
+    let flags = flags.flat_map(clap::Command::get_arguments);
+    let variables = flags.filter_map(|flag| {
+        let mut setting = flag.get_env()?.to_owned();
+        let value = variable(&setting)?;
+        setting.push("=");
+        setting.push(value);
+        Some(setting)
+    });
+    let all = arguments.chain(variables);
+    let all: Vec<_> = all.map(|it| it.to_string_lossy().into_owned()).collect();
+    all.join(" ")
 }
 
 /// The directory in which kubelet expects the sockets of its plugins. An error is about the flag that it follows from.
@@ -261,5 +289,21 @@ fn mounter_socket(value: &str) -> Result<PathBuf, String> {
     match value.strip_prefix("unix:") {
         Some(path) if Path::new(path).is_absolute() => Ok(PathBuf::from(path)),
         _ => Err("must be `unix:` and the full path of the mounter's socket".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn given_flags_contain_no_variable_of_another_subcommand() {
+        let arguments = ["serve", "--backend", "a.yaml"].map(OsString::from);
+        let set = |name: &OsStr| match name.to_str()? {
+            "WASMOUNT_LOG" | "WASMOUNT_KEY_PASSWORD" | "WASMOUNT_OUTPUT" => Some("v".into()),
+            _ => None,
+        };
+        let given = given_flags(arguments.into_iter(), set);
+        assert_eq!(given, "serve --backend a.yaml WASMOUNT_LOG=v");
     }
 }

@@ -269,7 +269,7 @@ fn set_grants(common: &Arc<Common>, driver: &DriverName) -> SetGrants {
         let (common, driver) = (common.clone(), driver.clone());
         Box::pin(async move {
             let Some(common) = common.upgrade() else {
-                return Err("the host is going down".to_owned());
+                return Err("the host is shutting down".to_owned());
             };
             let granted = grant(&common, &driver, Some(grants)).await;
             granted.map_err(|error| error.to_string())

@@ -11,7 +11,7 @@ use wasmount_kubernetes::ApiAccess;
 /// What the host has to do with Kubernetes.
 #[derive(Debug, Args)]
 pub(super) struct KubernetesFlags {
-    /// Name of this node's Node and CSINode objects [default: the host name]
+    /// Name of this node's Node and CSINode objects [default: the node id]
     #[arg(long, value_name = "NAME", env)]
     node_name: Option<String>,
 
