@@ -74,12 +74,22 @@ static bool fail(error *err, wasmount_csi_types_code_t code, string message) {
 
 // ---- what is asked for --------------------------------------------------------------------------------------------------------------
 
+static bool begins_with(string text, string prefix) { return text.len >= prefix.len && memcmp(text.ptr, prefix.ptr, prefix.len) == 0; }
+
+// Kubernetes itself adds such keys, for example external-provisioner with `--extra-create-metadata`.
+static bool is_reserved(string key) {
+  return begins_with(key, LITERAL("csi.storage.k8s.io/")) || begins_with(key, LITERAL("storage.kubernetes.io/"));
+}
+
 // A misspelt parameter must not pass in silence, and this backend knows none.
 static bool check_no_parameters(const attributes *parameters, error *err) {
-  if (parameters->len == 0) return true;
-  string name = parameters->ptr[0].f0;
-  return fail(err, WASMOUNT_CSI_TYPES_CODE_INVALID_ARGUMENT,
-              TEXT(LITERAL("unknown parameter `"), name, LITERAL("`: this driver knows none")));
+  for (size_t i = 0; i < parameters->len; i++) {
+    string key = parameters->ptr[i].f0;
+    if (!is_reserved(key))
+      return fail(err, WASMOUNT_CSI_TYPES_CODE_INVALID_ARGUMENT,
+                  TEXT(LITERAL("unknown parameter `"), key, LITERAL("`: this driver knows none")));
+  }
+  return true;
 }
 
 static bool is_on_one_node(const wasmount_csi_types_access_mode_t *mode) {

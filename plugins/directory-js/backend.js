@@ -9,6 +9,7 @@ import { sha256 } from "./sha256.js";
 
 const VOLUMES = "volumes";
 const ID = /^directory-[0-9a-f]{64}$/; // ids arrive from clients: one that was not made here may be `../../etc`
+const RESERVED = /^(csi\.storage\.k8s\.io|storage\.kubernetes\.io)\//; // Kubernetes itself adds such keys: `--extra-create-metadata`
 const MINIMUM_BYTES = 4 << 10; // one block of a file system
 const DEFAULT_BYTES = 1 << 30; // for a claim that names no size
 const MODES = ["single-node-writer", "single-node-reader-only", "single-node-single-writer", "single-node-multi-writer"];
@@ -17,7 +18,8 @@ const fail = (code, message) => { throw { code, message }; };
 
 // A directory is no block device, is on one node at a time, and has nothing to choose; a misspelt parameter must not pass in silence.
 function check(capabilities, ...parameters) {
-  for (const [name] of parameters.flat()) fail("invalid-argument", `unknown parameter \`${name}\`: this driver knows none`);
+  for (const [name] of parameters.flat())
+    if (!RESERVED.test(name)) fail("invalid-argument", `unknown parameter \`${name}\`: this driver knows none`);
   for (const { accessType, accessMode } of capabilities) {
     if (accessType.tag !== "mount") fail("invalid-argument", "volumes of this driver are file systems: use volumeMode Filesystem");
     if (!MODES.includes(accessMode.tag))

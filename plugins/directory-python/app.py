@@ -18,6 +18,7 @@ from wit_world.imports.types import Code
 
 VOLUMES = "volumes"
 ID = re.compile("directory-[0-9a-f]{64}")  # ids arrive from clients: one that was not made here may be `../../etc`
+RESERVED = ("csi.storage.k8s.io/", "storage.kubernetes.io/")  # Kubernetes itself adds such keys: `--extra-create-metadata`
 MINIMUM_BYTES = 4 << 10  # one block of a file system
 DEFAULT_BYTES = 1 << 30  # for a claim that names no size
 UNLIMITED = (1 << 64) - 1
@@ -36,7 +37,8 @@ def fail(code, message):
 def check(capabilities, parameters):
     """A directory is no block device, is on one node at a time, and has nothing to choose; a misspelt parameter must not pass in silence."""
     for name, _ in parameters:
-        fail(Code.INVALID_ARGUMENT, f"unknown parameter `{name}`: this driver knows none")
+        if not name.startswith(RESERVED):
+            fail(Code.INVALID_ARGUMENT, f"unknown parameter `{name}`: this driver knows none")
     for capability in capabilities:
         if not isinstance(capability.access_type, types.AccessType_Mount):
             fail(Code.INVALID_ARGUMENT, "volumes of this driver are file systems: use volumeMode Filesystem")

@@ -16,12 +16,30 @@ const ID: &str = "directory-f2868e1aa7cab669517cd9f5ab1b7957c0b92df38fef583267e3
 /// A quota that is visible in the capacity of a disk while other tests use and free some of it, in bytes.
 const LARGE_BYTES: i64 = 1 << 30;
 
+/// The keys that external-provisioner adds with `--extra-create-metadata`, and of a provisioner's identity.
+const ADDED: [&str; 2] = [
+    "csi.storage.k8s.io/pvc/name",
+    "storage.kubernetes.io/csiProvisionerIdentity",
+];
+
+/// Which build of the plugin lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Build {
+    /// Of the sources as they are.
+    Now,
+    /// A golden guest: those in other languages than Rust refused what Kubernetes adds to parameters.
+    Golden,
+}
+
 /// Runs the lifecycle.
 ///
 /// # Panics
 /// If an answer differs, or something is left.
-pub async fn live(host: &Host, orchestrator: &Orchestrator) -> Result<(), Failure> {
+pub async fn live(host: &Host, orchestrator: &Orchestrator, build: Build) -> Result<(), Failure> {
     refuse_what_it_cannot_be(orchestrator).await;
+    if build == Build::Now {
+        accept_what_kubernetes_adds(orchestrator).await?;
+    }
 
     for _ in 0..2 {
         let created = orchestrator
@@ -49,7 +67,7 @@ pub async fn live(host: &Host, orchestrator: &Orchestrator) -> Result<(), Failur
     let grown = orchestrator
         .expand(requests::expand(ID, 2 * VOLUME_BYTES))
         .await;
-    assert_eq!(status(grown)?, 2 * VOLUME_BYTES);
+    assert_eq!(status(grown)?, (2 * VOLUME_BYTES, false));
 
     let volume = orchestrator.place(NAME, ID.to_owned())?;
     for _ in 0..2 {
@@ -127,6 +145,25 @@ async fn refuse_what_it_cannot_be(orchestrator: &Orchestrator) {
     for (request, code, words) in refused {
         assert_eq!(said(&orchestrator.create(request).await), (code, words));
     }
+}
+
+async fn accept_what_kubernetes_adds(orchestrator: &Orchestrator) -> Result<(), Failure> {
+    let mut request = requests::create("added", VOLUME_BYTES);
+    let added = ADDED.map(|key| (key.to_owned(), "claim".to_owned()));
+    request.parameters.extend(added);
+    let (id, _) = status(orchestrator.create(request.clone()).await)?;
+    status(orchestrator.delete(&id).await)?;
+    request
+        .parameters
+        .insert("sizze".to_owned(), "1".to_owned());
+    assert_eq!(
+        said(&orchestrator.create(request).await),
+        (
+            Code::InvalidArgument,
+            "unknown parameter `sizze`: this driver knows none"
+        )
+    );
+    Ok(())
 }
 
 /// Code and message of an answer.

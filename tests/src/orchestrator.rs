@@ -158,11 +158,15 @@ impl Orchestrator {
         Ok(())
     }
 
-    /// ControllerExpandVolume; returns the size.
-    pub async fn expand(&self, request: ControllerExpandVolumeRequest) -> Result<i64, Status> {
+    /// ControllerExpandVolume; returns the size, and whether NodeExpandVolume must follow.
+    pub async fn expand(
+        &self,
+        request: ControllerExpandVolumeRequest,
+    ) -> Result<(i64, bool), Status> {
         let mut controller = self.clients().controller;
         let answer = controller.controller_expand_volume(request).await?;
-        Ok(answer.into_inner().capacity_bytes)
+        let answer = answer.into_inner();
+        Ok((answer.capacity_bytes, answer.node_expansion_required))
     }
 
     /// ControllerPublishVolume; returns the publish context.

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::http::{Request, Response};
 use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
 use std::iter;
 
 impl Request {
@@ -59,22 +60,23 @@ fn each<P>(
     first: Request,
     mut load: impl FnMut(&Request) -> Result<(P, Option<Request>), Error>,
 ) -> impl Iterator<Item = Result<P, Error>> {
-    let mut next = Some(first);
+    let (mut next, mut seen) = (Some(first), BTreeSet::new());
     iter::from_fn(move || {
         let request = next.take()?;
         let mut page = || -> Result<P, Error> {
             let (page, after) = load(&request)?;
-            next = after.map(|after| onward(&request, after)).transpose()?;
+            seen.insert(request.path_with_query());
+            next = after.map(|after| onward(&seen, after)).transpose()?;
             Ok(page)
         };
         Some(page())
     })
 }
 
-/// A list whose next page is the same one again has no end.
-fn onward(this: &Request, next: Request) -> Result<Request, Error> {
-    if this.path_with_query() == next.path_with_query() {
-        let what = format!("the list of {this:?} does not end: a page names itself as the next");
+/// A list that comes back to a page has no end.
+fn onward(seen: &BTreeSet<String>, next: Request) -> Result<Request, Error> {
+    if seen.contains(&next.path_with_query()) {
+        let what = format!("the list of {next:?} does not end: its next page was read before");
         return Err(Error::internal(what));
     }
     Ok(next)
@@ -107,8 +109,11 @@ fn is_next(parameter: &str) -> bool {
 /// Path and query of a link: absolute, or relative to the request.
 fn target(link: &str, request: &Request) -> Option<String> {
     let link = match link.split_once("://") {
-        Some((_, rest)) => rest.find('/').and_then(|start| rest.get(start..))?,
-        None => link,
+        // Otherwise it is in the path or in the query.
+        Some((scheme, rest)) if !scheme.contains(['/', '?']) => {
+            rest.find('/').and_then(|start| rest.get(start..))?
+        }
+        _ => link,
     };
     let path = request.path();
     Some(match link.chars().next()? {
@@ -167,7 +172,10 @@ mod tests {
                 "/v3/list?limit=1" => (1, "<https://10.0.0.1:8443/v3/list?m=a>; rel=\"next\""),
                 "/v3/list?m=a" => (2, "</v3/list>; rel=first, <?m=b,c>; title=x; rel=next"),
                 "/v3/list?m=b,c" => (3, "<list?m=c>; rel=\"last next\""),
-                _ => (4, "</v3/list>; rel=\"prev\""),
+                "/v3/list?m=c" => (4, "</v3/list?m=a://b/c>; rel=next"),
+                "/v3/list?m=a://b/c" => (5, "<?m=d://e/f>; rel=next"),
+                "/v3/list?m=d://e/f" => (6, "</v3/list>; rel=\"prev\""),
+                other => panic!("{other} is no page"),
             };
             http::Response::new(200)
                 .with_json(&[page])
@@ -177,7 +185,7 @@ mod tests {
         let all = http::get("array", "/v3/list")
             .query("limit", 1)
             .linked_pages();
-        assert_eq!(collected::<u64>(all), Ok(vec![1, 2, 3, 4]));
+        assert_eq!(collected::<u64>(all), Ok(vec![1, 2, 3, 4, 5, 6]));
     }
 
     #[test]
@@ -190,9 +198,33 @@ mod tests {
         let linked = http::get("array", "/list").linked_pages();
         let code = collected::<u64>(linked).map_err(|error| error.code);
         assert_eq!(code, Err(Code::Internal));
+        assert_eq!(
+            testing::requests(),
+            ["GET array/list", "GET array/list?m=a"]
+        );
         let same = |_: &Vec<u64>| Some(("marker", "a".to_owned()));
         let by_token = collected(http::get("array", "/list").pages(same));
         assert_eq!(by_token.map_err(|error| error.code), Err(Code::Internal));
+    }
+
+    #[test]
+    fn a_list_that_comes_back_to_a_page_is_an_error() {
+        testing::reset();
+        testing::http(|request| {
+            let next = match request.path_with_query().as_str() {
+                "/list?m=a" => "<?m=b>; rel=next",
+                _ => "<?m=a>; rel=next",
+            };
+            let answer = http::Response::new(200).with_json(&[1]);
+            answer.with_header("link", next)
+        });
+        let linked = http::get("array", "/list").linked_pages();
+        let code = collected::<u64>(linked).map_err(|error| error.code);
+        assert_eq!(code, Err(Code::Internal));
+        assert_eq!(
+            testing::requests(),
+            ["GET array/list", "GET array/list?m=a", "GET array/list?m=b"]
+        );
     }
 
     #[test]

@@ -78,11 +78,16 @@ impl Request {
     }
 
     /// Appends `/` and a segment to the path, percent-encoded: an id leads to no other path, whatever it holds. An empty one, `.` and `..` make
-    /// `send` answer `invalid-argument`.
+    /// `send` answer `invalid-argument`, and any after a query that the path holds `internal`.
     pub fn segment(mut self, segment: &str) -> Self {
         if matches!(segment, "" | "." | "..") {
             let what = format!("`{segment}` names nothing in `{}`", self.grant);
             self.unusable = Some(Error::invalid_argument(what));
+        }
+        // Behind the query it would leave a request for all that the path names.
+        if self.path.contains('?') {
+            let what = format!("{self:?} has a query: append segments before the query");
+            self.unusable = Some(Error::internal(what));
         }
         self.path.push('/');
         self.path.extend(utf8_percent_encode(segment, RESERVED));
@@ -355,11 +360,17 @@ mod tests {
     fn a_segment_never_leads_to_another_path() {
         testing::reset();
         testing::http(|_| http::Response::new(200));
-        for segment in ["", ".", ".."] {
-            let request = http::delete("array", "/api/volumes").segment(segment);
+        for (path, segment, refused) in [
+            ("/api/volumes", "", Code::InvalidArgument),
+            ("/api/volumes", ".", Code::InvalidArgument),
+            ("/api/volumes", "..", Code::InvalidArgument),
+            ("/api/volumes?force=true", "a", Code::Internal),
+        ] {
+            let request = http::delete("array", path).segment(segment);
             let code = request.send().map(drop).map_err(|error| error.code);
-            assert_eq!(code, Err(Code::InvalidArgument), "{segment:?}");
+            assert_eq!(code, Err(refused), "{path} {segment:?}");
         }
+        assert_eq!(testing::requests(), [""; 0]);
         let request = http::delete("array", "/api/volumes").segment("../hosts?a#b");
         assert_eq!(request.path(), "/api/volumes/..%2Fhosts%3Fa%23b");
         assert!(request.send().is_ok());

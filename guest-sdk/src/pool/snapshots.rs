@@ -285,7 +285,8 @@ impl Snapshots {
         match record.content.pool.has_copied(&record.content.path, id) {
             Ok(is_ready) => {
                 let settled = self.records.change(id, |there| {
-                    there.is_ready = is_ready;
+                    // Another look-up may have seen the end of the copy meanwhile.
+                    there.is_ready |= is_ready;
                     Ok(there.clone())
                 });
                 // Deleted meanwhile, since a look-up holds no claim against other calls: content that was copied after that belongs to no record.

@@ -87,7 +87,8 @@ impl Controller for Array {
 
     fn validate_volume_capabilities(args: ValidateArgs) -> Result<Validation, Error> {
         get(VOLUMES, &args.id)?;
-        Ok(check(&args.capabilities, &args.parameters).into())
+        let checked = check(&args.capabilities, &args.parameters);
+        Ok(checked.and(args.mutable_parameters.only(&[])).into())
     }
 }
 
@@ -95,8 +96,7 @@ impl ControllerPublish for Array {
     fn controller_publish_volume(args: ControllerPublishArgs) -> Result<Attributes, Error> {
         check(std::slice::from_ref(&args.capability), &Vec::new())?;
         let hosts = http::put(ARRAY, VOLUMES).segment(&args.id).segment("hosts");
-        let shared = !args.capability.access_mode.is_single_node();
-        let mode = json!({ "readonly": args.readonly, "shared": shared });
+        let mode = json!({ "readonly": args.readonly, "shared": !args.capability.access_mode.is_single_node() });
         let attach = hosts.segment(&args.node).json(&mode).idempotent();
         let volume: Object = attach.load_as(&[(423, Code::FailedPrecondition)])?;
         let mut context = vec![("bytes".to_owned(), volume.bytes.to_string())];
@@ -120,7 +120,8 @@ impl ControllerExpand for Array {
             let larger = volume.json(&json!({ "bytes": bytes })).idempotent();
             larger.load::<Object>()?;
         }
-        Ok(Expanded::to(bytes))
+        let protocol = call::settings().read::<Settings>()?.protocol;
+        Ok(Expanded::to(bytes).then_on_node(protocol != DiskProtocol::None))
     }
 }
 
@@ -147,8 +148,7 @@ impl Snapshots for Array {
     fn create_snapshot(args: CreateSnapshotArgs) -> Result<Snapshot, Error> {
         args.parameters.only(&[])?;
         let new = json!({ "name": args.name, "volume": args.source_volume });
-        let known = find(SNAPSHOTS, &args.name)?;
-        let snapshot = known.map_or_else(|| create(SNAPSHOTS, &new), Ok)?;
+        let snapshot = find(SNAPSHOTS, &args.name)?.map_or_else(|| create(SNAPSHOTS, &new), Ok)?;
         args.must_be_of(snapshot.source.as_deref())?;
         Ok(show(snapshot))
     }
@@ -164,8 +164,7 @@ impl Snapshots for Array {
 
 impl SnapshotListing for Array {
     fn list_snapshots(args: ListSnapshotsArgs) -> Result<SnapshotPage, Error> {
-        let list = http::get(ARRAY, SNAPSHOTS);
-        let list = list.query_some("volume", args.source_volume);
+        let list = http::get(ARRAY, SNAPSHOTS).query_some("volume", args.source_volume);
         let Page { items, next } = list.page(&args.page, "limit", "marker").load()?;
         Ok((items.into_iter().map(show), next).into())
     }
@@ -222,17 +221,19 @@ fn ready(volume: Object) -> Result<Object, Error> {
     let (id, mut seen) = (volume.id.clone(), Some(volume));
     poll::until(&format!("volume `{id}`"), || {
         let volume = seen.take().map_or_else(|| get(VOLUMES, &id), Ok)?;
-        match volume.state.as_str() {
-            "error" => Err(Error::internal(format!("the array could not make `{id}`"))),
-            state => Ok((state == "ready").then_some(volume)),
+        if volume.state == "error" {
+            // It can only be deleted, and has the name that the next call needs.
+            let failed = http::delete(ARRAY, VOLUMES).segment(&id);
+            failed.undo().send_deletion()?;
+            return Err(Error::unavailable(format!("`{id}` could not be made")));
         }
+        Ok((volume.state == "ready").then_some(volume))
     })
 }
 
 fn show(it: Object) -> Snapshot {
-    let nanoseconds = it.created.saturating_mul(1_000_000_000);
-    let source = it.source.unwrap_or_default();
-    Snapshot::new(it.id, source, it.bytes, nanoseconds).ready(it.state == "ready")
+    let time = it.created.saturating_mul(1_000_000_000);
+    Snapshot::new(it.id, it.source.unwrap_or_default(), it.bytes, time).ready(it.state == "ready")
 }
 
 #[cfg(test)]

@@ -303,11 +303,46 @@ fn a_copy_is_as_large_as_its_source_and_names_it() {
 }
 
 #[test]
-fn a_volume_that_the_array_could_not_make_is_an_error() {
+fn a_volume_that_the_array_could_not_make_is_made_anew() {
     let array = fresh();
     array.borrow_mut().is_broken = true;
-    let created = Array::create_volume(request("pvc", GIB));
-    assert_eq!(code(created), Some(Code::Internal));
+    // Found by its name, since its creation was not answered; then as it is answered.
+    testing::lose_answer_after(1);
+    let lost = Array::create_volume(request("pvc", GIB));
+    assert_eq!(code(lost), Some(Code::Unavailable));
+    assert_eq!(array.borrow().names(VOLUMES), ["pvc"]);
+    testing::mend();
+    for _ in 0..2 {
+        let failed = Array::create_volume(request("pvc", GIB));
+        assert_eq!(code(failed), Some(Code::Unavailable));
+        assert_eq!(array.borrow().names(VOLUMES), [""; 0]);
+    }
+    array.borrow_mut().is_broken = false;
+    let volume = Array::create_volume(request("pvc", GIB)).unwrap();
+    assert_eq!(volume.capacity_bytes, GIB);
+    assert_eq!(array.borrow().names(VOLUMES), ["pvc"]);
+}
+
+#[test]
+fn capabilities_are_confirmed_or_not_with_a_reason() {
+    fresh();
+    let id = Array::create_volume(request("pvc", GIB)).unwrap().id;
+    let misspelt = || vec![("teir".to_owned(), "fast".to_owned())];
+    let refused = || Validation::unsupported("unknown parameter `teir`: this driver knows none");
+    for (parameters, mutable_parameters, expected) in [
+        (vec![], vec![], Validation::Confirmed),
+        (misspelt(), vec![], refused()),
+        (vec![], misspelt(), refused()),
+    ] {
+        let answer = Array::validate_volume_capabilities(ValidateArgs {
+            id: id.clone(),
+            context: Vec::new(),
+            capabilities: vec![mounted()],
+            parameters,
+            mutable_parameters,
+        });
+        assert_eq!(answer, Ok(expected));
+    }
 }
 
 #[test]

@@ -204,13 +204,18 @@ impl Kind {
     fn gone(self, id: &str) -> Result<(), Error> {
         poll::until(&self.called(id), || match self.find::<Object>(id)? {
             None => Ok(Some(())),
-            Some(it) if it.is_failed() => Err(Error::unavailable(format!(
-                "{} is in the state `{}`: let an administrator of Cinder reset it",
-                self.called(id),
-                it.status
-            ))),
+            Some(it) if it.is_failed() => Err(self.stuck(&it)),
             Some(_) => Ok(None),
         })
+    }
+
+    /// The error for a state that Cinder does not leave by itself, of an object that is not this call's to delete.
+    pub(crate) fn stuck(self, it: &Object) -> Error {
+        Error::unavailable(format!(
+            "{} is in the state `{}`: let an administrator of Cinder reset it",
+            self.called(&it.id),
+            it.status
+        ))
     }
 
     /// Deletes what this call, or one before it with the same arguments, has created. `aborted` while its state does not allow that, such as `creating`.

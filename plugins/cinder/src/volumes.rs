@@ -76,6 +76,10 @@ impl Controller for Cinder {
             _ => error,
         })?;
         if record.object.is_failed() {
+            // Other states of failure are those of a volume that was complete before, with data.
+            if known && record.object.status != "error" {
+                return Err(VOLUME.stuck(&record.object));
+            }
             let reason = reason(&record.object.id);
             VOLUME.undo(&record.object.id)?;
             let message = format!("Cinder could not create the volume: {reason}");

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"math"
+	"strings"
 
 	witTypes "go.bytecodealliance.org/pkg/wit/types"
 
@@ -36,9 +37,16 @@ func Check(capabilities []wasmount_csi_types.VolumeCapability, parameters wasmou
 // CheckNoParameters refuses a misspelt parameter: this backend knows none.
 func CheckNoParameters(parameters []witTypes.Tuple2[string, string]) error {
 	for _, parameter := range parameters {
-		return Fail(wasmount_csi_types.CodeInvalidArgument, "unknown parameter `%s`: this driver knows none", parameter.F0)
+		if !isReserved(parameter.F0) {
+			return Fail(wasmount_csi_types.CodeInvalidArgument, "unknown parameter `%s`: this driver knows none", parameter.F0)
+		}
 	}
 	return nil
+}
+
+// isReserved tells whether Kubernetes itself adds such a key, for example external-provisioner with `--extra-create-metadata`.
+func isReserved(key string) bool {
+	return strings.HasPrefix(key, "csi.storage.k8s.io/") || strings.HasPrefix(key, "storage.kubernetes.io/")
 }
 
 // Agree gives the size of a volume that an earlier call of the same name may have made; nil: it is new.

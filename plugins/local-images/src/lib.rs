@@ -75,8 +75,9 @@ impl Controller for LocalImages {
         id::must_be_from_name(PREFIX, &args.id)?;
         let missing = || Error::not_found("this node has no such volume");
         let image = IMAGES.stat(&args.id)?.ok_or_else(missing)?;
-        args.mutable_parameters.only(&[])?;
-        Ok(match check(&args.capabilities, &args.parameters) {
+        let mutable = args.mutable_parameters.only(&[]);
+        let checked = mutable.and(check(&args.capabilities, &args.parameters));
+        Ok(match checked {
             Ok(minimum) if image.size_bytes < minimum => {
                 Validation::unsupported("the volume is too small for that file system")
             }

@@ -268,6 +268,15 @@ fn capabilities_are_confirmed_or_not_with_a_reason() {
             Ok(Validation::Unsupported(_))
         ));
     }
+    let misspelt = LocalImages::validate_volume_capabilities(ValidateArgs {
+        id,
+        context: Vec::new(),
+        capabilities: vec![mounted(None)],
+        parameters: Vec::new(),
+        mutable_parameters: vec![("atime".to_owned(), "x".to_owned())],
+    });
+    let why = "unknown parameter `atime`: this driver knows none";
+    assert_eq!(misspelt, Ok(Validation::unsupported(why)));
 }
 
 #[test]

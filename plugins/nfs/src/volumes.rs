@@ -87,7 +87,7 @@ impl Controller for Nfs {
             known.iter_mut().for_each(|known| known.is_deleting = true);
             Ok(())
         })?;
-        if !is_shared(&parsed, &id)? {
+        if !is_shared(&settings, &parsed, &id)? {
             match parsed.on_delete.unwrap_or(settings.on_delete) {
                 OnDelete::Delete => place.pool.remove_directory(&place.path)?,
                 OnDelete::Archive => archive(&settings, &parsed, &place)?,
@@ -278,14 +278,17 @@ fn archive(settings: &Settings, id: &VolumeId, from: &Place) -> Result<(), Error
     }
 }
 
-/// Whether another volume has the same directory: several may, if `subDir` of the class does not name the volume.
-fn is_shared(id: &VolumeId, own: &str) -> Result<bool, Error> {
+/// Whether another volume has the same directory: several may, if `subDir` of the class does not name the volume. One that is being deleted, too, has
+/// it only if it is to be kept: otherwise two deletions at once would leave it to each other.
+fn is_shared(settings: &Settings, id: &VolumeId, own: &str) -> Result<bool, Error> {
     if id.unique.is_empty() {
         return Ok(false);
     }
     let is_same = |other: &VolumeId| {
         (&other.server, &other.share, &other.sub_dir) == (&id.server, &id.share, &id.sub_dir)
     };
+    let is_kept =
+        |other: &VolumeId| other.on_delete.unwrap_or(settings.on_delete) == OnDelete::Retain;
     let mut request = PageRequest {
         max_entries: None,
         starting_token: None,
@@ -293,7 +296,7 @@ fn is_shared(id: &VolumeId, own: &str) -> Result<bool, Error> {
     loop {
         let (found, next) = VOLUMES.page(&request, |_, known| {
             let other = VolumeId::parse(&known.id).filter(is_same);
-            Ok(other.filter(|_| known.id != own))
+            Ok(other.filter(|it| known.id != own && (!known.is_deleting || is_kept(it))))
         })?;
         match next {
             _ if !found.is_empty() => return Ok(true),

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wasmount_tests::child::{COMPILER, Child};
-use wasmount_tests::directory_life;
+use wasmount_tests::directory_life::{self, Build};
 use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::root::needs_root;
@@ -100,7 +100,7 @@ impl Scene {
     async fn serves(&self) {
         let orchestrator = self.host.orchestrator().await.unwrap();
         assert_eq!(orchestrator.driver_name().await.unwrap(), LIVING);
-        directory_life::live(&self.host, &orchestrator)
+        directory_life::live(&self.host, &orchestrator, Build::Now)
             .await
             .unwrap();
     }
@@ -229,7 +229,7 @@ fn privileged_a_compiler_goes_with_its_host() {
     scene.host.kill_9().unwrap();
     let started = Instant::now();
     while compiler.is_alive() {
-        assert!(started.elapsed() < PATIENCE);
+        assert!(started.elapsed() < PATIENCE, "{:#?}", compiler.status());
         thread::sleep(LOOK);
     }
 }

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use wasmount_tests::compiled::CommandCache;
-use wasmount_tests::directory_life;
+use wasmount_tests::directory_life::{self, Build};
 use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::root::needs_root;
@@ -95,7 +95,9 @@ async fn privileged_golden_guests_live_on_this_host() {
                 panic!("{}/{guest}: {failure}; {}", line.name(), line.advice())
             });
             assert_eq!(orchestrator.driver_name().await.unwrap(), driver);
-            directory_life::live(&host, &orchestrator).await.unwrap();
+            directory_life::live(&host, &orchestrator, Build::Golden)
+                .await
+                .unwrap();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The directory plugin in C and in Go: built on demand, held to the answers of the one in Rust, and to csi-sanity for the services that all
 //! three offer.
 
-use wasmount_tests::directory_life;
+use wasmount_tests::directory_life::{self, Build};
 use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::root::needs_root;
 use wasmount_tests::sanity::SanityRun;
@@ -49,7 +49,9 @@ async fn passes_csi_sanity(language: Language) {
 async fn lives_as_the_one_in_rust(language: Language) {
     let host = serving(language).await;
     let orchestrator = host.orchestrator().await.unwrap();
-    directory_life::live(&host, &orchestrator).await.unwrap();
+    directory_life::live(&host, &orchestrator, Build::Now)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -77,7 +79,9 @@ async fn privileged_the_plugin_in_rust_lives_so_too() {
     needs_root();
     let host = Host::start(HostOptions::default()).unwrap();
     let orchestrator = host.orchestrator().await.unwrap();
-    directory_life::live(&host, &orchestrator).await.unwrap();
+    directory_life::live(&host, &orchestrator, Build::Now)
+        .await
+        .unwrap();
 }
 
 /// What was built from the same sources by the same tools is not built again.

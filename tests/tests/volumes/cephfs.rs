@@ -261,7 +261,7 @@ async fn on_other_kernel_volumes_of_cephfs_live_and_leave_nothing() {
     }
 
     let grow = requests::expand(id, 96 * MIB);
-    assert_eq!(orchestrator.expand(grow).await.unwrap(), 96 * MIB);
+    assert_eq!(orchestrator.expand(grow).await.unwrap(), (96 * MIB, false));
     let start = Instant::now();
     while pvc.bytes() != 96 * MIB {
         assert!(start.elapsed() < PATIENCE, "{}", pvc.bytes());

@@ -165,7 +165,7 @@ async fn on_other_kernel_rbd_volumes_of_ceph_live_and_leave_nothing() {
     assert_eq!(contents, ["first", "second"]);
 
     let grow = requests::expand(&id, 128 * MIB);
-    assert_eq!(orchestrator.expand(grow).await.unwrap(), 128 * MIB);
+    assert_eq!(orchestrator.expand(grow).await.unwrap(), (128 * MIB, true));
     let grow = requests::node_expand(&id, &pvc.volume.target, 128 * MIB);
     assert_eq!(orchestrator.node_expand(grow).await.unwrap(), 128 * MIB);
 

@@ -29,6 +29,20 @@ fn a_staged_volume_has_the_size_that_the_array_says() {
 }
 
 #[test]
+fn a_node_grows_the_file_system_of_what_it_attaches() {
+    for (protocol, on_node) in [("iscsi", true), ("nvme-tcp", true), ("none", false)] {
+        fresh();
+        set_protocol(protocol);
+        let id = Array::create_volume(request("pvc", GIB)).unwrap().id;
+        // A retry too: the answer before it may be lost.
+        for _ in 0..2 {
+            let grown = Expanded::to(2 * GIB).then_on_node(on_node);
+            assert_eq!(expand(&id, 2 * GIB), Ok(grown), "{protocol}");
+        }
+    }
+}
+
+#[test]
 fn a_volume_of_an_iscsi_target_is_its_logical_unit() {
     let array = fresh();
     array.borrow_mut().connection = Some(json!({

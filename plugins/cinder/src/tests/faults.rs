@@ -86,6 +86,27 @@ fn a_volume_that_is_deleted_while_it_is_created_is_aborted() {
 }
 
 #[test]
+fn a_known_volume_is_removed_only_if_its_creation_failed() {
+    for (status, expected) in [
+        (json!("error"), Code::ResourceExhausted),
+        (json!("error_extending"), Code::Unavailable),
+        (json!("error_restoring"), Code::Unavailable),
+        (Value::Null, Code::Unavailable),
+    ] {
+        let failed = || with(volume("error"), json!({ "status": status }));
+        let mut lines = vec![(LOOK, 200, many([failed()])), (GET, 200, one(failed()))];
+        if status == "error" {
+            lines.push(("GET /v3/messages?resource_uuid=ID", 500, Value::Null));
+            lines.push((DELETE, 202, Value::Null));
+        }
+        let script = Script::of(lines);
+        let created = Cinder::create_volume(request());
+        assert_eq!(code(created), Some(expected), "{status}");
+        script.end();
+    }
+}
+
+#[test]
 fn a_slow_volume_is_aborted_and_found_by_the_next_call() {
     let slow = || vec![(GET, 200, one(volume("creating"))); 17];
     let found = (LOOK, 200, many([volume("creating")]));

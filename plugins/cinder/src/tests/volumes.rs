@@ -136,15 +136,17 @@ fn a_twin_of_a_known_volume_is_undone_if_no_call_returned_it() {
 
 #[test]
 fn a_volume_that_cannot_be_created_is_removed() {
-    let message = json!({ "messages": [{ "user_message": "no backend" }] });
-    let mut lines = creates("error");
-    lines.push(("GET /v3/messages?resource_uuid=ID", 200, message));
-    lines.push(("DELETE /v3/volumes/ID", 202, Value::Null));
-    let script = Script::of(lines);
-    let error = Cinder::create_volume(request()).unwrap_err();
-    assert_eq!(error.code, Code::ResourceExhausted);
-    assert!(error.message.ends_with("no backend"), "{}", error.message);
-    script.end();
+    for status in ["error", "error_restoring"] {
+        let message = json!({ "messages": [{ "user_message": "no backend" }] });
+        let mut lines = creates(status);
+        lines.push(("GET /v3/messages?resource_uuid=ID", 200, message));
+        lines.push(("DELETE /v3/volumes/ID", 202, Value::Null));
+        let script = Script::of(lines);
+        let error = Cinder::create_volume(request()).unwrap_err();
+        assert_eq!(error.code, Code::ResourceExhausted, "{status}");
+        assert!(error.message.ends_with("no backend"), "{}", error.message);
+        script.end();
+    }
 }
 
 #[test]

@@ -168,6 +168,41 @@ fn a_directory_of_two_volumes_stays_until_the_last_is_deleted() {
 }
 
 #[test]
+fn of_two_half_deleted_volumes_the_first_takes_the_directory() {
+    for (default, second, left) in [
+        ("delete", "delete", &[][..]),
+        ("delete", "retain", &["shared"]),
+        ("retain", "delete", &["shared"]),
+    ] {
+        fresh();
+        testing::set_setting("onDelete", default);
+        let requests = [("a", "delete"), ("b", second)].map(|(name, on_delete)| {
+            let class = class(&[("subDir", "shared"), ("onDelete", on_delete)]);
+            request(name, class, GIB)
+        });
+        let create = |request: &CreateVolumeArgs| Nfs::create_volume(request.clone());
+        let ids = requests.each_ref().map(|it| create(it).unwrap().id);
+        for (request, id) in requests.iter().zip(&ids) {
+            let mut calls = 0..;
+            while code(create(request)) != Some(Code::Aborted) {
+                let interrupted = Error::unavailable("interrupted");
+                testing::fail_after(calls.next().unwrap(), interrupted);
+                Nfs::delete_volume(id.clone()).unwrap_err();
+                testing::mend();
+            }
+        }
+        assert_eq!(testing::pool_paths("nas"), ["shared"]);
+        for id in &ids {
+            for _ in 0..2 {
+                assert_eq!(Nfs::delete_volume(id.clone()), Ok(()));
+                assert_eq!(testing::pool_paths("nas"), left, "{default}, {second}");
+            }
+        }
+        assert_eq!(testing::state_keys(), [""; 0]);
+    }
+}
+
+#[test]
 fn copies_of_volumes_and_snapshots_are_volumes() {
     fresh();
     let volume = created("pvc-1", &[]);

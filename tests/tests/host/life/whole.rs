@@ -35,7 +35,7 @@ async fn privileged_every_call_of_a_life_may_be_made_twice() {
         let request = requests::expand(&volume.id, 2 * VOLUME_BYTES);
         assert_eq!(
             orchestrator.expand(request).await.unwrap(),
-            2 * VOLUME_BYTES
+            (2 * VOLUME_BYTES, false)
         );
         let request = requests::node_expand(&volume.id, &volume.target, 2 * VOLUME_BYTES);
         orchestrator.node_expand(request).await.unwrap();

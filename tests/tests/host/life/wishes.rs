@@ -96,7 +96,10 @@ async fn privileged_an_impossible_volume_is_refused() {
     let too_much = requests::expand(&id, i64::MAX);
     let less = requests::expand(&id, VOLUME_BYTES / 2);
     let unknown = requests::expand("unknown", VOLUME_BYTES);
-    assert_eq!(orchestrator.expand(less).await.unwrap(), VOLUME_BYTES);
+    assert_eq!(
+        orchestrator.expand(less).await.unwrap(),
+        (VOLUME_BYTES, false)
+    );
     assert_codes(&[
         (
             "create of another size",

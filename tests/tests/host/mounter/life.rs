@@ -39,7 +39,7 @@ async fn whole_life(user: u32) {
     assert_eq!(stats.unwrap().usage.len(), 2);
     let bytes = 2 * VOLUME_BYTES;
     let grown = orchestrator.expand(requests::expand(&volume.id, bytes));
-    assert_eq!(grown.await.unwrap(), bytes);
+    assert_eq!(grown.await.unwrap(), (bytes, false));
     let node = requests::node_expand(&volume.id, &volume.target, bytes);
     orchestrator.node_expand(node).await.unwrap();
 

@@ -39,7 +39,7 @@ pub(super) async fn live(orchestrator: &Orchestrator, name: &str) -> Result<(), 
     let (id, _) = patiently(&RETRIED, create).await?;
     let volume = orchestrator.place(name, id).unwrap();
     let grown = || orchestrator.expand(requests::expand(&volume.id, 2 * VOLUME_BYTES));
-    assert_eq!(patiently(&RETRIED, grown).await?, 2 * VOLUME_BYTES);
+    assert_eq!(patiently(&RETRIED, grown).await?, (2 * VOLUME_BYTES, false));
     let publish_context = patiently(&RETRIED, || orchestrator.attach(&volume.id, NODE)).await?;
     assert_eq!(publish_context["bytes"], (2 * VOLUME_BYTES).to_string());
     let mut stage = requests::stage(&volume.id, &volume.staging);
@@ -133,8 +133,7 @@ async fn privileged_many_lives_share_a_login_and_few_connections() {
     );
     let left = (counts.volumes, counts.snapshots, counts.attachments);
     assert_eq!(left, (vec![], vec![], vec![]));
-    let pools = scene.host.mount_data().join("pools");
-    let left = leaks::left_behind(&scene.host, &pools).unwrap();
+    let left = leaks::left_without_pool(&scene.host).unwrap();
     assert_eq!(left, Vec::<String>::new());
     // It also logs out.
     scene.end();

@@ -70,7 +70,7 @@ async fn live(
     patiently(again, || orchestrator.attach(&id, node)).await?;
     assert!(patiently(again, || is_published(orchestrator, &id, node)).await?);
     let grow = || orchestrator.expand(requests::expand(&id, 2 * GIB));
-    assert_eq!(patiently(again, grow).await?, 2 * GIB, "{name}");
+    assert_eq!(patiently(again, grow).await?, (2 * GIB, true), "{name}");
     let taken = format!("{name}-snapshot");
     let taken = patiently(again, || snapshot(orchestrator, &id, &taken)).await?;
     let clone = copied(orchestrator, &format!("{name}-clone"), cloned(&id), again).await?;

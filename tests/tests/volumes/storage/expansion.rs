@@ -55,7 +55,7 @@ async fn grows_in_use(kind: Kind) {
     let (before, bytes) = (seen(&orchestrator, &volume).await, 2 * kind.bytes());
     for _ in 0..2 {
         let grown = orchestrator.expand(expand(kind, &volume, bytes)).await;
-        assert_eq!(grown.unwrap(), bytes);
+        assert_eq!(grown.unwrap(), (bytes, true));
         assert_eq!(image_bytes(&host, &volume), bytes);
     }
     assert_eq!(

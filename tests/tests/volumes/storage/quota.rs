@@ -73,7 +73,10 @@ async fn a_tree_is_limited(file_system: &str, refusal: ErrorKind) {
     // Its neighbour has its own bytes.
     write_as_a_pod(&neighbour.target.join("file"), 1 << 20).unwrap();
     let request = requests::expand(&full.id, EXPANDED_BYTES);
-    assert_eq!(orchestrator.expand(request).await.unwrap(), EXPANDED_BYTES);
+    assert_eq!(
+        orchestrator.expand(request).await.unwrap(),
+        (EXPANDED_BYTES, false)
+    );
     write_as_a_pod(&file, TOO_MUCH_BYTES).unwrap();
     let written = write_as_a_pod(&neighbour.target.join("file"), TOO_MUCH_BYTES);
     assert_eq!(written.unwrap_err().kind(), refusal);

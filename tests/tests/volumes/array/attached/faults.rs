@@ -83,7 +83,7 @@ async fn on_other_kernel_a_writer_outlives_each_multipath_path() {
     let grown = node
         .orchestrator
         .expand(requests::expand(&volume.id, 2 * BYTES));
-    assert_eq!(grown.await.unwrap(), 2 * BYTES);
+    assert_eq!(grown.await.unwrap(), (2 * BYTES, true));
     let grown = requests::node_expand(&volume.id, &volume.target, 2 * BYTES);
     node.orchestrator.node_expand(grown).await.unwrap();
     let file_system = rustix::fs::statvfs(&volume.target).unwrap();

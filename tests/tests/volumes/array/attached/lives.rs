@@ -131,7 +131,7 @@ async fn whole_life(protocol: Protocol) {
     let writer = Writer::start(&first.target);
     writer.wait_for_more();
     let grown = orchestrator.expand(requests::expand(&first.id, 2 * BYTES));
-    assert_eq!(grown.await.unwrap(), 2 * BYTES);
+    assert_eq!(grown.await.unwrap(), (2 * BYTES, true));
     writer.wait_for_more();
     let grown = requests::node_expand(&first.id, &first.target, 2 * BYTES);
     orchestrator.node_expand(grown).await.unwrap();

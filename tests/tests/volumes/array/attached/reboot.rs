@@ -1,7 +1,7 @@
 //! A node that loses its power while pods use volumes of an array, and starts again: two VMs, one after the other, with one disk
 //! (`cargo xtask vm --power-cut`). The array is there too, so what it has not written is lost as well.
 
-use super::{BYTES, Node, Playground, iscsi, nvme, prepare_node};
+use super::{BYTES, Node, Playground, assert_node_is_free, iscsi, nvme, prepare_node, run};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -82,6 +82,8 @@ async fn return_after(array: &str, protocol: Protocol) {
     fs::remove_dir_all(Path::new(FOLDER).join(array).join("host/run")).unwrap();
     let playground = start(array, protocol).await;
     let node = playground.node(&[]).await;
+    // Nothing of before the power cut is attached again by itself.
+    assert_node_is_free();
     let volume = created(&node).await;
     assert!(
         volume.target.is_dir(),
@@ -91,6 +93,9 @@ async fn return_after(array: &str, protocol: Protocol) {
     let durable = fs::read(volume.target.join("durable")).unwrap();
     assert!(durable == [7; WRITTEN_BYTES], "{} bytes", durable.len());
     fs::write(volume.target.join("durable"), "after the power cut").unwrap();
+    node.hide(&volume).await.unwrap();
+    let file = playground.contents.join(&volume.id);
+    run("e2fsck", &["-f", "-n", file.to_str().unwrap()]);
     node.remove(&volume).await.unwrap();
     playground.end();
 }

@@ -15,7 +15,7 @@ use tonic::Code;
 use wasmount_tests::array::Protocol;
 use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions};
-use wasmount_tests::leaks::left_behind;
+use wasmount_tests::leaks::left_without_pool;
 use wasmount_tests::orchestrator::Volume;
 use wasmount_tests::peer::{FIRST, Peer};
 
@@ -31,7 +31,7 @@ type Context = BTreeMap<String, String>;
 /// The host on the second kernel.
 struct Second {
     host: Host,
-    folder: TempDir,
+    _folder: TempDir,
 }
 
 impl Second {
@@ -48,7 +48,7 @@ impl Second {
         };
         Self {
             host: host(&document, options),
-            folder,
+            _folder: folder,
         }
     }
 
@@ -58,8 +58,7 @@ impl Second {
 
     /// Ends it; nothing is left on this node.
     fn end(mut self) {
-        let no_pool = self.folder.path().join("none");
-        assert_eq!(left_behind(&self.host, &no_pool).unwrap(), [""; 0]);
+        assert_eq!(left_without_pool(&self.host).unwrap(), [""; 0]);
         assert_node_is_free();
         assert!(self.host.terminate().unwrap().success());
     }
