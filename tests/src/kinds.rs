@@ -2,7 +2,6 @@
 
 use crate::orchestrator::{Orchestrator, Volume};
 use crate::requests;
-use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -137,11 +136,7 @@ impl Kind {
 /// Bytes that no file system writes on its own.
 pub fn random_bytes(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
-    let mut filled = 0;
-    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        // Available since Linux 3.17; after boot it never fails.
-        filled += getrandom(rest, GetRandomFlags::empty()).unwrap_or_default();
-    }
+    fastrand::fill(&mut bytes);
     bytes
 }
 

@@ -28,8 +28,17 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause between two checks.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Messages about everything that is left; waits for background work. `pool` is the directory of the only pool.
+/// Messages about everything that is left; waits for background work. `pool` is the directory of the only pool, which must exist.
 pub fn left_behind(host: &Host, pool: &Path) -> Result<Vec<String>, Failure> {
+    left(host, Some(pool))
+}
+
+/// The same for a host without a pool.
+pub fn left_without_pool(host: &Host) -> Result<Vec<String>, Failure> {
+    left(host, None)
+}
+
+fn left(host: &Host, pool: Option<&Path>) -> Result<Vec<String>, Failure> {
     let start = Instant::now();
     loop {
         let found = look(host, pool)?;
@@ -55,12 +64,11 @@ pub fn local_images_pool(host: &Host) -> PathBuf {
     host.mount_data().join("pools/local-images")
 }
 
-fn look(host: &Host, pool: &Path) -> Result<Vec<String>, Failure> {
+fn look(host: &Host, pool: Option<&Path>) -> Result<Vec<String>, Failure> {
     let kubelet = host.kubelet();
     let real = kubelet
         .canonicalize()
         .map_err(Failure::cannot(format!("resolve {}", kubelet.display())))?;
-    let say = |what: &'static str| move |path: PathBuf| format!("{what}: {}", path.display());
     let mut found: Vec<String> = Vec::new();
     found.extend(
         mountinfo::mounts_below(&real)?
@@ -91,6 +99,18 @@ fn look(host: &Host, pool: &Path) -> Result<Vec<String>, Failure> {
             .is_some_and(|end| HALF_WRITTEN.iter().any(|it| *it == end))
     });
     found.extend(half.map(say("half-written")));
+    if let Some(pool) = pool {
+        found.extend(left_in(pool)?);
+    }
+    Ok(found)
+}
+
+fn left_in(pool: &Path) -> Result<Vec<String>, Failure> {
+    // In a wrong place nothing would be found.
+    if !pool.is_dir() {
+        return Ok(vec![format!("there is no pool at {}", pool.display())]);
+    }
+    let mut found = Vec::new();
     found.extend(
         loop_devices::backed_below(pool)?
             .into_iter()
@@ -107,6 +127,11 @@ fn look(host: &Host, pool: &Path) -> Result<Vec<String>, Failure> {
         );
     }
     Ok(found)
+}
+
+/// What makes a message of a path.
+fn say(what: &'static str) -> impl Fn(PathBuf) -> String {
+    move |path| format!("{what}: {}", path.display())
 }
 
 /// All entries below a directory, without following links; entries that are removed meanwhile are left out.

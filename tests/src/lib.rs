@@ -45,6 +45,7 @@ pub mod root;
 pub mod rounds;
 pub mod sanity;
 pub mod secret_search;
+pub mod seed;
 pub mod small_disk;
 pub mod strace;
 pub mod tls_front;

@@ -4,6 +4,7 @@ use kube::Client;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 use wasmount_tests::control_plane::ControlPlane;
 use xtask::cluster::access::User;
@@ -11,6 +12,11 @@ use xtask::cluster::programs::Programs;
 use xtask::place::{self, Place};
 use xtask::test::SHARED_CONTROL_PLANE;
 use xtask::workspace::Workspace;
+
+/// Longest wait for what happens by itself: a loaded machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+/// Between two looks.
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
 /// etcd and an API server, in a place that goes with them.
 pub(crate) struct Server {
@@ -129,4 +135,16 @@ pub(crate) fn printed(command: &mut Command) -> (String, String) {
 
 pub(crate) fn error_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Waits until something is there.
+pub(crate) async fn soon<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{what} did not come");
+        tokio::time::sleep(LOOK).await;
+    }
 }

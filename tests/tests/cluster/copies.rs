@@ -13,7 +13,7 @@ use xtask::failure::Failure;
 /// Of the volumes: enough for what is written.
 const SIZE: &str = "16Mi";
 
-pub(crate) async fn privileged_a_snapshot_restores_what_was_there_when_it_was_taken(
+pub(crate) async fn privileged_a_snapshot_restores_what_was_there_at_its_time(
     scene: Scene,
 ) -> Outcome {
     is_restored(&scene, Claim::new("data", "ext4", SIZE), SNAPSHOTS).await
@@ -53,7 +53,7 @@ pub(crate) async fn restored(scene: &Scene, like: Claim) -> Outcome {
     scene.pod("reader", &[Volume::Claim("restored")]).await
 }
 
-pub(crate) async fn privileged_a_clone_holds_what_its_source_holds_and_is_another_volume(
+pub(crate) async fn privileged_a_clone_is_another_volume_with_the_same_content(
     scene: Scene,
 ) -> Outcome {
     is_cloned(&scene, Claim::new("data", "xfs", "320Mi")).await

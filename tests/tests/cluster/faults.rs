@@ -51,7 +51,7 @@ pub(crate) async fn privileged_a_pod_writes_on_while_the_host_is_replaced(scene:
     writer.end().await
 }
 
-pub(crate) async fn privileged_a_pod_that_is_deleted_while_the_host_is_dead_goes_once_it_is_back(
+pub(crate) async fn privileged_a_pod_deleted_without_a_host_goes_once_it_is_back(
     scene: Scene,
 ) -> Outcome {
     let writer = Writer::begin_on(&scene, "faulted-ext4", FAULTED).await?;
@@ -78,9 +78,7 @@ pub(crate) async fn privileged_a_pod_that_is_deleted_while_the_host_is_dead_goes
     writer.end().await
 }
 
-pub(crate) async fn privileged_pods_come_and_go_while_the_host_is_killed_again_and_again(
-    scene: Scene,
-) -> Outcome {
+pub(crate) async fn privileged_pods_come_and_go_while_the_host_is_killed(scene: Scene) -> Outcome {
     let writer = Writer::begin_on(&scene, "faulted-ext4", FAULTED).await?;
     let cluster = scene.lab().cluster();
     let pods: Api<Pod> = scene.api();
@@ -122,7 +120,7 @@ pub(crate) async fn privileged_pods_come_and_go_while_the_host_is_killed_again_a
     writer.end().await
 }
 
-pub(crate) async fn privileged_a_pod_writes_on_while_the_api_server_and_etcd_are_away(
+pub(crate) async fn privileged_a_pod_writes_on_without_the_api_server_and_etcd(
     scene: Scene,
 ) -> Outcome {
     let writer = Writer::begin(&scene).await?;
@@ -156,7 +154,7 @@ pub(crate) async fn privileged_a_registration_socket_that_is_deleted_comes_back(
     writer.end().await
 }
 
-pub(crate) async fn privileged_drift_is_seen_and_healed_though_etcd_forgot_what_was_watched(
+pub(crate) async fn privileged_drift_is_healed_though_etcd_forgot_its_versions(
     scene: Scene,
 ) -> Outcome {
     let writer = Writer::begin(&scene).await?;

@@ -69,7 +69,7 @@ pub(crate) async fn privileged_a_pod_finds_who_it_is_in_files_of_its_group(
     Ok(())
 }
 
-pub(crate) async fn privileged_a_pod_that_runs_gets_tokens_that_it_had_not_at_its_start(
+pub(crate) async fn privileged_a_running_pod_gets_tokens_it_did_not_start_with(
     scene: Scene,
 ) -> Outcome {
     scene.pod("user", &[info()]).await?;

@@ -100,7 +100,7 @@ async fn writes(scene: &Scene, pod: &str) -> Outcome {
     write.await.map(drop)
 }
 
-pub(crate) async fn privileged_a_pod_starts_though_the_host_was_killed_while_staging(
+pub(crate) async fn privileged_a_pod_starts_though_a_host_died_while_staging(
     scene: Scene,
 ) -> Outcome {
     let writer = Writer::begin_on(&scene, "killed-ext4", KILLED).await?;
@@ -114,7 +114,7 @@ pub(crate) async fn privileged_a_pod_starts_though_the_host_was_killed_while_sta
     writer.end().await
 }
 
-pub(crate) async fn privileged_a_pod_starts_though_the_host_was_killed_while_publishing(
+pub(crate) async fn privileged_a_pod_starts_though_a_host_died_while_publishing(
     scene: Scene,
 ) -> Outcome {
     let writer = Writer::begin_on(&scene, "killed-ext4", KILLED).await?;
@@ -131,7 +131,7 @@ pub(crate) async fn privileged_a_pod_starts_though_the_host_was_killed_while_pub
     writer.end().await
 }
 
-pub(crate) async fn privileged_a_volume_goes_though_the_host_was_killed_while_unstaging(
+pub(crate) async fn privileged_a_volume_goes_though_a_host_died_while_unstaging(
     scene: Scene,
 ) -> Outcome {
     let writer = Writer::begin_on(&scene, "killed-ext4", KILLED).await?;
@@ -154,7 +154,7 @@ pub(crate) async fn privileged_a_volume_goes_though_the_host_was_killed_while_un
     writer.end().await
 }
 
-pub(crate) async fn privileged_a_pod_starts_though_the_mounter_was_killed_while_staging(
+pub(crate) async fn privileged_a_pod_starts_though_a_mounter_died_while_staging(
     scene: Scene,
 ) -> Outcome {
     let writer = Writer::begin_on(&scene, "split", SPLIT).await?;

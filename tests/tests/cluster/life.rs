@@ -44,7 +44,7 @@ pub(crate) async fn privileged_what_one_pod_writes_the_next_one_reads(scene: Sce
     Ok(())
 }
 
-pub(crate) async fn privileged_a_volume_is_attached_before_its_pod_runs_and_detached_after_it_went(
+pub(crate) async fn privileged_a_volume_is_attached_before_its_pod_and_detached(
     scene: Scene,
 ) -> Outcome {
     scene.claim(&Claim::new("data", "ext4", "16Mi")).await?;

@@ -62,52 +62,52 @@ fn main() -> ExitCode {
         further_filters,
     } = CommandLine::parse();
     let flows = tests![Turn::BesideOthers =>
-        inline::privileged_a_pod_that_runs_gets_tokens_that_it_had_not_at_its_start,
+        inline::privileged_a_running_pod_gets_tokens_it_did_not_start_with,
         network::privileged_volumes_of_cinder_live_and_leave_nothing,
         network::privileged_volumes_of_an_array_live_and_leave_nothing,
         life::privileged_what_one_pod_writes_the_next_one_reads,
-        life::privileged_a_volume_is_attached_before_its_pod_runs_and_detached_after_it_went,
+        life::privileged_a_volume_is_attached_before_its_pod_and_detached,
         life::privileged_a_pod_reads_and_writes_a_raw_block_device,
         life::privileged_a_second_pod_waits_for_a_claim_of_one_pod,
         life::privileged_a_pod_waits_for_a_node_that_is_not_full,
         life::privileged_files_belong_to_the_group_of_the_pod,
-        placement::privileged_a_volume_is_made_on_the_node_of_its_first_pod_and_bound_to_it,
-        placement::privileged_a_pod_waits_when_its_claim_is_larger_than_the_capacity,
+        placement::privileged_a_volume_is_made_and_bound_where_its_first_pod_is,
+        placement::privileged_a_pod_waits_when_its_claim_exceeds_the_capacity,
         growth::privileged_ext4_grows_between_two_pods,
         growth::privileged_xfs_grows_under_a_pod_that_runs,
         growth::privileged_an_image_of_the_node_grows_under_a_pod_that_runs,
-        copies::privileged_a_snapshot_restores_what_was_there_when_it_was_taken,
-        copies::privileged_a_clone_holds_what_its_source_holds_and_is_another_volume,
+        copies::privileged_a_snapshot_restores_what_was_there_at_its_time,
+        copies::privileged_a_clone_is_another_volume_with_the_same_content,
         copies::privileged_a_group_snapshot_restores_all_its_volumes,
         inline::privileged_an_inline_volume_is_memory_and_goes_with_its_pod,
         inline::privileged_a_pod_finds_who_it_is_in_files_of_its_group,
         view::privileged_kubelet_reports_what_a_volume_has_and_uses,
         view::privileged_kubelet_reports_the_size_of_a_raw_device,
-        view::privileged_kubelet_tells_a_pod_that_its_volume_lost_its_mount,
+        view::privileged_kubelet_tells_a_pod_that_its_mount_is_lost,
         swaps::privileged_an_object_is_swapped_and_rolled_back_under_pods,
-        managed::privileged_the_host_writes_what_kubelet_wrote_for_the_same_drivers,
+        managed::privileged_the_host_writes_what_kubelet_wrote,
     ];
     let of_the_host = tests![Turn::Faulted =>
-        faults::privileged_pods_come_and_go_while_the_host_is_killed_again_and_again,
+        faults::privileged_pods_come_and_go_while_the_host_is_killed,
         faults::privileged_a_pod_writes_on_while_the_host_is_replaced,
-        faults::privileged_a_pod_that_is_deleted_while_the_host_is_dead_goes_once_it_is_back,
+        faults::privileged_a_pod_deleted_without_a_host_goes_once_it_is_back,
     ];
     let of_another_host = tests![Turn::Killed =>
         faults::privileged_a_registration_socket_that_is_deleted_comes_back,
-        kills::privileged_a_pod_starts_though_the_host_was_killed_while_staging,
-        kills::privileged_a_pod_starts_though_the_host_was_killed_while_publishing,
-        kills::privileged_a_volume_goes_though_the_host_was_killed_while_unstaging,
+        kills::privileged_a_pod_starts_though_a_host_died_while_staging,
+        kills::privileged_a_pod_starts_though_a_host_died_while_publishing,
+        kills::privileged_a_volume_goes_though_a_host_died_while_unstaging,
     ];
     let of_the_mounter = tests![Turn::Split =>
-        kills::privileged_a_pod_starts_though_the_mounter_was_killed_while_staging,
+        kills::privileged_a_pod_starts_though_a_mounter_died_while_staging,
         split::privileged_pods_come_and_go_once_the_mounter_is_back,
         split::privileged_a_pod_goes_though_its_plugin_is_broken,
     ];
     let of_the_cluster = tests![Turn::Alone =>
         // The one that is away longest is the last: its clients remember that they were rejected, and try again late.
-        faults::privileged_drift_is_seen_and_healed_though_etcd_forgot_what_was_watched,
+        faults::privileged_drift_is_healed_though_etcd_forgot_its_versions,
         faults::privileged_a_pod_writes_on_when_kubelet_is_killed,
-        faults::privileged_a_pod_writes_on_while_the_api_server_and_etcd_are_away,
+        faults::privileged_a_pod_writes_on_without_the_api_server_and_etcd,
     ];
     let tests = flows
         .into_iter()

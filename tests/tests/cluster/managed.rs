@@ -18,9 +18,7 @@ use xtask::workspace::Workspace;
 /// The Node without a kubelet.
 const OTHER: &str = "other";
 
-pub(crate) async fn privileged_the_host_writes_what_kubelet_wrote_for_the_same_drivers(
-    scene: Scene,
-) -> Outcome {
+pub(crate) async fn privileged_the_host_writes_what_kubelet_wrote(scene: Scene) -> Outcome {
     let cluster = scene.lab().cluster();
     scene
         .apply(json!({

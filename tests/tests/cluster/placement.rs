@@ -18,7 +18,7 @@ const LABEL: &str = "topology.hostpath.wasmount.io/node";
 /// More than the pool has.
 const TOO_LARGE: &str = "100Gi";
 
-pub(crate) async fn privileged_a_volume_is_made_on_the_node_of_its_first_pod_and_bound_to_it(
+pub(crate) async fn privileged_a_volume_is_made_and_bound_where_its_first_pod_is(
     scene: Scene,
 ) -> Outcome {
     let claims: Api<PersistentVolumeClaim> = scene.api();
@@ -52,7 +52,7 @@ pub(crate) async fn privileged_a_volume_is_made_on_the_node_of_its_first_pod_and
     Ok(())
 }
 
-pub(crate) async fn privileged_a_pod_waits_when_its_claim_is_larger_than_the_capacity(
+pub(crate) async fn privileged_a_pod_waits_when_its_claim_exceeds_the_capacity(
     scene: Scene,
 ) -> Outcome {
     let capacities: Api<CSIStorageCapacity> = Api::all(scene.client());

@@ -55,9 +55,7 @@ pub(crate) async fn privileged_kubelet_reports_the_size_of_a_raw_device(scene: S
     Ok(())
 }
 
-pub(crate) async fn privileged_kubelet_tells_a_pod_that_its_volume_lost_its_mount(
-    scene: Scene,
-) -> Outcome {
+pub(crate) async fn privileged_kubelet_tells_a_pod_that_its_mount_is_lost(scene: Scene) -> Outcome {
     scene.claim(&Claim::new("data", "ext4", "16Mi")).await?;
     scene.pod("user", &[Volume::Claim("data")]).await?;
     let cluster = scene.lab().cluster();

@@ -14,7 +14,7 @@ use wasmount_csi::wire::csi::v1::{
     VolumeCapability,
 };
 use wasmount_tests::host::{Host, HostOptions};
-use wasmount_tests::leaks::left_behind;
+use wasmount_tests::leaks::{hostpath_pool, left_behind, left_without_pool};
 use wasmount_tests::namespace;
 use wasmount_tests::orchestrator::code;
 use wasmount_tests::requests;
@@ -167,8 +167,11 @@ impl Node {
     }
 
     fn assert_nothing_left(&self) {
-        let pool = self.host.mount_data().join("pools").join(self.plugin.name);
-        let left = left_behind(&self.host, &pool).unwrap();
+        let left = match self.plugin.name {
+            "hostpath" => left_behind(&self.host, &hostpath_pool(&self.host)),
+            _ => left_without_pool(&self.host),
+        };
+        let left = left.unwrap();
         assert!(left.is_empty(), "{left:#?}");
     }
 }

@@ -6,9 +6,8 @@ mod pods;
 mod renewal;
 mod secrecy;
 
-use std::path::Path;
 use wasmount_tests::host::{Host, HostOptions};
-use wasmount_tests::leaks::left_behind;
+use wasmount_tests::leaks::left_without_pool;
 use wasmount_tests::namespace;
 use wasmount_tests::root::needs_root;
 use xtask::clients::Clients;
@@ -39,7 +38,6 @@ async fn serving_with(split: Option<u32>, more: &[&str]) -> (Host, Clients) {
 }
 
 fn assert_nothing_left(host: &Host) {
-    // It has no pool.
-    let left = left_behind(host, Path::new("/nonexistent")).unwrap();
+    let left = left_without_pool(host).unwrap();
     assert!(left.is_empty(), "{left:#?}");
 }

@@ -35,6 +35,9 @@ const TESTS: usize = 2_000;
 /// A test name: subject, verb, condition.
 const CHARACTERS_OF_A_TEST_NAME: usize = 60;
 
+/// How a test of the cluster begins: it is a row of a table, and has no attribute.
+const TEST_OF_THE_CLUSTER: &str = "pub(crate) async fn privileged_";
+
 /// Never looked into: what is built, and git's own.
 const NOT_OURS: [&str; 2] = ["target", ".git"];
 
@@ -156,9 +159,11 @@ fn the_plugin_of_an_array_is_as_short_as_promised() {
 fn test_names(text: &str) -> impl Iterator<Item = &str> {
     let tests = text.split("\n").scan(false, |is_test, line| {
         let line = line.trim_start();
+        let of_cluster = line.starts_with(TEST_OF_THE_CLUSTER);
+        let line = line.trim_start_matches("pub(crate) ");
         let name = line.trim_start_matches("async ").strip_prefix("fn ");
         let name = name.and_then(|rest| rest.split('(').next());
-        let found = name.filter(|_| *is_test);
+        let found = name.filter(|_| *is_test || of_cluster);
         *is_test = match line.starts_with('#') {
             true => *is_test || line.starts_with("#[test") || line.starts_with("#[tokio::test"),
             false => false,
@@ -190,6 +195,8 @@ fn test_names_have_at_most_sixty_characters() {
 fn names_of_tests_alone_are_found() {
     let text = "#[test]\n#[ignore = \"slow\"]\nfn a() {}\n#[tokio::test(flavor = \"x\")]\n    async fn b() {\nfn c() {\n";
     assert_eq!(test_names(text).collect::<Vec<_>>(), ["a", "b"]);
+    let text = "pub(crate) async fn privileged_a(\npub(crate) async fn b() {\n";
+    assert_eq!(test_names(text).collect::<Vec<_>>(), ["privileged_a"]);
 }
 
 #[test]

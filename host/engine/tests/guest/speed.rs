@@ -1,5 +1,5 @@
-//! Prints the cost of a fresh call, for a person: `cargo test -p wasmount-engine --test guest speed -- --nocapture`. It asserts nothing about time;
-//! the project's benchmark compares times.
+//! Prints the cost of a fresh call, for a person: `cargo test -p wasmount-engine --test guest speed -- --ignored --nocapture`. It asserts nothing
+//! about time; the project's benchmark compares times.
 
 use crate::harness::{Fixture, create_volume, directory};
 use crate::network::Scene;
@@ -22,6 +22,7 @@ const REQUESTS: u32 = 20;
 const CALLS_WITH_REQUESTS: usize = 200;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "prints times, for a person"]
 async fn speed_of_fresh_calls() {
     let fixture = Fixture::of(directory().await, Limits::default(), Secrets::default()).await;
     let mut probes = Vec::new();
@@ -48,6 +49,7 @@ async fn speed_of_fresh_calls() {
 
 /// The delay is measured from the planned start of a call: a timer that fires late counts as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "prints times, for a person"]
 async fn delay_beside_spinning_guests() {
     for hogs in [0, 2, 8, 24] {
         let limits = Limits {
@@ -86,6 +88,7 @@ async fn delay_beside_spinning_guests() {
 
 /// A native client and a plugin in turn, for the same server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "prints times, for a person"]
 async fn speed_of_a_request_beside_a_native_client() {
     let scene = Scene::new().await;
     // The client wants one, though this server has no TLS; another test may have set it.

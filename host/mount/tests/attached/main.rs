@@ -18,7 +18,6 @@ mod kills;
 mod many;
 mod nvme;
 mod rbd;
-mod reboot;
 mod start;
 mod support;
 

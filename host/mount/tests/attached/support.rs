@@ -90,6 +90,19 @@ pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     eventually(what, || is_so().then_some(()));
 }
 
+/// Waits until the kernel has nothing left to do on new ext4s by itself. Its thread `ext4lazyinit` reads bitmaps of blocks ahead and fills tables of
+/// inodes. If a disk becomes another one meanwhile, the thread reads zeros of that one, takes them for damage (`ext4_validate_block_bitmap`) and
+/// writes the error to the superblock there, before the host can stop the disk.
+pub(crate) fn until_ext4_rests() {
+    until("the thread ext4lazyinit ends", || {
+        let mut processes = fs::read_dir("/proc").unwrap();
+        !processes.any(|process| {
+            let name = fs::read_to_string(process.unwrap().path().join("comm"));
+            name.is_ok_and(|name| name.trim_end() == "ext4lazyinit")
+        })
+    });
+}
+
 /// Waits until something is there.
 pub(crate) fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + SOON;

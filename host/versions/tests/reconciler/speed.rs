@@ -1,5 +1,5 @@
 //! Prints what a swap costs, on this machine's disk and on a file system in memory:
-//! `cargo test --release -p wasmount-versions --test reconciler speed -- --nocapture --test-threads 1`. Nothing is asserted about time.
+//! `cargo test --release -p wasmount-versions --test reconciler speed -- --ignored --nocapture --test-threads 1`. Nothing is asserted about time.
 
 use crate::bench::*;
 use crate::memory::Memory;
@@ -23,11 +23,13 @@ const KEPT: u8 = 20;
 const MEMORY: &str = "/dev/shm";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "prints times, for a person"]
 async fn speed_of_swaps_between_two_compiled_builds_on_this_disk() {
     swaps_below("on this disk", &std::env::temp_dir()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "prints times, for a person"]
 async fn speed_of_swaps_between_two_compiled_builds_in_memory() {
     swaps_below("in memory", Path::new(MEMORY)).await;
 }
@@ -96,6 +98,7 @@ fn print(what: &str, mut times: Vec<Duration>) {
 
 /// The memory of each kept version that serves no client: mapped, linked, and called a few times by its admission.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "prints memory, for a person"]
 async fn speed_costs_memory_for_each_version_that_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let options =

@@ -1,5 +1,6 @@
 //! What the tests ask of the API server about printed objects.
 
+pub(crate) use crate::server::soon;
 use crate::server::{Server, error_of, manifests, workspace};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -10,16 +11,12 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wasmount_tests::compiled::CommandCache;
 use wasmount_tests::pod_token::token_on;
 use xtask::cluster;
 
 pub(crate) const NAMESPACE: &str = "wasmount-system";
-
-/// Longest wait for what happens by itself: a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The API server as one test asks it, with a directory of the test.
 pub(crate) struct Scene {
@@ -151,17 +148,5 @@ pub(crate) fn refusal<T: std::fmt::Debug>(outcome: Result<T, kube::Error>) -> (u
     match outcome {
         Err(kube::Error::Api(status)) => (status.code, status.message.clone()),
         other => panic!("no refusal: {other:?}"),
-    }
-}
-
-/// Waits until something is there.
-pub(crate) async fn soon<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let begin = Instant::now();
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(begin.elapsed() < PATIENCE, "{what} did not come");
-        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

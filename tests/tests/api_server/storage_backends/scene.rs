@@ -1,19 +1,16 @@
 //! What is asked of the API server about backends.
 
-use crate::server::Server;
+pub(crate) use crate::server::soon;
+use crate::server::{LOOK, PATIENCE, Server};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// With the value `true` on an object: its deletion waits for no volume.
 pub(crate) const FORCED: &str = "wasmount.io/force-delete";
-/// Longest wait for what happens by itself: a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(90);
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// The API server as one test asks it: a client belongs to the runtime of its test.
 pub(crate) struct Scene {
@@ -161,16 +158,4 @@ pub(crate) fn condition(object: &Value, kind: &str) -> Option<(String, String)> 
 /// Whether a condition has this status and reason.
 pub(crate) fn says(object: &Value, kind: &str, status: &str, reason: &str) -> bool {
     condition(object, kind) == Some((status.to_owned(), reason.to_owned()))
-}
-
-/// Waits until something is there.
-pub(crate) async fn soon<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let begin = Instant::now();
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(begin.elapsed() < PATIENCE, "{what} did not come");
-        tokio::time::sleep(LOOK).await;
-    }
 }

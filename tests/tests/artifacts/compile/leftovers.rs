@@ -70,7 +70,12 @@ fn killed_command() -> PathBuf {
     let left = std::env::temp_dir().join(name);
     let started = Instant::now();
     while !left.exists() {
-        assert!(started.elapsed() < PATIENCE);
+        assert!(
+            started.elapsed() < PATIENCE,
+            "{} never came; the command: {:?}",
+            left.display(),
+            child.try_wait()
+        );
         thread::sleep(LOOK);
     }
     child.kill().unwrap();

@@ -200,7 +200,12 @@ fn kill_9_leftovers_of_an_inspection_go_with_the_next_one() {
     let left = temporary.join(format!("wasmount-artifact-{}-0", child.id()));
     let started = Instant::now();
     while !left.join("component.wasm").exists() {
-        assert!(started.elapsed() < PATIENCE);
+        assert!(
+            started.elapsed() < PATIENCE,
+            "no component came to {}; the command: {:?}",
+            left.display(),
+            child.try_wait()
+        );
         sleep(LOOK);
     }
     child.kill().unwrap();

@@ -30,6 +30,8 @@ async fn privileged_an_invalid_document_is_reported_and_ignored() {
     scene.rewrite(|text| text + "  limist: {}\n");
     let status = scene.until("it is wrong", said("did you mean `limits`?"));
     assert_eq!(status["version"]["number"], 1);
+    let error = scene.refused(&["swap", DRIVER]);
+    assert!(error.contains("did you mean `limits`?"), "{error}");
     scene.rewrite(|_| right.replace(DRIVER, "renamed.wasmount.io"));
     scene.until("it is renamed", said("a backend keeps its name"));
     assert!(!scene.done(&["status"]).contains("\nrenamed"));

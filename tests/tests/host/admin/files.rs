@@ -1,5 +1,6 @@
 //! Files that an administrator replaces under a running host.
 
+use crate::admin::refusals::remembered;
 use crate::admin::scene::{DRIVER, Scene};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -85,6 +86,12 @@ async fn privileged_a_file_written_in_place_is_never_served_in_part() {
         driver["refused"].is_null() && driver["version"]["digest"] == digest
     });
     assert_eq!(scene.status()["faults"], 0);
+    // A part of a component would be refused for what it is.
+    for refusal in remembered(&scene) {
+        let of_parts = ["not_a_component", "compile", "digest"];
+        let kind = refusal["kind"].as_str().unwrap();
+        assert!(!of_parts.contains(&kind), "{refusal:#}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -303,7 +303,7 @@ pub(crate) async fn all_refused(scene: &Scene, rows: Vec<Row>) {
 }
 
 /// What `history` says was refused.
-fn remembered(scene: &Scene) -> Vec<Value> {
+pub(crate) fn remembered(scene: &Scene) -> Vec<Value> {
     let history = scene.done(&["history", DRIVER, "--json"]);
     let history: Value = serde_json::from_str(&history).unwrap();
     history["refusals"].as_array().unwrap().clone()
@@ -340,7 +340,7 @@ async fn privileged_each_failed_admission_step_names_its_cause() {
         assert!(found["origin"].as_str().unwrap().ends_with(".wasm"));
     }
     let table = scene.done(&["history", DRIVER]);
-    assert!(table.contains("REFUSED"), "{table}");
+    assert!(table.contains("REJECTED"), "{table}");
     let mut scene = scene;
     scene.host.terminate().unwrap();
     scene.host.restart().unwrap();

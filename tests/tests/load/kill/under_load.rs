@@ -13,6 +13,7 @@ use wasmount_tests::kinds::Kind;
 use wasmount_tests::leaks::{hostpath_pool, left_behind};
 use wasmount_tests::orchestrator::{Orchestrator, patiently};
 use wasmount_tests::rounds::rounds;
+use wasmount_tests::seed::seeded;
 
 /// Times that it is killed.
 const ROUNDS: usize = 200;
@@ -53,12 +54,6 @@ async fn live(pool: PathBuf, orchestrator: Orchestrator, lane: usize, name: Stri
     unreachable!("the host is killed at last")
 }
 
-fn random_time() -> Duration {
-    let mut bytes = [0; 8];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).unwrap();
-    Duration::from_millis(u64::from_le_bytes(bytes) % LONGEST_ROUND)
-}
-
 /// Lives a life to its end, from where it was cut off: what is there is used once more before it is deleted.
 async fn end(orchestrator: &Orchestrator, life: &mut Life, step: Step) -> Result<(), Status> {
     // Unavailable: the disk of a loaded machine may stall for longer than the host waits.
@@ -81,7 +76,7 @@ async fn privileged_kill_9_under_load_loses_nothing_that_was_answered() {
     begin();
     let mut host = Host::start(options()).unwrap();
     let pool = hostpath_pool(&host);
-    let mut deletions = 0;
+    let (mut deletions, mut random) = (0, seeded().unwrap());
     for round in 0..rounds(ROUNDS) {
         let mut lives = JoinSet::new();
         for lane in 0..AT_ONCE {
@@ -89,7 +84,7 @@ async fn privileged_kill_9_under_load_loses_nothing_that_was_answered() {
             let name = format!("pvc-{round}-{lane}");
             lives.spawn(live(pool.clone(), orchestrator, round + lane, name));
         }
-        let time = random_time();
+        let time = Duration::from_millis(random.u64(..LONGEST_ROUND));
         sleep(time).await;
         host.kill_9().unwrap();
         let cut_off = lives.join_all().await;

@@ -3,23 +3,17 @@
 use crate::swaps::lives::{Failed, Lives};
 use crate::swaps::scene::DRIVER;
 use crate::swaps::scene::Scene;
-use rustix::rand::{GetRandomFlags, getrandom};
 use std::time::Duration;
 use tokio::time::sleep;
 use tonic::Code;
 use wasmount_control::messages::{Phase, Swap, VersionState};
 use wasmount_tests::rounds::rounds;
+use wasmount_tests::seed::seeded;
 
 /// Times that it is killed.
 const ROUNDS: usize = 40;
 /// Longest time until the kill, in milliseconds: some swaps.
 const LONGEST_ROUND: u64 = 120;
-
-fn random_time() -> Duration {
-    let mut bytes = [0; 8];
-    getrandom(&mut bytes, GetRandomFlags::empty()).unwrap();
-    Duration::from_millis(u64::from_le_bytes(bytes) % LONGEST_ROUND)
-}
 
 #[tokio::test]
 async fn privileged_kill_9_amid_swaps_leaves_one_whole_version() {
@@ -29,7 +23,7 @@ async fn privileged_kill_9_amid_swaps_leaves_one_whole_version() {
         scene.swap(&plugins[0]).await.version.unwrap().digest,
         scene.swap(&plugins[1]).await.version.unwrap().digest,
     ];
-    let mut last_number = 0;
+    let (mut last_number, mut random) = (0, seeded().unwrap());
     for round in 0..rounds(ROUNDS) {
         let mut lives = Lives::begin(&scene.host, &format!("pvc-{round}")).await;
         let client = scene.client.clone();
@@ -48,7 +42,7 @@ async fn privileged_kill_9_amid_swaps_leaves_one_whole_version() {
             }
             told
         });
-        sleep(random_time()).await;
+        sleep(Duration::from_millis(random.u64(..LONGEST_ROUND))).await;
         lives.assert_none_failed();
         scene.host.kill_9().unwrap();
         let told = swaps.await.unwrap();

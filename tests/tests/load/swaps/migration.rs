@@ -2,7 +2,6 @@
 //! records are those of the version that serves. Records are written by real calls to plugins/migrant, whose settings choose its version.
 
 use crate::swaps::scene::{DRIVER, Scene};
-use rustix::rand::{GetRandomFlags, getrandom};
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use wasmount_csi::wire::csi::v1::ListVolumesRequest;
 use wasmount_tests::builds;
 use wasmount_tests::orchestrator::{Orchestrator, VOLUME_BYTES};
 use wasmount_tests::requests;
+use wasmount_tests::seed::seeded;
 
 /// Volumes that the first version makes: some pages of a migration (256 records each).
 const VOLUMES: usize = 600;
@@ -231,13 +231,6 @@ async fn privileged_an_unwritten_migration_rolls_back() {
     assert_all_of_version_one(&scene, &all).await;
 }
 
-/// A moment between two.
-fn moment(low: Duration, high: Duration) -> Duration {
-    let mut bytes = [0; 4];
-    getrandom(&mut bytes, GetRandomFlags::empty()).unwrap();
-    low + high.saturating_sub(low) * (u32::from_le_bytes(bytes) % 1000) / 1000
-}
-
 #[tokio::test]
 async fn privileged_kill_9_amid_a_migration_leaves_one_version() {
     let mut scene = serving_version_one().await;
@@ -252,11 +245,11 @@ async fn privileged_kill_9_amid_a_migration_leaves_one_version() {
     assert_eq!(scene.roll_back().await.version.unwrap().number, 1);
     // The kills come closer and closer to the moment that decides, however busy the machine is.
     let (mut low, mut high) = (Duration::ZERO, whole * 2);
-    let mut last = None;
+    let (mut last, mut random) = (None, seeded().unwrap());
     for round in 0..=ROUNDS {
         let client = scene.client.clone();
         let swap = tokio::spawn(async move { client.swap(DRIVER, &Swap::default()).await });
-        let after = moment(low, high);
+        let after = low + high.saturating_sub(low).mul_f64(random.f64());
         // The last one is killed when the swap was answered.
         let done = if round == ROUNDS {
             Some(swap.await.unwrap().unwrap().version.unwrap().number)

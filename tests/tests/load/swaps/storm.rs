@@ -2,11 +2,10 @@
 
 use crate::swaps::footprint::Footprint;
 use crate::swaps::lives::{AT_ONCE, Lives};
-use crate::swaps::scene::{DRIVER, Scene, append};
+use crate::swaps::scene::Scene;
 use std::fs;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use wasmount_control::messages::{Phase, RefusalKind, Swap};
 use wasmount_tests::builds;
 use wasmount_tests::rounds::rounds;
 
@@ -203,89 +202,9 @@ async fn privileged_concurrent_swaps_leave_one_serving_version() {
     scene.nothing_is_left();
 }
 
-#[tokio::test]
-async fn privileged_a_file_replaced_often_is_never_loaded_in_part() {
-    let scene = Scene::with("").await;
-    let lives = Lives::begin(&scene.host, "pvc").await;
-    let mut last = Vec::new();
-    for round in 0..100 {
-        last = builds::build_of("directory", &format!("build {round}")).unwrap();
-        // In turn as a careful administrator does, and as `cp` does.
-        if round % 2 == 0 {
-            builds::put(&last, &scene.component).unwrap();
-        } else {
-            builds::put_in_pieces(&last, &scene.component, 20).unwrap();
-        }
-        sleep(Duration::from_millis(100)).await;
-    }
-    let digest = digest(&last);
-    let what = "the last build serves, and nothing is refused";
-    let status = scene
-        .until(what, |it| {
-            let serves = it
-                .status
-                .version
-                .as_ref()
-                .is_some_and(|it| it.digest == digest);
-            serves && it.status.refused.is_none() && it.status.phase == Phase::Serving
-        })
-        .await;
-    assert_eq!(status.faults, 0);
-    lives.end().await;
-    // Half a component would be refused for what it is.
-    for refusal in scene.history().await.refusals {
-        let halves = ["not_a_component", "compile", "digest"];
-        assert!(!halves.contains(&refusal.kind.as_str()), "{refusal:?}");
-    }
-    scene.nothing_is_left();
-}
-
-#[tokio::test]
-async fn privileged_a_broken_component_is_rejected() {
-    let scene = Scene::with("").await;
-    let before = scene.status().await.status.version.unwrap();
-    let lives = Lives::begin(&scene.host, "pvc").await;
-    builds::put(b"\0asm\x01\0\0\0", &scene.component).unwrap();
-    let refused = scene
-        .until("it is refused", |it| it.status.refused.is_some())
-        .await;
-    assert_eq!(refused.status.version.unwrap().number, before.number);
-    let refusal = refused.status.refused.unwrap();
-    assert_eq!(refusal.kind, RefusalKind::NotAComponent);
-    assert!(
-        refusal.reason.contains("is a core module"),
-        "{}",
-        refusal.reason
-    );
-    let again = scene
-        .client
-        .swap(DRIVER, &Swap::default())
-        .await
-        .unwrap_err();
-    assert!(again.to_string().contains("is a core module"), "{again}");
-    // A document that is none changes nothing either.
-    append(&scene.document, "  limitz: {}\n");
-    let unread = scene
-        .client
-        .swap(DRIVER, &Swap::default())
-        .await
-        .unwrap_err();
-    assert!(
-        unread.to_string().contains("did you mean `limits`"),
-        "{unread}"
-    );
-    lives.end().await;
-    scene.nothing_is_left();
-}
-
 /// No client had to connect anew.
 fn same_socket(scene: &Scene, before: &fs::Metadata) {
     use std::os::unix::fs::MetadataExt;
     let now = fs::metadata(scene.host.socket()).unwrap();
     assert_eq!((now.dev(), now.ino()), (before.dev(), before.ino()));
-}
-
-fn digest(wasm: &[u8]) -> String {
-    use sha2::{Digest, Sha256};
-    format!("sha256:{}", hex::encode(Sha256::digest(wasm)))
 }

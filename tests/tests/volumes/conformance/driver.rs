@@ -9,7 +9,7 @@ use wasmount_tests::array::{Array, ArrayOptions};
 use wasmount_tests::documents;
 use wasmount_tests::host::{Host, HostOptions};
 use wasmount_tests::kinds::Kind;
-use wasmount_tests::leaks::left_behind;
+use wasmount_tests::leaks::{left_behind, left_without_pool};
 use wasmount_tests::loop_disk::LoopDisk;
 use wasmount_tests::namespace;
 use wasmount_tests::orchestrator::{Orchestrator, VOLUME_BYTES, Volume};
@@ -27,7 +27,7 @@ pub(crate) struct Driver {
     pub(crate) disk: Option<LoopDisk>,
     /// The array of plugins/array.
     array: Option<Array>,
-    pool: PathBuf,
+    pool: Option<PathBuf>,
     _folder: TempDir,
 }
 
@@ -72,7 +72,7 @@ impl Driver {
             orchestrator,
             disk,
             array: None,
-            pool,
+            pool: Some(pool),
             _folder: folder,
         }
     }
@@ -91,10 +91,10 @@ impl Driver {
         let host = host.unwrap();
         Self {
             orchestrator: host.orchestrator().await.unwrap(),
-            pool: host.mount_data().join("pools"),
             host,
             disk: None,
             array: Some(array),
+            pool: None,
             _folder: folder,
         }
     }
@@ -130,7 +130,11 @@ impl Driver {
     }
 
     pub(crate) fn assert_nothing_left(&self) {
-        let left = left_behind(&self.host, &self.pool).unwrap();
+        let left = match &self.pool {
+            Some(pool) => left_behind(&self.host, pool),
+            None => left_without_pool(&self.host),
+        };
+        let left = left.unwrap();
         assert!(left.is_empty(), "{left:#?}");
         if let Some(array) = &self.array {
             let counts = array.counts();

@@ -1,5 +1,6 @@
-//! Calls that meet: while one is under way, those whose claims exclude it are ABORTED at once, the others are served. The disk that a call
-//! writes to stands still (fsfreeze(8)), so it is under way for as long as a test wants; nothing here depends on time.
+//! Calls that meet: while one is under way, those whose claims exclude it are ABORTED at once, the others are served, whether or not its client
+//! still waits. The disk that a call writes to stands still (fsfreeze(8)), so it is under way for as long as a test wants; nothing here depends on
+//! time.
 
 use crate::conformance::driver::Driver;
 use futures::future::{Either, select};
@@ -15,7 +16,7 @@ use wasmount_tests::array::ArrayOptions;
 use wasmount_tests::copies::{cloned, copy, delete_snapshot, restored, snapshot};
 use wasmount_tests::kinds::Kind;
 use wasmount_tests::loop_disk::LoopDisk;
-use wasmount_tests::orchestrator::{VOLUME_BYTES, Volume, code};
+use wasmount_tests::orchestrator::{VOLUME_BYTES, Volume, code, patiently};
 use wasmount_tests::requests;
 
 /// A formatted volume: setting one up writes to the pool.
@@ -116,6 +117,25 @@ async fn privileged_a_volume_that_is_being_staged_is_not_changed() {
     assert_read(&driver, &volume).await;
     drop(frozen);
     assert_eq!(staged.await, Code::Ok);
+    orchestrator.tear_down(&volume).await.unwrap();
+    driver.assert_nothing_left();
+}
+
+/// The client hangs up, and the call goes on.
+#[tokio::test]
+async fn privileged_a_stage_without_its_client_is_found_by_a_retry() {
+    let driver = Driver::over("ext4").await;
+    let orchestrator = &driver.orchestrator;
+    let volume = KIND.created(orchestrator, "pvc").await.unwrap();
+    let frozen = driver.disk.as_ref().unwrap().freeze().unwrap();
+    let stage = || orchestrator.stage_as(KIND.stage(&volume));
+    drop(under_way(|| answer(stage())).await);
+    assert_eq!(answer(stage()).await, Code::Aborted);
+    assert_eq!(answer(orchestrator.unstage(&volume)).await, Code::Aborted);
+    drop(frozen);
+    patiently(&[Code::Aborted], stage).await.unwrap();
+    let staged = driver.host.mounts().unwrap();
+    assert_eq!(staged, [volume.staging.as_path()]);
     orchestrator.tear_down(&volume).await.unwrap();
     driver.assert_nothing_left();
 }

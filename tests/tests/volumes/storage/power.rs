@@ -2,7 +2,7 @@
 //! What was answered is there afterwards, down to the bytes that pods had synced; what was deleted does not come back.
 
 use crate::storage::{assert_nothing_left, begin, options};
-use rustix::rand::{GetRandomFlags, getrandom};
+use fastrand::Rng;
 use std::fs;
 use std::io::{Write, stderr};
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use wasmount_tests::leaks::hostpath_pool;
 use wasmount_tests::loop_devices;
 use wasmount_tests::loop_disk::LoopDisk;
 use wasmount_tests::orchestrator::{Orchestrator, Volume, code, patiently};
+use wasmount_tests::seed::seeded;
 use xtask::mountinfo::unmount_below;
 
 /// Times that the power goes; more often while a kind has not shown both that it stays and that it is gone.
@@ -180,18 +181,12 @@ fn forget(host: &Host, disk: &LoopDisk) {
     disk.power_up().unwrap();
 }
 
-fn random_below(bound: u64) -> u64 {
-    let mut bytes = [0; 8];
-    getrandom(&mut bytes, GetRandomFlags::empty()).unwrap();
-    u64::from_le_bytes(bytes) % bound
-}
-
 /// Waits until some steps were answered, and then into the next ones.
-async fn wait_for_some(steps: &Semaphore) {
-    let some = u32::try_from(random_below(MOST_STEPS)).unwrap();
+async fn wait_for_some(steps: &Semaphore, random: &mut Rng) {
+    let some = u32::try_from(random.u64(..MOST_STEPS)).unwrap();
     let answered = timeout(DEADLINE, steps.acquire_many(some)).await;
     answered.expect("lives went on").unwrap().forget();
-    sleep(Duration::from_millis(random_below(LONGEST_CALL))).await;
+    sleep(Duration::from_millis(random.u64(..LONGEST_CALL))).await;
 }
 
 #[tokio::test]
@@ -201,7 +196,7 @@ async fn privileged_a_power_cut_under_load_loses_nothing() {
     host.terminate().unwrap();
     let disk = LoopDisk::mount(&host.data(), DISK_BYTES).unwrap();
     host.restart().unwrap();
-    let (mut round, mut seen) = (0, Seen::default());
+    let (mut round, mut seen, mut random) = (0, Seen::default(), seeded().unwrap());
     while round < ROUNDS || !seen.is_whole() {
         assert!(round < MOST_ROUNDS, "not every kind was seen: {seen:?}");
         let (mut running, steps) = (JoinSet::new(), Arc::new(Semaphore::new(0)));
@@ -210,7 +205,7 @@ async fn privileged_a_power_cut_under_load_loses_nothing() {
             let name = format!("pvc-{round}-{lane}");
             running.spawn(lives(orchestrator, lane, name, Arc::clone(&steps)));
         }
-        wait_for_some(&steps).await;
+        wait_for_some(&steps, &mut random).await;
         disk.cut_power().unwrap();
         host.kill_9().unwrap();
         // Pods have files open until then.

@@ -17,13 +17,6 @@ const PLAIN: &str = "/dev/mapper/plain";
 
 pub(crate) struct Killed(Lio);
 
-impl Killed {
-    /// With disks that outlive it.
-    pub(crate) fn in_folder(folder: &Path) -> Self {
-        Self(Lio::start_in(folder))
-    }
-}
-
 impl Scene for Killed {
     type Volume = Volume;
     const NAME: &'static str = "iSCSI";

@@ -2,7 +2,7 @@
 
 use super::target::{DISK_BYTES, Lio, PORTAL, TARGET, assert_nothing_left, disks, sessions, wwid};
 use super::volume::{Volume, host, host_of};
-use crate::support::{run, until, write_through};
+use crate::support::{run, until, until_ext4_rests, write_through};
 use std::fs;
 use wasmount_core::mounter::MountError;
 
@@ -71,6 +71,7 @@ async fn on_other_kernel_a_used_disk_does_not_become_another_one() {
     let file = host.staging(&forced).join("file");
     let write = |text: &str| write_through(&file, text);
     write("written").unwrap();
+    until_ext4_rests();
     // Another node gets the volume, and the number leads to a new disk.
     lio.unmap(1);
     lio.offer(1, 3);
@@ -95,6 +96,7 @@ async fn on_other_kernel_a_disk_that_became_another_does_not_grow() {
     host.stage(&volume).await.unwrap();
     let blocks = || rustix::fs::statvfs(host.staging(&volume)).unwrap().f_blocks;
     let before = blocks();
+    until_ext4_rests();
     // The number leads to a larger disk.
     lio.unmap(1);
     lio.offer(1, 3);

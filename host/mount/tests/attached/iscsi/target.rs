@@ -58,11 +58,6 @@ impl Lio {
         lio
     }
 
-    /// The same with disks in a directory that outlives it, and may have some already.
-    pub(crate) fn start_in(folder: &Path) -> Self {
-        Self::start_at(folder, vec![PORTAL])
-    }
-
     fn start_at(folder: &Path, portals: Vec<&'static str>) -> Self {
         fs::create_dir_all(folder).unwrap();
         assert!(

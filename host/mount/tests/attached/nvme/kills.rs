@@ -10,13 +10,6 @@ const BYTES: u64 = 64 << 20;
 
 pub(crate) struct Killed(Target);
 
-impl Killed {
-    /// With disks that outlive it.
-    pub(crate) fn in_folder(folder: &Path) -> Self {
-        Self(Target::start_in(folder, 1))
-    }
-}
-
 impl Scene for Killed {
     type Volume = Volume;
     const NAME: &'static str = "NVMe";

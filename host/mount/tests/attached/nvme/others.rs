@@ -2,7 +2,7 @@
 
 use super::target::{Target, assert_nothing_left, connect, controllers};
 use super::volume::{HOST_NQN, Volume, host, uuid};
-use crate::support::{run, until, write_through};
+use crate::support::{run, until, until_ext4_rests, write_through};
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
 use wasmount_core::mounter::MountError;
@@ -61,6 +61,7 @@ async fn on_other_kernel_a_used_namespace_does_not_become_another() {
     let file = host.staging(&forced).join("file");
     let write = |text: &str| write_through(&file, text);
     write("written").unwrap();
+    until_ext4_rests();
     // Another node gets the volume, and the number leads to a new namespace, which is larger.
     target.remove(1);
     target.add(1, &uuid(3), 2 * BYTES);

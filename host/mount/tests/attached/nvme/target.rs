@@ -50,8 +50,7 @@ impl Target {
         target
     }
 
-    /// The same with files in a directory that outlives it, and may have some already.
-    pub(crate) fn start_in(folder: &Path, addresses: u16) -> Self {
+    fn start_in(folder: &Path, addresses: u16) -> Self {
         fs::create_dir_all(folder).unwrap();
         for module in ["loop", "nvmet", "nvmet-tcp", "nvme-tcp"] {
             let _ = Command::new("modprobe").arg(module).output();
