@@ -111,7 +111,7 @@ pub(crate) fn watch_failure(error: &watcher::Error) -> String {
         | watcher::Error::WatchFailed(error) => match error {
             // Lists of Kubernetes' own kinds are empty instead.
             kube::Error::Api(status) if status.code == 404 => {
-                "the API server does not know them: apply their definitions (`wasmount manifests --crd`)"
+                "the API server does not know them: apply their definitions (`wasmount manifests --shared`)"
                     .to_owned()
             }
             other => describe(other),

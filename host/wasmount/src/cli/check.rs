@@ -18,9 +18,9 @@ use wasmount_versions::{AdmissionReport, Admitted, Refusal, Step};
 Example:
   $ wasmount check plugin.wasm --backend backend.yaml
 
-The steps are a host's, in its order: the first refusal ends them. What only a host knows is not asked: its pools, and what the version offers
-that runs there now. A component that imports pools or network, for which the document grants nothing, is refused here. A host serves it and
-warns, because some languages import what they never use.
+The steps are a host's, in its order: the first rejection ends them. What only a host knows is not asked: its pools, and what the version offers
+that runs there now. If the component imports pools, HTTP, attached disks, facts of all nodes or sealed secrets, and the document grants nothing
+for one of these imports, this command exits with 1. A host serves such a component and warns, because some languages import what they never use.
 
 Exit codes: 0 if it would serve, 1 if it would not, if grants are missing or the check could not be made, 64 for wrong flags or documents.")]
 pub(crate) struct Flags {

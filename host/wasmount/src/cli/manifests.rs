@@ -62,11 +62,11 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", env, value_delimiter = ',')]
     backend: Vec<PathBuf>,
 
-    /// Print only the CustomResourceDefinition of StorageBackend
+    /// Print only the CustomResourceDefinitions of StorageBackend and StorageBackendNode
     #[arg(long)]
     crd: bool,
 
-    /// Print only what all backends share: namespace, definitions, policies. Apply it first, delete it last
+    /// Print only what all backends share: the Namespace and all CustomResourceDefinitions. Apply it first, delete it last
     #[arg(long, conflicts_with_all = ["crd", "as_object"])]
     shared: bool,
 

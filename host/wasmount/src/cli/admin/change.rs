@@ -32,7 +32,7 @@ Example, for a tenth of the volumes, then for half, then for all (before that, `
 A version that is rejected is reported with its reason, and the one that serves continues. A swap also ends the hold of a rollback. Running calls
 end on the version that they began with.
 
-Exit codes: 0 also if it serves already, 64 for wrong flags, 1 for a refusal and any other failure.")]
+Exit codes: 0 also if it serves already, 64 for wrong flags, 1 for a rejection and any other failure.")]
 pub(crate) struct SwapFlags {
     #[command(flatten)]
     of: DriverFlags,
@@ -45,7 +45,7 @@ pub(crate) struct SwapFlags {
     #[arg(long, value_name = "oci://..", value_parser = reference)]
     reference: Option<Reference>,
 
-    /// Allow the new version to lack services or features of the serving one
+    /// Allow the new version to lack services or features of the serving one, or to have another plugin name
     #[arg(long)]
     allow_service_change: bool,
 
@@ -146,10 +146,11 @@ pub(crate) struct DrainFlags {
 Example:
   $ wasmount delete directory.wasmount.io
 
-It is refused, naming them, while volumes are in use on the node; with --force those stay mounted, and none is torn down until a
-host serves the driver again. A document that a --backend still names is served again after a restart. No volume and no record is removed.
+It is rejected, naming them, while volumes are in use on the node; with --force those stay mounted, and none is torn down until a
+host serves the driver again. A document that a --backend still names is served again when it changes, or after a restart. No volume and no
+record is removed.
 
-Exit codes: 0, 64 for wrong flags, 1 for a refusal and any other failure.")]
+Exit codes: 0, 64 for wrong flags, 1 for a rejection and any other failure.")]
 pub(crate) struct DeleteFlags {
     #[command(flatten)]
     of: DriverFlags,

@@ -41,7 +41,7 @@ fn text(history: &History) -> String {
 
 fn refusals(refusals: &[PastRefusal]) -> String {
     let mut table = Table::new([
-        "REFUSED", "DIGEST", "LAST", "FIRST", "TIMES", "ORIGIN", "REASON",
+        "REJECTED", "DIGEST", "LAST", "FIRST", "TIMES", "ORIGIN", "REASON",
     ]);
     for refusal in refusals {
         let digest = refusal.digest.as_deref().map_or("-", short_digest);

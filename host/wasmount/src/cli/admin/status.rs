@@ -200,7 +200,7 @@ fn notes(driver: &DriverReport) -> Vec<(Tone, String)> {
         let digest = refused.digest.as_deref();
         let digest = digest.map_or("a version", short_digest);
         let line = format!(
-            "{digest} was refused {} ago ({}): {}",
+            "{digest} was rejected {} ago ({}): {}",
             ago(refused.at),
             refused.kind.as_str(),
             refused.reason

@@ -105,7 +105,7 @@ fn what_is_not_as_it_should_be_has_a_line_of_its_own() {
          DRIVER         PHASE        VERSION  PLUGIN  DIGEST  SINCE  CALLS  VOLUMES  FAULTS\n\
          a.wasmount.io  rolled back  -        -       -       -      2      -        7\n\
          a.wasmount.io: held at version 2\n\
-         a.wasmount.io: 0123456789ab was refused 0s ago (signature): it has no signature\n\
+         a.wasmount.io: 0123456789ab was rejected 0s ago (signature): it has no signature\n\
          a.wasmount.io: version 1 still has 1 call\n\
          a.wasmount.io: last fault 0s ago: trapped in CreateVolume, by b 1\n"
     );
