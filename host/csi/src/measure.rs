@@ -41,6 +41,8 @@ struct Ended {
 #[derive(Debug)]
 pub(crate) struct Measured {
     metrics: CallMetrics,
+    /// The driver's, which may be removed before the call ends.
+    in_flight: Gauge,
     driver: String,
     rpc: Rpc,
     began: Instant,
@@ -67,16 +69,20 @@ impl CallMetrics {
 
     /// Counts a call that arrived.
     pub(crate) fn began(&self, driver: &DriverName, rpc: Rpc) -> Measured {
-        let measured = Measured {
-            metrics: self.clone(),
+        let of_driver = OfDriver {
             driver: driver.to_string(),
+        };
+        let in_flight = self.in_flight.get_or_create(&of_driver).clone();
+        in_flight.inc();
+        Measured {
+            metrics: self.clone(),
+            in_flight,
+            driver: of_driver.driver,
             rpc,
             began: Instant::now(),
             // Unless it is answered: a client that disconnects receives no answer.
             code: AtomicU8::new(Code::Cancelled as u8),
-        };
-        measured.in_flight().inc();
-        measured
+        }
     }
 }
 
@@ -90,17 +96,11 @@ impl Measured {
     pub(crate) fn duration_ms(&self) -> f64 {
         (self.began.elapsed().as_secs_f64() * 10_000.0).round() / 10.0
     }
-
-    fn in_flight(&self) -> Gauge {
-        let driver = self.driver.clone();
-        let gauge = self.metrics.in_flight.get_or_create(&OfDriver { driver });
-        gauge.clone()
-    }
 }
 
 impl Drop for Measured {
     fn drop(&mut self) {
-        self.in_flight().dec();
+        self.in_flight.dec();
         let code = Code::from(i32::from(self.code.load(Ordering::Relaxed)));
         let ended = Ended {
             driver: std::mem::take(&mut self.driver),

@@ -91,6 +91,10 @@ impl Durable {
         key: &VolumeKey,
         notes: &BTreeMap<String, String>,
     ) -> Result<(), MountError> {
+        // Most volumes have none, and must not wait until those of another one are on the disk.
+        if self.notes(key) == *notes {
+            return Ok(());
+        }
         self.update(key, |record| {
             record.notes.clone_from(notes);
             Ok(())
@@ -108,6 +112,10 @@ impl Durable {
         key: &VolumeKey,
         intent: Option<FormatIntent>,
     ) -> Result<(), MountError> {
+        // The same as for notes: only the holder of the volume's claim changes them.
+        if self.intent(key) == intent {
+            return Ok(());
+        }
         self.update(key, |record| {
             record.format_intent = intent;
             Ok(())

@@ -74,6 +74,7 @@ impl Node {
             (None, Place::Taken(mount)) => {
                 if let Some(state) = self.unrecorded_target(&publish, &mount)? {
                     // It is published exactly so, and the journal was lost.
+                    self.ensure_no_unrecorded_writer(&publish)?;
                     return self.record_target(&publish, state, Progress::Settled);
                 }
             }
@@ -86,6 +87,7 @@ impl Node {
         if let Place::Taken(_) = place(&location)? {
             return Err(publish.differs("something else is mounted there; unmount it first"));
         }
+        self.ensure_no_unrecorded_writer(&publish)?;
         self.publish_anew(&publish, &location)
     }
 
@@ -198,7 +200,6 @@ impl Node {
     ) -> Result<(), MountError> {
         let request = publish.request;
         let outdated = self.outdated_targets(publish);
-        self.ensure_no_unrecorded_writer(publish)?;
         let plan = match (&publish.origin, self.journal.entry(&request.key).stage) {
             (Origin::Plan(plan), _) => recorded_plan(plan),
             (_, Some(stage)) => stage.plan,

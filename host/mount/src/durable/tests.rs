@@ -152,6 +152,9 @@ fn who_reads_does_not_wait_for_who_writes() {
         let change = scope.spawn(|| durable.set_notes(&key("v"), &notes("y")));
         assert_eq!(durable.notes(&key("v")), notes("x"));
         assert_eq!(durable.intent(&key("v")), None);
+        // Nor does who changes nothing.
+        durable.set_notes(&key("other"), &BTreeMap::new()).unwrap();
+        durable.set_intent(&key("other"), None).unwrap();
         drop(changing);
         change.join().unwrap().unwrap();
     });
