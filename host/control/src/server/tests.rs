@@ -18,6 +18,9 @@ const SHORT: ServerLimits = ServerLimits {
     reading: Duration::from_millis(200),
 };
 
+/// Longest wait for what must come: a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 struct Bench {
     folder: TempDir,
     _server: JoinHandle<io::Result<()>>,
@@ -134,6 +137,32 @@ async fn an_invalid_driver_name_is_not_sent() {
     let bench = Bench::start(routes()).await;
     let refused = bench.client().swap("../status", &Swap::default()).await;
     assert!(matches!(refused, Err(ControlError::NoDriver { .. })));
+}
+
+/// A change that has begun must not end halfway.
+#[tokio::test]
+async fn a_request_is_finished_without_its_client() {
+    let (begun, go_on, done) = (Notify::new(), Notify::new(), Notify::new());
+    let [begun, go_on, done] = [begun, go_on, done].map(Arc::new);
+    let work = {
+        let (begun, go_on, done) = (begun.clone(), go_on.clone(), done.clone());
+        post(async move || {
+            begun.notify_one();
+            go_on.notified().await;
+            done.notify_one();
+            Refusal::new(RefusalKind::Busy, "")
+        })
+    };
+    let bench = Bench::start(Router::new().route(paths::PAUSE, work)).await;
+    let client = bench.client();
+    let request = tokio::spawn(async move { client.pause("a.b").await });
+    begun.notified().await;
+    request.abort();
+    assert!(request.await.unwrap_err().is_cancelled());
+    // The server has seen the end of the connection when it serves the next one.
+    bench.client().status().await.unwrap_err();
+    go_on.notify_one();
+    timeout(PATIENCE, done.notified()).await.unwrap();
 }
 
 #[tokio::test]

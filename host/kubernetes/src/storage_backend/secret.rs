@@ -107,6 +107,11 @@ mod tests {
     use crate::tests::api_double::{Reply, api_double};
     use http::StatusCode;
     use serde_json::json;
+    use std::time::Duration;
+    use tokio::time::timeout;
+
+    /// Longest wait for what must come: a busy machine.
+    const PATIENCE: Duration = Duration::from_secs(60);
 
     async fn read(
         reply: impl Fn() -> Reply + Send + Sync + 'static,
@@ -156,5 +161,30 @@ mod tests {
             read(forbidden, "a").await.unwrap_err(),
             "the Secret n/s cannot be read: not now (403)"
         );
+    }
+
+    /// It may have changed after it was read, and before the watch.
+    #[tokio::test]
+    async fn the_beginning_of_a_watch_is_a_possible_change() {
+        let (client, _requests) =
+            api_double(|request| match request.query.contains("watch=true") {
+                true => Reply::Never,
+                false => Reply::Object(json!({
+                    "metadata": { "resourceVersion": "7" },
+                    "items": [{ "metadata": { "name": "s", "resourceVersion": "5" } }],
+                })),
+            });
+        let name = SecretName {
+            namespace: "n".to_owned(),
+            name: "s".to_owned(),
+        };
+        let (sender, mut changed) = tokio::sync::mpsc::unbounded_channel();
+        let watch = secrets_changed(client, BTreeSet::from([name.clone()]), move |changed| {
+            sender.send(changed.clone()).unwrap();
+        });
+        tokio::select! {
+            () = watch => unreachable!("it never returns"),
+            changed = timeout(PATIENCE, changed.recv()) => assert_eq!(changed, Ok(Some(name))),
+        }
     }
 }

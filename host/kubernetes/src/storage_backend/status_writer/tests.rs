@@ -3,7 +3,9 @@
 use super::super::object::tests::{object, spec};
 use super::*;
 use crate::storage_backend::FORCE_DELETE;
+use crate::storage_backend::report::tests::of_host;
 use crate::tests::api_double::{Reply, api_double};
+use std::collections::BTreeSet;
 
 fn report(phase: Phase) -> ReportSpec {
     let spec = json!({ "backend": "a", "host": "n", "phase": phase });
@@ -89,4 +91,34 @@ fn a_status_that_cannot_be_read_is_none() {
     };
     made.status = Some(serde_json::to_value(&known).unwrap());
     assert_eq!(status(&made), known);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_silent_host_is_looked_for() {
+    let (client, requests) = api_double(|_| Reply::Object(json!({ "metadata": { "name": "n" } })));
+    let mut writer = StatusWriter::new(client, "n".to_owned());
+    let hosts: Vec<_> = (0..2 * SILENT_AT_ONCE).map(|it| format!("n{it}")).collect();
+    for host in &hosts {
+        let report = ReportObject::new(&format!("a.{host}"), &reports(), of_host(host));
+        writer.take(Event::Apply(report));
+    }
+    tokio::time::advance(2 * SILENCE).await;
+    let looked_for = || {
+        let requests = requests.lock().unwrap();
+        let nodes = requests
+            .iter()
+            .filter_map(|it| it.path.rsplit_once("/nodes/"));
+        nodes.map(|(_, node)| node.to_owned()).collect::<Vec<_>>()
+    };
+    for rounds in 1..4 {
+        writer.check_silent().await;
+        let looked_for = looked_for();
+        let different: BTreeSet<_> = looked_for.iter().cloned().collect();
+        let expected = hosts.len().min(rounds * SILENT_AT_ONCE);
+        // In the third round none is due again.
+        assert_eq!((looked_for.len(), different.len()), (expected, expected));
+    }
+    tokio::time::advance(CHECK_INTERVAL).await;
+    writer.check_silent().await;
+    assert_eq!(looked_for().len(), 3 * SILENT_AT_ONCE);
 }

@@ -2,7 +2,6 @@
 
 use super::disk::*;
 use super::*;
-use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
@@ -224,23 +223,27 @@ fn privileged_files_of_subvolumes_stay_apart_in_a_clone() {
     let disk = Disk::on_loop(directory.path(), 128 * MIB, &["mkfs.btrfs", "-q"], "");
     let fixture = Fixture::below(directory, false);
     fixture.done(create("a"));
-    let mut numbers = BTreeSet::new();
-    for subvolume in ["one", "two"] {
-        let path = fixture.path("a").join(subvolume);
-        run(Command::new("btrfs")
-            .args(["-q", "subvolume", "create"])
-            .arg(&path));
-        std::fs::write(path.join("file"), subvolume).unwrap();
-        std::fs::hard_link(path.join("file"), path.join("name")).unwrap();
-        numbers.insert(std::fs::metadata(path.join("file")).unwrap().ino());
+    // The copy waits for its second name, which is not in the tree.
+    let plain = fixture.path("a/plain");
+    std::fs::write(&plain, "plain").unwrap();
+    std::fs::hard_link(&plain, fixture.path("elsewhere")).unwrap();
+    let number = |path: &Path| std::fs::metadata(path).unwrap().ino();
+    let subvolume = fixture.path("a/sub");
+    run(Command::new("btrfs")
+        .args(["-q", "subvolume", "create"])
+        .arg(&subvolume));
+    let names: Vec<_> = (0..64).map(|name: u32| name.to_string()).collect();
+    for name in &names {
+        let file = subvolume.join(name);
+        std::fs::write(&file, "sub").unwrap();
+        std::fs::hard_link(&file, subvolume.join(format!("{name}-again"))).unwrap();
     }
-    assert_eq!(numbers.len(), 1);
+    let is_same = |name: &String| number(&subvolume.join(name)) == number(&plain);
+    assert!(names.iter().any(is_same));
     fixture.done(clone_directory("a", "b"));
-    for subvolume in ["one", "two"] {
-        for name in ["file", "name"] {
-            let copy = fixture.path("b").join(subvolume).join(name);
-            assert_eq!(std::fs::read_to_string(copy).unwrap(), subvolume);
-        }
+    for name in &names {
+        let copy = fixture.path("b/sub").join(name);
+        assert_eq!(std::fs::read_to_string(copy).unwrap(), "sub", "{name}");
     }
     drop(fixture.pools);
     drop(disk);
