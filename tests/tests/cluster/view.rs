@@ -66,8 +66,14 @@ pub(crate) async fn privileged_kubelet_tells_a_pod_that_its_mount_is_lost(scene:
         "umount $(dirname $(grep -l {} {places}/*/vol_data.json))/globalmount",
         volume.volume_handle
     );
-    // An administrator cleans up, and does not know what is removed.
-    command::read(cluster.enter("sh").args(["-ec", &unmount]))?;
+    // An administrator cleans up, and does not know what is removed. The mount is busy while statistics of it are read.
+    scene
+        .wait("the volume is unmounted", async || {
+            command::read(cluster.enter("sh").args(["-ec", &unmount]))
+                .map(drop)
+                .map_err(|error| NotYet(error.to_string()))
+        })
+        .await?;
     scene
         .wait("an event of the pod tells of it", async || {
             let events = wait::events(&scene.client(), scene.namespace()).await;
