@@ -333,9 +333,10 @@ impl Client {
 
 impl Volume {
     /// A volume that is not created yet.
-    pub(crate) fn named(name: String) -> Self {
+    pub(crate) fn named(name: String, paths: Option<Paths>) -> Self {
         Self {
             name,
+            paths,
             ..Self::default()
         }
     }

@@ -41,11 +41,17 @@ impl Paths {
         })
     }
 
-    /// Removes them; those that could not be removed.
-    pub(crate) fn remove(mut self) -> Vec<PathBuf> {
-        // Kubelet removes the target too, if the driver has left it.
-        let _ = fs::remove_dir(&self.target);
-        self.made.remove()
+    /// Removes the target path if the driver has left it, as kubelet does; false: it is still there.
+    pub(crate) fn remove_target(&self) -> bool {
+        is_gone(&fs::remove_dir(&self.target))
+    }
+
+    /// Removes all of them, and names those that could not be removed.
+    pub(crate) fn remove(mut self) -> Vec<String> {
+        self.remove_target();
+        let left = self.made.remove().into_iter();
+        left.map(|path| format!("the directory {} is not removed", path.display()))
+            .collect()
     }
 }
 
@@ -72,17 +78,21 @@ impl Made {
     /// Removes them; those that could not be removed.
     pub(crate) fn remove(&mut self) -> Vec<PathBuf> {
         let made = std::mem::take(&mut self.0).into_iter().rev();
-        made.filter(|path| match fs::remove_dir(path) {
-            Err(error) => error.kind() != io::ErrorKind::NotFound,
-            Ok(()) => false,
-        })
-        .collect()
+        made.filter(|path| !is_gone(&fs::remove_dir(path)))
+            .collect()
     }
 }
 
 impl Drop for Made {
     fn drop(&mut self) {
         self.remove();
+    }
+}
+
+fn is_gone(removal: &io::Result<()>) -> bool {
+    match removal {
+        Ok(()) => true,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }
 
@@ -111,7 +121,10 @@ mod tests {
         let pod = kubelet.join("pods/v/volumes/kubernetes.io~csi/v");
         assert_eq!(paths.target, pod.join("mount"));
         assert!(paths.staging.is_dir() && pod.is_dir() && !paths.target.exists());
-        assert_eq!(paths.remove(), Vec::<PathBuf>::new());
+        fs::create_dir(&paths.target).unwrap();
+        assert!(paths.remove_target() && !paths.target.exists());
+        assert!(paths.remove_target(), "a driver has removed it");
+        assert_eq!(paths.remove(), Vec::<String>::new());
         assert!(csi.is_dir() && !csi.join(hash).exists());
         assert_eq!(shared.remove(), Vec::<PathBuf>::new());
         assert!(!kubelet.exists() && folder.path().exists());
@@ -125,9 +138,13 @@ mod tests {
         let paths = Paths::make(&kubelet, "a.test", "v").unwrap();
         let staging = paths.staging.clone();
         fs::write(staging.join("data"), "of a pod").unwrap();
+        fs::create_dir_all(paths.target.join("data")).unwrap();
+        assert!(!paths.remove_target());
         let left = paths.remove();
-        assert_eq!(left.first(), Some(&staging));
+        let named = |path: &Path| format!("the directory {} is not removed", path.display());
+        assert!(left.contains(&named(&staging)), "{left:?}");
+        assert!(left.contains(&named(&kubelet.join("pods/v"))), "{left:?}");
         assert_eq!(fs::read(staging.join("data")).unwrap(), b"of a pod");
-        assert!(kubelet.join("pods").is_dir() && !kubelet.join("pods/v").exists());
+        assert!(kubelet.join("pods").is_dir());
     }
 }

@@ -45,7 +45,8 @@ impl Existing {
                     let Some(life) = lock(&lives).pop() else {
                         return;
                     };
-                    phase.end(life).await;
+                    let paths = phase.end(life).await;
+                    phase.remove(paths);
                 }
             });
         }

@@ -44,9 +44,10 @@ pub(crate) enum Ended {
 }
 
 impl Life {
-    pub(crate) fn named(name: String) -> Self {
+    /// `paths`: those of the volume before; none: they are made when they are needed.
+    pub(crate) fn named(name: String, paths: Option<Paths>) -> Self {
         Self {
-            volume: Volume::named(name),
+            volume: Volume::named(name, paths),
             open: Vec::new(),
         }
     }
@@ -84,9 +85,9 @@ impl Life {
         Ok(())
     }
 
-    /// Undoes what is open, and removes the paths; says what is left. An answer that is uncertain, or says that the volume is in use, is asked for
-    /// again.
-    pub(crate) async fn end(mut self, scene: &Scene) -> Vec<String> {
+    /// Undoes what is open. Returns the paths for another volume, or else removes them and says what is left. An answer that is uncertain, or says
+    /// that the volume is in use, is asked for again.
+    pub(crate) async fn end(mut self, scene: &Scene) -> Result<Option<Paths>, Vec<String>> {
         let end = Instant::now() + UNDOING;
         let mut left = Vec::new();
         if self.open.contains(&Rpc::CreateVolume) && self.volume.id.is_empty() {
@@ -101,10 +102,12 @@ impl Life {
                 }
             }
         }
-        let paths = self.volume.paths.take().map(Paths::remove);
-        let paths = paths.into_iter().flatten();
-        left.extend(paths.map(|path| format!("the directory {} is not removed", path.display())));
-        left
+        let paths = self.volume.paths.take();
+        if left.is_empty() && paths.as_ref().is_none_or(Paths::remove_target) {
+            return Ok(paths);
+        }
+        left.extend(paths.into_iter().flat_map(Paths::remove));
+        Err(left)
     }
 
     async fn repeat(&mut self, scene: &Scene, rpc: Rpc, end: Instant) -> Result<(), String> {

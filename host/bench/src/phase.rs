@@ -1,5 +1,6 @@
 //! A phase: lanes side by side, each with one volume after the other, for some time or some repetitions.
 
+use crate::directories::Paths;
 use crate::life::{Ended, Life, Scene};
 use crate::measured::Measured;
 use crate::options::Amount;
@@ -78,13 +79,15 @@ impl Phase {
 
     /// Returns how long it repeated, after the start of the phase.
     async fn lane(&self, barrier: &Barrier) -> Duration {
-        let mut kept = self.prepared().await;
+        // Its volumes use the same paths one after the other: to make them is kubelet's work, and would be measured as the driver's.
+        let mut paths = None;
+        let mut kept = self.prepared(&mut paths).await;
         barrier.wait().await;
         let start = *self.start.get_or_init(Instant::now);
         while self.may_begin(start) {
             let life = match kept.take() {
                 Some(life) => Some(life),
-                None => self.prepared().await,
+                None => self.prepared(&mut paths).await,
             };
             let Some(mut life) = life else {
                 continue;
@@ -103,50 +106,57 @@ impl Phase {
                         progress();
                     }
                     if self.plan.before.is_empty() {
-                        self.end(life).await;
+                        paths = self.end(life).await;
                     } else {
                         kept = Some(life);
                     }
                 }
-                Err(ended) => self.end_early(life, ended).await,
+                Err(ended) => paths = self.end_early(life, ended).await,
             }
         }
         let took = start.elapsed();
         if let Some(life) = kept {
-            self.end(life).await;
+            paths = self.end(life).await;
         }
+        self.remove(paths);
         took
     }
 
     /// A volume with all that comes before the measurement; none if that failed.
-    async fn prepared(&self) -> Option<Life> {
+    async fn prepared(&self, paths: &mut Option<Paths>) -> Option<Life> {
         let number = self.named.fetch_add(1, Ordering::Relaxed);
-        let mut life = Life::named(format!("{}-{number}", self.prefix));
+        let mut life = Life::named(format!("{}-{number}", self.prefix), paths.take());
         let before = life.live(&self.scene, &self.plan.before, None, &self.measured);
         match before.await {
             Ok(()) => Some(life),
             Err(ended) => {
-                self.end_early(life, ended).await;
+                *paths = self.end_early(life, ended).await;
                 None
             }
         }
     }
 
-    async fn end_early(&self, life: Life, ended: Ended) {
-        self.end(life).await;
+    async fn end_early(&self, life: Life, ended: Ended) -> Option<Paths> {
+        let paths = self.end(life).await;
         if ended == Ended::Failed {
             tokio::select! {
                 () = sleep(PAUSE) => {}
                 () = self.scene.stop.asked() => {}
             }
         }
+        paths
     }
 
     /// Another volume with all that comes before the measurement; none if there are enough, or one failed.
     pub(crate) async fn next_prepared(&self) -> Option<Life> {
         let is_sound = lock(&self.measured).failed.is_empty();
         match is_sound && self.may_begin(Instant::now()) {
-            true => self.prepared().await,
+            true => {
+                let mut paths = None;
+                let life = self.prepared(&mut paths).await;
+                self.remove(paths);
+                life
+            }
             false => None,
         }
     }
@@ -164,8 +174,18 @@ impl Phase {
         lock(&self.measured).clone()
     }
 
-    pub(crate) async fn end(&self, life: Life) {
-        let left = life.end(&self.scene).await;
+    /// Undoes what is open of a volume; its paths, if another one can use them.
+    pub(crate) async fn end(&self, life: Life) -> Option<Paths> {
+        let ended = life.end(&self.scene).await;
+        ended.unwrap_or_else(|left| {
+            lock(&self.measured).left.extend(left);
+            None
+        })
+    }
+
+    /// Removes paths that no other volume will use.
+    pub(crate) fn remove(&self, paths: Option<Paths>) {
+        let left = paths.into_iter().flat_map(Paths::remove);
         lock(&self.measured).left.extend(left);
     }
 

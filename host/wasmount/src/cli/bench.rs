@@ -5,9 +5,9 @@ mod text;
 use super::common::existing;
 use super::show;
 use super::subject::name_and_file;
-use super::transfer::write_whole;
+use super::transfer::{wait, write_whole};
 use crate::fault::Fault;
-use crate::host::{Signals, run_to_end};
+use crate::host::Signals;
 use crate::progress_bar;
 use crate::regular_file;
 use clap::{Args, ValueEnum};
@@ -160,7 +160,8 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
     let options = flags.options()?;
     let stop = Stop::default();
     let (progress, bar) = progress(options.amount, options.sockets.len());
-    let report = run_to_end(async {
+    // On one thread: between two, each request would change threads, and take more of the CPU time that the server needs.
+    let report = wait(async {
         let mut signals = Signals::watch()?;
         let mut running = pin!(wasmount_bench::run(options, stop.clone(), progress));
         loop {
@@ -175,7 +176,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Fault> {
         }
     });
     bar.finish_and_clear();
-    let report = report?;
+    let report = report??;
     if let Some(file) = &flags.html {
         write_whole(file, page(&report).as_bytes())?;
     }
