@@ -15,7 +15,7 @@ use crate::confine::PoolPath;
 use crate::failure::{kernel, shown};
 use crate::fs_type::{BlockFilesystem, FsType, StorageAccess};
 use crate::group::group_number;
-use device::{CheckedDevice, DeviceStep};
+use device::CheckedDevice;
 use files::CheckedFiles;
 use filesystem::{CheckedFilesystem, FilesystemStep};
 use label::{Label, is_label};
@@ -131,26 +131,16 @@ pub(crate) fn check(
             (CheckedSource::Image(place, form), flags)
         }
         Source::Device { facts, wait_ms } => {
-            let step = DeviceStep {
-                step,
-                alternatives: slice::from_ref(facts),
-                rescan: false,
-                wait_ms: *wait_ms,
-            };
-            on_device(device::check(&step, grants)?)?
+            let checked = device::check(step, slice::from_ref(facts), false, *wait_ms, grants)?;
+            on_device(checked)?
         }
         Source::AnyDevice {
             alternatives,
             rescan,
             wait_ms,
         } => {
-            let step = DeviceStep {
-                step,
-                alternatives: alternatives.each(),
-                rescan: *rescan,
-                wait_ms: *wait_ms,
-            };
-            on_device(device::check(&step, grants)?)?
+            let checked = device::check(step, alternatives.each(), *rescan, *wait_ms, grants)?;
+            on_device(checked)?
         }
         Source::Iscsi(_) | Source::Nvme(_) | Source::Rbd(_) => {
             on_device(attach::check(&plan.source, grants)?)?

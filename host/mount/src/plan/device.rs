@@ -19,16 +19,6 @@ const WAIT_MS_MAX: u32 = 45_000;
 /// The requested facts: each fact at most once.
 pub(crate) type RequestedFacts = BTreeMap<DeviceFact, String>;
 
-/// The step of a plan; `device` has one alternative.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct DeviceStep<'p> {
-    /// The name in the contract.
-    pub(crate) step: &'static str,
-    pub(crate) alternatives: &'p [Vec<(String, String)>],
-    pub(crate) rescan: bool,
-    pub(crate) wait_ms: u32,
-}
-
 /// A well-formed device of a plan. At least one grant could cover it by each alternative.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckedDevice {
@@ -74,12 +64,17 @@ impl CheckedDevice {
     }
 }
 
-/// Checks the step.
-pub(crate) fn check(device: &DeviceStep<'_>, grants: &Grants) -> Result<CheckedDevice, MountError> {
-    let &DeviceStep { step, wait_ms, .. } = device;
+/// Checks the step of this name; `device` has one alternative.
+pub(crate) fn check(
+    step: &'static str,
+    alternatives: &[Vec<(String, String)>],
+    rescan: bool,
+    wait_ms: u32,
+    grants: &Grants,
+) -> Result<CheckedDevice, MountError> {
     let wait = checked_wait(step, wait_ms)?;
-    let alternatives = device.alternatives.iter();
     let alternatives: Vec<_> = alternatives
+        .iter()
         .map(|facts| parse_facts(step, facts))
         .collect::<Result<_, _>>()?;
     let mut kept = grants.devices.clone();
@@ -88,7 +83,7 @@ pub(crate) fn check(device: &DeviceStep<'_>, grants: &Grants) -> Result<CheckedD
     if let Some(facts) = alternatives.iter().find(|facts| !is_covered(facts)) {
         return Err(not_granted(step, facts));
     }
-    if device.rescan && !kept.iter().any(|grant| grant.rescan) {
+    if rescan && !kept.iter().any(|grant| grant.rescan) {
         let reason = "no entry of `grants.devices` of the backend document that covers the device allows a rescan of SCSI hosts; add `rescan: true` to it";
         let blame = Blame::Of(Owner::Administrator);
         return Err(MountError::not_granted(step, reason, blame));
@@ -96,7 +91,7 @@ pub(crate) fn check(device: &DeviceStep<'_>, grants: &Grants) -> Result<CheckedD
     Ok(CheckedDevice {
         step,
         alternatives,
-        rescan: device.rescan,
+        rescan,
         wait,
         grants: kept,
     })

@@ -4,7 +4,7 @@ mod multipath;
 mod privileged;
 
 use super::*;
-use crate::plan::device::{DeviceStep, check};
+use crate::plan::device::check;
 use rustix::fs::{CWD, FileType, mknodat};
 use std::fs;
 use std::io::{Read, Write};
@@ -138,13 +138,8 @@ fn asked_each(
         .iter()
         .map(|facts| facts.iter().map(owned).collect())
         .collect();
-    let step = DeviceStep {
-        step: "any-device",
-        alternatives: &alternatives,
-        rescan,
-        wait_ms,
-    };
-    check(&step, &granting(grant)).unwrap()
+    let grants = granting(grant);
+    check("any-device", &alternatives, rescan, wait_ms, &grants).unwrap()
 }
 
 #[test]

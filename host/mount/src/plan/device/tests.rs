@@ -10,33 +10,13 @@ fn pairs(facts: &[(&str, &str)]) -> Vec<(String, String)> {
     facts.iter().map(owned).collect()
 }
 
-fn step(alternatives: &[Vec<(String, String)>], rescan: bool, wait_ms: u32) -> DeviceStep<'_> {
-    DeviceStep {
-        step: "any-device",
-        alternatives,
-        rescan,
-        wait_ms,
-    }
-}
-
 /// The check of a step with one alternative.
 fn check(
     facts: &[(String, String)],
     wait_ms: u32,
     grants: &Grants,
 ) -> Result<CheckedDevice, MountError> {
-    let step = DeviceStep {
-        step: "device",
-        ..step(&[], false, wait_ms)
-    };
-    let alternatives = &[facts.to_vec()];
-    super::check(
-        &DeviceStep {
-            alternatives,
-            ..step
-        },
-        grants,
-    )
+    super::check("device", &[facts.to_vec()], false, wait_ms, grants)
 }
 
 fn grant(facts: &[(DeviceFact, &str)], mount_options: &[&str]) -> DeviceGrant {
@@ -189,7 +169,7 @@ fn what_a_grant_may_cover_is_left_to_the_search() {
 fn each_alternative_needs_a_grant() {
     let serial = |value| pairs(&[("serial", value)]);
     let refused = |alternatives: &[Vec<(String, String)>]| {
-        let checked = super::check(&step(alternatives, false, 0), &acme());
+        let checked = super::check("any-device", alternatives, false, 0, &acme());
         checked.map_err(|error| error.to_string())
     };
     let both = [serial("ACME-1"), pairs(&[("by-id", "wwn-1")])];
@@ -215,7 +195,7 @@ fn a_rescan_needs_the_grant_of_the_device() {
     };
     let asked = [pairs(&[("serial", "ACME-1")])];
     let check = |rescan, grants: &Grants| {
-        let checked = super::check(&step(&asked, rescan, 0), grants);
+        let checked = super::check("any-device", &asked, rescan, 0, grants);
         checked.map(|device| device.rescan)
     };
     let granted = grants(vec![with_rescan("ACME-*")]);
