@@ -50,16 +50,13 @@ pub(crate) struct IscsiDisk {
 pub(crate) struct IscsiPath {
     pub(crate) portal: SocketAddr,
     pub(crate) target: TargetName,
-    pub(crate) lun: Lun,
+    /// The number of the logical unit. Up to [`LUN_MAX`], storage system and kernel count alike (`scsilun_to_int`, drivers/scsi/scsi_common.c).
+    pub(crate) lun: u16,
 }
 
 /// The name of an iSCSI target or an NVMe subsystem: no part of a path, and no word of an option.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TargetName(String);
-
-/// The number of a logical unit, as the storage system counts them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lun(u16);
 
 /// A namespace of an NVMe subsystem.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -243,7 +240,7 @@ impl IscsiDisk {
             Ok(IscsiPath {
                 portal: portal(STEP, &path.portal)?,
                 target: TargetName::parse(STEP, &path.target, &ISCSI_FORMATS)?,
-                lun: Lun(path.lun),
+                lun: path.lun,
             })
         });
         let paths = paths.collect::<Result<Vec<_>, _>>()?;
@@ -299,7 +296,7 @@ impl IscsiPath {
         Some(Self {
             portal,
             target: TargetName::parse("iscsi", target, &ISCSI_FORMATS).ok()?,
-            lun: Lun(0),
+            lun: 0,
         })
     }
 
@@ -332,22 +329,11 @@ impl TargetName {
     }
 }
 
-impl Lun {
-    /// The number by which the kernel knows it (`scsilun_to_int`, drivers/scsi/scsi_common.c).
-    pub(crate) fn of_kernel(self) -> u16 {
-        self.0
-    }
-}
-
 /// Text of a path for messages.
 impl std::fmt::Display for IscsiPath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            portal,
-            target: TargetName(target),
-            lun: Lun(lun),
-        } = self;
-        write!(f, "LUN {lun} of target {target} at {portal}")
+        let (lun, target) = (self.lun, self.target.as_str());
+        write!(f, "LUN {lun} of target {target} at {}", self.portal)
     }
 }
 

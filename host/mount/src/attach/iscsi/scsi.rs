@@ -6,7 +6,7 @@ use crate::block::DeviceNumber;
 use crate::block::loop_device::digits;
 use crate::block::multipath::Map;
 use crate::failure::io;
-use crate::plan::attach::{IscsiPath, Lun};
+use crate::plan::attach::IscsiPath;
 use crate::sysfs::{self, attribute, entries};
 use std::fmt;
 use std::fs;
@@ -57,11 +57,11 @@ impl Session {
     }
 
     /// The place of a logical unit.
-    pub(super) fn disk(&self, lun: Lun) -> Disk {
+    pub(super) fn disk(&self, lun: u16) -> Disk {
         Disk {
             host: self.host,
             target: self.target,
-            lun: lun.of_kernel().into(),
+            lun: lun.into(),
         }
     }
 }
