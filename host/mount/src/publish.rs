@@ -69,7 +69,7 @@ impl Node {
             }
             (Some(record), found) if record.progress != Progress::Settled => {
                 drop(found);
-                self.undo_target(&request.key, path.text())?;
+                self.undo(&request.key, |at| at.path == path.text())?;
             }
             (None, Place::Taken(mount)) => {
                 if let Some(state) = self.unrecorded_target(&publish, &mount)? {
@@ -128,7 +128,7 @@ impl Node {
                 .and_then(|()| self.make_target(publish, location)),
         };
         done.map_err(|error| {
-            let undo = self.undo_target(key, publish.path.text());
+            let undo = self.undo(key, |at| at.path == publish.path.text());
             undone(undo, error, &publish.path)
         })
     }

@@ -67,7 +67,7 @@ impl Node {
             }
             return Ok(());
         }
-        self.undo_stage(key)?;
+        self.undo(key, |at| at.is_stage)?;
 
         let stage = Stage {
             request,
@@ -138,7 +138,8 @@ impl Node {
         if let Err(left) = self.durable.set_notes(key, &notes) {
             tracing::warn!(%key.driver, %key.volume, error = %left, "notes of an unstaged volume remain");
         }
-        Err(undone(self.undo_stage(key), error, stage.path))
+        let undo = self.undo(key, |at| at.is_stage);
+        Err(undone(undo, error, stage.path))
     }
 
     fn make_stage(&self, stage: &Stage<'_>, directory: &OwnedFd) -> Result<(), MountError> {

@@ -91,27 +91,20 @@ impl Node {
         earlier.iter().try_for_each(release_unshown)
     }
 
-    /// Undoes an incomplete stage: nothing of it is left.
-    pub(crate) fn undo_stage(&self, key: &VolumeKey) -> Result<(), MountError> {
-        match self.journal.entry(key).stage {
-            Some(stage) => self.undo(key, &stage.at()),
-            None => Ok(()),
-        }
-    }
-
-    /// The same for a target.
-    pub(crate) fn undo_target(&self, key: &VolumeKey, path: &str) -> Result<(), MountError> {
+    /// Undoes what is incomplete at these paths of a volume: nothing of it is left. One that cannot be undone does not prevent the undo of the others.
+    pub(crate) fn undo(
+        &self,
+        key: &VolumeKey,
+        is_meant: impl Fn(&VolumePath<'_>) -> bool,
+    ) -> Result<(), MountError> {
         let entry = self.journal.entry(key);
-        let mut targets = entry.paths().filter(|at| !at.is_stage);
-        match targets.find(|at| at.path == path) {
-            Some(target) => self.undo(key, &target),
-            None => Ok(()),
-        }
+        let paths = entry.paths().filter(is_meant);
+        let undone = paths.map(|at| self.undo_path(key, &at));
+        undone.fold(Ok(()), Result::and)
     }
 
-    /// The same for any path of a volume.
     #[tracing::instrument(level = "debug", skip_all, name = "tear down")]
-    pub(crate) fn undo(&self, key: &VolumeKey, at: &VolumePath<'_>) -> Result<(), MountError> {
+    fn undo_path(&self, key: &VolumeKey, at: &VolumePath<'_>) -> Result<(), MountError> {
         let which = match (at.progress, at.identity) {
             (Progress::Settled, _) => return Ok(()),
             (Progress::Coming, Some(identity)) => Which::Of(identity),
