@@ -8,7 +8,7 @@ mod findings;
 
 use crate::block::BlockRecord;
 use crate::failure::shown;
-use crate::journal::{Entry, Progress, Shows};
+use crate::journal::{Progress, Shows};
 use crate::node::{Node, describe_volume};
 use crate::plan::{self, CheckedSource};
 use crate::stats::{not_here, not_mounted, recorded_path};
@@ -38,28 +38,16 @@ impl Node {
         publish_path: Option<&str>,
         staging_path: Option<&str>,
     ) -> Result<Vec<Place>, MountError> {
-        let places = self.all_places(&self.journal.entry(key));
-        let at = |path: &str| {
-            let place = places.iter().find(|place| place.path == path);
-            place.cloned().ok_or_else(|| not_mounted(key, path))
-        };
-        match (publish_path, staging_path) {
-            // The client gives the staging path that the volume would have, if the driver has a stage step.
-            (Some(target), staging) => {
-                let staged = staging.and_then(|staging| at(staging).ok());
-                Ok([at(target)?].into_iter().chain(staged).collect())
-            }
-            (None, Some(staging)) => Ok(vec![at(staging)?]),
-            (None, None) if places.is_empty() => Err(not_here(key)),
-            (None, None) => Ok(places),
-        }
-    }
-
-    fn all_places(&self, entry: &Entry) -> Vec<Place> {
-        let grants = self.grants_of(&entry.key.driver);
+        let entry = self.journal.entry(key);
+        let grants = self.grants_of(&key.driver);
         let staged = entry.settled_stage().and_then(|stage| stage.block);
+        let is_covered = |path| match (publish_path, staging_path) {
+            (None, None) => true,
+            (target, staging) => target == Some(path) || staging == Some(path),
+        };
         let settled = entry.paths().filter(|at| at.progress == Progress::Settled);
-        let places = settled.filter_map(|at| {
+        let covered = settled.filter(|at| is_covered(at.path));
+        let places = covered.filter_map(|at| {
             let checked = plan::check(at.plan, &at.capability.shape, false, &grants);
             Some(Place {
                 path: at.path.to_owned(),
@@ -69,7 +57,18 @@ impl Node {
                 source: checked.ok().map(|checked| checked.source),
             })
         });
-        places.collect()
+        let mut places: Vec<_> = places.collect();
+        // The client gives the staging path that the volume would have, if the driver has a stage step, so that one may be missing.
+        match publish_path.or(staging_path) {
+            Some(path) if !places.iter().any(|place| place.path == path) => {
+                return Err(not_mounted(key, path));
+            }
+            None if places.is_empty() => return Err(not_here(key)),
+            _ => {}
+        }
+        // What the client asked about is said first.
+        places.sort_by_key(|place| publish_path != Some(place.path.as_str()));
+        Ok(places)
     }
 }
 
