@@ -46,7 +46,8 @@ const DIRECTORY_MODE: u32 = 0o700;
 /// Freezes on this node.
 #[derive(Debug)]
 pub(crate) struct Freezer {
-    intents: Intents,
+    /// The directory of all intents.
+    intents: PathBuf,
     /// What copies of this process have frozen, or are about to freeze. `None`: the process ends, and nothing may be frozen any more.
     sessions: Mutex<Option<Vec<Arc<Session>>>>,
     /// Notified at the end of each session.
@@ -89,12 +90,6 @@ struct State {
     is_stuck: bool,
 }
 
-/// The directory of all intents.
-#[derive(Debug)]
-struct Intents {
-    directory: PathBuf,
-}
-
 /// The intent of one freeze.
 #[derive(Debug)]
 struct Intent {
@@ -107,7 +102,7 @@ impl Freezer {
     /// Thaws what a killed host left frozen, before anything unmounts it. A file system that is unmounted while frozen stays frozen and cannot be
     /// reached, and the next mount of it hangs. The wait is limited, because the storage may hang.
     pub(crate) fn open(run_directory: &Path) -> Result<Self, MountSetupError> {
-        let (intents, left) = Intents::open(run_directory)?;
+        let (intents, left) = Intent::left_in(run_directory)?;
         if !left.is_empty() {
             let thawed = within(FROZEN_AT_MOST, "thaw", move || at_once(left, thaw_left))
                 .map_err(|source| MountSetupError::Thaw { source })?;
@@ -166,7 +161,7 @@ impl Freezer {
         at_once(&mounts, |mount| {
             let _ = syncfs(mount);
         });
-        frozen.intent = Some(self.intents.write(&records)?);
+        frozen.intent = Some(Intent::write(&self.intents, records)?);
         frozen.guard()?;
         at_once(mounts, |mount| frozen.freeze(mount));
         Ok(Some(frozen))
@@ -270,9 +265,9 @@ impl Session {
     }
 }
 
-impl Intents {
-    /// Creates the directory if necessary, and reads what an earlier host left.
-    fn open(run_directory: &Path) -> Result<(Self, Vec<Intent>), MountSetupError> {
+impl Intent {
+    /// Creates the directory of all intents if necessary, and reads what an earlier host left.
+    fn left_in(run_directory: &Path) -> Result<(PathBuf, Vec<Self>), MountSetupError> {
         let directory = run_directory.join(DIRECTORY);
         DirBuilder::new()
             .recursive(true)
@@ -284,21 +279,21 @@ impl Intents {
         for entry in fs::read_dir(&directory).map_err(failed)? {
             let file = entry.map_err(failed)?.path();
             match serde_json::from_slice(&fs::read(&file).map_err(failed)?) {
-                Ok(devices) => left.push(Intent { file, devices }),
+                Ok(devices) => left.push(Self { file, devices }),
                 // An intent is complete before anything is frozen, so an unreadable one is removed.
                 Err(_) => fs::remove_file(&file).map_err(failed)?,
             }
         }
-        Ok((Self { directory }, left))
+        Ok((directory, left))
     }
 
     /// Must be called before the first of these devices is frozen.
-    fn write(&self, devices: &[BlockRecord]) -> Result<Intent, MountError> {
-        let intent = Intent {
-            file: self.directory.join(Uuid::new_v4().to_string()),
-            devices: devices.to_owned(),
+    fn write(directory: &Path, devices: Vec<BlockRecord>) -> Result<Self, MountError> {
+        let intent = Self {
+            file: directory.join(Uuid::new_v4().to_string()),
+            devices,
         };
-        let written = serde_json::to_vec(devices)
+        let written = serde_json::to_vec(&intent.devices)
             .map_err(std::io::Error::from)
             .and_then(|text| fs::write(&intent.file, text));
         match written {
@@ -310,9 +305,7 @@ impl Intents {
             }
         }
     }
-}
 
-impl Intent {
     /// Removes the intent if nothing of it is frozen any more. Otherwise it is kept, and the next host tries again.
     fn end(self, is_thawed: bool) {
         let file = self.file.display();

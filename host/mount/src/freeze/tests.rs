@@ -263,10 +263,10 @@ fn privileged_an_intent_is_kept_until_its_mount_is_seen() {
         let mounts = Mounts::new(&["a"]);
         let file = &images(mounts.directory.path(), &["a"])[0];
         let (records, _) = mounts::mounted(&[Image { name: "a", file }]).unwrap();
-        let (intents, _) = Intents::open(&mounts.run()).unwrap();
-        drop(intents.write(&records).unwrap());
+        let (intents, _) = Intent::left_in(&mounts.run()).unwrap();
+        drop(Intent::write(&intents, records).unwrap());
         let again = || {
-            let (_, left) = Intents::open(&mounts.run()).unwrap();
+            let (_, left) = Intent::left_in(&mounts.run()).unwrap();
             left.into_iter().for_each(thaw_left);
             mounts.intents()
         };
@@ -332,22 +332,24 @@ fn an_unmounted_image_freezes_nothing() {
 #[test]
 fn an_intent_outlives_its_host_and_a_torn_one_is_dropped() {
     let directory = tempfile::tempdir().unwrap();
-    let (intents, left) = Intents::open(directory.path()).unwrap();
+    let (intents, left) = Intent::left_in(directory.path()).unwrap();
     assert!(left.is_empty());
     let (major, minor) = (7, 4096);
     let record = BlockRecord {
         number: DeviceNumber { major, minor },
         backing: None,
     };
-    let first = intents.write(&[record]).unwrap();
-    intents.write(&[record, record]).unwrap().end(true);
+    let first = Intent::write(&intents, vec![record]).unwrap();
+    let second = Intent::write(&intents, vec![record, record]).unwrap();
+    second.end(true);
     std::fs::write(directory.path().join("frozen/7"), "[{\"num").unwrap();
-    let (intents, left) = Intents::open(directory.path()).unwrap();
+    let (intents, left) = Intent::left_in(directory.path()).unwrap();
     let [left] = left.try_into().unwrap();
     assert_eq!(left.devices, first.devices);
     // The existing intent is not overwritten.
-    intents.write(&[]).unwrap().end(false);
-    let (_, left) = Intents::open(directory.path()).unwrap();
+    let third = Intent::write(&intents, Vec::new()).unwrap();
+    third.end(false);
+    let (_, left) = Intent::left_in(directory.path()).unwrap();
     let mut counts: Vec<_> = left.iter().map(|it| it.devices.len()).collect();
     counts.sort_unstable();
     assert_eq!(counts, [0, 1]);
