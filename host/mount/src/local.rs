@@ -9,7 +9,6 @@ use crate::health;
 use crate::in_use::DriverVolumes;
 use crate::journal::Journal;
 use crate::node::Node;
-use crate::node_facts::FactSources;
 use crate::pool::Pools;
 use crate::pool::mounted::MountedPools;
 use crate::pool_places::{self, OverlappingPools, PoolPlaces};
@@ -63,7 +62,6 @@ pub struct LocalMounter {
     node: Arc<Node>,
     pools: Mutex<Served>,
     mounted: MountedPools,
-    fact_sources: FactSources,
     pub(crate) freezer: Arc<Freezer>,
     /// Of what has no record.
     removals: Arc<Semaphore>,
@@ -92,7 +90,6 @@ impl LocalMounter {
         let mut own = config.own;
         own.extend([config.run_dir.clone(), config.state_dir.clone()]);
         own.extend(config.roots.iter().map(|root| root.directory().to_owned()));
-        let fact_sources = FactSources::of(config.node_root.as_deref());
         let node = Arc::new(Node {
             roots: Roots::new(config.roots),
             journal: Journal::open(&config.run_dir)?,
@@ -115,7 +112,6 @@ impl LocalMounter {
                 ..Served::default()
             }),
             node,
-            fact_sources,
             freezer,
             removals: Arc::new(Semaphore::new(REMOVALS)),
             pending: Arc::default(),
@@ -288,16 +284,10 @@ impl Mounter for LocalMounter {
                 self.node.budgets.of(&driver).set_up,
                 Box::new(move |node| node.config_drive(&driver).map(Response::Instance)),
             ),
-            Request::NodeFact(driver, fact) => {
-                let sources = self.fact_sources.clone();
-                (
-                    self.node.budgets.of(&driver).set_up,
-                    Box::new(move |node| {
-                        let values = node.node_fact(&driver, fact, &sources);
-                        values.map(Response::FactValues)
-                    }),
-                )
-            }
+            Request::NodeFact(driver, fact) => (
+                self.node.budgets.of(&driver).set_up,
+                Box::new(move |node| node.node_fact(&driver, fact).map(Response::FactValues)),
+            ),
             Request::Status => {
                 let node = self.node.clone();
                 let status = threads::unbudgeted(move || {

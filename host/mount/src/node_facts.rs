@@ -17,7 +17,7 @@ use wasmount_core::node_fact::{FactValues, NodeFact};
 const MULTIPATHD: &str = "@/org/kernel/linux/storage/multipathd";
 
 /// Where the node tells of itself.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct FactSources {
     initiator: InitiatorFiles,
     sys: PathBuf,
@@ -30,7 +30,6 @@ impl Node {
         &self,
         driver: &DriverName,
         fact: NodeFact,
-        sources: &FactSources,
     ) -> Result<FactValues, MountError> {
         if !self.grants_of(driver).facts().contains(&fact) {
             let name = fact.name();
@@ -41,6 +40,7 @@ impl Node {
             return Err(MountError::not_granted("node-facts", reason, blame));
         }
         let what = || format!("the fact `{}` of the node", fact.name());
+        let sources = FactSources::of(self.node_root.as_deref());
         let values = match fact {
             NodeFact::Iqn => sources.initiator.iqn()?.into_iter().collect(),
             NodeFact::Nqn => sources.initiator.nqn()?.into_iter().collect(),
