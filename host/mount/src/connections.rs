@@ -5,6 +5,7 @@
 //! use again until the next boot. If the mounter is killed in between, a controller that is there is taken for its own. Nothing is synced: a record ends
 //! with its boot.
 
+use crate::sysfs::entries;
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
@@ -92,16 +93,10 @@ impl Connections {
 
     /// All subsystems with records, and the addresses of these.
     pub(crate) fn all(&self) -> Vec<(String, Vec<SocketAddr>)> {
-        let names = |directory: &Path| {
-            let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-            entries.filter_map(|entry| entry.file_name().into_string().ok())
-        };
-        let subsystems = names(&self.directory);
-        let subsystems = subsystems.map(|subsystem| {
-            let addresses = names(&self.directory.join(&subsystem));
+        let subsystems = entries(&self.directory).map(|subsystem| {
+            let addresses = entries(&self.directory.join(&subsystem));
             let addresses = addresses.filter_map(|address| address.parse().ok());
-            let addresses = addresses.collect();
-            (subsystem, addresses)
+            (subsystem, addresses.collect())
         });
         subsystems.collect()
     }
