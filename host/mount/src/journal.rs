@@ -147,15 +147,12 @@ impl Journal {
 
     /// The volumes with a recorded mount at a path, and the identities of the roots. More than one only if a record is outdated.
     pub(crate) fn holders_of(&self, path: &str) -> Vec<(VolumeKey, Identity)> {
-        let root_at = |entry: &Entry| {
-            let mut mounts = entry.mounts();
-            mounts.find(|(at, _)| *at == path).map(|(_, root)| root)
-        };
-        let holders = self.entries(|entry| root_at(entry).is_some());
-        let holders = holders.into_iter();
-        holders
-            .filter_map(|entry| Some((entry.key.clone(), root_at(&entry)?)))
-            .collect()
+        let entries = self.entries(|entry| entry.is_at(path)).into_iter();
+        let holders = entries.filter_map(|entry| {
+            let (_, root) = entry.mounts().find(|(at, _)| *at == path)?;
+            Some((entry.key, root))
+        });
+        holders.collect()
     }
 }
 
