@@ -14,8 +14,6 @@ use wasmount_core::mounter::MountError;
 const TABLE: &str = "/proc/thread-self/mountinfo";
 /// Major number of file systems without a block device.
 const ANONYMOUS: u32 = 0;
-/// Prefix of their device numbers in the table.
-const ANONYMOUS_PREFIX: &str = "0:";
 /// Prefix of the types of file systems that a user-space program serves. (`fuseblk` has a disk below all the same.)
 const SERVED_BY_PROGRAM: &str = "fuse";
 /// File systems of the node without a single block device, in which device nodes may lie: in a container, `/dev` is a `tmpfs`.
@@ -32,8 +30,8 @@ pub(crate) struct MountLine {
     pub(crate) mount_id: u64,
     /// The number of the parent mount.
     pub(crate) parent_id: u64,
-    /// Device number of the file system: major and minor number, separated by a colon.
-    pub(crate) device: String,
+    /// Device number of the file system.
+    pub(crate) device: DeviceNumber,
     /// The part of the file system that is shown. It ends in `//deleted` if that was removed.
     pub(crate) root: PathBuf,
     pub(crate) mount_point: PathBuf,
@@ -51,18 +49,17 @@ impl MountLine {
     /// Whether device nodes may lie in it: it has a disk below, or is of a type that `/dev` uses. Otherwise a server or a program serves its content
     /// and may never answer.
     pub(crate) fn may_hold_nodes(&self) -> bool {
-        let has_disk = !self.device.starts_with(ANONYMOUS_PREFIX);
+        let has_disk = self.device.major != ANONYMOUS;
         let is_served = self.fs_type.starts_with(SERVED_BY_PROGRAM);
         (has_disk && !is_served) || HOLDING_NODES.contains(&self.fs_type.as_str())
     }
 
     /// The block device below. btrfs has a device number of its own, so its source is used.
     pub(crate) fn block_device(&self) -> Option<DeviceNumber> {
-        let number = DeviceNumber::parse(&self.device)?;
-        if number.major != ANONYMOUS {
-            return Some(number);
+        match self.device.major {
+            ANONYMOUS => number_of(Path::new(&self.source)),
+            _ => Some(self.device),
         }
-        number_of(Path::new(&self.source))
     }
 
     /// The block device that is shown, either by a file system on it or as its node.
@@ -107,7 +104,7 @@ fn parse_line(line: &[u8]) -> Option<MountLine> {
     let mut fields = line.split(|byte| *byte == b' ');
     let mount_id = text(fields.next()?)?.parse().ok()?;
     let parent_id = text(fields.next()?)?.parse().ok()?;
-    let device = text(fields.next()?)?;
+    let device = DeviceNumber::parse(text(fields.next()?)?)?;
     let root = path(fields.next()?);
     let mount_point = path(fields.next()?);
     let _options = fields.next()?;
@@ -122,7 +119,7 @@ fn parse_line(line: &[u8]) -> Option<MountLine> {
         root,
         mount_point,
         is_shared,
-        fs_type: text(fields.next()?)?,
+        fs_type: text(fields.next()?)?.to_owned(),
         source: String::from_utf8_lossy(&unescape(fields.next()?)).into_owned(),
         super_options: String::from_utf8_lossy(fields.next()?).into_owned(),
     })
@@ -142,8 +139,8 @@ pub(crate) fn number_of(path: &Path) -> Option<DeviceNumber> {
     DeviceNumber::of_node(&rustix::fs::stat(path).ok()?)
 }
 
-fn text(field: &[u8]) -> Option<String> {
-    std::str::from_utf8(field).ok().map(str::to_owned)
+fn text(field: &[u8]) -> Option<&str> {
+    std::str::from_utf8(field).ok()
 }
 
 fn path(field: &[u8]) -> PathBuf {

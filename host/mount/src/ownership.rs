@@ -48,7 +48,7 @@ struct OwnSources {
 
 /// A pool in the terms of the mount table.
 struct PoolRoot {
-    device: String,
+    device: DeviceNumber,
     /// Path from the root of its file system.
     root: PathBuf,
     /// Path by which this process sees it.
@@ -212,8 +212,8 @@ impl Node {
         let is_staged = |line: &&MountLine| Some(&line.mount_point) == point.as_ref();
         let staged: Vec<_> = table.iter().filter(is_staged).collect();
         let shows_same = |line: &MountLine| {
-            let mut same = staged.iter().map(|it| (&it.device, &it.root));
-            same.any(|same| same == (&line.device, &line.root))
+            let mut same = staged.iter().map(|it| (it.device, &it.root));
+            same.any(|same| same == (line.device, &line.root))
                 || line.shown_device().is_some_and(|device| {
                     kept.iter().any(|it| it.attached.number == device)
                         || encryption::is_map_of(key, device)
@@ -328,7 +328,7 @@ impl PoolRoot {
         Ok(found.and_then(|line| {
             let below = real.strip_prefix(&line.mount_point).ok()?;
             Some(Self {
-                device: line.device.clone(),
+                device: line.device,
                 root: line.root.join(below),
                 directory: real.clone(),
             })

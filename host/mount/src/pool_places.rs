@@ -3,6 +3,7 @@
 //! Two pools are either the same directory or disjoint: a backend owns everything below its pool, so a pool inside it would be removed with it.
 //! Directories are compared by their real location, through links and bind mounts. This module does not know what a pool contains.
 
+use crate::block::DeviceNumber;
 use crate::mountinfo::{self, MountLine};
 use crate::threads::within;
 use std::collections::BTreeMap;
@@ -43,7 +44,7 @@ pub(crate) struct Place {
     /// The path without links, as far as they could be resolved.
     path: PathBuf,
     /// The device of the file system, and the path from its root.
-    within: Option<(String, PathBuf)>,
+    within: Option<(DeviceNumber, PathBuf)>,
 }
 
 impl PoolPlaces {
@@ -99,7 +100,7 @@ impl Place {
     fn of(name: String, path: PathBuf, table: &[MountLine]) -> Self {
         let within = mountinfo::covering(table, &path).and_then(|line| {
             let below = path.strip_prefix(&line.mount_point).ok()?;
-            Some((line.device.clone(), line.root.join(below)))
+            Some((line.device, line.root.join(below)))
         });
         Self { name, path, within }
     }

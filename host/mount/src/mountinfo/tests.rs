@@ -19,7 +19,7 @@ fn lines_are_parsed_with_escapes_and_optional_fields() {
         MountLine {
             mount_id,
             parent_id,
-            device: device.to_owned(),
+            device: DeviceNumber::parse(device).unwrap(),
             root: root.into(),
             mount_point: point.into(),
             is_shared,

@@ -9,7 +9,7 @@ fn line(words: &str) -> MountLine {
 
 fn own(has_tmpfs: bool) -> OwnSources {
     let pool = PoolRoot {
-        device: "8:1".to_owned(),
+        device: DeviceNumber { major: 8, minor: 1 },
         root: "/srv/pool".into(),
         directory: "/mnt/pool".into(),
     };

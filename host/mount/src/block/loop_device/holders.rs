@@ -26,7 +26,7 @@ struct Sought {
     /// The file has other names (hard links).
     has_other_names: bool,
     /// Device number of its file system, as the mount table shows it: on btrfs, `statx` reports another number. `None`: unknown.
-    file_system: Option<String>,
+    file_system: Option<DeviceNumber>,
     table: Vec<MountLine>,
 }
 
@@ -74,7 +74,7 @@ impl Sought {
             identity: Identity::of(&status),
             name: last_name(&path),
             has_other_names: status.stx_nlink > 1,
-            file_system: own.map(|line| line.device.clone()),
+            file_system: own.map(|line| line.device),
             table,
         })
     }
@@ -91,10 +91,7 @@ impl Sought {
             return true;
         };
         let is_a_mount = line.mount_point == path;
-        let is_near = self
-            .file_system
-            .as_ref()
-            .is_none_or(|it| *it == line.device);
+        let is_near = self.file_system.is_none_or(|it| it == line.device);
         is_near && (self.has_other_names || is_a_mount)
     }
 }

@@ -28,7 +28,7 @@ fn sought(has_other_names: bool) -> Sought {
         },
         name: Some("v.img".into()),
         has_other_names,
-        file_system: Some("8:2".to_owned()),
+        file_system: Some(DeviceNumber { major: 8, minor: 2 }),
         table: mountinfo::parse(TABLE.as_bytes()),
     }
 }
