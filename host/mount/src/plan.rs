@@ -102,6 +102,7 @@ pub(crate) fn check(
     let step = plan.source.step();
     let mount = mount_access(capability)?;
     let group = mount.and_then(|access| access.volume_mount_group.as_deref());
+    let group = group.map(group_number).transpose()?;
     let file_system = || {
         let reason = format!("a volume of step `{step}` is a file system, not a block device");
         let block = || MountError::invalid("volume_capability", reason, Blame::Of(Owner::Request));
@@ -191,7 +192,7 @@ pub(crate) fn check(
         source,
         flags: flags.read_only(access != StorageAccess::ReadWrite),
         access,
-        group: group.map(group_number).transpose()?,
+        group,
         is_encrypted: plan.luks.is_some(),
     })
 }

@@ -8,7 +8,6 @@ use super::options::{Allowed, MountFlags, RequestedOptions};
 use super::own_options::{is_harmless_secret, is_reserved};
 use super::{check_fs_type, matches};
 use crate::failure::shown;
-use crate::group::group_number;
 use server::Server;
 use wasmount_core::document::{FilesystemGrant, Grants};
 use wasmount_core::fault::{Blame, Owner};
@@ -82,7 +81,7 @@ pub(crate) struct FilesystemStep<'p> {
 pub(crate) fn check<'w>(
     step: &FilesystemStep<'w>,
     requested: RequestedOptions<'w>,
-    group: Option<&str>,
+    group: Option<u32>,
     grants: &Grants,
 ) -> Result<(CheckedFilesystem, MountFlags), MountError> {
     let fs_type = step.fs_type;
@@ -280,7 +279,7 @@ fn each_once(
 /// Assigns all entries of a share to a group (`volume_mount_group`). Only for types whose client decides about ownership.
 fn group_options(
     fs_type: &str,
-    group: &str,
+    group: u32,
     given: &[(String, String)],
 ) -> Result<Vec<(String, String)>, MountError> {
     if family(fs_type) != "cifs" {
@@ -298,7 +297,7 @@ fn group_options(
         let blame = Blame::Of(Owner::Request);
         return Err(invalid("volume_mount_group", rule, blame));
     }
-    let number = group_number(group)?.to_string();
+    let number = group.to_string();
     let defaults = [
         ("gid", number.as_str()),
         ("forcegid", ""),

@@ -3,7 +3,6 @@
 
 use super::filesystem::granted_type;
 use super::options::{Allowed, CheckedOptions, MountFlags, RequestedOptions};
-use crate::group::group_number;
 use wasmount_core::document::{FilesystemGrant, Grants};
 use wasmount_core::fault::{Blame, Owner};
 use wasmount_core::mounter::MountError;
@@ -15,7 +14,7 @@ const STEP: &str = "tmpfs";
 pub(super) fn check(
     size_bytes: Option<u64>,
     requested: &RequestedOptions<'_>,
-    group: Option<&str>,
+    group: Option<u32>,
     grants: &Grants,
 ) -> Result<(Vec<(String, String)>, MountFlags), MountError> {
     let grant = granted_type(STEP, grants, STEP, Blame::Of(Owner::Plugin))?;
@@ -28,10 +27,7 @@ pub(super) fn check(
     };
     let CheckedOptions { mut own, flags } = allowed.check(requested)?;
     own.extend(size_bytes.map(|bytes| ("size".to_owned(), bytes.to_string())));
-    if let Some(group) = group {
-        let number = group_number(group)?.to_string();
-        own.push(("gid".to_owned(), number));
-    }
+    own.extend(group.map(|group| ("gid".to_owned(), group.to_string())));
     Ok((own, flags))
 }
 
