@@ -1,19 +1,16 @@
-//! Documents that change while the host runs: they are applied, or only their grants if another process serves the rest.
+//! Documents that change while the host runs: they are applied.
 
 use super::backends::{Backends, file_of};
-use super::documents::{Documents, desired};
+use super::documents::desired;
 use super::follow::{FileStates, follow};
-use super::local_mounts;
 use crate::config::{self, Configured};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
-use wasmount_core::names::DriverName;
 use wasmount_core::text::chain;
-use wasmount_mount::LocalMounter;
 
 /// Applies each document that has changed since `states`, until the host ends.
 pub(super) async fn keep(backends: Arc<Backends>, states: FileStates) {
@@ -50,58 +47,6 @@ pub(super) async fn apply(backends: &Backends, file: &Path) -> Result<(), String
         }
     };
     followed.inspect_err(|error| trouble(backends, file, error.clone()))
-}
-
-/// Sets the grants of each document that changes, where another process serves the rest of it.
-pub(super) async fn keep_grants(
-    mounter: Arc<LocalMounter>,
-    data_dir: PathBuf,
-    documents: Documents,
-) {
-    let Documents { all, states } = documents;
-    let names = all.into_iter();
-    let names: BTreeMap<PathBuf, DriverName> =
-        names.map(|it| (it.file, it.document.driver_name)).collect();
-    let files = watch::Sender::new(states.keys().cloned().collect());
-    let (mounter, data_dir, names) = (&mounter, &data_dir, &names);
-    let grant_all = |changed: BTreeSet<PathBuf>| async move {
-        for file in changed {
-            let before = names.get(&file);
-            grant(mounter, data_dir, &file, before).await;
-        }
-    };
-    follow(files.subscribe(), states, grant_all).await;
-}
-
-async fn grant(
-    mounter: &Arc<LocalMounter>,
-    data_dir: &Path,
-    file: &Path,
-    before: Option<&DriverName>,
-) {
-    let document = match read(file).await {
-        Ok(configured) => configured.document,
-        Err(error) => {
-            tracing::error!(error, "a document is not applied: its grants stay");
-            return;
-        }
-    };
-    let driver = document.driver_name;
-    if let Some(before) = before.filter(|before| **before != driver) {
-        tracing::error!(%before, after = %driver, "driverName of a document changed: restart the mounter");
-        return;
-    }
-    let (mounter, data_dir, name) = (mounter.clone(), data_dir.to_owned(), driver.clone());
-    let grants = Some(document.grants);
-    let granted = spawn_blocking(move || local_mounts::grant(&mounter, &data_dir, &name, grants));
-    match granted.await {
-        Ok(Ok(())) => tracing::info!(%driver, "grants of the document are in effect"),
-        Ok(Err(error)) => {
-            tracing::error!(%driver, %error, "grants of the document are not in effect");
-        }
-        // The runtime is shutting down.
-        Err(_) => {}
-    }
 }
 
 async fn read(file: &Path) -> Result<Configured, String> {

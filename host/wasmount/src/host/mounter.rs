@@ -1,15 +1,12 @@
 //! `wasmount mounter`: the mounter as a process of its own, from its start to a clean stop.
 
-use super::document_directory::DocumentDirectory;
 use super::documents::Documents;
+use super::mounter_documents::MounterDocuments;
 use super::signals::Signals;
-use super::{
-    MountPlaces, blocking, descriptors, document_watch, local_mounts, preflight, run_to_end,
-};
+use super::{MountPlaces, blocking, descriptors, local_mounts, preflight, run_to_end};
 use crate::config::Configured;
 use crate::fault::Fault;
 use crate::telemetry::steps_of;
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -47,47 +44,29 @@ async fn run(
     connections: usize,
 ) -> Result<(), Fault> {
     let MounterOptions {
-        client_uid, grace, ..
+        backend_dir,
+        data_dir,
+        places,
+        socket,
+        client_uid,
+        grace,
     } = options;
     let mut signals = Signals::watch()?;
-    let data = options.data_dir.clone();
-    let (places, socket, backend_dir) = (options.places, options.socket, options.backend_dir);
     // The journal first: its lock shows that no other mounter runs, so an existing socket is a leftover.
     let opened = blocking(move || {
-        let mounter = local_mounts::open(&data, places, &socket, &backends)?;
-        // Another mounter may have followed the documents until now.
-        let documents = Documents::read_again(&backends)?;
-        for it in &documents.all {
-            let (driver, grants) = (&it.document.driver_name, &it.document.grants);
-            // A failure of one driver's document does not affect the others.
-            let granted = local_mounts::grant(&mounter, &data, driver, Some(grants.clone()));
-            if let Err(error) = granted {
-                tracing::error!(%driver, %error, "grants of the document are not in effect");
-            }
-        }
-        let documented = documents.all.iter();
-        let documented = documented.map(|it| it.document.driver_name.clone());
-        let mut documented: BTreeSet<_> = documented.collect();
-        let directory = backend_dir.map(|directory| {
-            DocumentDirectory::open(directory, mounter.clone(), data, documented.clone())
-        });
-        documented.extend(directory.iter().flat_map(DocumentDirectory::drivers));
-        mounter.recover_without_document(&documented);
+        let mounter = local_mounts::open(&data_dir, places, &socket, &backends)?;
+        // Another mounter may have followed the documents until now. One that is not accepted any more ends the start.
+        Documents::read_again(&backends)?;
+        let documents = MounterDocuments::open(backends, backend_dir, mounter.clone(), data_dir);
+        mounter.recover_without_document(&documents.drivers().collect());
         let bound = BoundSocket::bind_for(&socket, client_uid);
         let bound = bound.map_err(Fault::failed("the mounter's socket is not usable"))?;
         tracing::info!(socket = %socket.display(), client_uid, "serving mounts");
-        Ok((mounter, bound, documents, directory))
+        Ok((mounter, bound, documents))
     });
-    let (mounter, bound, documents, directory) = opened.await?;
+    let (mounter, bound, documents) = opened.await?;
     let mut following = JoinSet::new();
-    following.spawn(document_watch::keep_grants(
-        mounter.clone(),
-        options.data_dir,
-        documents,
-    ));
-    if let Some(directory) = directory {
-        following.spawn(directory.keep());
-    }
+    following.spawn(documents.keep());
     let shutdown = CancellationToken::new();
     let options = ServerOptions {
         client_uid,

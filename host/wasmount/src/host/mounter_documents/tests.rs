@@ -39,8 +39,9 @@ fn decided(
     before: &[(&str, Granted)],
     now: &[(&str, Reading)],
 ) -> (BTreeMap<PathBuf, Granted>, Vec<String>) {
-    let of_command_line = [DriverName::parse("line.example").unwrap()].into();
-    let (wanted, refused) = wanted(&files(before), readings(now), &of_command_line);
+    let line = DriverName::parse("line.example").unwrap();
+    let named = BTreeMap::from([(PathBuf::from("line"), line)]);
+    let (wanted, refused) = wanted(&files(before), readings(now), &named);
     let refused = refused.into_iter();
     let refused = refused.map(|(file, reason)| format!("{}: {reason}", file.display()));
     (wanted, refused.collect())
@@ -105,6 +106,25 @@ fn a_file_may_change_its_driver_and_two_may_swap() {
     assert_eq!(refused, [""; 0]);
     let (wanted, refused) = decided(&before, &[("a", Ok(b.clone())), ("b", Ok(a.clone()))]);
     assert_eq!(wanted, files(&[("a", b), ("b", a)]));
+    assert_eq!(refused, [""; 0]);
+}
+
+#[test]
+fn a_document_of_the_command_line_keeps_its_driver() {
+    let [line, a] = ["line.example", "a.example"].map(|it| granted(it, "nfs4"));
+    let before = [("line", line.clone())];
+    let (wanted, refused) = decided(&before, &[("line", Ok(a.clone()))]);
+    assert_eq!(wanted, files(&before));
+    assert_eq!(
+        refused,
+        ["line: driverName was line.example and is a.example: restart the mounter"]
+    );
+    let (wanted, _) = decided(&before, &[("line", Err("it is gone".to_owned()))]);
+    assert_eq!(wanted, files(&before));
+    let other = granted("line.example", "ceph");
+    let now = [("line", Ok(other.clone())), ("a", Ok(a.clone()))];
+    let (wanted, refused) = decided(&before, &now);
+    assert_eq!(wanted, files(&[("line", other), ("a", a)]));
     assert_eq!(refused, [""; 0]);
 }
 

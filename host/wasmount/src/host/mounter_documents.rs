@@ -1,10 +1,11 @@
-//! The documents in a directory, for a mounter: files that are added, changed or removed there change the grants of their drivers, without a restart.
+//! The documents of a mounter, those of its command line and those in its directory: files that are added, changed or removed change the grants of
+//! their drivers, without a restart.
 //!
-//! A document that is not accepted changes nothing, and affects no other one. Grants are withdrawn only for a file that is gone.
+//! A document that is not accepted changes nothing, and affects no other one. Grants are withdrawn only for a file of the directory that is gone.
 
 use super::follow::{FileStates, follow, read_states};
 use super::local_mounts;
-use crate::config;
+use crate::config::{self, Configured};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
 use std::path::{Path, PathBuf};
@@ -19,15 +20,15 @@ use wasmount_mount::LocalMounter;
 /// Names of documents end so.
 const EXTENSION: &str = "yaml";
 
-/// The directory, and what of it is in effect.
-pub(super) struct DocumentDirectory {
-    directory: PathBuf,
+/// The documents, and what of them is in effect.
+pub(super) struct MounterDocuments {
+    /// The documents of the command line, which has precedence, with their drivers.
+    named: BTreeMap<PathBuf, DriverName>,
+    directory: Option<PathBuf>,
     mounter: Arc<LocalMounter>,
     data_dir: PathBuf,
-    /// Drivers of documents of the command line, which has precedence.
-    of_command_line: BTreeSet<DriverName>,
     in_effect: BTreeMap<PathBuf, Granted>,
-    /// The state of the directory and its documents before they were read last.
+    /// The state of the directory and the documents before they were read last.
     states: FileStates,
 }
 
@@ -41,20 +42,32 @@ struct Granted {
 /// What a file says; or why it is no document.
 type Reading = Result<Granted, String>;
 
-impl DocumentDirectory {
-    /// Reads it for the first time. It blocks.
+impl From<Configured> for Granted {
+    fn from(configured: Configured) -> Self {
+        Self {
+            driver: configured.document.driver_name,
+            grants: configured.document.grants,
+        }
+    }
+}
+
+impl MounterDocuments {
+    /// Reads them after the mounter was opened with those of the command line. It blocks.
     pub(super) fn open(
-        directory: PathBuf,
+        of_command_line: Vec<Configured>,
+        directory: Option<PathBuf>,
         mounter: Arc<LocalMounter>,
         data_dir: PathBuf,
-        of_command_line: BTreeSet<DriverName>,
     ) -> Self {
+        let granted = |it: Configured| (it.file.clone(), Granted::from(it));
+        let in_effect: BTreeMap<_, _> = of_command_line.into_iter().map(granted).collect();
+        let driver = |(file, it): (&PathBuf, &Granted)| (file.clone(), it.driver.clone());
         let mut opened = Self {
+            named: in_effect.iter().map(driver).collect(),
             directory,
             mounter,
             data_dir,
-            of_command_line,
-            in_effect: BTreeMap::new(),
+            in_effect,
             states: FileStates::new(),
         };
         opened.read();
@@ -66,7 +79,7 @@ impl DocumentDirectory {
         self.in_effect.values().map(|it| it.driver.clone())
     }
 
-    /// Follows it until the mounter ends.
+    /// Follows them until the mounter ends.
     pub(super) async fn keep(mut self) {
         loop {
             changed(self.states.clone()).await;
@@ -85,20 +98,22 @@ impl DocumentDirectory {
     /// Brings the grants in line with the files as they are now. It blocks.
     fn read(&mut self) {
         // The state is always older than what is read: a change in between is seen as one.
-        let mut states = read_states([self.directory.clone()]);
-        let listed = documents(&self.directory);
-        let files = listed.unwrap_or_else(|error| {
-            let directory = self.directory.display();
-            tracing::error!(%directory, %error, "documents cannot be listed: their grants stay");
-            self.in_effect.keys().cloned().collect()
-        });
+        let mut states = read_states(self.directory.clone());
+        let mut files: BTreeSet<_> = self.named.keys().cloned().collect();
+        if let Some(directory) = &self.directory {
+            files.extend(documents(directory).unwrap_or_else(|error| {
+                let directory = directory.display();
+                tracing::error!(%directory, %error, "documents cannot be listed: their grants stay");
+                self.in_effect.keys().cloned().collect()
+            }));
+        }
         states.extend(read_states(files.clone()));
         self.states = states;
         let now = files.into_iter().map(|file| {
             let reading = reading(&file);
             (file, reading)
         });
-        let (wanted, refused) = wanted(&self.in_effect, now.collect(), &self.of_command_line);
+        let (wanted, refused) = wanted(&self.in_effect, now.collect(), &self.named);
         for (file, reason) in refused {
             let file = file.display();
             tracing::error!(%file, reason, "a document is not applied: its grants stay as they were");
@@ -162,10 +177,7 @@ fn documents(directory: &Path) -> io::Result<BTreeSet<PathBuf>> {
 
 fn reading(file: &Path) -> Reading {
     let configured = config::load_one(file).map_err(|complaints| complaints.in_one_line())?;
-    Ok(Granted {
-        driver: configured.document.driver_name,
-        grants: configured.document.grants,
-    })
+    Ok(configured.into())
 }
 
 /// What is to be in effect, by file, and which files are refused: those that are no documents, or whose driver another one has. A driver stays with
@@ -173,7 +185,7 @@ fn reading(file: &Path) -> Reading {
 fn wanted(
     before: &BTreeMap<PathBuf, Granted>,
     now: BTreeMap<PathBuf, Reading>,
-    of_command_line: &BTreeSet<DriverName>,
+    named: &BTreeMap<PathBuf, DriverName>,
 ) -> (BTreeMap<PathBuf, Granted>, Vec<(PathBuf, String)>) {
     let mut wanted = BTreeMap::new();
     let mut refused = Vec::new();
@@ -187,8 +199,17 @@ fn wanted(
     let (first, second): (Vec<_>, Vec<_>) = now.into_iter().partition(|(file, it)| keeps(file, it));
     for (file, reading) in first.into_iter().chain(second) {
         let reading = reading.and_then(|it| {
-            if of_command_line.contains(&it.driver) {
-                return Err(format!("{} has a document on the command line", it.driver));
+            match named.get(&file) {
+                Some(own) if *own != it.driver => {
+                    let is = it.driver;
+                    return Err(format!(
+                        "driverName was {own} and is {is}: restart the mounter"
+                    ));
+                }
+                None if named.values().any(|other| *other == it.driver) => {
+                    return Err(format!("{} has a document on the command line", it.driver));
+                }
+                _ => {}
             }
             match owners.get(&it.driver) {
                 Some(owner) => Err(format!(
