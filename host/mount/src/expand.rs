@@ -122,8 +122,7 @@ impl Node {
                 }
             }
         };
-        let checked = self.roots.check_text(&path)?;
-        let mount = self.mounted(&checked, identity)?;
+        let mount = self.mounted(&path, identity)?;
         mount.map(Some).ok_or_else(|| not_mounted(key, &path))
     }
 

@@ -108,15 +108,15 @@ impl Node {
     /// The mount at a path, if it has this root. A failed check is an error and does not mean no.
     pub(crate) fn mounted(
         &self,
-        path: &CheckedPath,
+        path: &str,
         identity: Identity,
     ) -> Result<Option<SeenMount>, MountError> {
-        let Some(location) = path.locate()? else {
+        let Some(location) = self.roots.check_text(path)?.locate()? else {
             return Ok(None);
         };
         match inspect(&location)? {
             Seen::Mounted(mount) if mount.identity == identity => Ok(Some(mount)),
-            Seen::Corrupted(errno) => Err(kernel("look at the mount at", path.text(), errno)),
+            Seen::Corrupted(errno) => Err(kernel("look at the mount at", path, errno)),
             _ => Ok(None),
         }
     }
@@ -127,11 +127,10 @@ impl Node {
         path: &str,
         identity: Option<Identity>,
     ) -> Result<bool, MountError> {
-        let Some(identity) = identity else {
-            return Ok(false);
-        };
-        let path = self.roots.check_text(path)?;
-        Ok(self.mounted(&path, identity)?.is_some())
+        match identity {
+            Some(identity) => Ok(self.mounted(path, identity)?.is_some()),
+            None => Ok(false),
+        }
     }
 
     /// Refuses to change a path where another volume is mounted: a client that confuses two volumes must not tear down the wrong one.
@@ -148,7 +147,7 @@ impl Node {
                 continue;
             }
             // Storage that does not answer still belongs to its volume, but must not prevent the cleanup of its own path.
-            if is_certain(self.mounted(path, identity).map(|mount| mount.is_some()))? {
+            if is_certain(self.still_mounted(path.text(), Some(identity)))? {
                 return Err(MountError::in_use(path.text(), describe_volume(&holder)));
             }
         }

@@ -294,13 +294,12 @@ impl Node {
         if capability.is_raw() != stage.capability.is_raw() {
             return differs("it is staged with another access type");
         }
-        let path = self.roots.check_text(&stage.path)?;
         let origin = match (stage.identity, stage.block) {
             _ if !self.has_device(&request.key, &stage.at())? => None,
-            (Some(identity), _) => self.mounted(&path, identity)?.map(Origin::Stage),
+            (Some(identity), _) => self.mounted(&stage.path, identity)?.map(Origin::Stage),
             (None, block) => block.map(Origin::Device),
         };
-        origin.ok_or_else(|| MountError::not_staged(path.text()))
+        origin.ok_or_else(|| MountError::not_staged(&stage.path))
     }
 
     /// Other targets that are recorded as settled but whose mounts are gone: they do not conflict. One that cannot be checked counts as mounted.

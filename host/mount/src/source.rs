@@ -139,8 +139,7 @@ impl Preparation<'_> {
             if recorded_plan(shown).source != *self.source {
                 continue;
             }
-            let path = self.node.roots.check_text(path)?;
-            if let Some(live) = self.node.mounted(&path, identity)? {
+            if let Some(live) = self.node.mounted(path, identity)? {
                 let what = describe_volume(self.key);
                 let mount = clone_mount(&live.root, &what)?;
                 dress(&mount, plan.flags.exactly(), &what)?;

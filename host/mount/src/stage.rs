@@ -209,9 +209,8 @@ impl Node {
         let Some(stage) = entry.settled_stage() else {
             return Ok(None);
         };
-        let staged_at = self.roots.check_text(&stage.path)?;
         if let Some(identity) = stage.identity {
-            let Some(mount) = self.mounted(&staged_at, identity)? else {
+            let Some(mount) = self.mounted(&stage.path, identity)? else {
                 return Ok(None);
             };
             match (mount.is_read_only()?, stage.read_only) {
@@ -223,7 +222,7 @@ impl Node {
         if !self.has_device(key, &stage.at())? {
             return Ok(None);
         }
-        if staged_at != *path {
+        if stage.path != path.text() {
             let difference = format!("it is staged at {}", stage.path);
             return Err(MountError::already_exists(describe_volume(key), difference));
         }

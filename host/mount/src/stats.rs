@@ -86,9 +86,8 @@ impl Node {
     ) -> Result<VolumeStats, MountError> {
         let failed = |operation: &str, errno| kernel(operation, path, errno);
         let mounted = |identity| {
-            let checked = self.roots.check_text(path)?;
-            self.mounted(&checked, identity)?
-                .ok_or_else(|| not_mounted(key, path))
+            let mount = self.mounted(path, identity)?;
+            mount.ok_or_else(|| not_mounted(key, path))
         };
         match recorded {
             Shows::Mount(identity) => fstatvfs(&mounted(identity)?.root)
