@@ -11,8 +11,6 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use wasmount_core::mounter::MountError;
 
-/// Most interfaces that are looked at. 4096: several for each pod of a large node.
-const INTERFACES: usize = 4096;
 /// Interfaces of this kind (`DEVTYPE` of their uevent) are above hardware, and their addresses are those of an overlay.
 const OVERLAYS: [&str; 2] = ["vxlan", "geneve"];
 /// Flags of an address that is not to be used by others (`IFA_F_*` in linux/if_addr.h): temporary, failed, deprecated, tentative.
@@ -73,13 +71,6 @@ fn interfaces(sys: &Path) -> Result<BTreeMap<String, Interface>, MountError> {
         let Ok(name) = name.into_string() else {
             continue;
         };
-        if found.len() == INTERFACES {
-            let reason = format!("it has more than {INTERFACES} of them");
-            return Err(MountError::unusable(
-                "the network interfaces of the node",
-                reason,
-            ));
-        }
         match interface(&net.join(&name)) {
             Ok(interface) => drop(found.insert(name, interface)),
             // It went meanwhile, or is a file of the bonding driver.
