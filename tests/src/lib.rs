@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub use wasmount_block_array as array;
+pub use xtask::requests;
 
 pub mod browser;
 pub mod builds;
@@ -39,7 +40,6 @@ pub mod pod_token;
 pub mod program;
 pub mod prometheus;
 pub mod relay;
-pub mod requests;
 pub mod retrying_proxy;
 pub mod root;
 pub mod rounds;

@@ -28,6 +28,7 @@ pub mod plugins;
 pub mod process;
 pub mod python;
 pub mod release;
+pub mod requests;
 pub mod say;
 pub mod served;
 pub mod test;

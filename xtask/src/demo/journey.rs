@@ -4,23 +4,21 @@
 use super::data::{self, Checksum};
 use super::report::{Report, Stopped};
 use crate::clients::Clients;
+use crate::requests;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tonic::{Code, Response, Status};
-use wasmount_csi::wire::csi::v1::volume_capability::access_mode::Mode;
-use wasmount_csi::wire::csi::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use wasmount_csi::wire::csi::v1::volume_usage::Unit;
 use wasmount_csi::wire::csi::v1::{
-    CapacityRange, ControllerExpandVolumeRequest, ControllerExpandVolumeResponse,
-    ControllerGetCapabilitiesRequest, ControllerGetCapabilitiesResponse, CreateVolumeRequest,
-    CreateVolumeResponse, DeleteVolumeRequest, GetCapacityRequest, GetCapacityResponse,
-    GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
-    GetPluginInfoResponse, NodeGetCapabilitiesRequest, NodeGetCapabilitiesResponse,
-    NodeGetInfoRequest, NodeGetInfoResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
-    NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest,
-    NodeUnstageVolumeRequest, ProbeRequest, Volume, VolumeCapability,
+    ControllerExpandVolumeResponse, ControllerGetCapabilitiesRequest,
+    ControllerGetCapabilitiesResponse, CreateVolumeResponse, DeleteVolumeRequest,
+    GetCapacityRequest, GetCapacityResponse, GetPluginCapabilitiesRequest,
+    GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse,
+    NodeGetCapabilitiesRequest, NodeGetCapabilitiesResponse, NodeGetInfoRequest,
+    NodeGetInfoResponse, NodeGetVolumeStatsResponse, NodePublishVolumeRequest,
+    NodeStageVolumeRequest, ProbeRequest, Volume,
 };
 
 /// Bytes in a mebibyte, the unit of the table.
@@ -146,7 +144,8 @@ impl Journey {
 
     async fn create(&mut self) -> Result<Volume, Stopped> {
         let report = &mut self.report;
-        let call = self.clients.controller.create_volume(create_request());
+        let request = requests::create(NAME, FIRST_BYTES);
+        let call = self.clients.controller.create_volume(request.clone());
         let shown =
             |it: &CreateVolumeResponse| it.volume.as_ref().map(describe).unwrap_or_default();
         let created = report.rpc("CreateVolume", call, shown).await?;
@@ -154,7 +153,7 @@ impl Journey {
             .volume
             .ok_or_else(|| report.wrong("CreateVolume", "no volume in the answer"))?;
         self.volume = Some(volume.clone());
-        let call = self.clients.controller.create_volume(create_request());
+        let call = self.clients.controller.create_volume(request);
         let is_same = |it: &CreateVolumeResponse| it.volume.as_ref() == Some(&volume);
         let shown = |it: &_| match is_same(it) {
             true => "the same volume".to_owned(),
@@ -170,11 +169,8 @@ impl Journey {
     async fn mount(&mut self, volume: &Volume) -> Result<(), Stopped> {
         make_directory(&mut self.report, &self.staging).await?;
         let request = NodeStageVolumeRequest {
-            volume_id: volume.volume_id.clone(),
-            staging_target_path: text(&self.staging),
-            volume_capability: Some(capability()),
             volume_context: volume.volume_context.clone(),
-            ..NodeStageVolumeRequest::default()
+            ..requests::stage(&volume.volume_id, &self.staging)
         };
         let call = self.clients.node.node_stage_volume(request);
         let shown = |_: &_| "staged".to_owned();
@@ -190,13 +186,9 @@ impl Journey {
         let report = &mut self.report;
         make_directory(report, target.parent().unwrap_or(target)).await?;
         let request = NodePublishVolumeRequest {
-            volume_id: volume.volume_id.clone(),
-            staging_target_path: text(&self.staging),
-            target_path: text(target),
-            volume_capability: Some(capability()),
             readonly,
             volume_context: volume.volume_context.clone(),
-            ..NodePublishVolumeRequest::default()
+            ..requests::publish(&volume.volume_id, &self.staging, target)
         };
         let call = self.clients.node.node_publish_volume(request);
         let shown = |_: &_| shown.to_owned();
@@ -208,11 +200,7 @@ impl Journey {
         let act = data::write(&self.target);
         self.written = Some(self.report.act("  write", act, shown).await?);
         self.read(false).await?;
-        let request = NodeGetVolumeStatsRequest {
-            volume_id: volume.volume_id.clone(),
-            volume_path: text(&self.target),
-            ..NodeGetVolumeStatsRequest::default()
-        };
+        let request = requests::stats(&volume.volume_id, &self.target);
         let call = self.clients.node.node_get_volume_stats(request);
         let report = &mut self.report;
         report
@@ -230,12 +218,7 @@ impl Journey {
     }
 
     async fn expand(&mut self, volume: &Volume) -> Result<(), Stopped> {
-        let request = ControllerExpandVolumeRequest {
-            volume_id: volume.volume_id.clone(),
-            capacity_range: Some(at_least(EXPANDED_BYTES)),
-            volume_capability: Some(capability()),
-            ..ControllerExpandVolumeRequest::default()
-        };
+        let request = requests::expand(&volume.volume_id, EXPANDED_BYTES);
         let call = self.clients.controller.controller_expand_volume(request);
         let shown = |it: &ControllerExpandVolumeResponse| mebibytes(it.capacity_bytes);
         let report = &mut self.report;
@@ -272,20 +255,14 @@ impl Journey {
         let report = &mut self.report;
         for target in [&self.second_target, &self.target] {
             let call = until_not_busy(async || {
-                let request = NodeUnpublishVolumeRequest {
-                    volume_id: volume.volume_id.clone(),
-                    target_path: text(target),
-                };
+                let request = requests::unpublish(&volume.volume_id, target);
                 node.clone().node_unpublish_volume(request).await
             });
             let shown = |_: &_| "unpublished".to_owned();
             let _ = report.rpc("NodeUnpublishVolume", call, shown).await;
         }
         let call = until_not_busy(async || {
-            let request = NodeUnstageVolumeRequest {
-                volume_id: volume.volume_id.clone(),
-                staging_target_path: text(&self.staging),
-            };
+            let request = requests::unstage(&volume.volume_id, &self.staging);
             node.clone().node_unstage_volume(request).await
         });
         let shown = |_: &_| "unstaged".to_owned();
@@ -350,34 +327,4 @@ fn capabilities(number: usize) -> String {
         1 => "1 capability".to_owned(),
         _ => format!("{number} capabilities"),
     }
-}
-
-fn create_request() -> CreateVolumeRequest {
-    CreateVolumeRequest {
-        name: NAME.to_owned(),
-        capacity_range: Some(at_least(FIRST_BYTES)),
-        volume_capabilities: vec![capability()],
-        ..CreateVolumeRequest::default()
-    }
-}
-
-/// One node writes; that node may publish it to several pods (CSI specification, SINGLE_NODE_WRITER).
-fn capability() -> VolumeCapability {
-    VolumeCapability {
-        access_mode: Some(AccessMode {
-            mode: Mode::SingleNodeWriter.into(),
-        }),
-        access_type: Some(AccessType::Mount(MountVolume::default())),
-    }
-}
-
-fn at_least(bytes: i64) -> CapacityRange {
-    CapacityRange {
-        required_bytes: bytes,
-        limit_bytes: 0,
-    }
-}
-
-fn text(path: &Path) -> String {
-    path.display().to_string()
 }

@@ -1,4 +1,4 @@
-//! Valid requests of an orchestrator; a test changes the one field that it examines.
+//! Valid requests of an orchestrator, as the demo and the tests send them; a test changes the one field that it examines.
 
 use std::path::Path;
 use wasmount_csi::wire::csi::v1::volume_capability::access_mode::Mode;
