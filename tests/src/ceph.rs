@@ -1,11 +1,12 @@
 //! A real Ceph of one node, in a VM: the cluster that `xtask/src/vm/ceph.rs` made, in a root file system of its own. It ends with the VM,
 //! which throws away what was written to it.
 
+use crate::lasting_thread::on_lasting_thread;
 use std::fs;
 use std::net::{SocketAddrV4, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, mpsc};
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 use wasmount_core::mutex::lock;
@@ -73,7 +74,8 @@ impl Ceph {
         if let Some(running) = *shared {
             return Ok(running);
         }
-        let running: &'static Self = Box::leak(Box::new(start_on_lasting_thread(address)?));
+        let running = on_lasting_thread(move || Self::start(address))?;
+        let running: &'static Self = Box::leak(Box::new(running));
         *shared = Some(running);
         Ok(running)
     }
@@ -228,18 +230,4 @@ impl Ceph {
     fn root(&self) -> PathBuf {
         self.folder.join("root")
     }
-}
-
-/// The kernel ends the daemons with the thread that started them, and the thread of the first test ends before the other tests do.
-fn start_on_lasting_thread(address: &'static str) -> Result<Ceph, Failure> {
-    let (sender, started) = mpsc::channel();
-    thread::spawn(move || {
-        let _ = sender.send(Ceph::start(address));
-        loop {
-            thread::park();
-        }
-    });
-    started
-        .recv()
-        .map_err(Failure::cannot("start Ceph on a thread of its own"))?
 }

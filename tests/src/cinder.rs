@@ -9,13 +9,13 @@ mod request;
 pub use account::{Account, AccountOptions, Credential, TOKEN_PREFIX};
 pub use request::Answer;
 
+use crate::lasting_thread::on_lasting_thread;
 use crate::loop_devices;
 use launch::Launch;
 use std::fs;
 use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Weak, mpsc};
-use std::thread;
+use std::sync::{Arc, Mutex, Weak};
 use wasmount_core::mutex::lock;
 use xtask::failure::Failure;
 use xtask::process::Process;
@@ -130,22 +130,4 @@ impl Drop for Cinder {
         let _ = self.keystone.kill_9();
         let _ = self.detach_all();
     }
-}
-
-/// The kernel ends processes with the thread that started them, and the thread of the first test ends before the other tests do.
-fn on_lasting_thread<T: Send + 'static>(
-    start: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
-    let (sender, started) = mpsc::channel();
-    thread::spawn(move || {
-        let _ = sender.send(start());
-        loop {
-            thread::park();
-        }
-    });
-    started.recv().unwrap_or_else(|_| {
-        Err(Failure::Unexpected(
-            "the thread that starts OpenStack panicked".to_owned(),
-        ))
-    })
 }

@@ -2,14 +2,15 @@
 //!
 //! Each has a loopback address of its own, so that no two share a port.
 
+use crate::lasting_thread::on_lasting_thread;
 use kube::Client;
 use std::net::{SocketAddrV4, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread;
+use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+use wasmount_core::mutex::lock;
 use xtask::cluster::access::{Access, User};
 use xtask::cluster::parts::{self, Addresses};
 use xtask::cluster::programs::Programs;
@@ -30,31 +31,17 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct ControlPlane {
     access: Access,
-    etcd: Service,
-    api: Service,
-    orders: Sender<Order>,
+    // Ended in this order: the API server uses etcd until its own end.
+    api: Part,
+    etcd: Part,
 }
 
-/// An order to the thread that starts the processes: the kernel signals them when the *thread* that started them ends, and a test's ends too soon.
+/// A process of the control plane, and how it is started.
 #[derive(Debug)]
-struct Order {
-    what: What,
-    done: Sender<Result<(), Failure>>,
-}
-
-#[derive(Debug)]
-enum What {
-    Start(Part, Service),
-    Stop(Part),
-    /// Fails if one ended unexpectedly.
-    Look,
-}
-
-/// A process of the control plane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Etcd,
-    ApiServer,
+struct Part {
+    service: Service,
+    log: PathBuf,
+    running: Mutex<Option<Process>>,
 }
 
 impl ControlPlane {
@@ -62,14 +49,12 @@ impl ControlPlane {
     pub async fn start(programs: &Programs, directory: &Path) -> Result<Self, Failure> {
         let addresses = free_addresses()?;
         let access = Access::create(directory, SocketAddrV4::new(addresses.host, addresses.port))?;
-        let (orders, received) = mpsc::channel();
-        let logs = directory.to_owned();
-        thread::spawn(move || keep(&received, &logs));
+        let etcd = parts::etcd(programs, &addresses, &directory.join("etcd"));
+        let api = parts::api_server(programs, &addresses, &access);
         let plane = Self {
-            etcd: parts::etcd(programs, &addresses, &directory.join("etcd")),
-            api: parts::api_server(programs, &addresses, &access),
             access,
-            orders,
+            api: Part::new(api, directory),
+            etcd: Part::new(etcd, directory),
         };
         plane.start_etcd()?;
         plane.start_api().await?;
@@ -77,24 +62,24 @@ impl ControlPlane {
     }
 
     /// Ends the API server as a crash would; etcd keeps running.
-    pub fn stop_api(&self) -> Result<(), Failure> {
-        self.order(What::Stop(Part::ApiServer))
+    pub fn stop_api(&self) {
+        self.api.stop();
     }
 
     /// Starts the API server again, at the same address, and waits until it is ready.
     pub async fn start_api(&self) -> Result<(), Failure> {
-        self.order(What::Start(Part::ApiServer, self.api.clone()))?;
+        self.api.start()?;
         self.ready().await
     }
 
     /// Ends etcd as a crash would; the API server keeps running without its store.
-    pub fn stop_etcd(&self) -> Result<(), Failure> {
-        self.order(What::Stop(Part::Etcd))
+    pub fn stop_etcd(&self) {
+        self.etcd.stop();
     }
 
     /// Starts etcd again with all its data.
     pub fn start_etcd(&self) -> Result<(), Failure> {
-        self.order(What::Start(Part::Etcd, self.etcd.clone()))
+        self.etcd.start()
     }
 
     /// Waits until it is ready, also after a fault.
@@ -107,7 +92,8 @@ impl ControlPlane {
                 Err(failure) => Err(failure),
             };
             let Err(failure) = asked else { return Ok(()) };
-            self.order(What::Look)?;
+            self.api.look()?;
+            self.etcd.look()?;
             if start.elapsed() > READY {
                 return Err(failure);
             }
@@ -134,62 +120,49 @@ impl ControlPlane {
     pub fn kubeconfig_of(&self, name: &str, token: &str) -> Result<PathBuf, Failure> {
         self.access.kubeconfig_of(name, token)
     }
-
-    fn order(&self, what: What) -> Result<(), Failure> {
-        let (done, answer) = mpsc::channel();
-        let sent = self.orders.send(Order { what, done });
-        let answer = sent.ok().and_then(|()| answer.recv().ok());
-        answer.unwrap_or_else(|| {
-            Err(Failure::Unexpected(
-                "the thread that keeps the control plane is gone".to_owned(),
-            ))
-        })
-    }
 }
 
-impl Drop for ControlPlane {
-    /// Waits until both have ended, so that nothing is written into their directory any more.
-    fn drop(&mut self) {
-        let _ = self.stop_api();
-        let _ = self.stop_etcd();
+impl Part {
+    fn new(service: Service, logs: &Path) -> Self {
+        Self {
+            log: logs.join(format!("{}.log", service.name)),
+            service,
+            running: Mutex::new(None),
+        }
     }
-}
 
-/// Starts and ends the processes, until all senders of orders are dropped; then ends the processes.
-fn keep(orders: &Receiver<Order>, logs: &Path) {
-    let mut running: Vec<(Part, Process)> = Vec::new();
-    for Order { what, done } in orders {
-        let outcome = match what {
-            What::Start(part, service) => {
-                running.retain(|(it, _)| *it != part);
-                start(&service, logs).map(|process| running.push((part, process)))
-            }
-            What::Stop(part) => {
-                running.retain(|(it, _)| *it != part);
-                Ok(())
-            }
-            What::Look => running.iter_mut().try_for_each(look),
+    /// Starts it; one that runs is killed before.
+    fn start(&self) -> Result<(), Failure> {
+        self.stop();
+        let (line, log) = (self.service.line.clone(), self.log.clone());
+        let process = on_lasting_thread(move || {
+            // Killed with that thread: kube-apiserver would wait for an etcd that has already ended.
+            let mut command = Command::new("setpriv");
+            command.args(["--pdeathsig", "KILL", "--"]).args(line);
+            Process::start(command, &log)
+        });
+        *lock(&self.running) = Some(process?);
+        Ok(())
+    }
+
+    /// Returns when it has ended, so that nothing is written into its directory any more.
+    fn stop(&self) {
+        drop(lock(&self.running).take());
+    }
+
+    /// Fails if it ended unexpectedly.
+    fn look(&self) -> Result<(), Failure> {
+        let mut running = lock(&self.running);
+        let Some(process) = &mut *running else {
+            return Ok(());
         };
-        // The sender may have stopped waiting.
-        let _ = done.send(outcome);
-    }
-    // etcd last: the API server uses it until its own end.
-    while running.pop().is_some() {}
-}
-
-fn start(service: &Service, logs: &Path) -> Result<Process, Failure> {
-    // Killed with the thread that starts it: kube-apiserver would wait for an etcd that has already ended.
-    let mut command = Command::new("setpriv");
-    command
-        .args(["--pdeathsig", "KILL", "--"])
-        .args(&service.line);
-    Process::start(command, &logs.join(format!("{}.log", service.name)))
-}
-
-fn look((part, process): &mut (Part, Process)) -> Result<(), Failure> {
-    match process.ended()? {
-        Some(status) => Err(process.failed(format!("{part:?} ended ({status})"))),
-        None => Ok(()),
+        match process.ended()? {
+            Some(status) => {
+                let name = &self.service.name;
+                Err(process.failed(format!("{name} ended ({status})")))
+            }
+            None => Ok(()),
+        }
     }
 }
 

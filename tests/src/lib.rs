@@ -26,6 +26,7 @@ pub mod host;
 pub mod idle;
 pub mod keys;
 pub mod kinds;
+mod lasting_thread;
 pub mod leaks;
 pub mod loop_devices;
 pub mod loop_disk;

@@ -1,7 +1,8 @@
 //! Nova beside Cinder, and the instances of an account.
 
 use super::request::ask;
-use super::{Account, Cinder, launch, on_lasting_thread};
+use super::{Account, Cinder, launch};
+use crate::lasting_thread::on_lasting_thread;
 use serde_json::{Value, json};
 use std::net::SocketAddrV4;
 use std::sync::Arc;

@@ -85,11 +85,11 @@ async fn a_real_api_server_restarts_with_its_objects() {
     let client = server.client().await;
     create_node(client.clone(), NODE_NAME).await.unwrap();
     let nodes = Api::<Node>::all(client);
-    plane.stop_api().unwrap();
+    plane.stop_api();
     nodes.get(NODE_NAME).await.unwrap_err();
     plane.start_api().await.unwrap();
     nodes.get(NODE_NAME).await.unwrap();
-    plane.stop_etcd().unwrap();
+    plane.stop_etcd();
     plane.start_etcd().unwrap();
     plane.ready().await.unwrap();
     nodes.get(NODE_NAME).await.unwrap();

@@ -155,7 +155,7 @@ async fn a_late_real_api_server_gets_the_csi_driver() {
     let scene = Scene::start().await;
     scene.add_shared_objects();
     let prepared = Prepared::of(scene, "late").await;
-    prepared.scene.plane.stop_api().unwrap();
+    prepared.scene.plane.stop_api();
     let late = prepared.host();
     soon("the failure", async || {
         Some(()).filter(|()| late.log().contains("CSIDriver object not written"))

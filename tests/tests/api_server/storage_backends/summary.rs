@@ -298,7 +298,7 @@ async fn a_host_without_the_api_server_knows_what_it_saw_last() {
         .unwrap();
     soon("the file", async || path.exists().then_some(())).await;
     task.abort();
-    scene.plane.stop_api().unwrap();
+    scene.plane.stop_api();
     let second = StorageBackends::open(path, identity("n"));
     let task = follow(&second);
     let mut wanted = second.desired();
