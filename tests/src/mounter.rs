@@ -4,16 +4,12 @@ use std::ffi::OsString;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use xtask::failure::Failure;
 use xtask::process::Process;
 
 /// Time limit for its socket: it compiles nothing, but the machine is busy with tests.
 const START: Duration = Duration::from_secs(30);
-
-/// Pause between two checks of the socket.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// The command line of `wasmount mounter`.
 #[derive(Debug, Clone)]
@@ -120,21 +116,8 @@ impl Mounting {
 
     /// Waits until it listens: the socket that a killed one left refuses connections.
     fn wait(&mut self) -> Result<(), Failure> {
-        let start = Instant::now();
-        while !listens(&self.options.socket) {
-            if let Some(status) = self.process.ended()? {
-                return Err(self.process.failed(format!("ended at start ({status})")));
-            }
-            if start.elapsed() > START {
-                let how = format!("does not listen after {} s", START.as_secs());
-                return Err(self.process.failed(how));
-            }
-            thread::sleep(LOOK);
-        }
-        Ok(())
+        let socket = &self.options.socket;
+        let look = || UnixStream::connect(socket).ok().map(drop);
+        self.process.until_listening(START, look)
     }
-}
-
-fn listens(socket: &Path) -> bool {
-    UnixStream::connect(socket).is_ok()
 }

@@ -70,6 +70,28 @@ impl Process {
             .map_err(Failure::cannot("look at the driver's process"))
     }
 
+    /// Waits until it listens, as `look` sees; fails when it ends, or after this time.
+    pub fn until_listening<T>(
+        &mut self,
+        limit: Duration,
+        look: impl Fn() -> Option<T>,
+    ) -> Result<T, Failure> {
+        let start = Instant::now();
+        loop {
+            if let Some(found) = look() {
+                return Ok(found);
+            }
+            if let Some(status) = self.ended()? {
+                return Err(self.failed(format!("ended at start ({status})")));
+            }
+            if start.elapsed() > limit {
+                let how = format!("does not listen after {} s", limit.as_secs());
+                return Err(self.failed(how));
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+
     /// Sends SIGTERM, as kubelet does to end a container, and waits.
     pub fn terminate(&mut self) -> Result<ExitStatus, Failure> {
         let start = Instant::now();

@@ -9,14 +9,10 @@ use std::ffi::OsString;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Timeout of the sockets after a first start. It compiles the plugin, which takes seconds when the machine is busy with tests.
 const START: Duration = Duration::from_secs(60);
-
-/// Between two polls of a socket.
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The command line of `wasmount serve`.
 #[derive(Debug, Clone)]
@@ -98,35 +94,13 @@ impl Served {
 
     /// Waits until every driver's socket accepts connections; returns them in the order of the drivers' names.
     pub fn sockets(&mut self) -> Result<Vec<PathBuf>, Failure> {
-        let start = Instant::now();
-        loop {
-            let answering: Vec<_> = csi_sockets(&self.sockets)
-                .into_iter()
-                .filter(|socket| self.listens_at(socket))
-                .collect();
+        let (id, directory, drivers) = (self.process.id(), &self.sockets, self.drivers);
+        self.process.until_listening(START, || {
+            let mut answering = csi_sockets(directory);
+            answering.retain(|socket| listens_at(id, socket));
             // Objects of an API server can add drivers.
-            if answering.len() >= self.drivers {
-                return Ok(answering);
-            }
-            if let Some(status) = self.ended()? {
-                return Err(self.process.failed(format!("ended at start ({status})")));
-            }
-            if start.elapsed() > START {
-                let how = format!("has no socket after {} s", START.as_secs());
-                return Err(self.process.failed(how));
-            }
-            thread::sleep(POLL_INTERVAL);
-        }
-    }
-
-    /// Whether this host accepts the connections there. A tool that a killed host was about to start holds the old socket open until it
-    /// runs.
-    fn listens_at(&self, socket: &Path) -> bool {
-        let listener = UnixStream::connect(socket).ok().and_then(|connection| {
-            let peer = socket_peercred(&connection).ok()?;
-            getpgid(Some(peer.pid)).ok()
-        });
-        listener.is_some_and(|group| Pid::as_raw(Some(group)).cast_unsigned() == self.id())
+            (answering.len() >= drivers).then_some(answering)
+        })
     }
 
     /// Its process id (or its wrapper's).
@@ -148,6 +122,15 @@ impl Served {
     pub fn kill_9(&mut self) -> Result<ExitStatus, Failure> {
         self.process.kill_9()
     }
+}
+
+/// Whether this host accepts the connections there. A tool that a killed host was about to start holds the old socket open until it runs.
+fn listens_at(host: u32, socket: &Path) -> bool {
+    let listener = UnixStream::connect(socket).ok().and_then(|connection| {
+        let peer = socket_peercred(&connection).ok()?;
+        getpgid(Some(peer.pid)).ok()
+    });
+    listener.is_some_and(|group| Pid::as_raw(Some(group)).cast_unsigned() == host)
 }
 
 /// Each `<directory>/<driver>/csi.sock`.

@@ -4,8 +4,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 use xtask::cluster;
 use xtask::command;
@@ -226,18 +225,7 @@ fn database_url(file: &Path) -> String {
 
 /// Waits until a process listens.
 pub(super) fn wait(process: &mut Process, address: SocketAddrV4) -> Result<(), Failure> {
-    let start = Instant::now();
-    while TcpStream::connect(address).is_err() {
-        if let Some(status) = process.ended()? {
-            return Err(process.failed(format!("ended at start ({status})")));
-        }
-        if start.elapsed() > START {
-            let how = format!("does not listen after {} s", START.as_secs());
-            return Err(process.failed(how));
-        }
-        thread::sleep(LOOK);
-    }
-    Ok(())
+    process.until_listening(START, || TcpStream::connect(address).ok().map(drop))
 }
 
 fn free_address() -> Result<Ipv4Addr, Failure> {
