@@ -195,7 +195,7 @@ impl Host {
 
     /// The process id.
     pub fn id(&self) -> u32 {
-        self.served.id()
+        self.served.process.id()
     }
 
     /// The directory of the host: a test may put its own files there.
@@ -254,17 +254,17 @@ impl Host {
 
     /// SIGKILL.
     pub fn kill_9(&mut self) -> Result<ExitStatus, Failure> {
-        self.served.kill_9()
+        self.served.process.kill_9()
     }
 
     /// Sends SIGTERM, and waits for the exit.
     pub fn terminate(&mut self) -> Result<ExitStatus, Failure> {
-        self.served.terminate()
+        self.served.process.terminate()
     }
 
     /// Starts the host again with the same directories, after [`Host::kill_9`], [`Host::terminate`] or an exit.
     pub fn restart(&mut self) -> Result<(), Failure> {
-        self.served.kill_9()?;
+        self.served.process.kill_9()?;
         self.served = Served::start(&self.options)?;
         self.sockets = self.served.sockets()?;
         Ok(())
@@ -272,7 +272,7 @@ impl Host {
 
     /// Kills the host and removes everything without a check of the mounts: for tests that leave mounts on purpose.
     pub fn abandon(mut self) -> Result<Vec<PathBuf>, Failure> {
-        self.served.kill_9()?;
+        self.served.process.kill_9()?;
         if let Some(mounting) = &mut self.mounting {
             mounting.kill_9()?;
         }
@@ -282,7 +282,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        let _ = self.served.kill_9();
+        let _ = self.served.process.kill_9();
         if let Some(mounting) = &mut self.mounting {
             let _ = mounting.kill_9();
         }

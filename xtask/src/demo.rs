@@ -109,7 +109,7 @@ fn serve_and_play(workspace: &Workspace, options: &DemoOptions) -> Result<(), Fa
     }
     // Closes our connection, for which the driver would wait. Signals are still handled here: a second Ctrl-C does not disturb the end.
     drop(runtime);
-    let ended = served.terminate();
+    let ended = served.process.terminate();
     let left = place.remove()?;
     if !left.is_empty() {
         say::line(&format!("unmounted at the end: {}", left.len()));

@@ -8,7 +8,7 @@ use rustix::process::{Pid, getpgid};
 use std::ffi::OsString;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 use std::time::Duration;
 
 /// Timeout of the sockets after a first start. It compiles the plugin, which takes seconds when the machine is busy with tests.
@@ -46,7 +46,8 @@ pub struct ServeOptions {
 /// A host that was started.
 #[derive(Debug)]
 pub struct Served {
-    process: Process,
+    /// Its process, or its wrapper's.
+    pub process: Process,
     sockets: PathBuf,
     drivers: usize,
 }
@@ -101,26 +102,6 @@ impl Served {
             // Objects of an API server can add drivers.
             (answering.len() >= drivers).then_some(answering)
         })
-    }
-
-    /// Its process id (or its wrapper's).
-    pub fn id(&self) -> u32 {
-        self.process.id()
-    }
-
-    /// Its exit status, if it has ended.
-    pub fn ended(&mut self) -> Result<Option<ExitStatus>, Failure> {
-        self.process.ended()
-    }
-
-    /// Sends SIGTERM, as kubelet does to end a container, and waits.
-    pub fn terminate(&mut self) -> Result<ExitStatus, Failure> {
-        self.process.terminate()
-    }
-
-    /// Sends SIGKILL to it and all processes that it started.
-    pub fn kill_9(&mut self) -> Result<ExitStatus, Failure> {
-        self.process.kill_9()
     }
 }
 

@@ -126,7 +126,7 @@ async fn a_whole_life_works_without_root_in_a_namespace() {
     })
     .unwrap();
     let sockets = served.sockets().unwrap();
-    let (host, kubelet) = (served.id(), place.kubelet());
+    let (host, kubelet) = (served.process.id(), place.kubelet());
     let orchestrator = Orchestrator::connect(sockets.first().unwrap(), &kubelet)
         .await
         .unwrap();
@@ -147,7 +147,7 @@ async fn a_whole_life_works_without_root_in_a_namespace() {
     );
     assert!(mounts(host, &kubelet).is_empty() && !volume.target.exists());
     drop(orchestrator);
-    assert!(served.terminate().unwrap().success());
+    assert!(served.process.terminate().unwrap().success());
     // Nothing of it was ever mounted in our own namespace.
     assert!(place.remove().unwrap().is_empty());
 }

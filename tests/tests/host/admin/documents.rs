@@ -84,7 +84,7 @@ async fn privileged_a_waiting_host_serves_the_latest_document() {
     });
     // What the document said when that host was started has never served again.
     assert_eq!(status["version"]["number"], 3);
-    assert!(second.terminate().unwrap().success());
+    assert!(second.process.terminate().unwrap().success());
 }
 
 #[tokio::test]

@@ -97,7 +97,7 @@ async fn privileged_a_second_host_waits_says_so_once_and_takes_over() {
     assert_eq!(volume.read_at(&volume.target).unwrap(), "kept");
     orchestrator.tear_down(&volume).await.unwrap();
     drop(orchestrator);
-    assert!(second.terminate().unwrap().success());
+    assert!(second.process.terminate().unwrap().success());
     let log = wait_for_line(&options, WAITING);
     assert_eq!(log.matches(WAITING).count(), 1, "{log}");
     let left = left_behind(&host, &directory_pool(&host)).unwrap();
@@ -124,7 +124,7 @@ async fn privileged_a_stale_csi_socket_is_replaced_a_live_one_is_not() {
     assert_eq!(lines.len(), 1, "{log}");
     let start = Instant::now();
     let status = loop {
-        if let Some(status) = intruder.ended().unwrap() {
+        if let Some(status) = intruder.process.ended().unwrap() {
             break status;
         }
         assert!(start.elapsed() < PATIENCE, "it goes on: {log}");

@@ -76,7 +76,7 @@ impl BesideKubelet {
     }
 
     fn end(mut self) {
-        assert!(self.served.terminate().unwrap().success());
+        assert!(self.served.process.terminate().unwrap().success());
     }
 }
 

@@ -133,10 +133,10 @@ impl Host {
     }
 
     pub(crate) fn terminate(&mut self) -> ExitStatus {
-        self.served.terminate().unwrap()
+        self.served.process.terminate().unwrap()
     }
 
     pub(crate) fn kill_9(&mut self) {
-        self.served.kill_9().unwrap();
+        self.served.process.kill_9().unwrap();
     }
 }
