@@ -12,6 +12,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use xtask::failure::Failure;
+use xtask::files;
 use xtask::workspace::Workspace;
 
 /// Additional grants of a document: the file system of inline ephemeral volumes.
@@ -90,21 +91,16 @@ pub fn nfs_over_pool(directory: &Path, source: &str, pool: &Path) -> Result<Path
 }
 
 fn nfs_of(directory: &Path, source: &str, pool: &str, hidden: &[&str]) -> Result<PathBuf, Failure> {
-    let component = Workspace::locate()?.component("nfs");
+    let head = head("nfs", "nfs.wasmount.io")?;
     let hidden = hidden.join(", ");
     let text = format!(
-        "apiVersion: wasmount.io/v1alpha1\n\
-         kind: StorageBackend\n\
-         metadata: {{ name: nfs }}\n\
-         spec:\n  \
-           driverName: nfs.wasmount.io\n  \
-           plugin: {{ path: {component:?} }}\n  \
-           settings: {{ share.nas: {source:?} }}\n  \
-           grants:\n    \
-             pools: {{ nas: {{ {pool}, fullCopies: true }} }}\n    \
-             filesystems: [{{ type: nfs4, sources: [\"{source}/*\"] }}]\n  \
-           csi: {{ hideCapabilities: [{hidden}] }}\n  \
-           limits: {{ longIds: true }}\n"
+        "{head}  settings: {{ share.nas: {source:?} }}
+  grants:
+    pools: {{ nas: {{ {pool}, fullCopies: true }} }}
+    filesystems: [{{ type: nfs4, sources: [\"{source}/*\"] }}]
+  csi: {{ hideCapabilities: [{hidden}] }}
+  limits: {{ longIds: true }}
+"
     );
     write(directory, "backend", &text)
 }
@@ -136,8 +132,7 @@ pub fn of_component_with_wasi(
     component: &Path,
 ) -> Result<PathBuf, Failure> {
     let path = of_component(directory, driver, component)?;
-    let text =
-        fs::read_to_string(&path).map_err(Failure::cannot(format!("read {}", path.display())))?;
+    let text = files::read_text(&path)?;
     let text = text.replacen("plugin: {", "plugin: { wasi: full,", 1);
     write(directory, driver, &text)
 }
@@ -200,23 +195,11 @@ fn array(
         }
     };
     let login = [("user", array::USER), ("password", array::PASSWORD)];
-    let mut secrets = Vec::new();
-    for (name, secret) in login.iter().chain(files) {
-        let path = directory.join(name);
-        fs::write(&path, secret).map_err(Failure::cannot(format!("write {}", path.display())))?;
-        secrets.push(format!("{name}: {{ file: {name} }}"));
-    }
-    let secrets = secrets.join(", ");
+    let secrets = secrets(directory, &[&login[..], files].concat())?;
     let hidden = hidden.join(", ");
-    let component = Workspace::locate()?.component("array");
+    let head = head("array", "array.wasmount.io")?;
     let text = format!(
-        "apiVersion: wasmount.io/v1alpha1
-kind: StorageBackend
-metadata: {{ name: array }}
-spec:
-  driverName: array.wasmount.io
-  plugin: {{ path: {component:?} }}
-  settings: {{ protocol: {protocol} }}
+        "{head}  settings: {{ protocol: {protocol} }}
   csi: {{ hideCapabilities: [{hidden}] }}
   secrets: {{ {secrets} }}
   grants:
@@ -256,11 +239,9 @@ pub fn cinder_at(directory: &Path, cloud: &Cloud<'_>) -> Result<PathBuf, Failure
         credential,
         settings,
     } = *cloud;
-    let secret = directory.join("credential-secret");
-    fs::write(&secret, credential.value())
-        .map_err(Failure::cannot(format!("write {}", secret.display())))?;
+    let secrets = secrets(directory, &[("credential-secret", credential.value())])?;
     let auth = credential.auth(&json!({ "secret": "credential-secret" }));
-    let component = Workspace::locate()?.component("cinder");
+    let head = head("cinder", "cinder.csi.openstack.org")?;
     let setting = |(key, value): &(&str, &str)| format!(", {key}: {value:?}");
     let settings: String = settings.iter().map(setting).collect();
     let attach = nova.map_or("cinder", |_| "nova");
@@ -276,15 +257,9 @@ pub fn cinder_at(directory: &Path, cloud: &Cloud<'_>) -> Result<PathBuf, Failure
         )
     });
     let text = format!(
-        r#"apiVersion: wasmount.io/v1alpha1
-kind: StorageBackend
-metadata: {{ name: cinder }}
-spec:
-  driverName: cinder.csi.openstack.org
-  plugin: {{ path: {component:?} }}
-  settings: {{ attach: {attach}{settings} }}
+        r#"{head}  settings: {{ attach: {attach}{settings} }}
   csi: {{ hideCapabilities: [GET_SNAPSHOT] }}
-  secrets: {{ credential-secret: {{ file: credential-secret }} }}
+  secrets: {{ {secrets} }}
   grants:
     devices:
       - {{ facts: {{ by-id: "virtio-*" }}, rescan: true }}
@@ -316,16 +291,8 @@ spec:
 
 /// Writes a document into `directory` that serves plugins/cinder on nodes that are instances, with the facts of the node alone.
 pub fn cinder_on_instances(directory: &Path) -> Result<PathBuf, Failure> {
-    let component = Workspace::locate()?.component("cinder");
-    let text = format!(
-        "apiVersion: wasmount.io/v1alpha1\n\
-         kind: StorageBackend\n\
-         metadata: {{ name: cinder }}\n\
-         spec:\n  \
-           driverName: cinder.csi.openstack.org\n  \
-           plugin: {{ path: {component:?} }}\n  \
-           grants: {{ nodeFacts: [instance-id, zone] }}\n"
-    );
+    let head = head("cinder", "cinder.csi.openstack.org")?;
+    let text = format!("{head}  grants: {{ nodeFacts: [instance-id, zone] }}\n");
     write(directory, "cinder", &text)
 }
 
@@ -338,20 +305,40 @@ pub fn copy_component(to: &Path) -> Result<(), Failure> {
 
 /// Full copies: temporary directories are seldom on a file system that shares blocks.
 fn document(name: &str, driver: &str, component: &Path, pool: &Path) -> String {
+    let head = head_of(name, driver, component);
+    format!("{head}  grants:\n    pools: {{ volumes: {{ path: {pool:?}, fullCopies: true }} }}\n")
+}
+
+/// The first lines of a document that serves a plugin of this repository.
+fn head(plugin: &str, driver: &str) -> Result<String, Failure> {
+    let component = Workspace::locate()?.component(plugin);
+    Ok(head_of(plugin, driver, &component))
+}
+
+/// The first lines of a document: all that each must have.
+pub(crate) fn head_of(name: &str, driver: &str, component: &Path) -> String {
     format!(
-        "apiVersion: wasmount.io/v1alpha1\n\
-         kind: StorageBackend\n\
-         metadata: {{ name: {name} }}\n\
-         spec:\n  \
-           driverName: {driver}\n  \
-           plugin: {{ path: {component:?} }}\n  \
-           grants:\n    \
-             pools: {{ volumes: {{ path: {pool:?}, fullCopies: true }} }}\n"
+        "apiVersion: wasmount.io/v1alpha1
+kind: StorageBackend
+metadata: {{ name: {name} }}
+spec:
+  driverName: {driver}
+  plugin: {{ path: {component:?} }}
+"
     )
+}
+
+/// Writes secrets into `directory`, a file for each; returns what the document says of them.
+fn secrets(directory: &Path, values: &[(&str, &str)]) -> Result<String, Failure> {
+    let mut named = Vec::new();
+    for (name, value) in values {
+        files::write(&directory.join(name), value)?;
+        named.push(format!("{name}: {{ file: {name} }}"));
+    }
+    Ok(named.join(", "))
 }
 
 fn write(directory: &Path, name: &str, text: &str) -> Result<PathBuf, Failure> {
     let path = directory.join(format!("{name}.yaml"));
-    fs::write(&path, text).map_err(Failure::cannot(format!("write {}", path.display())))?;
-    Ok(path)
+    files::write(&path, text).map(|()| path)
 }

@@ -3,6 +3,7 @@
 //! It starts nothing.
 
 use crate::compiled::Components;
+use crate::documents::head_of;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,6 +11,7 @@ use xtask::cluster::access::{NODE_NAME, User};
 use xtask::cluster::{Cluster, Service};
 use xtask::command;
 use xtask::failure::Failure;
+use xtask::files;
 use xtask::workspace::Workspace;
 
 /// Size of the pools' file system (a sparse file), in bytes. Claims that must not fit ask for more.
@@ -155,16 +157,8 @@ impl Driver {
     /// Writes its document; returns the file.
     pub(super) fn describe(&self, cluster: &Cluster, component: &Path) -> Result<String, Failure> {
         let path = self.document(cluster);
-        let document = format!(
-            "apiVersion: wasmount.io/v1alpha1\n\
-             kind: StorageBackend\n\
-             metadata: {{ name: {} }}\n\
-             spec:\n  driverName: {}\n  plugin: {{ path: {component:?} }}\n  {}\n",
-            self.instance(),
-            self.name,
-            self.more,
-        );
-        fs::write(&path, document).map_err(Failure::cannot(format!("write {}", path.display())))?;
+        let head = head_of(self.instance(), self.name, component);
+        files::write(&path, format!("{head}  {}\n", self.more))?;
         Ok(path.display().to_string())
     }
 }

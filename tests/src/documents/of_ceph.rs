@@ -1,11 +1,9 @@
 //! Documents of the plugins for Ceph.
 
-use super::write;
+use super::{head, secrets, write};
 use crate::ceph;
-use std::fs;
 use std::path::{Path, PathBuf};
 use xtask::failure::Failure;
-use xtask::workspace::Workspace;
 
 /// What seals in all tests of cephfs: two hosts have the same.
 pub const SEALING_SECRET: &str = "of-tests-0123456789abcdef0123456";
@@ -24,26 +22,14 @@ const CEPH_LOGIN: &str = r"        auth:
 /// Writes a document into `directory` that serves plugins/cephfs for the Ceph at an address. `key` is that of the user `kubernetes`.
 pub fn cephfs(directory: &Path, address: &str, key: &str) -> Result<PathBuf, Failure> {
     let (user, password) = ceph::USER;
-    for (name, secret) in [
-        ("password", password),
-        ("key", key),
-        ("user", user),
-        ("seal", SEALING_SECRET),
-    ] {
-        let path = directory.join(name);
-        fs::write(&path, secret).map_err(Failure::cannot(format!("write {}", path.display())))?;
-    }
-    let component = Workspace::locate()?.component("cephfs");
+    let login = [("user", user), ("password", password)];
+    let others = [("key", key), ("seal", SEALING_SECRET)];
+    let secrets = secrets(directory, &[login, others].concat())?;
+    let head = head("cephfs", "cephfs.wasmount.io")?;
     let (api, monitor, group) = (ceph::API, format!("{address}:6789"), ceph::GROUP);
     let text = format!(
-        r#"apiVersion: wasmount.io/v1alpha1
-kind: StorageBackend
-metadata: {{ name: cephfs }}
-spec:
-  driverName: cephfs.wasmount.io
-  plugin: {{ path: {component:?} }}
-  settings: {{ clusterID: tests, monitors: "{monitor}" }}
-  secrets: {{ user: {{ file: user }}, password: {{ file: password }}, key: {{ file: key }}, seal: {{ file: seal }} }}
+        r#"{head}  settings: {{ clusterID: tests, monitors: "{monitor}" }}
+  secrets: {{ {secrets} }}
   grants:
     sealing: {{ secret: seal }}
     filesystems: [{{ type: ceph, sources: ["{monitor}:/volumes/{group}/*"], mountOptions: [mds_namespace, rasize] }}]
@@ -60,22 +46,14 @@ spec:
 /// Writes a document into `directory` that serves plugins/rbd for the Ceph on this machine. `key` is that of the user who may map images.
 pub fn rbd(directory: &Path, key: &str) -> Result<PathBuf, Failure> {
     let (user, password) = ceph::USER;
-    for (name, secret) in [("password", password), ("key", key), ("user", user)] {
-        let path = directory.join(name);
-        fs::write(&path, secret).map_err(Failure::cannot(format!("write {}", path.display())))?;
-    }
-    let component = Workspace::locate()?.component("rbd");
+    let values = [("user", user), ("password", password), ("key", key)];
+    let secrets = secrets(directory, &values)?;
+    let head = head("rbd", "rbd.wasmount.io")?;
     let (api, monitor) = (ceph::API, format!("{}:6789", ceph::LOCAL));
     let (pool, image_user) = (ceph::POOL, ceph::IMAGE_USER);
     let text = format!(
-        r#"apiVersion: wasmount.io/v1alpha1
-kind: StorageBackend
-metadata: {{ name: rbd }}
-spec:
-  driverName: rbd.wasmount.io
-  plugin: {{ path: {component:?} }}
-  settings: {{ clusterID: tests, monitors: "{monitor}", pools: {pool}, user: {image_user} }}
-  secrets: {{ user: {{ file: user }}, password: {{ file: password }}, key: {{ file: key }} }}
+        r#"{head}  settings: {{ clusterID: tests, monitors: "{monitor}", pools: {pool}, user: {image_user} }}
+  secrets: {{ {secrets} }}
   grants:
     attach: [{{ protocol: rbd, monitors: ["{monitor}"], pools: [{pool}] }}]
     network:
