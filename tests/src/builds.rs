@@ -1,12 +1,13 @@
 //! Builds of one plugin that differ in their bytes alone, for swaps by an administrator. A custom section is added, which every engine ignores
 //! (component model, `Binary.md`); or one function traps.
 
-use std::fs;
+use std::fs::File;
 use std::io::Write;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use wasmparser::{BinaryReaderError, ExternalKind, Parser, Payload, TypeRef};
 use xtask::failure::Failure;
+use xtask::files;
 use xtask::workspace::Workspace;
 
 /// Name of the section, and the number of a custom section.
@@ -49,24 +50,18 @@ pub fn build_that_traps(plugin: &str, function: &str) -> Result<Vec<u8>, Failure
 }
 
 fn built(plugin: &str) -> Result<Vec<u8>, Failure> {
-    let component = Workspace::locate()?.component(plugin);
-    fs::read(&component).map_err(Failure::cannot(format!("read {}", component.display())))
+    files::read(&Workspace::locate()?.component(plugin))
 }
 
 /// Writes such a build to the file that a document names, as a careful administrator does: to a new file, then renamed.
 pub fn put(build: &[u8], to: &Path) -> Result<(), Failure> {
-    let mut aside = to.as_os_str().to_owned();
-    aside.push(".coming");
-    let aside = PathBuf::from(aside);
-    fs::write(&aside, build)
-        .and_then(|()| fs::rename(&aside, to))
-        .map_err(Failure::cannot(format!("replace {}", to.display())))
+    files::complete(to, |aside| files::write(aside, build))
 }
 
 /// Writes it in pieces over the existing file, as `cp` does: for a moment the file is incomplete.
 pub fn put_in_pieces(build: &[u8], to: &Path, pieces: usize) -> Result<(), Failure> {
     let failed = || Failure::cannot(format!("write {}", to.display()));
-    let mut file = fs::File::create(to).map_err(failed())?;
+    let mut file = File::create(to).map_err(failed())?;
     for piece in build.chunks(build.len().div_ceil(pieces.max(1))) {
         file.write_all(piece).map_err(failed())?;
     }

@@ -2,7 +2,6 @@
 //! which throws away what was written to it.
 
 use crate::lasting_thread::on_lasting_thread;
-use std::fs;
 use std::net::{SocketAddrV4, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,6 +11,7 @@ use std::time::{Duration, Instant};
 use wasmount_core::mutex::lock;
 use xtask::command;
 use xtask::failure::Failure;
+use xtask::files;
 use xtask::process::Process;
 use xtask::vm;
 use xtask::workspace::Workspace;
@@ -82,13 +82,9 @@ impl Ceph {
 
     fn start(address: &str) -> Result<Self, Failure> {
         let made = vm::build_ceph(&Workspace::locate()?)?;
-        let folder = tempfile::Builder::new()
-            .prefix("wasmount-ceph-")
-            .tempdir()
-            .map_err(Failure::cannot("create a temporary directory"))?;
         let mut ceph = Self {
             daemons: Vec::new(),
-            folder: folder.keep(),
+            folder: files::temporary("wasmount-ceph-")?.keep(),
         };
         ceph.mount(&made)?;
         if address != LOCAL {
@@ -177,8 +173,7 @@ impl Ceph {
     fn mount(&self, made: &Path) -> Result<(), Failure> {
         let [root, upper, work] = ["root", "upper", "work"].map(|it| self.folder.join(it));
         for directory in [&root, &upper, &work, &upper.join("var/lib")] {
-            fs::create_dir_all(directory)
-                .map_err(Failure::cannot(format!("create {}", directory.display())))?;
+            files::create_directory(directory)?;
         }
         command::run(
             Command::new("cp")

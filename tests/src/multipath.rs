@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use xtask::command;
 use xtask::failure::Failure;
+use xtask::files;
 
 /// What the administrator chose: requests wait for a path without end.
 const CONFIGURATION: &str = r#"
@@ -44,8 +45,7 @@ impl Daemons {
     pub fn start(find_multipaths: &str) -> Result<Self, Failure> {
         command::run(Command::new("modprobe").arg("-a").args(MODULES))?;
         let configuration = CONFIGURATION.replace("FIND", find_multipaths);
-        let file = "/etc/multipath.conf";
-        fs::write(file, configuration).map_err(Failure::cannot(format!("write {file}")))?;
+        files::write(Path::new("/etc/multipath.conf"), configuration)?;
         let udevd = start("/lib/systemd/systemd-udevd", &[])?;
         until("udevd answers", || {
             answers("udevadm", &["control", "--ping"])

@@ -20,6 +20,7 @@ use wasmount_csi::wire::csi::v1::{
 };
 use xtask::clients::Clients;
 use xtask::failure::Failure;
+use xtask::files;
 
 /// Size of a volume unless a test says otherwise, in bytes.
 pub const VOLUME_BYTES: i64 = 1 << 20;
@@ -108,8 +109,7 @@ impl Orchestrator {
             .join(&self.driver)
             .join(hash)
             .join("globalmount");
-        std::fs::create_dir_all(&staging)
-            .map_err(Failure::cannot(format!("create {}", staging.display())))?;
+        files::create_directory(&staging)?;
         let target = self.target(name, "first-pod")?;
         Ok(Volume {
             id,
@@ -126,8 +126,7 @@ impl Orchestrator {
             .join(pod)
             .join("volumes/kubernetes.io~csi")
             .join(name);
-        std::fs::create_dir_all(&directory)
-            .map_err(Failure::cannot(format!("create {}", directory.display())))?;
+        files::create_directory(&directory)?;
         Ok(directory.join("mount"))
     }
 

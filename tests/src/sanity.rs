@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use xtask::command;
 use xtask::failure::Failure;
+use xtask::files;
 use xtask::tools::Tool;
 use xtask::workspace::Workspace;
 
@@ -141,8 +142,7 @@ impl SanityRun<'_> {
 
     fn written(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
         let path = self.directory.join(format!("sanity-{name}.yaml"));
-        fs::write(&path, text).map_err(Failure::cannot(format!("write {}", path.display())))?;
-        Ok(path)
+        files::write(&path, text).map(|()| path)
     }
 }
 

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use xtask::cluster;
 use xtask::command;
 use xtask::failure::Failure;
+use xtask::files;
 use xtask::process::Process;
 use xtask::python::{self, OpenStack};
 use xtask::workspace::Workspace;
@@ -50,10 +51,7 @@ impl Launch {
     /// A directory with the prepared databases, and a free address.
     pub(super) fn prepare() -> Result<Self, Failure> {
         let openstack = python::openstack(&Workspace::locate()?)?;
-        let directory = tempfile::Builder::new()
-            .prefix("wasmount-cinder-")
-            .tempdir()
-            .map_err(Failure::cannot("create a temporary directory"))?;
+        let directory = files::temporary("wasmount-cinder-")?;
         let prepared = openstack.prepared.join(".");
         command::run(
             Command::new("cp")

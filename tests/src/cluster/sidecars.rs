@@ -8,13 +8,13 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use serde::Deserialize;
 use serde_json::Value;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xtask::cluster::access::NODE_NAME;
 use xtask::cluster::{Cluster, Service};
 use xtask::command;
 use xtask::failure::Failure;
+use xtask::files;
 use xtask::workspace::Workspace;
 
 /// The namespace of the driver's service account.
@@ -95,9 +95,7 @@ impl Sidecars {
         let manifests = print(document, workspace)?;
         let write = |extension: &str, kinds: &[&str]| {
             let file = document.with_extension(extension);
-            fs::write(&file, of_kinds(&manifests, kinds))
-                .map_err(Failure::cannot(format!("write {}", file.display())))?;
-            Ok::<_, Failure>(file)
+            files::write(&file, of_kinds(&manifests, kinds)).map(|()| file)
         };
         let rights = write("rights.yaml", &RIGHTS)?;
         apply(cluster, &rights)?;
@@ -165,15 +163,11 @@ pub fn service_name(sidecar: &str, driver: &Driver) -> String {
 
 /// One sidecar of each kind for all nodes, as in the network form, which has no pool on each node.
 fn print(document: &Path, workspace: &Workspace) -> Result<String, Failure> {
-    let text = fs::read_to_string(document)
-        .map_err(Failure::cannot(format!("read {}", document.display())))?;
+    let text = files::read_text(document)?;
     let pools = drivers::pools().display().to_string();
     let central = document.with_extension("central.yaml");
-    fs::write(
-        &central,
-        text.replace("path: pools/", &format!("path: {pools}/")),
-    )
-    .map_err(Failure::cannot(format!("write {}", central.display())))?;
+    let text = text.replace("path: pools/", &format!("path: {pools}/"));
+    files::write(&central, text)?;
     let mut print = Command::new(workspace.host_program());
     print.args(["manifests", "--topology", "network"]);
     print.arg("--cache").arg(workspace.compiled());

@@ -10,12 +10,12 @@ use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Resource};
 use serde_json::{Value, json};
-use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use xtask::cluster::Cluster;
 use xtask::command;
 use xtask::failure::Failure;
+use xtask::files;
 use xtask::workspace::Workspace;
 
 /// The driver: images of a pool.
@@ -45,8 +45,7 @@ impl<'a> Swapped<'a> {
         let definitions = cluster.lab().root().join("definitions.yaml");
         let printed =
             command::read(Command::new(workspace.host_program()).args(["manifests", "--crd"]))?;
-        fs::write(&definitions, printed)
-            .map_err(Failure::cannot(format!("write {}", definitions.display())))?;
+        files::write(&definitions, printed)?;
         let mut apply = cluster.kubectl();
         command::read(
             apply
