@@ -196,43 +196,36 @@ pub fn describe(workspace: &Workspace, cluster: &Cluster) -> Result<(), Failure>
 
 /// The host that also mounts. A fault may happen at any time, so the test that ends the host decides when it starts again.
 pub fn host(workspace: &Workspace, cluster: &Cluster) -> Result<Service, Failure> {
-    let kubeconfig = cluster.kubeconfig(User::Admin).display().to_string();
-    let mut line = serve(workspace, &kubeconfig);
-    line.extend(backends(cluster, HOST, &documents(cluster, &WHOLE))?);
-    Ok(service(HOST, line))
+    let host = serve(workspace, cluster, HOST);
+    with_backends(host, cluster, &documents(cluster, &WHOLE))
 }
 
 /// The hosts that tests kill.
-pub fn separate_hosts(workspace: &Workspace, cluster: &Cluster) -> Result<Vec<Service>, Failure> {
-    let mut services = Vec::new();
-    for (host, driver) in [(FAULTED_HOST, FAULTED), (KILLED_HOST, KILLED)] {
-        let backends = backends(cluster, host, &documents(cluster, &[driver]))?;
-        services.push(separate_host(workspace, cluster, host, backends));
-    }
-    Ok(services)
+pub fn separate_hosts(workspace: &Workspace, cluster: &Cluster) -> Result<[Service; 2], Failure> {
+    let host = |name: &str, driver: Driver| {
+        let host = separate_host(workspace, cluster, name);
+        with_backends(host, cluster, &documents(cluster, &[driver]))
+    };
+    Ok([host(FAULTED_HOST, FAULTED)?, host(KILLED_HOST, KILLED)?])
 }
 
 /// A host that may not mount, and its mounter.
 pub fn split(workspace: &Workspace, cluster: &Cluster) -> Result<[Service; 2], Failure> {
-    let document = SPLIT.document(cluster).display().to_string();
-    let kubeconfig = cluster.kubeconfig(User::Admin).display().to_string();
-    let mut host = serve(workspace, &kubeconfig);
-    let mounter = format!("unix:{MOUNTER_SOCKET}");
-    let flags = [
-        "--mounter",
-        &mounter,
-        "--data-dir",
-        "/var/lib/wasmount-split",
-    ];
-    host.extend(flags.map(str::to_owned));
-    host.extend(["--listen-health", "off", "--backend", &document].map(str::to_owned));
-    let mut mounts = vec![workspace.host_program().display().to_string()];
-    mounts.extend(["mounter", "--backend", &document, "--client-uid", "0"].map(str::to_owned));
-    mounts.extend(["--data-dir", "/var/lib/wasmount-mounter"].map(str::to_owned));
-    mounts.extend(["--run-dir", "/run/wasmount-mounter"].map(str::to_owned));
-    mounts.extend(["--socket", MOUNTER_SOCKET].map(str::to_owned));
+    let document = SPLIT.document(cluster);
+    let host = serve(workspace, cluster, SPLIT_HOST)
+        .flag("--mounter", format!("unix:{MOUNTER_SOCKET}"))
+        .flag("--data-dir", data_of(SPLIT_HOST))
+        .flag("--listen-health", "off")
+        .flag("--backend", &document);
+    let mounter = Service::new(MOUNTER, workspace.host_program())
+        .argument("mounter")
+        .flag("--backend", &document)
+        .flag("--client-uid", "0")
+        .flag("--data-dir", data_of(MOUNTER))
+        .flag("--run-dir", "/run/wasmount-mounter")
+        .flag("--socket", MOUNTER_SOCKET);
     command::read(cluster.enter("mkdir").args(["-p", "/run/wasmount-split"]))?;
-    Ok([service(MOUNTER, mounts), service(SPLIT_HOST, host)])
+    Ok([mounter, host])
 }
 
 /// The component of [`SPLIT`].
@@ -252,42 +245,21 @@ pub fn managing_host(
             .enter("mkdir")
             .args(["-p", "/run/wasmount-managing"]),
     )?;
-    let kubeconfig = cluster.kubeconfig(User::Admin).display().to_string();
-    let mut line = serve(workspace, &kubeconfig);
-    let flags = [
-        ["--csinode", "manage"],
-        ["--registration", "off"],
-        ["--csidriver", "off"],
-        ["--node-name", node],
-        ["--data-dir", &data_of(MANAGING_HOST)],
-        ["--run-dir", "/run/wasmount-managing"],
-        ["--socket-dir", "/run/wasmount-managing/sockets"],
-        ["--listen-health", "off"],
-    ];
-    line.extend(flags.as_flattened().iter().map(ToString::to_string));
-    line.extend(backends(
-        cluster,
-        MANAGING_HOST,
-        &documents(cluster, &MANAGED),
-    )?);
-    Ok(service(MANAGING_HOST, line))
+    let host = separate_host(workspace, cluster, MANAGING_HOST)
+        .flag("--csinode", "manage")
+        .flag("--registration", "off")
+        .flag("--csidriver", "off")
+        .flag("--node-name", node)
+        .flag("--socket-dir", "/run/wasmount-managing/sockets");
+    with_backends(host, cluster, &documents(cluster, &MANAGED))
 }
 
-/// A host of these backends and of no others, with its own directories.
-pub(super) fn separate_host(
-    workspace: &Workspace,
-    cluster: &Cluster,
-    name: &str,
-    backends: impl IntoIterator<Item = String>,
-) -> Service {
-    let kubeconfig = cluster.kubeconfig(User::Admin).display().to_string();
-    let mut line = serve(workspace, &kubeconfig);
-    let (data, run) = (data_of(name), format!("/run/{name}"));
-    let flags = ["--data-dir", &data, "--run-dir", &run];
-    line.extend(flags.map(str::to_owned));
-    line.extend(["--listen-health", "off"].map(str::to_owned));
-    line.extend(backends);
-    service(name, line)
+/// A host without backends yet, with its own directories.
+pub(super) fn separate_host(workspace: &Workspace, cluster: &Cluster, name: &str) -> Service {
+    serve(workspace, cluster, name)
+        .flag("--data-dir", data_of(name))
+        .flag("--run-dir", format!("/run/{name}"))
+        .flag("--listen-health", "off")
 }
 
 /// `--data-dir` of a host.
@@ -295,35 +267,27 @@ pub(super) fn data_of(host: &str) -> String {
     format!("/var/lib/{host}")
 }
 
-/// The flags of these documents, whose code the host finds compiled if it was before, as after a restart.
-pub(super) fn backends(
+/// The host with these documents, whose code it finds compiled if it was before, as after a restart.
+pub(super) fn with_backends(
+    host: Service,
     cluster: &Cluster,
-    host: &str,
     documents: &[PathBuf],
-) -> Result<Vec<String>, Failure> {
-    let data = cluster.lab().lib().join(host);
-    Components::seed(&data, documents)
-        .map_err(Failure::cannot(format!("give {host} compiled code")))?;
-    let flags = documents.iter().map(|it| it.display().to_string());
-    Ok(flags.flat_map(|it| ["--backend".to_owned(), it]).collect())
+) -> Result<Service, Failure> {
+    let name = &host.name;
+    Components::seed(&cluster.lab().lib().join(name), documents)
+        .map_err(Failure::cannot(format!("give {name} compiled code")))?;
+    let add = |host: Service, document| host.flag("--backend", document);
+    Ok(documents.iter().fold(host, add))
 }
 
 fn documents(cluster: &Cluster, drivers: &[Driver]) -> Vec<PathBuf> {
     drivers.iter().map(|it| it.document(cluster)).collect()
 }
 
-/// Arguments of all hosts.
-fn serve(workspace: &Workspace, kubeconfig: &str) -> Vec<String> {
-    let program = workspace.host_program().display().to_string();
-    let flags = ["serve", "--node-id", NODE_NAME, "--kubeconfig", kubeconfig];
-    let flags = flags.map(str::to_owned);
-    [program].into_iter().chain(flags).collect()
-}
-
-fn service(name: &str, line: Vec<String>) -> Service {
-    Service {
-        name: name.to_owned(),
-        line,
-        environment: [].into(),
-    }
+/// A host of this name, with the arguments that all hosts have.
+fn serve(workspace: &Workspace, cluster: &Cluster, name: &str) -> Service {
+    Service::new(name, workspace.host_program())
+        .argument("serve")
+        .flag("--node-id", NODE_NAME)
+        .flag("--kubeconfig", cluster.kubeconfig(User::Admin))
 }

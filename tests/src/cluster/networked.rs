@@ -82,8 +82,9 @@ impl<'a> Networked<'a> {
         let sidecars = Sidecars::admit(&driver, document, &workspace, cluster, client).await?;
         sidecars.apply_classes(cluster)?;
         let host = host(&driver);
-        let backends = drivers::backends(cluster, &host, &[document.to_owned()])?;
-        cluster.run(drivers::separate_host(&workspace, cluster, &host, backends))?;
+        let host = drivers::separate_host(&workspace, cluster, &host);
+        let documents = [document.to_owned()];
+        cluster.run(drivers::with_backends(host, cluster, &documents)?)?;
         let mut names = Vec::new();
         for service in sidecars.services() {
             names.push(service.name.clone());

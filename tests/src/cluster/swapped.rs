@@ -62,13 +62,8 @@ impl<'a> Swapped<'a> {
         let swapped = Self { scene, workspace };
         let first = swapped.build("first")?;
         scene.apply(swapped.object(&first)).await?;
-        let backends = ["--storage-backends".to_owned()];
-        cluster.run(drivers::separate_host(
-            &swapped.workspace,
-            cluster,
-            HOST,
-            backends,
-        ))?;
+        let host = drivers::separate_host(&swapped.workspace, cluster, HOST);
+        cluster.run(host.argument("--storage-backends"))?;
         swapped.is_ready().await?;
         let class = objects::storage_class(CLASS, SWAPPED.name, "ext4", &json!({}));
         scene.apply(class).await?;

@@ -70,7 +70,7 @@ pub fn etcd(programs: &Programs, at: &Addresses, data: &Path) -> Service {
         .flag("--initial-cluster", format!("default={peers}"))
         .flag("--log-level", "warn")
         // Its data need not survive a crash of the machine: no write need reach the disk.
-        .switch("--unsafe-no-fsync")
+        .argument("--unsafe-no-fsync")
 }
 
 /// The API server.
@@ -102,7 +102,7 @@ pub fn controller_manager(programs: &Programs, access: &Access) -> Service {
         .service("kube-controller-manager")
         .flag("--kubeconfig", access.kubeconfig(User::ControllerManager))
         // Each of its controllers has the rights of its own service account, as in every production cluster.
-        .switch("--use-service-account-credentials")
+        .argument("--use-service-account-credentials")
         .flag("--leader-elect", "false")
         .flag("--service-account-private-key-file", access.signing_key())
         .flag("--root-ca-file", access.certificate())

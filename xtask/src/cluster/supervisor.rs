@@ -32,7 +32,8 @@ pub struct Service {
 }
 
 impl Service {
-    pub(super) fn new(name: &str, program: impl AsRef<OsStr>) -> Self {
+    /// A program without arguments.
+    pub fn new(name: &str, program: impl AsRef<OsStr>) -> Self {
         Self {
             name: name.to_owned(),
             line: vec![program.as_ref().to_string_lossy().into_owned()],
@@ -41,14 +42,17 @@ impl Service {
     }
 
     /// Adds `name=value`.
-    pub(super) fn flag(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+    #[must_use]
+    pub fn flag(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         let value = value.as_ref().to_string_lossy();
         self.line.push(format!("{name}={value}"));
         self
     }
 
-    pub(super) fn switch(mut self, name: &str) -> Self {
-        self.line.push(name.to_owned());
+    /// Adds an argument as it is.
+    #[must_use]
+    pub fn argument(mut self, argument: &str) -> Self {
+        self.line.push(argument.to_owned());
         self
     }
 }
