@@ -1,4 +1,4 @@
-//! A real Ceph of one node, in a VM: the cluster that `xtask/src/vm/ceph.rs` made, in a root file system of its own. It ends with the VM,
+//! A real Ceph of one node, in a VM: the cluster that `xtask/src/vm/system.rs` made, in a root file system of its own. It ends with the VM,
 //! which throws away what was written to it.
 
 use crate::lasting_thread::on_lasting_thread;

@@ -1,12 +1,10 @@
 //! `cargo xtask vm`: runs a command as root on another kernel, in a VM that is thrown away: User Mode Linux, a kernel of Debian that runs as a
 //! process. It needs no virtualization, boots in seconds, and reads the directories of this machine.
 
-mod ceph;
 mod machine;
 mod system;
 
-pub use ceph::build_ceph;
-pub use system::build;
+pub use system::{build, build_ceph};
 
 use crate::failure::Failure;
 use crate::packages;

@@ -1,4 +1,5 @@
-//! The system of the VMs: a kernel, and Debian with what the tests of storage need on it.
+//! The root file systems of the VMs: a kernel, and Debian with what the tests of storage need on it; and a Ceph of one node, with Debian 13's programs,
+//! since older ones lack the REST API of subvolumes. In it is a cluster that was made once, and stopped. `tests/src/ceph.rs` starts it.
 
 use crate::bootstrap::RootFilesystem;
 use crate::failure::Failure;
@@ -53,6 +54,26 @@ const ROOT: RootFilesystem<'_> = RootFilesystem {
     expected: include_str!("packages.txt"),
 };
 
+/// A Ceph.
+const CEPH: RootFilesystem<'_> = RootFilesystem {
+    name: "Ceph",
+    format: "directory",
+    suite: Some("trixie"),
+    variant: "minbase",
+    architecture: None,
+    packages: &[
+        "ceph-common",
+        "ceph-mds",
+        "ceph-mgr",
+        "ceph-mgr-dashboard",
+        "ceph-mon",
+        "ceph-osd",
+        "iproute2",
+    ],
+    hooks: &[include_str!("ceph/prepare.sh")],
+    expected: include_str!("ceph/packages.txt"),
+};
+
 /// Debian has the modules of User Mode Linux elsewhere than modprobe(8) looks for them.
 const MODULES: &str = r#"ln -s uml/modules "$1/usr/lib/modules""#;
 
@@ -69,15 +90,19 @@ pub(super) const KERNEL: &str = "usr/bin/linux.uml";
 
 /// The directory of the VMs' system; created first if it is missing.
 pub fn build(workspace: &Workspace) -> Result<PathBuf, Failure> {
-    make_once(workspace, &ROOT, "root", "two minutes")
+    make_once(workspace, &ROOT, "root")
 }
 
-/// The directory of a root file system, whose name begins with `prefix`; created first if it is missing, which takes `time`.
-pub(super) fn make_once(
+/// The directory of Ceph's root file system; created first if it is missing.
+pub fn build_ceph(workspace: &Workspace) -> Result<PathBuf, Failure> {
+    make_once(workspace, &CEPH, "ceph")
+}
+
+/// The directory of a root file system, whose name begins with `prefix`; created first if it is missing.
+fn make_once(
     workspace: &Workspace,
     root: &RootFilesystem<'_>,
     prefix: &str,
-    time: &str,
 ) -> Result<PathBuf, Failure> {
     let directory = workspace.vm();
     let path = directory.join(format!("{prefix}-{}", root.digest()?));
@@ -89,7 +114,7 @@ pub(super) fn make_once(
         return Ok(path);
     }
     say::line(&format!(
-        "building {} by mmdebstrap ({time}, once)",
+        "building {} by mmdebstrap (two minutes, once)",
         root.name
     ));
     let unfinished = directory.join("unfinished");
