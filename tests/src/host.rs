@@ -221,7 +221,7 @@ impl Host {
     /// `--run-dir` of the process that mounts.
     pub fn run(&self) -> PathBuf {
         match &self.mounting {
-            Some(mounting) => mounting.options().run.clone(),
+            Some(mounting) => mounting.options.run.clone(),
             None => self.options.run.clone(),
         }
     }
@@ -229,7 +229,7 @@ impl Host {
     /// `--data-dir` of the process that mounts: pools with relative paths are below it.
     pub fn mount_data(&self) -> PathBuf {
         match &self.mounting {
-            Some(mounting) => mounting.options().data.clone(),
+            Some(mounting) => mounting.options.data.clone(),
             None => self.data(),
         }
     }
@@ -246,7 +246,7 @@ impl Host {
 
     /// The log of the host, including earlier processes, and of its mounter.
     pub fn log(&self) -> String {
-        let mounter = self.mounting.as_ref().map(|it| &it.options().log);
+        let mounter = self.mounting.as_ref().map(|it| &it.options.log);
         let logs = [&self.options.log].into_iter().chain(mounter);
         logs.map(|log| fs::read_to_string(log).unwrap_or_default())
             .collect()
@@ -274,7 +274,7 @@ impl Host {
     pub fn abandon(mut self) -> Result<Vec<PathBuf>, Failure> {
         self.served.process.kill_9()?;
         if let Some(mounting) = &mut self.mounting {
-            mounting.kill_9()?;
+            mounting.process.kill_9()?;
         }
         self.place.take().map_or(Ok(Vec::new()), Place::remove)
     }
@@ -284,7 +284,7 @@ impl Drop for Host {
     fn drop(&mut self) {
         let _ = self.served.process.kill_9();
         if let Some(mounting) = &mut self.mounting {
-            let _ = mounting.kill_9();
+            let _ = mounting.process.kill_9();
         }
         // Loop devices of raw block volumes stay until they are detached, which a failed test did not do.
         let _ = loop_devices::detach_below(&self.root);

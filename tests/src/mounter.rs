@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 use std::time::Duration;
 use xtask::failure::Failure;
 use xtask::process::Process;
@@ -37,8 +37,10 @@ pub struct MounterOptions {
 /// A running mounter.
 #[derive(Debug)]
 pub struct Mounting {
-    process: Process,
-    options: MounterOptions,
+    /// Its process.
+    pub process: Process,
+    /// Its command line; changes apply from the next start on.
+    pub options: MounterOptions,
 }
 
 impl MounterOptions {
@@ -75,21 +77,6 @@ impl Mounting {
         Ok(mounting)
     }
 
-    /// Its process id.
-    pub fn id(&self) -> u32 {
-        self.process.id()
-    }
-
-    /// The options that it was started with.
-    pub fn options(&self) -> &MounterOptions {
-        &self.options
-    }
-
-    /// The `--backend` options from the next start on.
-    pub fn serve(&mut self, backends: Vec<PathBuf>) {
-        self.options.backends = backends;
-    }
-
     /// The documents of this directory, and no others, from the next start on.
     pub fn serve_directory(&mut self, directory: &Path) {
         self.options.backends = Vec::new();
@@ -97,19 +84,9 @@ impl Mounting {
         self.options.more.extend::<[OsString; 2]>(more);
     }
 
-    /// SIGKILL.
-    pub fn kill_9(&mut self) -> Result<ExitStatus, Failure> {
-        self.process.kill_9()
-    }
-
-    /// Sends SIGTERM, and waits for the exit.
-    pub fn terminate(&mut self) -> Result<ExitStatus, Failure> {
-        self.process.terminate()
-    }
-
     /// Starts it again; kills it first if it runs.
     pub fn restart(&mut self) -> Result<(), Failure> {
-        self.kill_9()?;
+        self.process.kill_9()?;
         self.process = Process::start(self.options.command(), &self.options.log)?;
         self.wait()
     }

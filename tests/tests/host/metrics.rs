@@ -235,7 +235,7 @@ async fn privileged_a_host_shows_what_its_mounter_uses() {
     let answered = "wasmount_mounter_requests_total{request=\"status\",outcome=\"succeeded\"}";
     until(answered, &|count| count.is_some_and(|it| it > 1.0));
     // What is no longer known is not shown.
-    host.mounting().unwrap().kill_9().unwrap();
+    host.mounting().unwrap().process.kill_9().unwrap();
     until(of_process, &|bytes| bytes.is_none());
     let failed = "wasmount_mounter_requests_total{request=\"status\",outcome=\"failed\"}";
     until(failed, &|count| count.is_some_and(|it| it > 0.0));

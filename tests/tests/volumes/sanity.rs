@@ -116,7 +116,7 @@ impl Run<'_> {
         let mounting = node.mounting().unwrap();
         let options = HostOptions {
             role: HostRole::Controller,
-            mounter: Some(mounting.options().socket.clone()),
+            mounter: Some(mounting.options.socket.clone()),
             ..HostOptions::default()
         };
         let controller = self.host(folder.path(), options);

@@ -58,7 +58,7 @@ impl Replicas {
             ..HostOptions::default()
         })
         .unwrap();
-        let mounter = node.mounting().unwrap().options().socket.clone();
+        let mounter = node.mounting().unwrap().options.socket.clone();
         let mut replicas = Self {
             controllers: Vec::new(),
             ways: Vec::new(),

@@ -31,7 +31,9 @@ async fn a_late_deletion_takes_nothing_that_came_after(split: Option<u32>) {
     let orchestrator = host.orchestrator().await.unwrap();
     let volume = orchestrator.created("pvc").await.unwrap();
     let own = host.id();
-    let renaming = host.mounting().map_or(own, |mounting| mounting.id());
+    let renaming = host
+        .mounting()
+        .map_or(own, |mounting| mounting.process.id());
     let slow = Strace::delay(renaming, "renameat2", SLOW).unwrap();
     let late = orchestrator.delete(&volume.id).await;
     assert_eq!(code(&late), Code::DeadlineExceeded, "{late:?}");

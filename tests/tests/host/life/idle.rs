@@ -27,5 +27,5 @@ async fn privileged_a_host_and_its_mounter_do_not_wake() {
     orchestrator.set_up(&volume).await.unwrap();
     orchestrator.tear_down(&volume).await.unwrap();
     until_it_rests(host.id()).unwrap();
-    until_it_rests(host.mounting().unwrap().id()).unwrap();
+    until_it_rests(host.mounting().unwrap().process.id()).unwrap();
 }

@@ -63,7 +63,7 @@ async fn privileged_documents_of_a_directory_come_and_go() {
     put(&files[0], &texts[0]);
     mounting(&mut host).serve_directory(granted.path());
     mounting(&mut host).restart().unwrap();
-    let process = mounting(&mut host).id();
+    let process = mounting(&mut host).process.id();
     let sockets = host.sockets().to_vec();
     let kubelet = host.kubelet();
     let first = Orchestrator::connect(&sockets[0], &kubelet).await.unwrap();
@@ -90,14 +90,14 @@ async fn privileged_documents_of_a_directory_come_and_go() {
     second.unstage(&used).await.unwrap();
     until_granted(&first, true).await;
     assert_eq!(kept.read_at(&kept.target).unwrap(), "kept");
-    let log = fs::read_to_string(&mounting(&mut host).options().log).unwrap();
+    let log = fs::read_to_string(&mounting(&mut host).options.log).unwrap();
     assert!(log.contains("a document is not applied"), "{log}");
 
     put(&files[1], &texts[1]);
     until_granted(&second, true).await;
     second.delete(&used.id).await.unwrap();
     first.tear_down(&kept).await.unwrap();
-    assert_eq!(mounting(&mut host).id(), process);
+    assert_eq!(mounting(&mut host).process.id(), process);
     for driver in DRIVERS {
         let pool = host.mount_data().join("pools").join(driver);
         assert_eq!(left_behind(&host, &pool).unwrap(), [""; 0]);

@@ -46,7 +46,7 @@ fn connected_as(user: u32, path: &Path) -> Result<OwnedFd, Errno> {
 #[tokio::test]
 async fn privileged_random_bytes_and_many_connections_do_no_harm() {
     let (mut host, orchestrator) = serving(ROOT).await;
-    let path = mounting(&mut host).options().socket.clone();
+    let path = mounting(&mut host).options.socket.clone();
     let volume = orchestrator.created("pvc").await.unwrap();
     orchestrator.stage(&volume).await.unwrap();
 
@@ -80,7 +80,7 @@ async fn privileged_random_bytes_and_many_connections_do_no_harm() {
 async fn privileged_the_socket_is_its_clients_alone() {
     for (user, stranger) in [(ROOT, NOBODY), (NOBODY, NOBODY - 1)] {
         let (mut host, _orchestrator) = serving(user).await;
-        let path = mounting(&mut host).options().socket.clone();
+        let path = mounting(&mut host).options.socket.clone();
         let metadata = std::fs::symlink_metadata(&path).unwrap();
         assert_eq!(metadata.permissions().mode() & 0o7777, 0o600);
         assert_eq!(metadata.uid(), user);
@@ -108,7 +108,7 @@ async fn wait_for(host: &Host, words: &str) {
 #[tokio::test]
 async fn privileged_a_second_mounter_waits_for_the_first() {
     let (mut host, orchestrator) = serving(ROOT).await;
-    let first = mounting(&mut host).options().clone();
+    let first = mounting(&mut host).options.clone();
     // With the same journal, with the same durable records, and with the same socket.
     let own = |name: &str| host.root().join(name);
     let second = MounterOptions {

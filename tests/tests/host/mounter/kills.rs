@@ -30,7 +30,7 @@ const KILLS: u64 = 12;
 const LONG: Duration = Duration::from_secs(240);
 
 fn kill_mounter(host: &mut Host) {
-    mounting(host).kill_9().unwrap();
+    mounting(host).process.kill_9().unwrap();
 }
 
 #[tokio::test]
@@ -110,8 +110,8 @@ async fn privileged_both_end_cleanly_on_sigterm() {
     orchestrator.set_up(&volume).await.unwrap();
     drop(orchestrator);
     assert!(host.terminate().unwrap().success());
-    let socket = mounting(&mut host).options().socket.clone();
-    assert!(mounting(&mut host).terminate().unwrap().success());
+    let socket = mounting(&mut host).options.socket.clone();
+    assert!(mounting(&mut host).process.terminate().unwrap().success());
     assert!(!socket.exists(), "its socket stayed");
     // What is mounted stays mounted.
     assert_eq!(host.mounts().unwrap().len(), 2);

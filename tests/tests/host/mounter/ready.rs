@@ -45,7 +45,7 @@ fn privileged_a_host_is_ready_as_long_as_its_mounter_answers() {
     host.options().health = address.to_string();
     host.restart().unwrap();
     wait_for(&host, address, "200 OK");
-    mounting(&mut host).kill_9().unwrap();
+    mounting(&mut host).process.kill_9().unwrap();
     wait_for(&host, address, "the mounter does not answer");
     wait_for(&host, address, "503 Service Unavailable");
     mounting(&mut host).restart().unwrap();
@@ -61,11 +61,11 @@ fn privileged_a_start_before_the_mounter_logs_no_warning() {
     drop(free);
     host.options().health = address.to_string();
     assert!(host.terminate().unwrap().success());
-    assert!(mounting(&mut host).terminate().unwrap().success());
+    assert!(mounting(&mut host).process.terminate().unwrap().success());
     // What the first two said is no start without a mounter.
     let logs = [
         host.options().log.clone(),
-        mounting(&mut host).options().log.clone(),
+        mounting(&mut host).options.log.clone(),
     ];
     for log in logs {
         fs::write(log, "").unwrap();

@@ -22,7 +22,7 @@ struct Attacker(SocketMounter);
 
 impl Attacker {
     fn on(host: &mut Host) -> Self {
-        let socket = mounting(host).options().socket.clone();
+        let socket = mounting(host).options.socket.clone();
         Self(SocketMounter::new(socket).unwrap())
     }
 

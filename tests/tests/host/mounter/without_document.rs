@@ -18,8 +18,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 fn restart(host: &mut Host, documents: &[PathBuf]) {
     host.kill_9().unwrap();
     if let Some(mounting) = host.mounting() {
-        mounting.kill_9().unwrap();
-        mounting.serve(documents.to_vec());
+        mounting.process.kill_9().unwrap();
+        mounting.options.backends = documents.to_vec();
         mounting.restart().unwrap();
     }
     host.options().backends = documents.to_vec();

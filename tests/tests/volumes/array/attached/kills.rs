@@ -209,7 +209,7 @@ impl Killed {
             sleep(delay).await;
             match victim {
                 Victim::Host => host.kill_9().unwrap(),
-                Victim::Mounter => host.mounting().unwrap().kill_9().unwrap(),
+                Victim::Mounter => host.mounting().unwrap().process.kill_9().unwrap(),
             }
         };
         let (answer, _) = tokio::join!(step.call(&orchestrator, life), kill);
