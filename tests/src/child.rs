@@ -4,8 +4,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use xtask::failure::Failure;
+use xtask::files;
 
 /// The subcommand of a compiler.
 pub const COMPILER: &str = "compile-child";
@@ -31,19 +32,13 @@ pub struct Child {
 impl Child {
     /// All children of a host that run now with this subcommand.
     pub fn all_of(host: u32, subcommand: &str) -> Result<Vec<Self>, Failure> {
-        let mut found = Vec::new();
-        for entry in fs::read_dir("/proc").map_err(Failure::cannot("list /proc"))? {
-            let entry = entry.map_err(Failure::cannot("list /proc"))?;
-            let id = entry.file_name().to_string_lossy().into_owned();
-            if !id.bytes().all(|byte| byte.is_ascii_digit()) {
-                continue;
-            }
-            let child = Self { id };
-            if child.is_of(host, subcommand) && child.is_alive() {
-                found.push(child);
-            }
-        }
-        Ok(found)
+        let entries = files::entries(Path::new("/proc"))?;
+        let ids = entries.iter().filter_map(|entry| entry.file_name());
+        let ids = ids.map(|id| id.to_string_lossy().into_owned());
+        // Not every entry is a process.
+        let children = ids.map(|id| Self { id });
+        let found = children.filter(|it| it.is_of(host, subcommand) && it.is_alive());
+        Ok(found.collect())
     }
 
     /// Its process id.
@@ -126,23 +121,19 @@ impl Child {
     }
 
     fn read(&self, name: &str) -> Result<String, Failure> {
-        let file = PathBuf::from(format!("/proc/{}/{name}", self.id));
-        fs::read_to_string(&file).map_err(Failure::cannot(format!("read {}", file.display())))
+        files::read_text(Path::new(&format!("/proc/{}/{name}", self.id)))
     }
 }
 
 /// The descriptors of any process, and their targets. A descriptor that is closed meanwhile is left out.
 pub fn descriptors(id: &str) -> Result<BTreeMap<String, String>, Failure> {
-    let folder = format!("/proc/{id}/fd");
-    let entries = fs::read_dir(&folder).map_err(Failure::cannot(format!("list {folder}")))?;
-    let entries = entries.filter_map(Result::ok);
-    Ok(entries
-        .filter_map(|entry| {
-            let to = fs::read_link(entry.path()).ok()?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            Some((name, to.to_string_lossy().into_owned()))
-        })
-        .collect())
+    let entries = files::entries(Path::new(&format!("/proc/{id}/fd")))?;
+    let descriptor = |entry: &PathBuf| {
+        let to = fs::read_link(entry).ok()?;
+        let name = entry.file_name()?.to_string_lossy().into_owned();
+        Some((name, to.to_string_lossy().into_owned()))
+    };
+    Ok(entries.iter().filter_map(descriptor).collect())
 }
 
 fn one_space(text: &str) -> String {

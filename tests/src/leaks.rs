@@ -3,11 +3,11 @@
 use crate::host::Host;
 use crate::loop_devices;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 use xtask::failure::Failure;
+use xtask::files;
 use xtask::mountinfo;
 
 /// The host's own directory in a pool.
@@ -148,13 +148,8 @@ pub fn below(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn entries(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let read = fs::read_dir(directory).and_then(|entries| {
-        entries
-            .map(|entry| entry.map(|entry| entry.path()))
-            .collect::<io::Result<Vec<_>>>()
-    });
-    match read {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        read => read.map_err(Failure::cannot(format!("list {}", directory.display()))),
+    match files::entries(directory) {
+        Err(_) if !directory.exists() => Ok(Vec::new()),
+        listed => listed,
     }
 }

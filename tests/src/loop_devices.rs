@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use xtask::failure::Failure;
+use xtask::files;
 use xtask::loop_devices;
 
 /// Block devices of the kernel.
@@ -11,22 +12,16 @@ const DEVICES: &str = "/sys/block";
 
 /// Names such as `loop7`, in order, of the devices with a backing file that is, or was, below a directory.
 pub fn backed_below(directory: &Path) -> Result<Vec<String>, Failure> {
-    let entries = fs::read_dir(DEVICES).map_err(Failure::cannot(format!("list {DEVICES}")))?;
-    let mut found = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(Failure::cannot(format!("list {DEVICES}")))?;
-        if is_backed_below(&entry.path(), directory) {
-            found.push(entry.file_name().to_string_lossy().into_owned());
-        }
-    }
-    found.sort_unstable();
-    Ok(found)
+    let mut devices = files::entries(Path::new(DEVICES))?;
+    devices.retain(|device| is_backed_below(device, directory));
+    let names = devices.iter().filter_map(|device| device.file_name());
+    Ok(names.map(|it| it.to_string_lossy().into_owned()).collect())
 }
 
 /// The backing files of all loop devices, as the kernel names them.
 pub fn backing_files() -> Result<Vec<String>, Failure> {
-    let entries = fs::read_dir(DEVICES).map_err(Failure::cannot(format!("list {DEVICES}")))?;
-    let files = entries.flatten().flat_map(|it| backing_file(&it.path()));
+    let devices = files::entries(Path::new(DEVICES))?;
+    let files = devices.iter().flat_map(|device| backing_file(device));
     Ok(files.map(|file| file.trim_end().to_owned()).collect())
 }
 

@@ -114,9 +114,9 @@ pub fn states() -> Vec<String> {
 }
 
 fn names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.collect()
+    let entries = files::entries(directory).unwrap_or_default();
+    let names = entries.iter().filter_map(|entry| entry.file_name());
+    names.map(|it| it.to_string_lossy().into_owned()).collect()
 }
 
 fn start(program: &str, arguments: &[&str]) -> Result<Child, Failure> {

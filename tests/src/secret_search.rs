@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use xtask::command;
 use xtask::failure::Failure;
+use xtask::files;
 use xtask::workspace::Workspace;
 
 /// All that a host and its HTTP client ever log.
@@ -86,9 +87,7 @@ impl SecretSearch {
         let (mut paths, mounts) = (leaks::below(&root)?, host.mounts()?);
         paths.retain(|path| !mounts.iter().any(|mount| path.starts_with(mount)));
         let mut found = self.found_at(paths)?;
-        let cannot = || Failure::cannot("list the processes");
-        for process in fs::read_dir("/proc").map_err(cannot())? {
-            let process = process.map_err(cannot())?.path();
+        for process in files::entries(Path::new("/proc"))? {
             for file in ["cmdline", "environ"].map(|file| process.join(file)) {
                 // Not every entry is a process, and processes end meanwhile.
                 let content = fs::read(&file).unwrap_or_default();
