@@ -123,12 +123,7 @@ impl Entries {
         let mut owned = false;
         for line in BufReader::new(connection).lines().map_while(Result::ok) {
             let reply = match serde_json::from_str(&line) {
-                Ok(Request::End) => std::process::exit(0),
-                Ok(Request::Own(requested)) => {
-                    owned = requested;
-                    Ok(None)
-                }
-                Ok(request) => self.carry_out(request),
+                Ok(request) => self.carry_out(request, &mut owned),
                 Err(error) => Err(format!("{line} is no order: {error}")),
             };
             let text = serde_json::to_string(&reply).unwrap_or_default();
@@ -140,8 +135,13 @@ impl Entries {
         }
     }
 
-    fn carry_out(&self, request: Request) -> Reply {
+    fn carry_out(&self, request: Request, owned: &mut bool) -> Reply {
         match request {
+            Request::End => std::process::exit(0),
+            Request::Own(requested) => {
+                *owned = requested;
+                Ok(None)
+            }
             Request::Start(service) => self.start(service),
             Request::StartAgain(name) => {
                 let known = lock(&self.all).get(&name).map(|it| it.service.clone());
@@ -150,7 +150,6 @@ impl Entries {
             Request::Stop(name) => self.end(&name, Process::terminate),
             Request::Kill(name) => self.end(&name, Process::kill_9),
             Request::Id(name) => Ok(self.id(&name)),
-            Request::Own(_) | Request::End => Ok(None),
         }
     }
 
