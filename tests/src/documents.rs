@@ -8,7 +8,6 @@ use crate::array::{self, Protocol};
 use crate::cinder::Credential;
 use crate::tls_front::TlsFront;
 use serde_json::json;
-use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use xtask::failure::Failure;
@@ -298,9 +297,7 @@ pub fn cinder_on_instances(directory: &Path) -> Result<PathBuf, Failure> {
 
 /// Copies the built plugins/directory.
 pub fn copy_component(to: &Path) -> Result<(), Failure> {
-    let built = Workspace::locate()?.component("directory");
-    fs::copy(&built, to).map_err(Failure::cannot(format!("copy {}", built.display())))?;
-    Ok(())
+    files::copy(&Workspace::locate()?.component("directory"), to)
 }
 
 /// Full copies: temporary directories are seldom on a file system that shares blocks.

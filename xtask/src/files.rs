@@ -24,6 +24,12 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
     fs::write(path, content).map_err(Failure::cannot(format!("write {}", path.display())))
 }
 
+/// Copies a file to this path.
+pub fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    let failed = Failure::cannot(format!("copy {} to {}", from.display(), to.display()));
+    fs::copy(from, to).map(drop).map_err(failed)
+}
+
 /// Creates a directory, with its parents.
 pub fn create_directory(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path).map_err(Failure::cannot(format!("create {}", path.display())))

@@ -15,7 +15,6 @@ use crate::plugins;
 use crate::say;
 use crate::tools::{self, Tool};
 use crate::workspace::Workspace;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -63,9 +62,7 @@ pub fn run(workspace: &Workspace, options: &ImageOptions) -> Result<(), Failure>
     let built = wasmount(workspace, architecture, &program, &options.name)?;
     let path = match &options.output {
         None => built,
-        Some(output) => fs::copy(&built, output)
-            .map(|_| output.clone())
-            .map_err(Failure::cannot(format!("write {}", output.display())))?,
+        Some(output) => files::copy(&built, output).map(|()| output.clone())?,
     };
     say::line(&format!("{} is in {}", options.name, path.display()));
     Ok(())

@@ -126,7 +126,7 @@ fn add_program(
     say::line(command::read(start.arg("--version"))?.trim());
     let name = format!("wasmount-{}-linux-{}", version(), architecture.name());
     let image = image::wasmount(workspace, architecture, &program, &options.name)?;
-    copy(&image, &output.join(format!("{name}.oci.tar")))?;
+    files::copy(&image, &output.join(format!("{name}.oci.tar")))?;
     let mut strip = Command::new(architecture.strip());
     command::read(strip.arg("-o").arg(output.join(name)).arg(&program)).map(drop)
 }
@@ -136,13 +136,13 @@ pub fn add_texts(workspace: &Workspace, program: &Path, output: &Path) -> Result
     let deploy = workspace.root().join("deploy");
     let manifests = output.join("manifests");
     files::create_directory(&manifests)?;
-    copy(
+    files::copy(
         &deploy.join("shared/wasmount.yaml"),
         &manifests.join("shared.yaml"),
     )?;
     for (backend, _) in deploy::IN_CHART {
         let name = format!("{backend}.yaml");
-        copy(
+        files::copy(
             &deploy.join("chart/backends").join(&name),
             &manifests.join(&name),
         )?;
@@ -197,7 +197,7 @@ pub fn add_crates(workspace: &Workspace, output: &Path, time: SystemTime) -> Res
 fn copy_crates(workspace: &Workspace, to: &Path, time: SystemTime) -> Result<(), Failure> {
     let root = workspace.root();
     for name in ["Cargo.toml", "Cargo.lock"] {
-        copy(&root.join(name), &to.join(name))?;
+        files::copy(&root.join(name), &to.join(name))?;
     }
     let members = workspace.members()?;
     let below_root = members.iter().filter_map(|it| it.strip_prefix(root).ok());
@@ -242,11 +242,6 @@ fn seconds(time: SystemTime) -> u64 {
     since.unwrap_or_default().as_secs()
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
-    let failed = Failure::cannot(format!("copy {} to {}", from.display(), to.display()));
-    fs::copy(from, to).map(drop).map_err(failed)
-}
-
 fn copy_folder(from: &Path, to: &Path, time: SystemTime) -> Result<(), Failure> {
     files::create_directory(to)?;
     for entry in files::entries(from)? {
@@ -255,7 +250,7 @@ fn copy_folder(from: &Path, to: &Path, time: SystemTime) -> Result<(), Failure> 
             copy_folder(&entry, &name, time)?;
             continue;
         }
-        copy(&entry, &name)?;
+        files::copy(&entry, &name)?;
         let set = File::options().write(true).open(&name);
         set.and_then(|file| file.set_modified(time))
             .map_err(Failure::cannot(format!(

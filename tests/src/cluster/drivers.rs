@@ -4,7 +4,7 @@
 
 use crate::compiled::Components;
 use crate::documents::head_of;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xtask::cluster::access::{NODE_NAME, User};
@@ -185,8 +185,7 @@ pub fn pools() -> PathBuf {
 /// Writes the documents of all drivers.
 pub fn describe(workspace: &Workspace, cluster: &Cluster) -> Result<(), Failure> {
     let component = split_component(cluster);
-    let built = workspace.component(SPLIT.plugin);
-    fs::copy(&built, &component).map_err(Failure::cannot(format!("copy {}", built.display())))?;
+    files::copy(&workspace.component(SPLIT.plugin), &component)?;
     SPLIT.describe(cluster, &component)?;
     for driver in WHOLE.iter().chain([&FAULTED, &KILLED]) {
         driver.describe(cluster, &workspace.component(driver.plugin))?;
