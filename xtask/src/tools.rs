@@ -247,7 +247,7 @@ impl Tool {
 }
 
 /// The digest of the names and contents of a module's files, and of the flags to build it with.
-pub(crate) fn digest(module: &Path, flags: &str) -> Result<String, Failure> {
+pub fn digest(module: &Path, flags: &str) -> Result<String, Failure> {
     let mut digest = Sha256::new();
     for file in files::entries(module)? {
         let name = file.file_name().unwrap_or_default();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use xtask::command;
 use xtask::failure::Failure;
+use xtask::tools;
 use xtask::workspace::Workspace;
 
 /// The folder of a plugin with `package.json` and the lock file.
@@ -14,8 +15,6 @@ const MANIFEST: &str = "package.json";
 /// The plugin's first module.
 const PROGRAM: &str = "backend.js";
 const COMPONENT: &str = "component.wasm";
-/// Characters of a digest in the name of a directory.
-const DIGEST_CHARACTERS: usize = 16;
 
 /// No component-model async, which the host does not offer; a runtime that is optimised for size, half as large as the other one.
 const ARGUMENTS: &[&str] = &["--sync", "--opt-size", "--minify"];
@@ -45,14 +44,11 @@ pub(crate) fn compile(workspace: &Workspace, folder: &Path) -> Result<Vec<u8>, F
 
 /// The compiler, which npm installs by the digests of the lock file, if it did not before.
 fn installed(workspace: &Workspace, pinned: &Path) -> Result<PathBuf, Failure> {
-    let pinned = files::read(pinned)?;
-    let digest = files::digest_of_all(&pinned);
-    let digest = digest.trim_start_matches("sha256:");
-    let name = digest.get(..DIGEST_CHARACTERS).unwrap_or(digest);
-    let directory = workspace.tools().join(format!("componentize-qjs-{name}"));
+    let digest = tools::digest(pinned, "")?;
+    let directory = workspace.tools().join(format!("componentize-qjs-{digest}"));
     if !directory.is_dir() {
         xtask::files::complete(&directory, |unfinished| {
-            files::write_anew(unfinished, &pinned)?;
+            files::write_anew(unfinished, &files::read(pinned)?)?;
             let ran = command::read(Command::new("npm").current_dir(unfinished).args([
                 "ci",
                 "--ignore-scripts",
