@@ -11,13 +11,14 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
+use wasmount_core::mutex::lock;
 use xtask::failure::Failure;
 
 /// Timeout for spans, which the host sends in batches.
@@ -64,8 +65,7 @@ impl TraceService for Service {
             let spans = of_process.scope_spans.into_iter().flat_map(|it| it.spans);
             received.extend(spans.map(|span| ReceivedSpan::of(span, &of_process_attributes)));
         }
-        let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        spans.extend(received);
+        lock(&self.0).extend(received);
         Ok(Response::new(ExportTraceServiceResponse::default()))
     }
 }
@@ -94,8 +94,7 @@ impl Collector {
 
     /// The spans so far.
     pub fn spans(&self) -> Vec<ReceivedSpan> {
-        let spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
-        spans.clone()
+        lock(&self.spans).clone()
     }
 
     /// All spans, as soon as some of this name arrived, with what was sent beside them.

@@ -119,7 +119,7 @@ struct Plan {
     forwarded: Notify,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Chance {
     rng: Rng,
     one_of: usize,
@@ -161,11 +161,7 @@ impl FaultProxy {
             chance: Mutex::new(Chance {
                 rng: Rng::with_seed(rate.seed),
                 one_of: rate.of,
-                forced: Vec::new(),
-                done: BTreeMap::new(),
-                answered: BTreeMap::new(),
-                unheard: BTreeMap::new(),
-                connections: Connections::default(),
+                ..Chance::default()
             }),
             forwarded: Notify::new(),
         });

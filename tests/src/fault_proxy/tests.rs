@@ -95,11 +95,7 @@ fn a_seed_gives_the_same_faults_and_another_seed_others() {
         let mut chance = Chance {
             rng: Rng::with_seed(seed),
             one_of: 3,
-            forced: Vec::new(),
-            done: BTreeMap::new(),
-            answered: BTreeMap::new(),
-            connections: Connections::default(),
-            unheard: BTreeMap::new(),
+            ..Chance::default()
         };
         (0..DRAWN).map(|_| chance.next()).collect()
     };
