@@ -59,7 +59,7 @@ pub(crate) fn find(device: &CheckedDevice) -> Result<Option<DeviceNumber>, Mount
 pub(crate) fn open_shared(device: &CheckedDevice) -> Result<Option<BlockDevice>, MountError> {
     let tree = DeviceTree::default();
     match find_granted(&tree, device)? {
-        Some(node) => node.device_if_there(false),
+        Some(node) => node.device(false),
         None => Ok(None),
     }
 }
@@ -70,24 +70,16 @@ pub(crate) fn claim_unused(number: DeviceNumber) -> Result<Option<OwnedFd>, Moun
     let Some(name) = tree.named(number) else {
         return Ok(None);
     };
-    let mut in_use = None;
-    let claimed = exclusive::retry(|| {
-        let Some(node) = DeviceNode::open(&tree, &name)? else {
-            return Ok(Some(None));
-        };
-        match node.claim() {
-            Err(error @ MountError::InUse(_)) => {
-                in_use = Some(error);
-                Ok(None)
-            }
-            claimed => claimed.map(Some),
-        }
+    let claim = || match DeviceNode::open(&tree, &name)? {
+        Some(node) => node.claim(),
+        None => Ok(None),
+    };
+    let claimed = exclusive::retry(|| match claim() {
+        Err(MountError::InUse(_)) => Ok(None),
+        claimed => claimed.map(Some),
     })?;
-    match (claimed, in_use) {
-        (Some(claimed), _) => Ok(claimed),
-        (None, Some(error)) => Err(error),
-        (None, None) => Ok(None),
-    }
+    // The last attempt says who uses it.
+    claimed.map_or_else(claim, Ok)
 }
 
 fn find_granted<'t>(
@@ -153,12 +145,9 @@ fn try_open(
             "{name} has them, but no node of its number in /dev"
         ));
     };
-    let Some(claim) = node.claim()? else {
+    let (Some(claim), Some(opened)) = (node.claim()?, node.device(read_only)?) else {
         return missing(format!("{name} has them, but its node leads to no device"));
     };
-    let opened = node
-        .device(read_only)
-        .map_err(|errno| kernel("open", name, errno))?;
     // The open node fixes the number. Only now can the host verify that the facts belong to this device, and not to one that had the number before.
     let again = search_each(tree, device)?;
     let is_meant = choose(&again)?.is_some_and(|(_, meant)| meant == name);
@@ -275,12 +264,9 @@ fn has_unused_partitions(tree: &DeviceTree, name: &KernelName) -> Result<bool, M
     let partitions = tree.map(name).and_then(|map| map.partitions());
     let partitions = partitions.unwrap_or_default();
     for partition in &partitions {
-        let partition = KernelName::of_node(partition);
-        let is_unused = match DeviceNode::open(tree, &partition)? {
-            Some(node) => node.claim().is_ok(),
-            None => true,
-        };
-        if !is_unused {
+        if let Some(node) = DeviceNode::open(tree, &KernelName::of_node(partition))?
+            && node.claim().is_err()
+        {
             return Ok(false);
         }
     }
@@ -364,26 +350,22 @@ impl<'t> DeviceNode<'t> {
         }
     }
 
-    /// The opened device. It is opened for writing if that is possible and requested.
-    fn device(&self, read_only: bool) -> Result<BlockDevice, Errno> {
+    /// The opened device. It is opened for writing if that is possible and requested. `None`: there is no device behind the node.
+    fn device(&self, read_only: bool) -> Result<Option<BlockDevice>, MountError> {
         let is_read_only = self.tree.is_read_only(&self.name);
-        Ok(BlockDevice {
-            file: self.reopen(access(read_only || is_read_only))?,
+        let file = match self.reopen(access(read_only || is_read_only)) {
+            Ok(file) => file,
+            Err(errno) if is_absent(errno) => return Ok(None),
+            Err(errno) => return Err(kernel("open", &self.name, errno)),
+        };
+        Ok(Some(BlockDevice {
+            file,
             number: self.number,
             path: self.tree.node(&self.name),
             backing: None,
             storage: None,
             is_read_only,
-        })
-    }
-
-    /// The same. `None`: there is no device behind the node.
-    fn device_if_there(&self, read_only: bool) -> Result<Option<BlockDevice>, MountError> {
-        match self.device(read_only) {
-            Ok(device) => Ok(Some(device)),
-            Err(errno) if is_absent(errno) => Ok(None),
-            Err(errno) => Err(kernel("open", &self.name, errno)),
-        }
+        }))
     }
 
     /// Opens the device without waiting for a medium.

@@ -44,7 +44,7 @@ impl Hardware {
     /// Opens it for reading. `None`: it is gone, or nothing is in it.
     pub(crate) fn open(&self, device: &HardwareDevice) -> Result<Option<BlockDevice>, MountError> {
         match self.node(device)? {
-            Some(node) => node.device_if_there(true),
+            Some(node) => node.device(true),
             None => Ok(None),
         }
     }
@@ -58,7 +58,7 @@ impl Hardware {
             return Ok(None);
         };
         match node.claim()? {
-            Some(_claim) => node.device_if_there(true),
+            Some(_claim) => node.device(true),
             None => Ok(None),
         }
     }
