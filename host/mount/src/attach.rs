@@ -10,7 +10,6 @@ mod nvme;
 mod rbd;
 
 use crate::block::DeviceNumber;
-use crate::connections::Connections;
 use crate::exclusive::{Claim, Claims};
 use crate::journal::Entry;
 use crate::mountinfo;
@@ -18,7 +17,6 @@ use crate::node::{Node, describe_volume};
 use crate::plan::attach::Attachment;
 use crate::tools::ToolCall;
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use wasmount_core::document::Grants;
 use wasmount_core::mounter::{MountError, VolumeKey};
@@ -35,14 +33,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Whose disk it is.
 pub(crate) struct Owner<'a> {
+    node: &'a Node,
     /// Connections by iSCSI and mapped images of Ceph belong to a driver, and are not shared with others. Connections by NVMe are.
-    pub(crate) driver: &'a DriverName,
-    /// Those by NVMe.
-    pub(crate) connections: &'a Connections,
-    /// Directories with the mounts of volumes.
-    pub(crate) roots: Vec<PathBuf>,
-    /// Where programs of the node run, if not in this process's own root.
-    pub(crate) node_root: Option<PathBuf>,
+    driver: &'a DriverName,
 }
 
 impl Owner<'_> {
@@ -108,7 +101,7 @@ impl Owner<'_> {
     ) -> ToolCall {
         ToolCall {
             program,
-            root: self.node_root.clone(),
+            root: self.node.node_root.clone(),
             arguments: arguments.iter().map(OsString::from).collect(),
             object,
             deadline,
@@ -152,13 +145,7 @@ fn refuse_shown(number: DeviceNumber) -> Result<(), MountError> {
 impl Node {
     /// The owner of what is attached for the volumes of a driver.
     pub(crate) fn owner<'k>(&'k self, driver: &'k DriverName) -> Owner<'k> {
-        let roots = self.roots.directories();
-        Owner {
-            driver,
-            connections: &self.connections,
-            roots: roots.map(ToOwned::to_owned).collect(),
-            node_root: self.node_root.clone(),
-        }
+        Owner { node: self, driver }
     }
 
     /// Attaches the disk of a volume, unless another volume has it.

@@ -54,7 +54,7 @@ pub(super) fn attach(
         credentials: tool::Credentials::parse(secrets)?,
     };
     let has_several = disk.paths.len() > 1;
-    if has_several && FactSources::of(owner.node_root.as_deref()).joins_paths()? {
+    if has_several && FactSources::of(owner.node.node_root.as_deref()).joins_paths()? {
         return attach.by_all_paths();
     }
     match disk.minimum_paths {

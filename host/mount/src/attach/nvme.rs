@@ -105,7 +105,7 @@ pub(super) fn detach(
     let nqn = namespace.subsystem.as_str();
     let _turn = alone(nqn)?;
     match is_last() && !is_in_use(&read(nqn))? {
-        true => disconnect(owner.connections, nqn, &namespace.addresses),
+        true => disconnect(&owner.node.connections, nqn, &namespace.addresses),
         false => Ok(()),
     }
 }
@@ -213,14 +213,14 @@ fn connect_all(
     namespace: &NvmeNamespace,
     secrets: &SecretOptions,
 ) -> Result<Vec<Failure>, MountError> {
-    let connections = owner.connections;
+    let connections = &owner.node.connections;
     let nqn = namespace.subsystem.as_str();
     let keys = Keys {
         host: secrets.get(option::HOST_KEY),
         controller: secrets.get(option::CONTROLLER_KEY),
     };
     let end = Instant::now() + CONNECT_TIME;
-    let initiator = InitiatorFiles::of(owner.node_root.as_deref());
+    let initiator = InitiatorFiles::of(owner.node.node_root.as_deref());
     let mut host = None;
     let mut failures = Vec::new();
     for &address in &namespace.addresses {

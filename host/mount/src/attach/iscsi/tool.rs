@@ -174,11 +174,11 @@ fn hide_databases(owner: &Owner<'_>) -> Result<(), MountError> {
     mount_change(root, from_outside).map_err(failed("mount --make-rslave", root))?;
     // This namespace must not keep the file system of a volume that is torn down meanwhile.
     for line in mountinfo::read()? {
-        let is_volume = |root: &PathBuf| {
+        let is_volume = |root: &Path| {
             let at = &line.mount_point;
             at.starts_with(root) || at.starts_with(of_node(owner, root))
         };
-        if owner.roots.iter().any(is_volume) {
+        if owner.node.roots.directories().any(is_volume) {
             let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
             // One that lay on another is gone already.
             let _ = unmount(&line.mount_point, flags);
@@ -267,7 +267,7 @@ fn with_settings(record: &str, credentials: &Credentials) -> Zeroizing<String> {
 
 /// A path of the node, as this process sees it.
 fn of_node(owner: &Owner<'_>, path: &Path) -> PathBuf {
-    match (&owner.node_root, path.strip_prefix("/")) {
+    match (&owner.node.node_root, path.strip_prefix("/")) {
         (Some(root), Ok(below)) => root.join(below),
         _ => path.to_owned(),
     }
