@@ -9,14 +9,16 @@ mod iscsi;
 mod nvme;
 mod rbd;
 
-use crate::block::DeviceNumber;
+use crate::block::{DeviceNumber, node_device};
 use crate::exclusive::{Claim, Claims};
 use crate::journal::Entry;
 use crate::mountinfo;
 use crate::node::{Node, describe_volume};
 use crate::plan::attach::Attachment;
 use crate::tools::ToolCall;
+use rustix::fs::fsync;
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::time::{Duration, Instant};
 use wasmount_core::document::Grants;
 use wasmount_core::mounter::{MountError, VolumeKey};
@@ -140,6 +142,16 @@ fn refuse_shown(number: DeviceNumber) -> Result<(), MountError> {
             format!("the mount at {}", line.mount_point.display()),
         )),
     }
+}
+
+/// Checks that a device has no user, and writes out what was written to it.
+fn flush_unused(number: DeviceNumber, disk: &dyn Display) -> Result<(), MountError> {
+    if let Some(claim) = node_device::claim_unused(number)?
+        && let Err(errno) = fsync(&claim)
+    {
+        tracing::warn!(%disk, %errno, "a disk that is removed cannot be flushed");
+    }
+    Ok(())
 }
 
 impl Node {

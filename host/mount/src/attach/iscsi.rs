@@ -11,15 +11,13 @@ mod unrecorded;
 
 pub(super) use unrecorded::end_unrecorded;
 
-use super::{Owner, PAUSE};
+use super::{Owner, PAUSE, flush_unused};
 use crate::block::{DeviceNumber, node_device};
 use crate::failure::shown;
 use crate::node_facts::FactSources;
 use crate::plan::attach::{IscsiDisk, IscsiPath};
 use multipathd::Multipathd;
-use rustix::fs::fsync;
 use scsi::{Disk, Scsi, Session};
-use std::fmt::Display;
 use std::time::{Duration, Instant};
 use wasmount_core::mounter::MountError;
 use wasmount_core::secrets::SecretOptions;
@@ -353,16 +351,6 @@ fn stop_requests(scsi: &Scsi, disk: &Disk) -> Result<(), MountError> {
     }
     scsi.set_offline(disk)?;
     tracing::error!(%disk, "a disk in use has become another one at the storage system; its requests fail from now on; end the pods of its volume");
-    Ok(())
-}
-
-/// Checks that a device has no user, and writes out what was written to it.
-fn flush_unused(number: DeviceNumber, disk: &dyn Display) -> Result<(), MountError> {
-    if let Some(claim) = node_device::claim_unused(number)?
-        && let Err(errno) = fsync(&claim)
-    {
-        tracing::warn!(%disk, %errno, "a disk that is removed cannot be flushed");
-    }
     Ok(())
 }
 

@@ -8,16 +8,15 @@
 
 mod request;
 
-use super::{Owner, refuse_shown, turn};
+use super::{Owner, flush_unused, refuse_shown, turn};
+use crate::block::DeviceNumber;
 use crate::block::rbd::MappedImage;
-use crate::block::{DeviceNumber, node_device};
 use crate::exclusive::Claim;
 use crate::failure::{io, kernel};
 use crate::plan::attach::RbdImage;
 use crate::sysfs::SYS;
 use crate::threads::within;
 use request::{Credentials, Request, key_name};
-use rustix::fs::fsync;
 use rustix::io::Errno;
 use std::fs;
 use std::path::Path;
@@ -206,11 +205,7 @@ fn map(image: &RbdImage, request: &Request, credentials: &Credentials) -> Result
 
 /// Unmaps an image that nobody uses. What was written to it is written out before.
 fn unmap(image: impl std::fmt::Display, mapped: &MappedImage) -> Result<(), MountError> {
-    if let Some(claim) = node_device::claim_unused(mapped.number)?
-        && let Err(errno) = fsync(&claim)
-    {
-        tracing::warn!(%image, %errno, "an image that is unmapped cannot be flushed");
-    }
+    flush_unused(mapped.number, &image)?;
     match fs::write(
         Path::new(SYS).join(REMOVE),
         mapped.number_on_bus.to_string(),

@@ -3,9 +3,9 @@
 //! What sysfs shows afterwards counts, and not its answer. The mounter makes and removes no map itself: that takes semaphores of udev, which a container
 //! does not share with the node.
 
+use super::Sessions;
 use super::scsi::Scsi;
-use super::{Sessions, flush_unused};
-use crate::attach::{Owner, PAUSE};
+use crate::attach::{Owner, PAUSE, flush_unused};
 use crate::block::multipath::{Map, identifier};
 use crate::plan::attach::IscsiDisk;
 use crate::tools::ToolOutput;
