@@ -156,12 +156,12 @@ fn disconnect(
             Err(error) if !folder.exists() => drop(error),
             Err(error) => return Err(io("disconnect", described(nqn, address), &error)),
         }
-        forget(connections, nqn, address)?;
+        recorded(nqn, address, connections.forget(nqn, address))?;
     }
     // Of those that somebody else disconnected.
     for &address in addresses {
         if subsystem.at(address).is_none() {
-            forget(connections, nqn, address)?;
+            recorded(nqn, address, connections.forget(nqn, address))?;
         }
     }
     Ok(())
@@ -239,13 +239,11 @@ fn connect_all(
         };
         let options = connect::options(address, &namespace.subsystem, host, keys)
             .map_err(|invalid| MountError::unusable(described(nqn, address), invalid))?;
-        connections
-            .intend(nqn, address)
-            .map_err(record_failed(nqn, address))?;
+        recorded(nqn, address, connections.intend(nqn, address))?;
         match connect_to(&options) {
             Ok(name) => adopt(connections, nqn, address, &name)?,
             Err(errno) => {
-                forget(connections, nqn, address)?;
+                recorded(nqn, address, connections.forget(nqn, address))?;
                 // Another program was faster.
                 if errno != Errno::ALREADY {
                     let errno = Some(errno);
@@ -284,22 +282,17 @@ fn adopt(
     let Ok(found) = fs::metadata(folder(name)) else {
         return Ok(());
     };
-    let recorded = match connections.whose(nqn, address, found.ino()) {
+    let change = match connections.whose(nqn, address, found.ino()) {
         Whose::Own => Ok(()),
         Whose::Intended => connections.done(nqn, address, found.ino()),
         Whose::Other => connections.forget(nqn, address),
     };
-    recorded.map_err(record_failed(nqn, address))
+    recorded(nqn, address, change)
 }
 
-fn forget(connections: &Connections, nqn: &str, address: SocketAddr) -> Result<(), MountError> {
-    connections
-        .forget(nqn, address)
-        .map_err(record_failed(nqn, address))
-}
-
-fn record_failed(nqn: &str, address: SocketAddr) -> impl Fn(std::io::Error) -> MountError {
-    move |error| io("record", described(nqn, address), &error)
+/// The result of a change of the record of a controller.
+fn recorded(nqn: &str, address: SocketAddr, change: std::io::Result<()>) -> Result<(), MountError> {
+    change.map_err(|error| io("record", described(nqn, address), &error))
 }
 
 /// Whether the namespace can be used.
