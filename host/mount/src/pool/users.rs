@@ -34,7 +34,7 @@ pub(super) struct User {
     pub(super) found: OnceLock<Identity>,
     in_use: Arc<dyn InUse>,
     /// The last query that was not answered in time; dropped when it is answered. There is only one at a time: another would hang too.
-    late: Mutex<Weak<()>>,
+    late: Mutex<Weak<AtomicBool>>,
 }
 
 impl User {
@@ -55,13 +55,10 @@ impl User {
         if lock(&self.late).strong_count() > 0 {
             return self.unanswered(is_here, pool);
         }
-        let question = Arc::new(());
-        let pending = Arc::downgrade(&question);
         let leads_here = Arc::new(AtomicBool::new(is_here));
         let (user, identity, place) = (Arc::clone(self), pool.identity, place.clone());
         let leads = Arc::clone(&leads_here);
         let answer = within(ANSWER_WITHIN, "pool-user", move || {
-            let _question = question;
             let is_here = is_here || leads_to(&user.directory, identity);
             leads.store(is_here, Ordering::Release);
             is_here && user.in_use.uses(&user.pool, &|path| place.overlaps(path))
@@ -69,7 +66,7 @@ impl User {
         match answer {
             Ok(Some(uses)) => Some(uses),
             Ok(None) => {
-                *lock(&self.late) = pending;
+                *lock(&self.late) = Arc::downgrade(&leads_here);
                 self.unanswered(leads_here.load(Ordering::Acquire), pool)
             }
             Err(error) => {
