@@ -43,8 +43,6 @@ pub(crate) struct MountedPools {
 
 /// A pool that the host mounts itself. Dropped when no driver has the grant any more: it is then unmounted.
 pub(crate) struct MountedPool {
-    /// The driver's name of it.
-    name: String,
     mount_point: MountPoint,
     in_use: Arc<dyn InUse>,
     state: Mutex<State>,
@@ -85,14 +83,13 @@ impl MountedPools {
         in_use: &Arc<dyn InUse>,
     ) -> Arc<MountedPool> {
         let mount_point = MountPoint::new(&self.folder, driver, name, mount);
-        let directory = mount_point.directory().to_owned();
+        let directory = mount_point.directory.clone();
         let mut known = lock(&self.known);
         known.retain(|_, pool| pool.strong_count() > 0);
         if let Some(pool) = known.get(&directory).and_then(Weak::upgrade) {
             return pool;
         }
         let pool = Arc::new(MountedPool {
-            name: name.to_owned(),
             mount_point,
             in_use: Arc::clone(in_use),
             state: Mutex::default(),
@@ -149,28 +146,22 @@ impl MountedPool {
         if let Some(open) = &state.open {
             return Ok(Arc::clone(&open.pool));
         }
-        match &state.failed {
-            Some((at, error)) if *at > begun => return Err(error.clone()),
-            _ => {}
+        if let Some((at, error)) = &state.failed
+            && *at > begun
+        {
+            return Err(error.clone());
         }
-        match self.opened() {
-            Ok(open) => {
-                let pool = Arc::clone(&open.pool);
-                state.open = Some(open);
-                Ok(pool)
-            }
-            Err(error) => {
-                state.failed = Some((Instant::now(), error.clone()));
-                Err(error)
-            }
-        }
+        let opened = self.opened().inspect_err(|error| {
+            state.failed = Some((Instant::now(), error.clone()));
+        })?;
+        Ok(Arc::clone(&state.open.insert(opened).pool))
     }
 
     fn opened(&self) -> Result<Open, MountError> {
         let root = self.mount_point.root()?;
-        let directory = self.mount_point.directory();
-        let pool = Pool::open_root(&self.name, directory, root, true)?;
-        let user = users::add(&self.name, directory, Arc::clone(&self.in_use));
+        let (name, directory) = (&self.mount_point.pool, &self.mount_point.directory);
+        let pool = Pool::open_root(name, directory, root, true)?;
+        let user = users::add(name, directory, Arc::clone(&self.in_use));
         user.found.get_or_init(|| pool.identity);
         Ok(Open { pool, _user: user })
     }
@@ -185,7 +176,7 @@ impl MountedPool {
         {
             tracing::warn!(pool = %self.mount_point, "the mount of a pool is gone or stale on its server; mounting it again");
             state.open = None;
-            mount_point::take_down(self.mount_point.directory());
+            mount_point::take_down(&self.mount_point.directory);
         }
     }
 
@@ -193,7 +184,7 @@ impl MountedPool {
     fn check(&self, pool: &Pool) -> Result<bool, Errno> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
         match rustix::fs::statx(&pool.root, c"", flags, StatxFlags::BASIC_STATS) {
-            Ok(_) => Ok(users::leads_to(self.mount_point.directory(), pool.identity)),
+            Ok(_) => Ok(users::leads_to(&self.mount_point.directory, pool.identity)),
             Err(Errno::STALE) => Ok(false),
             Err(errno) => Err(errno),
         }
@@ -240,7 +231,7 @@ impl MountedPool {
         }
         self.is_watched.store(false, Ordering::Release);
         if open.take().is_some() {
-            mount_point::take_down(self.mount_point.directory());
+            mount_point::take_down(&self.mount_point.directory);
         }
         true
     }
@@ -251,7 +242,7 @@ impl Drop for MountedPool {
         let state = self.state.get_mut();
         let was_open = state.is_ok_and(|state| state.open.take().is_some());
         if was_open {
-            mount_point::take_down(self.mount_point.directory());
+            mount_point::take_down(&self.mount_point.directory);
         }
     }
 }

@@ -27,19 +27,22 @@ use wasmount_core::secrets::SecretOptions;
 const FOLDER_MODE: u32 = 0o700;
 /// How long an unmount may take before the caller goes on. 2 s: it takes milliseconds unless the server does not answer; the kernel then finishes it.
 const UNMOUNTED_WITHIN: Duration = Duration::from_secs(2);
-/// Options that bound the time of a request, unless the administrator chose: after 10 s, 20 s and 30 s without an answer the kernel reports an error
-/// (nfs(5), `softerr`). Every change of a pool is synced and checked, so no data is lost by that; `hard`, the kernel's default, never ends.
-const BOUNDED: [(&str, &str); 3] = [("softerr", ""), ("timeo", "100"), ("retrans", "2")];
-/// The options of an administrator that replace the first of them.
-const HARDNESS: [&str; 3] = ["hard", "soft", "softerr"];
+/// Options that bound the time of a request, each with those of an administrator that replace it: after 10 s, 20 s and 30 s without an answer the kernel
+/// reports an error (nfs(5), `softerr`). Every change of a pool is synced and checked, so no data is lost by that; `hard`, the kernel's default, never
+/// ends.
+const BOUNDED: [(&str, &[&str]); 3] = [
+    ("softerr", &["hard", "soft", "softerr"]),
+    ("timeo=100", &["timeo"]),
+    ("retrans=2", &["retrans"]),
+];
 
 /// Where a pool is mounted, and what.
 #[derive(Debug)]
 pub(super) struct MountPoint {
     /// The driver's name of the pool.
-    pool: String,
+    pub(super) pool: String,
     mount: PoolMount,
-    directory: PathBuf,
+    pub(super) directory: PathBuf,
 }
 
 impl MountPoint {
@@ -52,25 +55,14 @@ impl MountPoint {
         }
     }
 
-    pub(super) fn directory(&self) -> &Path {
-        &self.directory
-    }
-
     /// The mount options of the grant, with a bound for the time of a request.
     fn checked(&self) -> Result<(CheckedFilesystem, MountFlags), MountError> {
-        let named = |name: &str| {
+        let named = |name: &&str| {
             let mut options = self.mount.options.iter();
-            options.any(|option| option.split('=').next() == Some(name))
+            options.any(|option| option.split('=').next() == Some(*name))
         };
-        let is_chosen = |name: &str| match name {
-            "softerr" => HARDNESS.into_iter().any(named),
-            name => named(name),
-        };
-        let bounds = BOUNDED.iter().filter(|(name, _)| !is_chosen(name));
-        let bounds = bounds.map(|(name, value)| match *value {
-            "" => (*name).to_owned(),
-            value => format!("{name}={value}"),
-        });
+        let bounds = BOUNDED.iter().filter(|(_, names)| !names.iter().any(named));
+        let bounds = bounds.map(|(option, _)| (*option).to_owned());
         let options: Vec<String> = self.mount.options.iter().cloned().chain(bounds).collect();
         // The administrator's own words: each option is granted, except for those that the host sets itself.
         let names = options.iter().filter_map(|option| option.split('=').next());

@@ -113,9 +113,9 @@ fn privileged_what_is_mounted_by_others_is_not_used() {
         let words = place.root().unwrap_err().to_string();
         assert!(words.contains("unmount that"), "{words}");
         drop((made, onto));
-        take_down(place.directory());
+        take_down(&place.directory);
         assert!(!directory.exists());
         // Once more is a success.
-        take_down(place.directory());
+        take_down(&place.directory);
     });
 }
