@@ -33,7 +33,6 @@ pub(crate) use open::refuse_leaving;
 use place::Place;
 use rustix::fs::FileType;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use wasmount_core::document::{PoolGrant, PoolStorage};
 use wasmount_core::mounter::MountError;
@@ -75,10 +74,9 @@ enum Storage {
 
 /// A pool in a directory of the administrator.
 struct Directory {
-    path: PathBuf,
     /// Opened at the first call that needs it: a pool that cannot be opened must not affect others.
     open: Mutex<Option<Arc<Pool>>>,
-    /// All drivers of this process can query it while this lives.
+    /// It has the path. All drivers of this process can query it while this lives.
     user: Arc<users::User>,
 }
 
@@ -95,21 +93,17 @@ impl Pools {
             let storage = match &grant.storage {
                 PoolStorage::Directory(path) => Storage::Directory(Directory {
                     user: users::add(name, path, Arc::clone(&in_use)),
-                    path: path.clone(),
                     open: Mutex::default(),
                 }),
                 PoolStorage::Mount(mount) => {
                     Storage::Mounted(mounted.of(driver, name, mount, &in_use))
                 }
             };
-            let full_copies = grant.full_copies;
-            (
-                name.clone(),
-                Granted {
-                    full_copies,
-                    storage,
-                },
-            )
+            let granted = Granted {
+                full_copies: grant.full_copies,
+                storage,
+            };
+            (name.clone(), granted)
         });
         Self {
             granted: granted.collect(),
@@ -324,19 +318,21 @@ impl Pools {
         if let Storage::Directory(directory) = &self.granted(pool)?.storage
             && lock(&directory.open).is_none()
         {
-            if let Some(root) = open_elsewhere(&directory.path) {
+            let path = &directory.user.directory;
+            if let Some(root) = open_elsewhere(path) {
                 return listing::stat_elsewhere(&root, &place);
             }
-            return listing::stat(&*Pool::open(pool, &directory.path)?, &place);
+            return listing::stat(&*Pool::open(pool, path)?, &place);
         }
         listing::stat(&*self.open(pool)?, &place)
     }
 
     fn open(&self, pool: &str) -> Result<Arc<Pool>, MountError> {
-        let Directory { path, open, user } = match &self.granted(pool)?.storage {
+        let Directory { open, user } = match &self.granted(pool)?.storage {
             Storage::Directory(directory) => directory,
             Storage::Mounted(mounted) => return mounted.open(),
         };
+        let path = &user.directory;
         let mut open = lock(open);
         if let Some(open) = &*open {
             if !users::leads_to(path, open.identity) {

@@ -29,7 +29,7 @@ static USERS: Mutex<Vec<Weak<User>>> = Mutex::new(Vec::new());
 pub(super) struct User {
     /// The driver's name of the pool.
     pool: String,
-    directory: PathBuf,
+    pub(super) directory: PathBuf,
     /// The directory that the driver found at its path, after it was resolved.
     pub(super) found: OnceLock<Identity>,
     in_use: Arc<dyn InUse>,
