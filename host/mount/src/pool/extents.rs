@@ -133,8 +133,8 @@ pub(super) fn compare(
         return Ok((page.end(size, size), 0));
     }
     if base.can_detect_sharing_with(&target) {
-        base.detect_sharing();
-        target.detect_sharing();
+        base.detects_sharing = true;
+        target.detects_sharing = true;
     }
     let began = Instant::now();
     let mut at = offset;

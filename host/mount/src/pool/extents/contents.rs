@@ -48,7 +48,8 @@ pub(super) struct Contents<'a> {
     identity: Identity,
     /// Size in bytes, when it was opened.
     pub(super) size: u64,
-    detects_sharing: bool,
+    /// Whether shared blocks are distinguished from others. It does not change once a piece was found.
+    pub(super) detects_sharing: bool,
     /// Pieces that were found but not returned yet.
     ahead: VecDeque<Piece>,
     buffer: Vec<u8>,
@@ -138,12 +139,6 @@ impl<'a> Contents<'a> {
         };
         let device = |identity: Identity| (identity.device_major, identity.device_minor);
         has_one_space && device(self.identity) == device(other.identity)
-    }
-
-    /// From now on shared blocks are distinguished from others.
-    pub(super) fn detect_sharing(&mut self) {
-        self.detects_sharing = true;
-        self.ahead.clear();
     }
 
     /// The piece that starts at an offset, which must not decrease between calls. After the end: zeroes.
