@@ -9,7 +9,7 @@ mod unchanged;
 use crate::freeze::Freezer;
 use crate::pool::copies::{CopyRequest, Pair};
 use crate::pool::directory::file_type;
-use crate::pool::handle::{Pool, fresh_name, make_folder};
+use crate::pool::handle::{Pool, fresh_name, make_folder, status_at};
 use crate::pool::ledger::{Inode, Origin, Record};
 use crate::pool::promise::{self, Holder};
 use crate::pool::{directory, group_move, trash};
@@ -145,11 +145,7 @@ fn found(pool: &Pool, pair: &Pair, kind: FileType) -> Result<Option<Record>, Mou
         return Err(target.otherwise_there("it is not a copy"));
     };
     // A missing source is known by its path only; a new one at the same path is another.
-    let from = match pool.parent_if_there(source)? {
-        Some(parent) => pool.status(&parent, source)?,
-        None => None,
-    };
-    let is_same = match from {
+    let is_same = match status_at(&pool.root, source)? {
         Some(from) => Inode::of(&from) == origin.inode,
         None => source.path.as_str() == origin.path,
     };

@@ -194,6 +194,16 @@ pub(super) fn status_of(directory: impl AsFd, name: impl Arg) -> Result<Option<S
     }
 }
 
+/// The current state of a place below the root of a pool. `None`: it does not exist, or the directory that contains it.
+pub(super) fn status_at(root: &OwnedFd, place: &Place) -> Result<Option<Statx>, MountError> {
+    let parent = match open_confined(root, place.path.parent(), DIRECTORY) {
+        Err(Errno::NOENT) => return Ok(None),
+        parent => parent.map_err(|errno| place.failed("open the parent directory", errno))?,
+    };
+    let status = status_of(&parent, place.path.name());
+    status.map_err(|errno| place.failed("stat", errno))
+}
+
 pub(super) fn make_folder(directory: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     match rustix::fs::mkdirat(directory, name, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}

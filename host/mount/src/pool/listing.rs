@@ -2,11 +2,11 @@
 //!
 //! Names that are not UTF-8 were not made by any caller of this host; they are not listed.
 
-use crate::confine::{DIRECTORY, RESERVED_NAME, entries, open_confined};
+use crate::confine::{RESERVED_NAME, entries};
 use crate::failure::kernel;
 use crate::pool::directory::{self, file_type};
 use crate::pool::group_move;
-use crate::pool::handle::{Pool, status_of};
+use crate::pool::handle::{Pool, status_at, status_of};
 use crate::pool::ledger::Inode;
 use crate::pool::place::Place;
 use rustix::fs::{FileType, Statx, StatxAttributes};
@@ -23,10 +23,7 @@ const LIST_ENTRIES: u32 = 1000;
 /// The entry at a place.
 pub(super) fn stat(pool: &Pool, place: &Place) -> Result<Option<PoolEntry>, MountError> {
     let _held = group_move::hold(pool)?;
-    let Some(parent) = pool.parent_if_there(place)? else {
-        return Ok(None);
-    };
-    let status = pool.status(&parent, place)?;
+    let status = status_at(&pool.root, place)?;
     Ok(status.map(|status| entry(place.path.as_str().to_owned(), &status, tree_usage(pool))))
 }
 
@@ -35,12 +32,7 @@ pub(super) fn stat_elsewhere(
     root: &OwnedFd,
     place: &Place,
 ) -> Result<Option<PoolEntry>, MountError> {
-    let parent = match open_confined(root, place.path.parent(), DIRECTORY) {
-        Err(Errno::NOENT) => return Ok(None),
-        parent => parent.map_err(|errno| place.failed("open the parent directory", errno))?,
-    };
-    let status = status_of(&parent, place.path.name());
-    let status = status.map_err(|errno| place.failed("stat", errno))?;
+    let status = status_at(root, place)?;
     Ok(status.map(|status| entry(place.path.as_str().to_owned(), &status, |_| 0)))
 }
 
