@@ -14,7 +14,7 @@ pub(crate) use map::{is_map, shown, storage_of};
 
 use crate::block::{BlockDevice, BlockRecord, DeviceNumber, loop_device};
 use crate::exclusive::{Claim, Claims, retry};
-use crate::failure::kernel;
+use crate::failure::{io, kernel};
 use crate::format::{
     Content, blank_places, disk_full, format_intent, is_blank_from, probe, require_free,
     require_path,
@@ -28,7 +28,8 @@ use decision::{LUKS, Verdict, decide};
 use header::{Header, label};
 use map::{Map, MapName};
 use rustix::fs::fsync;
-use rustix::io::pwrite;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use uuid::Uuid;
 use wasmount_core::mounter::{MountError, VolumeKey};
 use wasmount_core::names::DriverName;
@@ -68,13 +69,16 @@ impl Encryption<'_> {
             close(&map)?;
         }
         require_free(device)?;
-        if self.verdict(device, &cryptsetup)? == Verdict::Format {
+        let content = probe(device)?;
+        let is_unfinished = self.is_unfinished(device, &cryptsetup, &content)?;
+        let access = self.access_to(device);
+        if decide(device, &content, is_unfinished, access)? == Verdict::Format {
             self.format(device, &cryptsetup, &passphrase)?;
         }
         cryptsetup.metadata()?.check(device)?;
         let is_new = Header::read(device)?.label == label::NEW;
         if is_new {
-            decision::require_writer(device, self.access_to(device))?;
+            decision::require_writer(device, access)?;
         }
         let read_only = self.read_only || device.is_read_only;
         cryptsetup.open(&name, &passphrase, read_only)?;
@@ -106,16 +110,6 @@ impl Encryption<'_> {
             return Err(MountError::in_use(device, by));
         }
         map.device(device.record())
-    }
-
-    fn verdict(
-        &self,
-        device: &BlockDevice,
-        cryptsetup: &Cryptsetup<'_>,
-    ) -> Result<Verdict, MountError> {
-        let content = probe(device)?;
-        let is_unfinished = self.is_unfinished(device, cryptsetup, &content)?;
-        decide(device, &content, is_unfinished, self.access_to(device))
     }
 
     /// What may be done with the device: nothing begins on one that refuses writes, or whose map is to refuse them.
@@ -305,15 +299,13 @@ fn close(map: &Map) -> Result<(), MountError> {
 
 /// Makes a new map read as blank where a file system could be: what a device has behind a new header reads as random bytes.
 fn blank(map: &BlockDevice) -> Result<(), MountError> {
-    let failed = |errno| kernel("write", map, errno);
+    let failed = |operation| move |error| io(operation, map, &error);
+    let file = File::from(map.file.try_clone().map_err(failed("open"))?);
     for (offset, length) in blank_places(map.size_bytes()?) {
-        let zeros = vec![0; length];
-        let mut written = 0;
-        while let Some(rest) = zeros.get(written..).filter(|rest| !rest.is_empty()) {
-            written += pwrite(&map.file, rest, offset + written as u64).map_err(failed)?;
-        }
+        file.write_all_at(&vec![0; length], offset)
+            .map_err(failed("write"))?;
     }
-    fsync(&map.file).map_err(|errno| kernel("fsync", map, errno))
+    file.sync_all().map_err(failed("fsync"))
 }
 
 fn alone(name: &MapName) -> Result<Claim<'static, MapName>, MountError> {
