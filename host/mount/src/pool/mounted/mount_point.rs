@@ -146,7 +146,9 @@ impl MountPoint {
             }
             _ => {}
         }
-        real(&self.directory).map_err(failed)
+        // The last component is not followed, because a mount there may not answer.
+        let name = self.directory.file_name().unwrap_or_default();
+        Ok(folder.canonicalize().map_err(failed)?.join(name))
     }
 
     pub(super) fn unreachable(&self, errno: Errno) -> MountError {
@@ -192,14 +194,6 @@ fn directory_name(driver: &DriverName, name: &str, mount: &PoolMount) -> String 
         hash.update([0]);
     }
     hex::encode(hash.finalize())
-}
-
-/// The path without links. The last component is not followed, because a mount there may not answer.
-fn real(directory: &Path) -> std::io::Result<PathBuf> {
-    match (directory.parent(), directory.file_name()) {
-        (Some(parent), Some(name)) => Ok(parent.canonicalize()?.join(name)),
-        _ => Ok(directory.to_owned()),
-    }
 }
 
 /// Of several mounts at one path, the table has the topmost last.
