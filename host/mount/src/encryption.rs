@@ -71,7 +71,12 @@ impl Encryption<'_> {
         require_free(device)?;
         let content = probe(device)?;
         let is_unfinished = self.is_unfinished(device, &cryptsetup, &content)?;
-        let access = self.access_to(device);
+        let read_only = self.read_only || device.is_read_only;
+        // Nothing begins on a device that refuses writes, or whose map is to refuse them.
+        let access = match (self.access, read_only) {
+            (StorageAccess::ReadWrite, true) => StorageAccess::ReadOnly,
+            (access, _) => access,
+        };
         if decide(device, &content, is_unfinished, access)? == Verdict::Format {
             self.format(device, &cryptsetup, &passphrase)?;
         }
@@ -80,7 +85,6 @@ impl Encryption<'_> {
         if is_new {
             decision::require_writer(device, access)?;
         }
-        let read_only = self.read_only || device.is_read_only;
         cryptsetup.open(&name, &passphrase, read_only)?;
         let opened = map::find(&name).filter(|map| map.storage == Some(device.number));
         let map = opened.ok_or_else(|| {
@@ -110,14 +114,6 @@ impl Encryption<'_> {
             return Err(MountError::in_use(device, by));
         }
         map.device(device.record())
-    }
-
-    /// What may be done with the device: nothing begins on one that refuses writes, or whose map is to refuse them.
-    fn access_to(&self, device: &BlockDevice) -> StorageAccess {
-        match (self.access, self.read_only || device.is_read_only) {
-            (StorageAccess::ReadWrite, true) => StorageAccess::ReadOnly,
-            (access, _) => access,
-        }
     }
 
     /// Whether the device has what a killed `luksFormat` of this host left: no key can ever have opened it, so nothing is lost. It writes zeros over the
