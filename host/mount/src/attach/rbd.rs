@@ -18,6 +18,7 @@ use crate::sysfs::SYS;
 use crate::threads::within;
 use request::{Credentials, Request, key_name};
 use rustix::io::Errno;
+use std::fmt::Display;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -44,17 +45,16 @@ pub(super) fn attach(
     let credentials = Credentials::parse(image, secrets)?;
     let key_name = key_name(owner.driver);
     let request = Request::of(image, &credentials.user, &key_name);
-    let turn = alone(image)?;
+    let turn = alone(image.cluster, image)?;
     let image = image.clone();
-    let what = image.to_string();
-    bounded(&what, MAP_TIME, turn, move || {
+    bounded(&image.to_string(), MAP_TIME, turn, move || {
         for mapped in maps(&image) {
             ensure_own(&image, &mapped, &key_name)?;
             if is_meant(&mapped, &image) && mapped.told == request.text {
                 return Ok(());
             }
             tracing::info!(%image, device = mapped.number_on_bus, "an image that was mapped otherwise is unmapped");
-            unmap(&image, &mapped)?;
+            unmap(&mapped)?;
         }
         map(&image, &request, &credentials)
     })
@@ -66,20 +66,17 @@ pub(super) fn detach(owner: &Owner<'_>, image: &RbdImage) -> Result<(), MountErr
     if own.is_empty() {
         return Ok(());
     }
-    let turn = alone(image)?;
-    let image = image.clone();
-    let what = image.to_string();
-    bounded(&what, UNMAP_TIME, turn, move || {
-        own.iter().try_for_each(|mapped| unmap(&image, mapped))
+    let turn = alone(image.cluster, image)?;
+    bounded(&image.to_string(), UNMAP_TIME, turn, move || {
+        own.iter().try_for_each(unmap)
     })
 }
 
 /// Has the kernel read the size of the image again.
 pub(super) fn rescan(owner: &Owner<'_>, image: &RbdImage) -> Result<(), MountError> {
     let own = own(owner, image);
-    let turn = alone(image)?;
-    let what = image.to_string();
-    bounded(&what, UNMAP_TIME, turn, move || {
+    let turn = alone(image.cluster, image)?;
+    bounded(&image.to_string(), UNMAP_TIME, turn, move || {
         own.iter().try_for_each(|mapped| {
             let refresh = mapped.folder(Path::new(SYS)).join("refresh");
             fs::write(&refresh, "1").map_err(|error| io("write", refresh.display(), &error))
@@ -122,22 +119,14 @@ fn end(
     mapped: &MappedImage,
     is_recorded: impl Fn(&MappedImage) -> bool,
 ) -> Result<bool, MountError> {
-    let MappedImage {
-        cluster,
-        pool,
-        namespace,
-        name,
-        ..
-    } = mapped;
-    let turn = turn(turn_key(cluster, pool, namespace, name), name)?;
+    let turn = alone(&mapped.cluster, mapped)?;
     // The caller of a stage writes its record before it waits for its turn.
     if is_recorded(mapped) {
         return Ok(false);
     }
     refuse_shown(mapped.number)?;
-    let what = format!("RBD image {pool}/{name}");
-    let (mapped, named) = (mapped.clone(), what.clone());
-    bounded(&what, UNMAP_TIME, turn, move || unmap(&named, &mapped))?;
+    let image = mapped.clone();
+    bounded(&image.to_string(), UNMAP_TIME, turn, move || unmap(&image))?;
     Ok(true)
 }
 
@@ -189,7 +178,7 @@ fn map(image: &RbdImage, request: &Request, credentials: &Credentials) -> Result
     match mapped {
         Some(mapped) if is_meant(&mapped, image) => Ok(()),
         Some(mapped) => {
-            unmap(image, &mapped)?;
+            unmap(&mapped)?;
             let reason = format!(
                 "it has the id {}, and the volume is the image with the id {}; nothing was read or written; look which image has the name",
                 mapped.id, image.id
@@ -204,8 +193,8 @@ fn map(image: &RbdImage, request: &Request, credentials: &Credentials) -> Result
 }
 
 /// Unmaps an image that nobody uses. What was written to it is written out before.
-fn unmap(image: impl std::fmt::Display, mapped: &MappedImage) -> Result<(), MountError> {
-    flush_unused(mapped.number, &image)?;
+fn unmap(mapped: &MappedImage) -> Result<(), MountError> {
+    flush_unused(mapped.number, mapped)?;
     match fs::write(
         Path::new(SYS).join(REMOVE),
         mapped.number_on_bus.to_string(),
@@ -213,11 +202,11 @@ fn unmap(image: impl std::fmt::Display, mapped: &MappedImage) -> Result<(), Moun
         Ok(()) => Ok(()),
         Err(error) => match Errno::from_io_error(&error) {
             Some(Errno::NOENT) => Ok(()),
-            Some(Errno::BUSY) => Err(MountError::in_use(image, "a program has it open")),
+            Some(Errno::BUSY) => Err(MountError::in_use(mapped, "a program has it open")),
             Some(Errno::INPROGRESS) => Err(MountError::under_way(format!(
-                "the removal of the map of {image}"
+                "the removal of the map of {mapped}"
             ))),
-            _ => Err(io("unmap", image, &error)),
+            _ => Err(io("unmap", mapped, &error)),
         },
     }
 }
@@ -247,18 +236,6 @@ fn bounded(
 }
 
 /// One call at a time maps or unmaps an image.
-fn alone(image: &RbdImage) -> Result<Claim<'static, String>, MountError> {
-    let namespace = image.namespace.as_ref().map_or("", |it| it.as_str());
-    let cluster = image.cluster.to_string();
-    let key = turn_key(
-        &cluster,
-        image.pool.as_str(),
-        namespace,
-        image.name.as_str(),
-    );
-    turn(key, &image.to_string())
-}
-
-fn turn_key(cluster: &str, pool: &str, namespace: &str, name: &str) -> String {
-    [cluster, pool, namespace, name].join("/")
+fn alone(cluster: impl Display, image: impl Display) -> Result<Claim<'static, String>, MountError> {
+    turn(format!("{cluster} {image}"), &image.to_string())
 }

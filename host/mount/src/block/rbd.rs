@@ -5,6 +5,7 @@
 use super::DeviceNumber;
 use crate::plan::attach;
 use crate::sysfs::{attribute, entries};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Where the kernel lists them.
@@ -89,6 +90,17 @@ impl MappedImage {
             is_head: text("current_snap")? == HEAD,
             told: text("config_info")?,
         })
+    }
+}
+
+/// Text of it for messages, as that of an image of a plan.
+impl fmt::Display for MappedImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pool, name, .. } = self;
+        match self.namespace.as_str() {
+            "" => write!(f, "RBD image {pool}/{name}"),
+            namespace => write!(f, "RBD image {pool}/{namespace}/{name}"),
+        }
     }
 }
 
