@@ -121,22 +121,16 @@ impl Pools {
         if call == PoolCall::Names {
             return self.names();
         }
-        let mounted = call.pool_and_paths().0.and_then(|pool| self.mounted(pool));
-        let Some(mounted) = mounted else {
+        let (pool, _) = call.pool_and_paths();
+        let granted = pool.and_then(|pool| self.granted.get(pool));
+        let Some(Storage::Mounted(mounted)) = granted.map(|it| &it.storage) else {
             return self.serve_on(threads, call).await;
         };
+        let mounted = Arc::clone(mounted);
         mounted.keep_while_used();
         let served = self.serve_on(&mounted.threads, call).await;
         mounted.keep_while_used();
         served.map_err(|error| mounted.explain(error))
-    }
-
-    /// The pool, if the host mounts it.
-    fn mounted(&self, pool: &str) -> Option<Arc<MountedPool>> {
-        match &self.granted.get(pool)?.storage {
-            Storage::Directory(_) => None,
-            Storage::Mounted(mounted) => Some(Arc::clone(mounted)),
-        }
     }
 
     async fn serve_on(
