@@ -64,6 +64,18 @@ pub(crate) fn open_shared(device: &CheckedDevice) -> Result<Option<BlockDevice>,
     }
 }
 
+/// Opens the device with a number, whoever uses it, for writing if possible. `None`: it is gone, or has no node in `/dev`.
+pub(crate) fn numbered(number: DeviceNumber) -> Result<Option<BlockDevice>, MountError> {
+    let tree = DeviceTree::default();
+    let Some(name) = tree.named(number) else {
+        return Ok(None);
+    };
+    match DeviceNode::open(&tree, &name)? {
+        Some(node) if node.number == number => node.device(false),
+        _ => Ok(None),
+    }
+}
+
 /// Verifies that a device has no user, and returns it. `None`: it is gone. A process that looks at it for a moment, such as udev, does not count.
 pub(crate) fn claim_unused(number: DeviceNumber) -> Result<Option<OwnedFd>, MountError> {
     let tree = DeviceTree::default();

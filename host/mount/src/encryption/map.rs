@@ -3,13 +3,12 @@
 //! `cryptsetup` gives a map the UUID `CRYPT-LUKS2-<UUID of the header>-<name>` (`dm_prepare_uuid` of libcryptsetup). Names can be changed, UUIDs cannot.
 
 use crate::block::loop_device::digits;
-use crate::block::{BlockDevice, BlockRecord, DeviceNumber, access};
+use crate::block::{BlockDevice, BlockRecord, DeviceNumber, node_device};
 use crate::failure::kernel;
 use crate::sysfs::{attribute, entries};
 use crate::tools::ToolCall;
-use rustix::fs::{Mode, OFlags, fstat, fsync};
+use rustix::fs::fsync;
 use std::fmt;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wasmount_core::mounter::{MountError, VolumeKey};
@@ -125,12 +124,9 @@ impl Map {
     /// The map, opened. `storage` is the device below.
     pub(super) fn device(&self, storage: BlockRecord) -> Result<BlockDevice, MountError> {
         Ok(BlockDevice {
-            file: self.open()?,
-            number: self.number,
-            path: self.path(),
             backing: storage.backing,
             storage: Some(storage),
-            is_read_only: self.is_read_only,
+            ..self.open()?
         })
     }
 
@@ -139,7 +135,7 @@ impl Map {
         if self.is_read_only {
             return Ok(());
         }
-        fsync(self.open()?).map_err(|errno| kernel("fsync", self.path().display(), errno))
+        fsync(self.open()?.file).map_err(|errno| kernel("fsync", self.path().display(), errno))
     }
 
     pub(super) fn is_there(&self) -> bool {
@@ -164,22 +160,13 @@ impl Map {
         Path::new("/dev").join(&self.kernel_name)
     }
 
-    fn open(&self) -> Result<OwnedFd, MountError> {
-        let path = self.path();
-        let flags = access(self.is_read_only) | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let failed = |operation| {
-            let path = path.display().to_string();
-            move |errno| kernel(operation, path, errno)
-        };
-        let file = rustix::fs::open(&path, flags, Mode::empty()).map_err(failed("open"))?;
-        let found = fstat(&file).map_err(failed("fstat"))?;
-        match DeviceNumber::of_node(&found) {
-            Some(number) if number == self.number => Ok(file),
-            _ => Err(MountError::unusable(
-                path.display(),
+    fn open(&self) -> Result<BlockDevice, MountError> {
+        node_device::numbered(self.number)?.ok_or_else(|| {
+            MountError::unusable(
+                self.path().display(),
                 "it is not the device that the kernel calls so; mount the node's /dev into the host's container",
-            )),
-        }
+            )
+        })
     }
 }
 
