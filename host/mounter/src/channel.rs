@@ -2,7 +2,7 @@
 //!
 //! The kernel reports at once when the other process is gone, for whatever reason (unix(7)).
 
-use crate::protocol::{Greeting, HEAD_BYTES, MESSAGE_BYTES, Message, Violation};
+use crate::protocol::{BootId, Greeting, HEAD_BYTES, MESSAGE_BYTES, Message, VERSION, Violation};
 use rustix::net::{RecvFlags, recv};
 use std::io;
 use std::path::Path;
@@ -76,8 +76,11 @@ impl Channel {
             let mut head = [0; HEAD_BYTES];
             self.fill(&mut head).await?;
             let mut greeting = Greeting::of_head(head)?;
-            if let Some(boot_id) = greeting.boot_id_bytes() {
-                self.fill(boot_id).await?;
+            // Another version has another format there.
+            if greeting.version == VERSION {
+                let mut boot_id = uuid::Bytes::default();
+                self.fill(&mut boot_id).await?;
+                greeting.boot_id = BootId::from_bytes(boot_id);
             }
             Ok(greeting)
         })

@@ -6,7 +6,6 @@
 use crate::channel::{Channel, Disconnected};
 use crate::protocol::{BootId, Greeting, Message, Reply, VERSION, decode, encode};
 use async_trait::async_trait;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -48,14 +47,14 @@ pub struct SocketMounter {
 
 impl SocketMounter {
     /// Opens no connection: while the mounter is not running, each call returns [`MountError::Unreachable`].
-    pub fn new(path: impl Into<PathBuf>) -> io::Result<Self> {
-        Ok(Self {
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
             path: path.into(),
-            boot_id: BootId::begin()?,
+            boot_id: BootId::new_v4(),
             calls: Semaphore::new(CALLS),
             kept: Mutex::default(),
             theirs: Mutex::default(),
-        })
+        }
     }
 
     /// The boot id of the mounter that was connected to last: another id means that the mounter was restarted.

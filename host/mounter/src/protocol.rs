@@ -14,6 +14,7 @@ use postcard::experimental::serialized_size;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use uuid::Uuid;
 use wasmount_core::mounter::{MountError, MounterRequest, MounterResponse};
 use zeroize::Zeroizing;
 
@@ -24,8 +25,6 @@ pub const VERSION: u32 = 15;
 const MAGIC: [u8; 8] = *b"wasmount";
 /// Bytes of a greeting that are the same in every version.
 pub(crate) const HEAD_BYTES: usize = MAGIC.len() + size_of::<u32>();
-/// Bytes of a [`BootId`]: as many as a UUID has, so that no two are ever equal.
-const BOOT_ID_BYTES: usize = 16;
 /// Largest message, in bytes. 8 MiB: twice the larger of a plan with 1 MiB of files and a page of 1,000 pool entries whose paths are all of 4 KiB.
 pub(crate) const MESSAGE_BYTES: usize = 8 << 20;
 
@@ -33,15 +32,14 @@ pub(crate) const MESSAGE_BYTES: usize = 8 << 20;
 pub(crate) type Message = Zeroizing<Vec<u8>>;
 
 /// One run of a process: a random number. By it the server recognises a restarted client, and the client a restarted server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BootId([u8; BOOT_ID_BYTES]);
+pub type BootId = Uuid;
 
 /// The greeting of both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Greeting {
     /// The version of the protocol.
     pub(crate) version: u32,
-    /// The boot id of the sender; zero if its version is another one, whose greeting may have another format after the version.
+    /// The boot id of the sender; nil if its version is another one, whose greeting may have another format after the version.
     pub(crate) boot_id: BootId,
 }
 
@@ -86,18 +84,6 @@ pub(crate) enum Violation {
     Unwritable,
 }
 
-impl BootId {
-    /// Generates a boot id.
-    pub(crate) fn begin() -> std::io::Result<Self> {
-        let mut boot_id = Self::UNKNOWN;
-        rustix::rand::getrandom(&mut boot_id.0, rustix::rand::GetRandomFlags::empty())?;
-        Ok(boot_id)
-    }
-
-    /// The boot id of a process with another version.
-    const UNKNOWN: Self = Self([0; BOOT_ID_BYTES]);
-}
-
 impl Greeting {
     /// The greeting of a process that was built with this file.
     pub(crate) fn of(boot_id: BootId) -> Self {
@@ -110,7 +96,7 @@ impl Greeting {
     /// The greeting as it is sent.
     pub(crate) fn bytes(self) -> Vec<u8> {
         let Self { version, boot_id } = self;
-        [&MAGIC[..], &version.to_le_bytes(), &boot_id.0].concat()
+        [&MAGIC[..], &version.to_le_bytes(), boot_id.as_bytes()].concat()
     }
 
     /// Parses the first bytes of a greeting.
@@ -118,13 +104,8 @@ impl Greeting {
         let version = head.strip_prefix(&MAGIC).and_then(|it| it.try_into().ok());
         Ok(Self {
             version: u32::from_le_bytes(version.ok_or(Violation::NoGreeting)?),
-            boot_id: BootId::UNKNOWN,
+            boot_id: BootId::nil(),
         })
-    }
-
-    /// The boot id, to be filled with the bytes after the head. `None`: another version has another format there.
-    pub(crate) fn boot_id_bytes(&mut self) -> Option<&mut [u8]> {
-        (self.version == VERSION).then_some(&mut self.boot_id.0)
     }
 }
 

@@ -78,7 +78,7 @@ pub async fn serve(
     let server = Arc::new(Server {
         mounter,
         options,
-        boot_id: BootId::begin()?,
+        boot_id: BootId::new_v4(),
         under_way: Arc::default(),
         places: Arc::new(Semaphore::new(
             options.connections.clamp(1, Semaphore::MAX_PERMITS),

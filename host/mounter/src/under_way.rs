@@ -171,7 +171,7 @@ mod tests {
     }
 
     fn boot_ids() -> [BootId; 2] {
-        [BootId::begin().unwrap(), BootId::begin().unwrap()]
+        [BootId::new_v4(), BootId::new_v4()]
     }
 
     fn is_refused(begun: &Result<Ticket, MountError>) -> bool {

@@ -228,7 +228,7 @@ impl Bench {
 
     /// A client with its own boot id.
     pub(crate) fn client(&self) -> Arc<SocketMounter> {
-        Arc::new(SocketMounter::new(self.socket()).unwrap())
+        Arc::new(SocketMounter::new(self.socket()))
     }
 
     /// Acts like SIGKILL: connections are cut, and nothing answers. A runtime that is shut down in the background still listens for a moment.

@@ -100,7 +100,7 @@ async fn a_client_says_which_versions_do_not_fit() {
         connection.write_all(&greeting(VERSION + 1)).await.unwrap();
         closed(&mut connection).await
     });
-    let client = wasmount_mounter::SocketMounter::new(&path).unwrap();
+    let client = wasmount_mounter::SocketMounter::new(&path);
     let refused = client.unstage(unstage("v")).await.unwrap_err();
     assert!(matches!(refused, MountError::Unsupported { .. }));
     let text = refused.to_string();

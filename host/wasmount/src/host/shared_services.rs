@@ -87,9 +87,7 @@ impl SharedServices {
                     (local.clone(), Some(local), None)
                 }
                 MountsOptions::Elsewhere { socket } => {
-                    let remote = SocketMounter::new(socket)
-                        .map_err(Fault::failed("the mounter's client cannot be made"))?;
-                    let remote = Arc::new(remote);
+                    let remote = Arc::new(SocketMounter::new(socket));
                     (remote.clone(), None, Some(remote))
                 }
             };

@@ -23,7 +23,7 @@ struct Attacker(SocketMounter);
 impl Attacker {
     fn on(host: &mut Host) -> Self {
         let socket = mounting(host).options.socket.clone();
-        Self(SocketMounter::new(socket).unwrap())
+        Self(SocketMounter::new(socket))
     }
 
     async fn stage(&self, volume: &str, at: &Path) -> Result<(), MountError> {

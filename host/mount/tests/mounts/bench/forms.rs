@@ -111,7 +111,7 @@ impl Form {
                 let socket = directory.join("mounter.sock");
                 let _ = fs::remove_file(&socket);
                 let server = serve_at(&socket, local);
-                (Arc::new(SocketMounter::new(&socket).unwrap()), Some(server))
+                (Arc::new(SocketMounter::new(&socket)), Some(server))
             }
         }
     }
