@@ -6,7 +6,6 @@ use crate::failure::kernel;
 use crate::pool::handle::{Pool, errno_of, fresh_name, status_of};
 use crate::pool::image::Unfinished;
 use crate::pool::ledger::Inode;
-use crate::pool::place::Place;
 use crate::pool::trash;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -32,19 +31,16 @@ struct MoveIntent {
 }
 
 /// Moves all to their places, if the places are free. Everything, including the ledger, is durable on return.
-pub(super) fn all_or_none(
-    pool: &Pool,
-    moves: &[(&Unfinished<'_>, &Place)],
-) -> Result<(), MountError> {
-    let Some((_, first)) = moves.first() else {
+pub(super) fn all_or_none(pool: &Pool, moves: &[&Unfinished<'_>]) -> Result<(), MountError> {
+    let Some(first) = moves.first().map(|image| image.holder.place) else {
         return Ok(());
     };
     pool.sync_ledger(first)?;
     let is_half_moved = pool.is_half_moved.write();
     let mut is_half_moved = is_half_moved.unwrap_or_else(PoisonError::into_inner);
-    let intents = moves.iter().map(|(image, place)| MoveIntent {
-        path: place.path.as_str().to_owned(),
-        inode: image.inode,
+    let intents = moves.iter().map(|image| MoveIntent {
+        path: image.holder.place.path.as_str().to_owned(),
+        inode: image.holder.inode,
     });
     let intents: Vec<_> = intents.collect();
     let name = fresh_name();
@@ -96,9 +92,10 @@ fn settle(pool: &Pool) -> Result<(), Errno> {
     Ok(())
 }
 
-fn put(pool: &Pool, moves: &[(&Unfinished<'_>, &Place)]) -> Result<(), MountError> {
+fn put(pool: &Pool, moves: &[&Unfinished<'_>]) -> Result<(), MountError> {
     let mut parents = BTreeMap::new();
-    for (image, place) in moves {
+    for image in moves {
+        let place = image.holder.place;
         let parent = pool.move_to(&image.name, place)?;
         parents.insert(place.path.parent(), (parent, place));
     }

@@ -20,10 +20,10 @@ const IMAGE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// place.
 #[derive(Debug)]
 pub(super) struct Unfinished<'p> {
-    pool: &'p Pool,
     pub(super) name: String,
     pub(super) file: OwnedFd,
-    pub(super) inode: Inode,
+    /// Of its promise, with its future place.
+    pub(super) holder: Holder<'p>,
 }
 
 /// Creates a sparse image. If it exists with the same size, it is a success.
@@ -38,7 +38,7 @@ pub(super) fn create(pool: &Pool, place: &Place, size: u64) -> Result<(), MountE
         return pool.sync_parent(&parent, place);
     }
     let unfinished = Unfinished::new(pool, place)?;
-    unfinished.holder(place).promise_image(size)?;
+    unfinished.holder.promise_image(size)?;
     rustix::fs::ftruncate(&unfinished.file, size)
         .and_then(|()| rustix::fs::fsync(&unfinished.file))
         .map_err(|errno| place.failed("size", errno))?;
@@ -90,33 +90,24 @@ pub(super) fn open(pool: &Pool, place: &Place, flags: OFlags) -> Result<OwnedFd,
 }
 
 impl<'p> Unfinished<'p> {
-    pub(super) fn new(pool: &'p Pool, place: &Place) -> Result<Self, MountError> {
+    pub(super) fn new(pool: &'p Pool, place: &'p Place) -> Result<Self, MountError> {
         let name = fresh_name();
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&pool.unfinished, &name, flags, IMAGE_MODE)
             .map_err(|errno| place.failed("make", errno))?;
         let (inode, _) = Inode::of_fd(&file).map_err(|errno| place.failed("stat", errno))?;
-        Ok(Self {
-            pool,
-            name,
-            file,
-            inode,
-        })
-    }
-
-    /// The image as the holder of a promise, with its future place.
-    pub(super) fn holder<'a>(&'a self, place: &'a Place) -> Holder<'a> {
-        let (pool, inode) = (self.pool, self.inode);
-        Holder { pool, place, inode }
+        let holder = Holder { pool, place, inode };
+        Ok(Self { name, file, holder })
     }
 }
 
 impl Drop for Unfinished<'_> {
     /// If this fails, the next start removes it. An image that reached its place keeps its record, by which a retry recognises it.
     fn drop(&mut self) {
-        let (aside, flags) = (&self.pool.unfinished, AtFlags::SYMLINK_NOFOLLOW);
+        let Holder { pool, inode, .. } = self.holder;
+        let (aside, flags) = (&pool.unfinished, AtFlags::SYMLINK_NOFOLLOW);
         if rustix::fs::statat(aside, &self.name, flags).is_ok() {
-            let _ = self.pool.ledger.forget(self.inode.number());
+            let _ = pool.ledger.forget(inode.number());
             let _ = rustix::fs::unlinkat(aside, &self.name, AtFlags::empty());
         }
     }

@@ -26,7 +26,7 @@ const FIRST_PROJECT: u32 = 1 << 30;
 const PROJECT_ATTEMPTS: usize = 16;
 
 /// A tree or image to which bytes are promised.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Holder<'a> {
     pub(super) pool: &'a Pool,
     /// For messages.

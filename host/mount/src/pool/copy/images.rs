@@ -50,8 +50,8 @@ pub(super) fn copy(job: &Job, pairs: &[Pair]) -> Result<(), MountError> {
             for member in members {
                 member.complete(true, Some(&moment))?;
             }
-            let moves = members.iter().map(|it| (&it.to, &it.pair.target));
-            group_move::all_or_none(pool, &moves.collect::<Vec<_>>())
+            let moves: Vec<_> = members.iter().map(|it| &it.to).collect();
+            group_move::all_or_none(pool, &moves)
         }
     }
 }
@@ -156,7 +156,7 @@ impl<'p> Member<'p> {
 
     fn prepare(&self, pool: &Pool) -> Result<(), MountError> {
         let target = &self.pair.target;
-        self.to.holder(target).promise_image(self.bytes)?;
+        self.to.holder.promise_image(self.bytes)?;
         promise::inherit(target, &pool.parent(target)?, &self.to.file)
     }
 
@@ -183,7 +183,7 @@ impl<'p> Member<'p> {
         let target = &self.pair.target;
         let (_, made) =
             Inode::of_fd(&self.to.file).map_err(|errno| target.failed("stat", errno))?;
-        let holder = self.to.holder(target);
+        let holder = self.to.holder;
         if made.stx_size != self.bytes {
             // The source was expanded just before its blocks were shared.
             holder.promise_image(made.stx_size)?;
