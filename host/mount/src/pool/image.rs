@@ -107,7 +107,7 @@ impl Drop for Unfinished<'_> {
         let Holder { pool, inode, .. } = self.holder;
         let (aside, flags) = (&pool.unfinished, AtFlags::SYMLINK_NOFOLLOW);
         if rustix::fs::statat(aside, &self.name, flags).is_ok() {
-            let _ = pool.ledger.forget(inode.number());
+            let _ = pool.ledger.forget(inode.number);
             let _ = rustix::fs::unlinkat(aside, &self.name, AtFlags::empty());
         }
     }

@@ -25,7 +25,8 @@ const MEASURED_FOR: Duration = Duration::from_secs(10);
 /// The identity of a file in its file system, for the lifetime of the file. Inode numbers are reused, birth times are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Inode {
-    number: u64,
+    /// In its file system.
+    pub(super) number: u64,
     born: (i64, u32),
 }
 
@@ -110,11 +111,6 @@ impl Inode {
             number: status.stx_ino,
             born: (status.stx_btime.tv_sec, status.stx_btime.tv_nsec),
         }
-    }
-
-    /// Inode number in its file system.
-    pub(super) fn number(self) -> u64 {
-        self.number
     }
 
     /// Fields to request from `statx`.

@@ -7,7 +7,7 @@ use crate::block::rbd::MappedImage;
 use crate::block::{DeviceNumber, SECTOR_BYTES};
 use crate::failure::{io, shown};
 use crate::plan::device::DeviceFacts;
-use crate::sysfs::{bytes, entries, plain};
+use crate::sysfs::{attribute, bytes, entries, plain};
 use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
@@ -22,7 +22,6 @@ const SERIAL_PAGE: &str = "device/vpd_pg80";
 const SERIAL_PAGE_HEAD: usize = 4;
 /// Attributes with the world wide identifier: of an NVMe namespace, of a SCSI disk.
 const WWID: [&str; 2] = ["wwid", "device/wwid"];
-const NGUID: [&str; 1] = ["nguid"];
 
 /// Directories in which the node's devices are visible.
 #[derive(Debug)]
@@ -171,7 +170,7 @@ impl DeviceTree {
         let first = |attributes: &[&str]| attributes.iter().find_map(|it| self.text(&disk, it));
         match fact {
             DeviceFact::Partition => self.text(name, "partition"),
-            DeviceFact::Nguid => first(&NGUID),
+            DeviceFact::Nguid => self.text(&disk, "nguid"),
             DeviceFact::Wwid => first(&WWID)
                 .or_else(|| self.map(&disk)?.wwid())
                 .or_else(|| MappedImage::of_device(&self.sys, &disk.0)?.wwid()),
@@ -187,16 +186,12 @@ impl DeviceTree {
     }
 
     fn serial_page(&self, name: &KernelName) -> Option<String> {
-        let page = self.bytes(name, SERIAL_PAGE)?;
+        let page = bytes(&self.folder(name).join(SERIAL_PAGE))?;
         plain(page.get(SERIAL_PAGE_HEAD..)?)
     }
 
-    fn text(&self, name: &KernelName, attribute: &str) -> Option<String> {
-        plain(&self.bytes(name, attribute)?)
-    }
-
-    fn bytes(&self, name: &KernelName, attribute: &str) -> Option<Vec<u8>> {
-        bytes(&self.folder(name).join(attribute))
+    fn text(&self, name: &KernelName, file: &str) -> Option<String> {
+        attribute(&self.folder(name).join(file))
     }
 
     fn folder(&self, name: &KernelName) -> PathBuf {
