@@ -1,9 +1,9 @@
 //! Captures the log of a plugin, and why its requests failed, instead of writing them: for a command that shows them beside the answer.
 
-use std::fmt;
+use serde_json::Value;
 use std::sync::{Arc, Mutex};
-use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_serde::fields::AsMap;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use wasmount_core::mutex::lock;
@@ -26,12 +26,6 @@ pub(crate) struct LogRecord {
 /// The messages of all plugins in this process. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LogCapture(Arc<Mutex<Vec<LogRecord>>>);
-
-#[derive(Default)]
-struct Message {
-    text: String,
-    reason: Option<String>,
-}
 
 impl LogCapture {
     /// Starts to capture until the process ends.
@@ -56,33 +50,17 @@ impl<S: Subscriber> Layer<S> for LogCapture {
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut message = Message::default();
-        event.record(&mut message);
-        let Message { text, reason } = message;
+        let fields = serde_json::to_value(event.field_map()).unwrap_or_default();
+        let field = |name: &str| fields.get(name).and_then(Value::as_str);
+        let text = field("message").unwrap_or_default();
         let record = LogRecord {
             level: *event.metadata().level(),
-            text: match reason {
+            text: match field("reason") {
                 Some(reason) => format!("{text}: {reason}"),
-                None => text,
+                None => text.to_owned(),
             },
         };
         lock(&self.0).push(record);
-    }
-}
-
-impl Visit for Message {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.name() == "message" {
-            self.text = format!("{value:?}");
-        }
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        match field.name() {
-            "message" => value.clone_into(&mut self.text),
-            "reason" => self.reason = Some(value.to_owned()),
-            _ => {}
-        }
     }
 }
 
