@@ -1,7 +1,6 @@
 //! Tells the controller of each driver what the document grants it of this node (`grants.nodes`): in this process where both services are served, else by
 //! the API server.
 
-use super::HostOptions;
 use super::kubernetes::Cluster;
 use async_trait::async_trait;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,9 +14,8 @@ use wasmount_core::mutex::lock;
 use wasmount_core::names::{DriverName, NodeId};
 use wasmount_core::node_fact::NodeFact;
 use wasmount_core::nodes::{Facts, ListedNode, NodeList, Nodes, NodesError};
-use wasmount_core::text::chain;
 use wasmount_engine::NodeFacts;
-use wasmount_kubernetes::{KubernetesNodes, NodeFactsWriter, connect};
+use wasmount_kubernetes::{KubernetesNodes, NodeFactsWriter};
 use wasmount_versions::Desired;
 
 /// Between two looks at the facts. 10 s: they are some small files, and an administrator who changes a name waits that long.
@@ -111,23 +109,11 @@ impl OwnNode {
 }
 
 /// Where the controllers of this host find the facts of nodes; `own`: those of this node. None: nowhere.
-pub(super) async fn nodes(options: &HostOptions, own: &Arc<OwnNode>) -> Option<Arc<dyn Nodes>> {
-    match options.role {
-        Role::Node => None,
-        Role::All => Some(Arc::clone(own) as Arc<dyn Nodes>),
-        Role::Controller => {
-            let connected = connect(&options.kubernetes.api).await;
-            let client = connected.unwrap_or_else(|error| {
-                let reason = chain(&error);
-                // The client of events is made by the same options, and its failure is logged as an error.
-                tracing::debug!(
-                    reason,
-                    "facts of nodes are not known without the API server"
-                );
-                None
-            });
-            client.map(|client| Arc::new(KubernetesNodes::new(client)) as Arc<dyn Nodes>)
-        }
+pub(super) fn nodes(role: Role, own: &Arc<OwnNode>, cluster: &Cluster) -> Option<Arc<dyn Nodes>> {
+    match (role, &cluster.client) {
+        (Role::Node, _) | (Role::Controller, None) => None,
+        (Role::All, _) => Some(Arc::clone(own) as Arc<dyn Nodes>),
+        (Role::Controller, Some(client)) => Some(Arc::new(KubernetesNodes::new(client.clone()))),
     }
 }
 

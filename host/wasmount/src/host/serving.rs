@@ -49,14 +49,15 @@ impl Serving {
         place: registration::Place,
         page: Option<StatusPage>,
     ) -> Result<Self, Fault> {
-        let (services, documents) = SharedServices::open(&options, backends, &readiness).await?;
+        let cluster = Cluster::reach(&options.kubernetes).await?;
+        let (services, documents) =
+            SharedServices::open(&options, &cluster, backends, &readiness).await?;
         metrics.share(SharedSources {
             engine: services.engine.clone(),
             state: services.state.clone(),
             mounter: services.mounter.clone(),
         });
         let Documents { all, states } = documents;
-        let cluster = Cluster::reach(&options.kubernetes).await?;
         let mut background = JoinSet::new();
         let csi_nodes = CsiNodes::begin(&options, &cluster, &mut background);
         let (fatal, fatal_errors) = mpsc::unbounded_channel();

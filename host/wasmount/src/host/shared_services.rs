@@ -3,6 +3,7 @@
 use super::compiler::ChildCompiler;
 use super::controller::Shared;
 use super::documents::Documents;
+use super::kubernetes::Cluster;
 use super::node_facts::{self, OwnNode};
 use super::{COMPILED, HostOptions, MountsOptions, VERSIONS, blocking, local_mounts};
 use crate::config::Configured;
@@ -57,12 +58,13 @@ impl SharedServices {
     /// Waits for the data directory as long as necessary, then opens all services, for the documents as they are by then.
     pub(super) async fn open(
         options: &HostOptions,
+        cluster: &Cluster,
         backends: Vec<Configured>,
         readiness: &Readiness,
     ) -> Result<(Self, Documents), Fault> {
         let shared = Shared::reach(options).await?;
         let own_node = Arc::new(OwnNode::new(options.kubernetes.node_name.clone()));
-        let nodes = node_facts::nodes(options, &own_node).await;
+        let nodes = node_facts::nodes(options.role, &own_node, cluster);
         let (lock, succeeded) = data_directory(&options.data_dir, readiness).await?;
         let documents = blocking(move || Documents::read_again(&backends)).await?;
         let all = documents.all.iter();
