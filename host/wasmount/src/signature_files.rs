@@ -8,14 +8,13 @@ use wasmount_artifact::signature::{
 };
 use wasmount_core::document::Signers;
 
-/// The keys that a document in `folder` names, read; or why they cannot be.
-pub(crate) fn signer_keys(signers: &Signers, folder: &Path) -> Result<SignerKeys, String> {
+/// The keys that a document names, by absolute paths, read; or why they cannot be.
+pub(crate) fn signer_keys(signers: &Signers) -> Result<SignerKeys, String> {
     let read = |path: &Path| {
         let bytes = regular_file::read(path, KEY_BYTES as u64);
         bytes.map_err(|refused| refused.to_string())
     };
-    let keys = SignerKeys::of(&signers.clone().resolved(folder), read);
-    keys.map_err(|error| error.to_string())
+    SignerKeys::of(signers, read).map_err(|error| error.to_string())
 }
 
 /// The signatures beside the file of a component; or why one that is there cannot be read.

@@ -150,15 +150,12 @@ fn bring(flags: &Flags, configured: &Configured) -> Result<Brought, Fault> {
         Source::Artifact(reference) => reference,
     };
     let registry = flags.registry.connect_under(reference, configured)?;
-    let Configured {
-        document, folder, ..
-    } = configured;
     let (pulled, signatures) = block_on(async {
         let failed = || format!("{reference} cannot be inspected");
         let resolved = Resolved::find(&registry).await;
         let resolved = resolved.map_err(Fault::failed(failed()))?;
-        let signers = &document.plugin.signers;
-        let signatures = Signatures::of_artifact(&registry, &resolved, signers, folder).await;
+        let signers = &configured.document.plugin.signers;
+        let signatures = Signatures::of_artifact(&registry, &resolved, signers).await;
         let pulled = resolved.fetch(&registry).await;
         Ok((pulled.map_err(Fault::failed(failed()))?, signatures))
     })?;

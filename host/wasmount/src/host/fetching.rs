@@ -4,7 +4,7 @@
 //! The parent reads the files, since it may: the plugin, its signatures, keys, credentials, certificates. The child's answer about signatures is
 //! trusted; the parent computes the digest of the component that it receives again.
 
-use super::settled_file::{blocking, unreadable};
+use super::settled_file::blocking;
 use crate::regular_file;
 use crate::signature_files::{beside, signer_keys};
 use clap::ValueEnum;
@@ -15,7 +15,7 @@ use wasmount_artifact::{
     RegistryError, TransferLimits, check_file, system_certificates,
 };
 use wasmount_child::{Bounds, Task};
-use wasmount_core::document::{PluginPlace, PluginSource, RegistryPlace};
+use wasmount_core::document::{PluginSource, RegistryPlace};
 use wasmount_core::text::chain;
 use wasmount_versions::Refusal;
 
@@ -51,26 +51,35 @@ pub(crate) enum FetchWork {
     File,
 }
 
-/// The component of a document in `folder`: found, bounded, its digest compared by the child, its signatures verified. `credentials` are those for its
-/// registry.
+/// The component of a document: found, bounded, its digest compared by the child, its signatures verified. `wanted` may block: it is [`artifact`] or
+/// [`file`]. `place` names the artifact or file in messages.
 pub(super) async fn fetch(
     plugin: &PluginSource,
-    folder: &Path,
-    credentials: Credentials,
+    place: &str,
+    wanted: impl FnOnce() -> Result<ComponentSource, String> + Send + 'static,
 ) -> Result<Fetched, Refusal> {
-    let place = match &plugin.place {
-        PluginPlace::Registry(place) => place.reference.to_string(),
-        PluginPlace::File(path) => folder.join(path).display().to_string(),
+    // The component cannot be had from its place now.
+    let failed = |reason| Refusal::Source {
+        place: place.to_owned(),
+        reason,
+        passes: true,
     };
-    let (source, folder, name) = (plugin.clone(), folder.to_owned(), place.clone());
-    let prepared = blocking(move || request(&source, &folder, &name, credentials)).await?;
-    let (work, request) = prepared.map_err(|refusal| *refusal)?;
+    let signers = plugin.signers.clone();
+    let (signers, wanted) = blocking(move || (signer_keys(&signers), wanted())).await?;
+    let request = FetchRequest {
+        signers: signers.map_err(Refusal::Signature)?,
+        wanted: wanted.map_err(failed)?,
+        digest: plugin.digest.clone(),
+    };
+    let work = match &request.wanted {
+        ComponentSource::Artifact { .. } => FetchWork::Registry,
+        ComponentSource::File { .. } => FetchWork::File,
+    };
     let task = Task {
         subcommand: SUBCOMMAND,
         arguments: vec![work.as_str().into()],
         bounds: bounds(work),
     };
-    let failed = |reason| *unavailable(&place, reason);
     let message = request.encode().map_err(|error| failed(chain(&error)))?;
     let answer = wasmount_child::run(&task, message.to_vec()).await;
     let answer = answer.map_err(|error| {
@@ -80,7 +89,7 @@ pub(super) async fn fetch(
         ))
     })?;
     let fetched = Fetched::decode(&answer).map_err(|error| failed(chain(&error)))?;
-    let fetched = fetched.map_err(|error| refusal(error, place))?;
+    let fetched = fetched.map_err(|error| refusal(error, place.to_owned()))?;
     for remark in &fetched.remarks {
         tracing::warn!(remark, "a signature of the plugin was ignored");
     }
@@ -138,41 +147,14 @@ fn bounds(work: FetchWork) -> Bounds {
     }
 }
 
-/// Reads the files that the request needs. It blocks. `name` names the artifact or file in messages.
-fn request(
-    plugin: &PluginSource,
-    folder: &Path,
-    name: &str,
-    credentials: Credentials,
-) -> Result<(FetchWork, FetchRequest), Box<Refusal>> {
-    let signers = signer_keys(&plugin.signers, folder);
-    let signers = signers.map_err(Refusal::Signature)?;
-    let (work, wanted) = match &plugin.place {
-        PluginPlace::Registry(place) => {
-            let artifact = artifact(place, folder, name, credentials)?;
-            (FetchWork::Registry, artifact)
-        }
-        PluginPlace::File(path) => (FetchWork::File, file(&folder.join(path), name)?),
-    };
-    let request = FetchRequest {
-        wanted,
-        digest: plugin.digest.clone(),
-        signers,
-    };
-    Ok((work, request))
-}
-
-fn artifact(
+/// An artifact, with what its registry needs to know of this host. It blocks.
+pub(super) fn artifact(
     place: &RegistryPlace,
-    folder: &Path,
-    name: &str,
     credentials: Credentials,
-) -> Result<ComponentSource, Box<Refusal>> {
+) -> Result<ComponentSource, String> {
     let read = |path: &PathBuf| {
-        let path = folder.join(path);
-        let failed = |error| format!("the certificates {}: {error}", path.display());
-        let bytes = regular_file::read(&path, CERTIFICATES_BYTES).map_err(failed);
-        bytes.map_err(|reason| unavailable(name, reason))
+        let bytes = regular_file::read(path, CERTIFICATES_BYTES);
+        bytes.map_err(|error| format!("the certificates {}: {error}", path.display()))
     };
     Ok(ComponentSource::Artifact {
         reference: place.reference.clone(),
@@ -186,21 +168,10 @@ fn artifact(
     })
 }
 
-fn file(path: &Path, name: &str) -> Result<ComponentSource, Box<Refusal>> {
-    let beside = beside(path).map_err(|reason| unavailable(name, reason))?;
-    match regular_file::read(path, COMPONENT_BYTES) {
-        Ok(wasm) => Ok(ComponentSource::File { wasm, beside }),
-        Err(refused) => Err(Box::new(unreadable(refused, path))),
-    }
-}
-
-/// The component cannot be had from its place now.
-fn unavailable(name: &str, reason: String) -> Box<Refusal> {
-    Box::new(Refusal::Source {
-        place: name.to_owned(),
-        reason,
-        passes: true,
-    })
+/// A component that was read from a file, with the signatures beside that. It blocks.
+pub(super) fn file(path: &Path, wasm: Vec<u8>) -> Result<ComponentSource, String> {
+    let beside = beside(path)?;
+    Ok(ComponentSource::File { wasm, beside })
 }
 
 /// Why a component was not fetched, as a reason of admission.
@@ -236,7 +207,6 @@ fn may_pass(error: &RegistryError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wasmount_core::document::{Signers, Wasi};
 
     #[test]
     fn only_a_fetch_child_has_network_and_none_reads_files() {
@@ -256,25 +226,13 @@ mod tests {
     #[test]
     fn a_file_is_asked_for_with_what_lies_beside_it() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("p.wasm"), "wasm").unwrap();
         std::fs::write(folder.path().join("p.wasm.sig"), "signature").unwrap();
-        let plugin = PluginSource {
-            place: PluginPlace::File("p.wasm".into()),
-            digest: None,
-            wasi: Wasi::Minimal,
-            signers: Signers::default(),
-        };
-        let (work, request) = request(&plugin, folder.path(), "p", Credentials::Anonymous).unwrap();
-        assert_eq!(work, FetchWork::File);
-        let ComponentSource::File { wasm, beside } = request.wanted else {
+        let wanted = file(&folder.path().join("p.wasm"), b"wasm".to_vec());
+        let ComponentSource::File { wasm, beside } = wanted.unwrap() else {
             panic!("an artifact");
         };
         assert_eq!(wasm, b"wasm");
         assert_eq!(beside.signature.as_deref(), Some(&b"signature"[..]));
         assert_eq!(beside.bundle, None);
-        std::fs::remove_file(folder.path().join("p.wasm")).unwrap();
-        let error =
-            super::request(&plugin, folder.path(), "p", Credentials::Anonymous).unwrap_err();
-        assert!(matches!(*error, Refusal::Unreadable { .. }), "{error}");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A component that is being written is not read; one that is not signed as its document requires is not returned.
 
-use super::fetching::fetch;
+use super::fetching::{self, fetch};
 use super::{secrets, settled_file};
 use async_trait::async_trait;
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ impl Sources for HostSources {
         let plugin = &desired.document.plugin;
         match &plugin.place {
             PluginPlace::File(path) => file(plugin, &desired.folder, path).await,
-            PluginPlace::Registry(place) => self.artifact(plugin, &desired.folder, place).await,
+            PluginPlace::Registry(place) => self.artifact(plugin, place).await,
         }
     }
 
@@ -45,19 +45,18 @@ impl HostSources {
     async fn artifact(
         &self,
         plugin: &PluginSource,
-        folder: &Path,
         place: &RegistryPlace,
     ) -> Result<Fetched, Refusal> {
         let credentials = self.credentials(place).await?;
-        let fetched = fetch(plugin, folder, credentials).await?;
+        let (name, registry) = (place.reference.to_string(), place.clone());
+        let wanted = move || fetching::artifact(&registry, credentials);
+        let fetched = fetch(plugin, &name, wanted).await?;
         let component = Component::of(fetched.wasm).await?;
         component.check_digest(plugin.digest.as_deref())?;
         check_kind(component.wasm())?;
         Ok(Fetched {
             component,
-            origin: fetched
-                .reference
-                .unwrap_or_else(|| place.reference.to_string()),
+            origin: fetched.reference.unwrap_or(name),
             signed_by: fetched.signed_by,
         })
     }
@@ -85,24 +84,19 @@ async fn file(plugin: &PluginSource, folder: &Path, path: &Path) -> Result<Fetch
     let wasm = settled_file::read(&path, PLUGIN_BYTES).await?;
     let component = Component::of(wasm).await?;
     component.check_digest(plugin.digest.as_deref())?;
-    let mut fetched = Fetched {
-        component,
-        origin: path.display().to_string(),
-        signed_by: Vec::new(),
-    };
+    let origin = path.display().to_string();
+    let mut signed_by = Vec::new();
     if !plugin.signers.is_empty() {
-        let signed = fetch(plugin, folder, Credentials::Anonymous).await?;
-        if signed.wasm != fetched.component.wasm() {
-            return Err(Refusal::Source {
-                place: path.display().to_string(),
-                reason: "it is being written".to_owned(),
-                passes: true,
-            });
-        }
-        fetched.signed_by = signed.signed_by;
+        let wasm = component.wasm().to_owned();
+        let wanted = move || fetching::file(&path, wasm);
+        signed_by = fetch(plugin, &origin, wanted).await?.signed_by;
     }
-    check_kind(fetched.component.wasm())?;
-    Ok(fetched)
+    check_kind(component.wasm())?;
+    Ok(Fetched {
+        component,
+        origin,
+        signed_by,
+    })
 }
 
 /// Every file that a document refers to: when one changes, the backend is reconciled again.
@@ -113,7 +107,7 @@ pub(super) fn files(desired: &Desired) -> BTreeSet<PathBuf> {
     let mut files = BTreeSet::new();
     let mut secret = |source: &SecretSource| {
         if let SecretSource::File(path) = source {
-            files.insert(desired.folder.join(path));
+            files.insert(path.clone());
         }
     };
     secrets.values().for_each(&mut secret);
@@ -124,12 +118,12 @@ pub(super) fn files(desired: &Desired) -> BTreeSet<PathBuf> {
         }
         PluginPlace::Registry(place) => {
             place.credentials.iter().for_each(&mut secret);
-            files.extend(place.ca_file.iter().map(|path| desired.folder.join(path)));
+            files.extend(place.ca_file.clone());
         }
     }
     for key in plugin.signers.keys() {
         if let PublicKey::File(path) = key {
-            files.insert(desired.folder.join(path));
+            files.insert(path.clone());
         }
     }
     files

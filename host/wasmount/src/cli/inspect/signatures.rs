@@ -40,13 +40,12 @@ impl Signatures {
         registry: &Registry,
         resolved: &Resolved,
         signers: &Signers,
-        folder: &Path,
     ) -> Self {
-        let own = Self::attached(registry, &resolved.raw, signers, folder).await;
+        let own = Self::attached(registry, &resolved.raw, signers).await;
         let Some(list) = resolved.list.as_ref().filter(|_| !own.suffices()) else {
             return own;
         };
-        let of_list = Self::attached(registry, list, signers, folder).await;
+        let of_list = Self::attached(registry, list, signers).await;
         if of_list.suffices() { of_list } else { own }
     }
 
@@ -54,9 +53,8 @@ impl Signatures {
         registry: &Registry,
         manifest: &RawManifest<D>,
         signers: &Signers,
-        folder: &Path,
     ) -> Self {
-        let (keys, unusable) = match signer_keys(signers, folder) {
+        let (keys, unusable) = match signer_keys(signers) {
             Ok(keys) => (keys, None),
             Err(reason) => (SignerKeys::default(), Some(reason)),
         };

@@ -29,7 +29,7 @@ pub(super) async fn component(
     let component = Component::of(wasm).await?;
     let digest = component.check_digest(plugin.digest.as_deref());
     report.take(Step::Digest, digest, |()| outcome.to_owned())?;
-    let checked = signer_keys(&plugin.signers, folder).and_then(|keys| {
+    let checked = signer_keys(&plugin.signers).and_then(|keys| {
         let checked = check_file(component.into_wasm(), &beside(&path)?, None, &keys);
         checked.map_err(|error| error.to_string())
     });
