@@ -254,7 +254,6 @@ async fn run(
     let page = StatusPage::bind(options.status_page).await?;
 
     let grace = options.grace;
-    let started = options.clone();
     let starting = Serving::start(
         options,
         backends,
@@ -271,7 +270,6 @@ async fn run(
             return Ok(());
         }
     };
-    started.log_start();
     let ended = tokio::select! {
         signal = signals.next() => {
             tracing::info!(signal, grace_seconds = grace.as_secs(), "stopping");

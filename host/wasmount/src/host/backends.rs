@@ -40,7 +40,7 @@ pub(crate) struct Backends {
     leaving: Mutex<BTreeMap<DriverName, Leaving>>,
     /// Documents in files, of drivers that were removed: they return when their document is another one.
     removed: Mutex<BTreeMap<PathBuf, StorageBackend>>,
-    changes: watch::Sender<u64>,
+    changes: watch::Sender<()>,
     /// Tasks that outlive their backend.
     tasks: TaskTracker,
 }
@@ -176,7 +176,7 @@ impl Backends {
         let changes = self.changes.clone();
         self.tasks.spawn(async move {
             while status.changed().await.is_ok() {
-                changes.send_modify(|times| *times += 1);
+                changes.send_replace(());
             }
         });
         self.changed();
@@ -290,7 +290,7 @@ impl Backends {
     }
 
     /// Changes whenever a backend, or the status of one, changes.
-    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.changes.subscribe()
     }
 
@@ -318,7 +318,7 @@ impl Backends {
     }
 
     fn changed(&self) {
-        self.changes.send_modify(|times| *times += 1);
+        self.changes.send_replace(());
     }
 }
 

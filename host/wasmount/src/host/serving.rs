@@ -101,6 +101,7 @@ impl Serving {
         if let Some(page) = page {
             control.spawn(page.serve(status_page::source(&backends)));
         }
+        common.options.log_start();
         Ok(Self {
             backends,
             background,

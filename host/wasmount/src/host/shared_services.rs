@@ -25,7 +25,6 @@ use wasmount_network::Network;
 use wasmount_state::{DataDirLock, LockError, RedbStore};
 
 /// What every driver receives.
-#[derive(Clone)]
 pub(super) struct SharedServices {
     /// Runs plugins.
     pub(super) engine: Arc<Engine>,
@@ -47,7 +46,7 @@ pub(super) struct SharedServices {
     pub(super) state: Arc<dyn StateStore>,
     /// The state store in the API server, if other hosts share the records.
     pub(super) shared: Option<Shared>,
-    _lock: Option<Arc<DataDirLock>>,
+    _lock: Option<DataDirLock>,
     /// When the previous host released the data directory; none: no host held it.
     pub(super) succeeded: Option<SystemTime>,
     /// That the records are lost, and what to do; none: they are not.
@@ -76,7 +75,7 @@ impl SharedServices {
         let (options, backends) = (options.clone(), documents.all.clone());
         let services = blocking(move || {
             let (state, lock, lost_records): (Arc<dyn StateStore>, _, _) = match &shared {
-                Some(shared) => (shared.store.clone(), Some(Arc::new(lock)), None),
+                Some(shared) => (shared.store.clone(), Some(lock), None),
                 None => {
                     let (store, lost) = local_records(lock, &options)?;
                     (store, None, lost)
