@@ -1,7 +1,6 @@
 //! The client of the admin socket: one connection for each request.
 
 use crate::error::{ControlError, Refusal, RefusalKind};
-
 use crate::messages::{
     Delete, Done, Drain, Drained, History, HostStatus, LogLevel, Rollback, Swap, Volumes,
 };
@@ -41,11 +40,6 @@ impl Client {
         Self {
             socket: socket.into(),
         }
-    }
-
-    /// The socket.
-    pub fn socket(&self) -> &Path {
-        &self.socket
     }
 
     /// The host and its drivers.
