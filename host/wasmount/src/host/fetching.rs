@@ -75,9 +75,10 @@ pub(super) async fn fetch(
         ComponentSource::Artifact { .. } => FetchWork::Registry,
         ComponentSource::File { .. } => FetchWork::File,
     };
+    let argument = work.to_possible_value();
     let task = Task {
         subcommand: SUBCOMMAND,
-        arguments: vec![work.as_str().into()],
+        arguments: argument.iter().map(|it| it.get_name().into()).collect(),
         bounds: bounds(work),
     };
     let message = request.encode().map_err(|error| failed(chain(&error)))?;
@@ -121,20 +122,10 @@ fn in_runtime(request: FetchRequest) -> Result<Result<Fetched, FetchError>, Stri
     Ok(runtime.block_on(wasmount_artifact::fetch(request)))
 }
 
-impl FetchWork {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Registry => "registry",
-            Self::File => "file",
-        }
-    }
-}
-
 fn bounds(work: FetchWork) -> Bounds {
-    let network = work == FetchWork::Registry;
-    let readable = match work {
-        FetchWork::Registry => NAME_FILES.iter().map(PathBuf::from).collect(),
-        FetchWork::File => Vec::new(),
+    let (network, readable) = match work {
+        FetchWork::Registry => (true, NAME_FILES.iter().map(PathBuf::from).collect()),
+        FetchWork::File => (false, Vec::new()),
     };
     Bounds {
         memory_bytes: MEMORY_BYTES,
@@ -218,8 +209,10 @@ mod tests {
 
     #[test]
     fn the_child_is_started_with_its_subcommand() {
-        for work in [FetchWork::Registry, FetchWork::File] {
-            assert_eq!(FetchWork::from_str(work.as_str(), false), Ok(work));
+        let works = [FetchWork::Registry, FetchWork::File];
+        for (work, name) in works.into_iter().zip(["registry", "file"]) {
+            assert_eq!(FetchWork::from_str(name, false), Ok(work));
+            assert_eq!(work.to_possible_value().unwrap().get_name(), name);
         }
     }
 
