@@ -3,7 +3,7 @@
 //! Every task is held in a set that aborts it on drop: an early return leaves neither socket nor task.
 
 use super::common::Common;
-use super::follow::{FileStates, follow};
+use super::follow::{FileStates, changed, states_of};
 use super::node_facts::{Listener, Teller};
 use super::registration::Registration;
 use super::sources::{self, HostSources};
@@ -12,7 +12,6 @@ use super::{
     private_directory, storage_watch, version_watch,
 };
 use crate::fault::Fault;
-use std::future::ready;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -248,18 +247,24 @@ fn migrates(options: &HostOptions) -> Migrates {
 
 /// Wakes the reconciler whenever a file that the document refers to changes.
 async fn follow_files(reconciler: Arc<VersionReconciler>, mut desired: watch::Receiver<Desired>) {
-    let files = watch::Sender::new(sources::files(&desired.borrow_and_update()));
-    let following = follow(files.subscribe(), FileStates::new(), |changed| {
-        tracing::debug!(?changed, "files of a backend changed");
-        reconciler.check_again();
-        ready(())
-    });
-    let keeping = async {
-        while desired.changed().await.is_ok() {
-            files.send_replace(sources::files(&desired.borrow_and_update()));
+    let mut states = FileStates::new();
+    loop {
+        let files = sources::files(&desired.borrow_and_update());
+        let Ok(listed) = spawn_blocking(move || states_of(files, &states)).await else {
+            // The runtime is shutting down.
+            return;
+        };
+        states = listed;
+        tokio::select! {
+            files = changed(&mut states) => {
+                tracing::debug!(changed = ?files, "files of a backend changed");
+                reconciler.check_again();
+            }
+            more = desired.changed() => if more.is_err() {
+                return;
+            },
         }
-    };
-    tokio::join!(following, keeping);
+    }
 }
 
 /// Sets the grants of the version that is activated.

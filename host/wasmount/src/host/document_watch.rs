@@ -2,31 +2,26 @@
 
 use super::backends::{Backends, file_of};
 use super::documents::desired;
-use super::follow::{FileStates, follow};
+use super::follow::{FileStates, changed};
 use crate::config::{self, Configured};
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::slice;
 use std::sync::Arc;
-use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use wasmount_core::text::chain;
 
 /// Applies each document that has changed since `states`, until the host ends.
-pub(super) async fn keep(backends: Arc<Backends>, states: FileStates) {
-    let files = watch::Sender::new(states.keys().cloned().collect());
-    let backends = &backends;
-    let apply_all = |changed: BTreeSet<PathBuf>| async move {
-        for file in changed {
-            if let Err(error) = apply(backends, &file).await {
+pub(super) async fn keep(backends: Arc<Backends>, mut states: FileStates) {
+    loop {
+        for file in changed(&mut states).await {
+            if let Err(error) = apply(&backends, &file).await {
                 tracing::error!(
                     error,
                     "a document is not applied: the serving version continues"
                 );
             }
         }
-    };
-    follow(files.subscribe(), states, apply_all).await;
+    }
 }
 
 /// Follows a document as it is now; the error says why it is not followed, and the driver's administrator is notified of it too.

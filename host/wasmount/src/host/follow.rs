@@ -4,13 +4,14 @@
 
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Once;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 use tokio::io::unix::AsyncFd;
-use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -25,6 +26,9 @@ const EVENTS_BYTES: usize = 4096;
 
 /// Links that are followed on one path: the kernel's own limit (path_resolution(7)).
 const LINKS: usize = 40;
+
+/// Whether the log already contains the warning that files are polled.
+static WARNED: Once = Once::new();
 
 /// The state of files at one moment.
 pub(super) type FileStates = BTreeMap<PathBuf, FileState>;
@@ -75,53 +79,51 @@ impl FileState {
 
 /// Examines files before a caller reads and then follows them. It blocks.
 pub(super) fn read_states(files: impl IntoIterator<Item = PathBuf>) -> FileStates {
+    states_of(files, &FileStates::new())
+}
+
+/// The states of another list of files: those that are known stay, and that a file is new to the list is no change. It blocks.
+pub(super) fn states_of(
+    files: impl IntoIterator<Item = PathBuf>,
+    known: &FileStates,
+) -> FileStates {
     let states = files.into_iter().map(|file| {
-        let state = FileState::at(&file);
+        let state = known.get(&file).cloned();
+        let state = state.unwrap_or_else(|| FileState::at(&file));
         (file, state)
     });
     states.collect()
 }
 
-/// Calls `changed` with the files that differ from the last check, for as long as the sender of the list lives; a new list replaces the old one, and
-/// `seen` is the check before the first. A file that was not checked before does not count as changed. What changes during a call is seen after it.
-pub(super) async fn follow<W: Future<Output = ()>>(
-    mut files: watch::Receiver<BTreeSet<PathBuf>>,
-    mut seen: FileStates,
-    mut changed: impl FnMut(BTreeSet<PathBuf>) -> W,
-) {
-    let mut warned = false;
+/// Returns the files that are no longer in these states, once there are any; the states are then those of now. What changes before the next call is
+/// seen by it.
+pub(super) async fn changed(states: &mut FileStates) -> BTreeSet<PathBuf> {
     loop {
-        let paths = files.borrow_and_update().clone();
+        let paths: BTreeSet<PathBuf> = states.keys().cloned().collect();
         // The watches are set up first, then the files are compared: a change in between causes an event.
         let begun = spawn_blocking(move || {
             let watch = watched(&paths);
             (watch, read_states(paths))
         });
-        let Ok((watch, states)) = begun.await else {
+        let Ok((watch, now)) = begun.await else {
             // The runtime is shutting down.
-            return;
+            return pending().await;
         };
-        let others: BTreeSet<PathBuf> = states
+        let others: BTreeSet<PathBuf> = now
             .iter()
-            .filter(|(file, state)| seen.get(*file).is_some_and(|before| before != *state))
+            .filter(|(file, state)| states.get(*file) != Some(*state))
             .map(|(file, _)| file.clone())
             .collect();
-        seen = states;
+        *states = now;
         if !others.is_empty() {
-            changed(others).await;
+            return others;
         }
-        if let Err(error) = &watch
-            && !warned
-        {
-            tracing::warn!(%error, poll_seconds = POLL_INTERVAL.as_secs(), "inotify reports no changes of files to this process: polling them");
-            warned = true;
+        if let Err(error) = &watch {
+            WARNED.call_once(|| {
+                tracing::warn!(%error, poll_seconds = POLL_INTERVAL.as_secs(), "inotify reports no changes of files to this process: polling them");
+            });
         }
-        tokio::select! {
-            () = may_have_changed(watch.ok()) => {}
-            more = files.changed() => if more.is_err() {
-                return;
-            },
-        }
+        may_have_changed(watch.ok()).await;
     }
 }
 

@@ -3,15 +3,13 @@
 //!
 //! A document that is not accepted changes nothing, and affects no other one. Grants are withdrawn only for a file of the directory that is gone.
 
-use super::follow::{FileStates, follow, read_states};
+use super::follow::{FileStates, changed, read_states};
 use super::local_mounts;
 use crate::config::{self, Configured};
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
-use tokio::sync::{Notify, watch};
 use tokio::task::spawn_blocking;
 use wasmount_core::document::Grants;
 use wasmount_core::names::DriverName;
@@ -82,7 +80,7 @@ impl MounterDocuments {
     /// Follows them until the mounter ends.
     pub(super) async fn keep(mut self) {
         loop {
-            changed(self.states.clone()).await;
+            changed(&mut self.states).await;
             let read = spawn_blocking(move || {
                 self.read();
                 self
@@ -151,16 +149,6 @@ impl MounterDocuments {
             }
         }
         true
-    }
-}
-
-/// Returns when one of these is no longer in this state.
-async fn changed(states: FileStates) {
-    let files = watch::Sender::new(states.keys().cloned().collect());
-    let noticed = Notify::new();
-    tokio::select! {
-        () = follow(files.subscribe(), states, |_| { noticed.notify_one(); ready(()) }) => {}
-        () = noticed.notified() => {}
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::*;
 use std::fs;
-use std::future::ready;
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -14,7 +13,6 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 
 struct Bench {
     folder: TempDir,
-    files: watch::Sender<BTreeSet<PathBuf>>,
     receiver: mpsc::UnboundedReceiver<BTreeSet<PathBuf>>,
     _task: JoinHandle<()>,
 }
@@ -23,19 +21,20 @@ impl Bench {
     async fn follow(names: &[&str], prepare: impl FnOnce(&std::path::Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         prepare(folder.path());
-        let files = names.iter().map(|name| folder.path().join(name)).collect();
-        let (files, followed) = watch::channel(files);
+        let mut states = read_states(names.iter().map(|name| folder.path().join(name)));
         let (sender, receiver) = mpsc::unbounded_channel();
-        let notify = move |files| {
-            drop(sender.send(files));
-            ready(())
-        };
-        let task = tokio::spawn(follow(followed, FileStates::new(), notify));
-        // Until the first check was done: an earlier change does not count.
+        let task = tokio::spawn(async move {
+            loop {
+                let files = changed(&mut states).await;
+                if sender.send(files).is_err() {
+                    return;
+                }
+            }
+        });
+        // Until the files are watched: an earlier change would be seen without an event.
         sleep(Duration::from_millis(300)).await;
         Self {
             folder,
-            files,
             receiver,
             _task: task,
         }
@@ -79,17 +78,11 @@ async fn changes_between_listing_and_watching_are_seen() {
     for file in &files {
         fs::write(file, "1").unwrap();
     }
-    let states = read_states(files.clone());
+    let mut states = read_states(files.clone());
     fs::write(&files[1], "22").unwrap();
-    let (_sender, followed) = watch::channel(BTreeSet::from(files.clone()));
-    let (sender, mut receiver) = mpsc::unbounded_channel();
-    let notify = move |files| {
-        drop(sender.send(files));
-        ready(())
-    };
-    let _task = tokio::spawn(follow(followed, states, notify));
-    let first = timeout(TIMEOUT, receiver.recv()).await.unwrap().unwrap();
+    let first = timeout(TIMEOUT, changed(&mut states)).await.unwrap();
     assert_eq!(first, BTreeSet::from([files[1].clone()]));
+    assert_eq!(states, read_states(files));
 }
 
 #[tokio::test]
@@ -117,12 +110,20 @@ async fn changes_of_other_files_are_not_reported() {
     fs::write(bench.path("other"), "1").unwrap();
     sleep(Duration::from_secs(1)).await;
     assert!(bench.receiver.try_recv().is_err());
-    // From now on it is followed, and that it is new to the list is no change.
-    let both = BTreeSet::from([bench.path("a"), bench.path("other")]);
-    bench.files.send_replace(both);
-    sleep(Duration::from_millis(300)).await;
-    fs::write(bench.path("other"), "22").unwrap();
-    assert_eq!(bench.next().await, ["other"]);
+}
+
+#[test]
+fn of_another_list_only_new_files_are_examined() {
+    let folder = tempfile::tempdir().unwrap();
+    let [known, gone, new] = ["known", "gone", "new"].map(|name| folder.path().join(name));
+    let before = read_states([known.clone(), gone]);
+    for file in [&known, &new] {
+        fs::write(file, "1").unwrap();
+    }
+    let states = states_of([known.clone(), new.clone()], &before);
+    let of_new = FileState::at(&new);
+    let expected = FileStates::from([(known, FileState::Nothing), (new, of_new)]);
+    assert_eq!(states, expected);
 }
 
 #[test]
