@@ -5,7 +5,7 @@ use crate::credentials::{Credentials, Signer};
 use crate::error::SendError;
 use crate::login::Login;
 use crate::policy::{self, Marks, Scope, check, headers_to_send, host_of_request};
-use crate::retry::{self, Failed};
+use crate::retry;
 use crate::secret_values::{basic, header, secret};
 use crate::token::Token;
 use bytes::Bytes;
@@ -142,16 +142,8 @@ impl Endpoint {
                 response.after_unknown = unknown.is_some();
             }
             attempts += 1;
-            let failed = match &outcome {
-                Ok(response) => {
-                    let status = response.parts.status;
-                    Failed::Status(status, retry::retry_after(&response.parts.headers))
-                }
-                Err(error) => Failed::Error(error),
-            };
-            let is_unknown = retry::may_be_executed(failed);
             let left = deadline.saturating_duration_since(Instant::now());
-            let Some(pause) = retry::pause(failed, attempts, may_repeat, chance(), left) else {
+            let Some(pause) = retry::pause(&outcome, attempts, may_repeat, chance(), left) else {
                 match outcome {
                     Ok(response) if is_read && redirects < REDIRECTS_MAX => {
                         let Some((host, target)) = self.redirected(&outgoing, &response) else {
@@ -165,7 +157,7 @@ impl Endpoint {
                     outcome => return outcome,
                 }
             };
-            if is_unknown {
+            if retry::may_be_executed(&outcome) {
                 unknown = Some(outcome);
             }
             self.connector.count(|usage| usage.retries += 1);

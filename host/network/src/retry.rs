@@ -1,5 +1,6 @@
 //! When a request is sent again. Pure decisions.
 
+use crate::connector::Response;
 use crate::error::SendError;
 use http::StatusCode;
 use std::time::Duration;
@@ -9,29 +10,23 @@ const ATTEMPTS_MAX: u32 = 4;
 /// Pause before the second attempt, at most; it doubles with each attempt.
 const FIRST_PAUSE: Duration = Duration::from_millis(400);
 
-/// Why an attempt is not the answer.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Failed<'a> {
-    /// There is no answer.
-    Error(&'a SendError),
-    /// It was answered with this status, and the time after which to try again.
-    Status(StatusCode, Option<Duration>),
-}
-
 /// How long to wait before the next attempt; none: there must be no other one. `attempts` were made; `may_repeat`: executing it twice does no harm;
 /// `chance` is between 0 and 1; `left` is what remains of the call's time.
 pub(crate) fn pause(
-    failed: Failed<'_>,
+    outcome: &Result<Response, SendError>,
     attempts: u32,
     may_repeat: bool,
     chance: f64,
     left: Duration,
 ) -> Option<Duration> {
-    let (allowed, asked) = match failed {
-        Failed::Error(error) if error.is_unreachable() => (true, None),
-        Failed::Error(SendError::Lost { .. }) => (may_repeat, None),
-        Failed::Error(_) => (false, None),
-        Failed::Status(status, after) => (may_repeat && is_passing(status), after),
+    let (allowed, asked) = match outcome {
+        Err(error) if error.is_unreachable() => (true, None),
+        Err(SendError::Lost { .. }) => (may_repeat, None),
+        Err(_) => (false, None),
+        Ok(Response { parts, .. }) => (
+            may_repeat && is_passing(parts.status),
+            retry_after(&parts.headers),
+        ),
     };
     let doubled = FIRST_PAUSE.saturating_mul(1 << attempts.saturating_sub(1).min(8));
     // Between a half and the whole, so that clients that failed together do not return together.
@@ -42,10 +37,10 @@ pub(crate) fn pause(
 
 /// Whether the storage system may have executed an attempt that is made again. Only 429 says that it did not: a gateway answers 502, 503 and 504 also
 /// for a system that has the request.
-pub(crate) fn may_be_executed(failed: Failed<'_>) -> bool {
-    match failed {
-        Failed::Error(error) => error.sent(),
-        Failed::Status(status, _) => status.is_server_error(),
+pub(crate) fn may_be_executed(outcome: &Result<Response, SendError>) -> bool {
+    match outcome {
+        Err(error) => error.sent(),
+        Ok(response) => response.parts.status.is_server_error(),
     }
 }
 
@@ -61,7 +56,7 @@ pub(crate) fn is_passing(status: StatusCode) -> bool {
 }
 
 /// The seconds of `Retry-After`. Its other form, a date, would need both clocks to agree.
-pub(crate) fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
+fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
     let text = headers.get(http::header::RETRY_AFTER)?.to_str().ok()?;
     text.trim().parse().ok().map(Duration::from_secs)
 }
@@ -72,48 +67,63 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn refused() -> SendError {
-        SendError::Connect {
+    type Outcome = Result<Response, SendError>;
+
+    fn refused() -> Outcome {
+        Err(SendError::Connect {
             host: "a".to_owned(),
             reason: "refused".to_owned(),
-        }
+        })
     }
 
-    fn lost() -> SendError {
-        SendError::Lost {
+    fn lost() -> Outcome {
+        Err(SendError::Lost {
             grant: "a".to_owned(),
             reason: "reset".to_owned(),
-        }
+        })
     }
 
-    fn repeats(failed: Failed<'_>, may_repeat: bool) -> bool {
-        pause(failed, 1, may_repeat, 0.5, LONG).is_some()
+    fn answered(status: StatusCode, retry_after: Option<&str>) -> Outcome {
+        let mut response = http::Response::builder().status(status);
+        if let Some(value) = retry_after {
+            response = response.header(http::header::RETRY_AFTER, value);
+        }
+        Ok(Response {
+            parts: response.body(()).unwrap().into_parts().0,
+            body: bytes::Bytes::new(),
+            trailers: http::HeaderMap::new(),
+            after_unknown: false,
+        })
+    }
+
+    fn repeats(outcome: &Outcome, may_repeat: bool) -> bool {
+        pause(outcome, 1, may_repeat, 0.5, LONG).is_some()
     }
 
     #[test]
     fn what_was_not_sent_is_always_sent_again() {
-        assert!(repeats(Failed::Error(&refused()), false));
-        assert!(repeats(Failed::Error(&refused()), true));
+        assert!(repeats(&refused(), false));
+        assert!(repeats(&refused(), true));
     }
 
     #[test]
     fn what_was_sent_is_sent_again_only_if_it_may_be() {
-        let busy = Failed::Status(StatusCode::SERVICE_UNAVAILABLE, None);
-        for failed in [Failed::Error(&lost()), busy] {
-            assert!(repeats(failed, true), "{failed:?}");
-            assert!(!repeats(failed, false), "{failed:?}");
+        let busy = answered(StatusCode::SERVICE_UNAVAILABLE, None);
+        for outcome in [lost(), busy] {
+            assert!(repeats(&outcome, true), "{outcome:?}");
+            assert!(!repeats(&outcome, false), "{outcome:?}");
         }
         for status in [
             StatusCode::OK,
             StatusCode::INTERNAL_SERVER_ERROR,
             StatusCode::CONFLICT,
         ] {
-            assert!(!repeats(Failed::Status(status, None), true), "{status}");
+            assert!(!repeats(&answered(status, None), true), "{status}");
         }
-        let denied = SendError::ReadOnly {
+        let denied = Err(SendError::ReadOnly {
             grant: "a".to_owned(),
-        };
-        assert!(!repeats(Failed::Error(&denied), true));
+        });
+        assert!(!repeats(&denied, true));
     }
 
     #[test]
@@ -126,44 +136,38 @@ mod tests {
             (StatusCode::TOO_MANY_REQUESTS, false),
             (StatusCode::CONFLICT, false),
         ] {
-            for after in [None, Some(Duration::from_secs(1))] {
-                let failed = Failed::Status(status, after);
-                assert_eq!(may_be_executed(failed), is_unknown, "{status}");
+            for after in [None, Some("1")] {
+                let outcome = answered(status, after);
+                assert_eq!(may_be_executed(&outcome), is_unknown, "{status}");
             }
         }
-        assert!(may_be_executed(Failed::Error(&lost())));
-        assert!(!may_be_executed(Failed::Error(&refused())));
+        assert!(may_be_executed(&lost()));
+        assert!(!may_be_executed(&refused()));
     }
 
     #[test]
     fn pauses_grow_and_end() {
-        let error = refused();
-        let nth = |attempts| pause(Failed::Error(&error), attempts, false, 1.0, LONG);
+        let outcome = refused();
+        let nth = |attempts| pause(&outcome, attempts, false, 1.0, LONG);
         let milliseconds = |pause: Option<Duration>| pause.map(|pause| pause.as_millis());
         assert_eq!(milliseconds(nth(1)), Some(400));
         assert_eq!(milliseconds(nth(2)), Some(800));
         assert_eq!(milliseconds(nth(3)), Some(1600));
         assert_eq!(nth(4), None);
-        let least = pause(Failed::Error(&error), 1, false, 0.0, LONG);
+        let least = pause(&outcome, 1, false, 0.0, LONG);
         assert_eq!(milliseconds(least), Some(200));
     }
 
     #[test]
     fn retry_after_is_honoured_within_the_time_of_the_call() {
-        let busy = |seconds| {
-            let after = Some(Duration::from_secs(seconds));
-            Failed::Status(StatusCode::SERVICE_UNAVAILABLE, after)
+        let asked = |after| {
+            let busy = answered(StatusCode::SERVICE_UNAVAILABLE, Some(after));
+            pause(&busy, 1, true, 0.5, LONG)
         };
-        assert_eq!(
-            pause(busy(7), 1, true, 0.5, LONG),
-            Some(Duration::from_secs(7))
-        );
-        assert_eq!(pause(busy(61), 1, true, 0.5, LONG), None);
-        let headers = |value: &'static str| {
-            let value = http::HeaderValue::from_static(value);
-            http::HeaderMap::from_iter([(http::header::RETRY_AFTER, value)])
-        };
-        assert_eq!(retry_after(&headers("3")), Some(Duration::from_secs(3)));
-        assert_eq!(retry_after(&headers("Wed, 21 Oct 2026 07:28:00 GMT")), None);
+        assert_eq!(asked("7"), Some(Duration::from_secs(7)));
+        assert_eq!(asked("61"), None);
+        // The form with a date has no effect.
+        let own = Some(Duration::from_millis(300));
+        assert_eq!(asked("Wed, 21 Oct 2026 07:28:00 GMT"), own);
     }
 }
