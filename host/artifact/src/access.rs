@@ -84,17 +84,6 @@ pub struct TransferLimits {
     pub first_pause: Duration,
 }
 
-/// Whether another attempt can succeed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Retry {
-    /// A retry would fail in the same way.
-    Never,
-    /// A retry can succeed.
-    Soon,
-    /// A retry can succeed, but not before this time: the registry requested it (RFC 9110, "Retry-After").
-    After(Duration),
-}
-
 /// The longest pause that a registry may request. A longer one ends the attempts, so that the administrator sees the error.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -113,19 +102,13 @@ impl Default for TransferLimits {
 }
 
 impl TransferLimits {
-    /// The pause before the next attempt, if another attempt is allowed. `made` counts attempts, `left` is what remains of the total.
-    pub(crate) fn pause(&self, made: u32, retry: Retry, left: Duration) -> Option<Duration> {
-        if made >= self.attempts {
-            return None;
-        }
+    /// The pause before the next attempt, if another attempt is allowed. `made` counts attempts, `after` is the shortest pause, `left` is what remains of
+    /// the total.
+    pub(crate) fn pause(&self, made: u32, after: Duration, left: Duration) -> Option<Duration> {
         let doubled = made.saturating_sub(1).min(u32::BITS - 1);
         let own = self.first_pause.saturating_mul(1 << doubled);
-        let pause = match retry {
-            Retry::Never => return None,
-            Retry::Soon => own.min(LONGEST_PAUSE),
-            Retry::After(requested) => requested.max(own),
-        };
-        (pause <= LONGEST_PAUSE && pause < left).then_some(pause)
+        let pause = own.min(LONGEST_PAUSE).max(after);
+        (made < self.attempts && pause <= LONGEST_PAUSE && pause < left).then_some(pause)
     }
 }
 
@@ -160,38 +143,33 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(3600);
 
-    fn pauses(retry: Retry) -> Vec<u64> {
+    fn pauses(after: Duration) -> Vec<u64> {
         let limits = TransferLimits::default();
         (1..)
-            .map_while(|made| limits.pause(made, retry, LONG))
+            .map_while(|made| limits.pause(made, after, LONG))
             .map(|pause| u64::try_from(pause.as_millis()).unwrap())
             .collect()
     }
 
     #[test]
     fn transient_failures_are_retried_with_growing_pauses() {
-        assert_eq!(pauses(Retry::Soon), [500, 1000, 2000, 4000]);
-        let after = Retry::After(Duration::from_secs(3));
+        assert_eq!(pauses(Duration::ZERO), [500, 1000, 2000, 4000]);
+        let after = Duration::from_secs(3);
         assert_eq!(pauses(after), [3000, 3000, 3000, 4000]);
     }
 
     #[test]
-    fn permanent_failures_are_not_retried() {
-        assert_eq!(pauses(Retry::Never), [0; 0]);
-    }
-
-    #[test]
     fn pauses_have_an_upper_bound() {
-        assert_eq!(pauses(Retry::After(LONG)), [0; 0]);
+        assert_eq!(pauses(LONG), [0; 0]);
         let limits = TransferLimits::default();
         let left = Duration::from_millis(500);
-        assert_eq!(limits.pause(1, Retry::Soon, left), None);
+        assert_eq!(limits.pause(1, Duration::ZERO, left), None);
         let many = TransferLimits {
             attempts: u32::MAX,
             ..limits
         };
         assert_eq!(
-            many.pause(4_000_000, Retry::Soon, LONG),
+            many.pause(4_000_000, Duration::ZERO, LONG),
             Some(LONGEST_PAUSE)
         );
     }

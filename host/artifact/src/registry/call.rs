@@ -106,7 +106,8 @@ impl Registry {
                 *attempts = made;
             }
             let left = self.deadline.saturating_duration_since(Instant::now());
-            let Some(pause) = self.access.limits.pause(made, retry, left) else {
+            let limits = &self.access.limits;
+            let Some(pause) = retry.and_then(|after| limits.pause(made, after, left)) else {
                 return Err(error);
             };
             let milliseconds = pause.as_millis();

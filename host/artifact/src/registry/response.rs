@@ -1,7 +1,7 @@
 //! The response of a registry: its status, its error message, and its body within bounds.
 
 use super::Registry;
-use crate::access::{Retry, Step};
+use crate::access::Step;
 use crate::digest::Digest;
 use crate::error::RegistryError;
 use crate::manifest::Descriptor;
@@ -22,7 +22,8 @@ const MESSAGE_TIME: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Failed {
     pub(super) error: RegistryError,
-    pub(super) retry: Retry,
+    /// Another attempt can succeed, after this time at the earliest; none: it would fail in the same way.
+    pub(super) retry: Option<Duration>,
 }
 
 /// The bound of a body's length.
@@ -49,14 +50,14 @@ struct ErrorEntry {
 
 impl From<RegistryError> for Failed {
     fn from(error: RegistryError) -> Self {
-        let retry = Retry::Never;
+        let retry = None;
         Self { error, retry }
     }
 }
 
 impl Failed {
     pub(super) fn transient(error: RegistryError) -> Self {
-        let retry = Retry::Soon;
+        let retry = Some(Duration::ZERO);
         Self { error, retry }
     }
 }
@@ -80,7 +81,7 @@ impl Registry {
                 self.access.credentials
             )),
             StatusCode::NOT_FOUND => RegistryError::NotFound { what, host },
-            _ if retry != Retry::Never => RegistryError::Busy {
+            _ if retry.is_some() => RegistryError::Busy {
                 what,
                 host,
                 status,
@@ -190,17 +191,14 @@ pub(super) fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Whether a later response may differ. Of the two forms of `Retry-After` the date is ignored.
-fn retry(status: StatusCode, after: Option<&str>) -> Retry {
+/// How long to wait for another response, if that may differ. The registry can request a time (RFC 9110, "Retry-After"); of its two forms the date is
+/// ignored.
+fn retry(status: StatusCode, after: Option<&str>) -> Option<Duration> {
     let is_transient = [StatusCode::TOO_MANY_REQUESTS, StatusCode::REQUEST_TIMEOUT]
         .contains(&status)
         || status.is_server_error();
     let seconds = after.and_then(|text| text.trim().parse().ok());
-    match (is_transient, seconds) {
-        (false, _) => Retry::Never,
-        (true, None) => Retry::Soon,
-        (true, Some(seconds)) => Retry::After(Duration::from_secs(seconds)),
-    }
+    is_transient.then(|| Duration::from_secs(seconds.unwrap_or_default()))
 }
 
 /// The registry's error message besides the status, as the end of a sentence.
@@ -241,15 +239,15 @@ mod tests {
     fn only_transient_statuses_are_retried() {
         for status in [408, 429, 500, 502, 503, 504] {
             let status = StatusCode::from_u16(status).unwrap();
-            assert_eq!(retry(status, None), Retry::Soon);
-            let after = Retry::After(Duration::from_secs(7));
+            assert_eq!(retry(status, None), Some(Duration::ZERO));
+            let after = Some(Duration::from_secs(7));
             assert_eq!(retry(status, Some(" 7")), after);
             let date = "Wed, 21 Oct 2015 07:28:00 GMT";
-            assert_eq!(retry(status, Some(date)), Retry::Soon);
+            assert_eq!(retry(status, Some(date)), Some(Duration::ZERO));
         }
         for status in [301, 400, 401, 403, 404, 405, 416] {
             let status = StatusCode::from_u16(status).unwrap();
-            assert_eq!(retry(status, Some("7")), Retry::Never);
+            assert_eq!(retry(status, Some("7")), None);
         }
     }
 
