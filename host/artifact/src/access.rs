@@ -102,8 +102,8 @@ impl Default for TransferLimits {
 }
 
 impl TransferLimits {
-    /// The pause before the next attempt, if another attempt is allowed. `made` counts attempts, `after` is the shortest pause, `left` is what remains of
-    /// the total.
+    /// The pause before the next attempt, if another attempt is allowed. `made` counts attempts, `after` is the shortest pause, `left` is what remains
+    /// of the total.
     pub(crate) fn pause(&self, made: u32, after: Duration, left: Duration) -> Option<Duration> {
         let doubled = made.saturating_sub(1).min(u32::BITS - 1);
         let own = self.first_pause.saturating_mul(1 << doubled);

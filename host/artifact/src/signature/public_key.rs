@@ -26,20 +26,10 @@ const LABEL: &str = "PUBLIC KEY";
 /// The supported kinds.
 const SUPPORTED: &str = "ECDSA on P-256 and Ed25519";
 
-/// A key that verifies signatures.
+/// A key that verifies signatures: a SubjectPublicKeyInfo of a supported kind, as DER.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
-pub struct VerifyingKey {
-    algorithm: Algorithm,
-    /// The bytes of the algorithm, without SubjectPublicKeyInfo around them.
-    key: Vec<u8>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Algorithm {
-    EcdsaP256,
-    Ed25519,
-}
+#[serde(try_from = "Vec<u8>")]
+pub struct VerifyingKey(Vec<u8>);
 
 impl VerifyingKey {
     /// Parses PEM, `-----BEGIN PUBLIC KEY-----`.
@@ -60,55 +50,44 @@ impl VerifyingKey {
 
     /// Parses a SubjectPublicKeyInfo.
     fn from_der(der: &[u8]) -> Result<Self, KeyError> {
-        if let Some(point) = der.strip_prefix(P256_PREFIX)
-            && point.len() == P256_POINT_BYTES
-            && point.first() == Some(&UNCOMPRESSED)
-        {
-            return Ok(Self::p256(point));
+        match parts(der) {
+            Some(_) => Ok(Self(der.to_vec())),
+            None => Err(KeyError::AnotherAlgorithm {
+                expected: SUPPORTED,
+            }),
         }
-        if let Some(key) = der.strip_prefix(ED25519_PREFIX)
-            && key.len() == ED25519_PUBLIC_KEY_LEN
-        {
-            return Ok(Self {
-                algorithm: Algorithm::Ed25519,
-                key: key.to_vec(),
-            });
-        }
-        Err(KeyError::AnotherAlgorithm {
-            expected: SUPPORTED,
-        })
     }
 
     /// The key of a P-256 point.
     pub(super) fn p256(point: &[u8]) -> Self {
-        Self {
-            algorithm: Algorithm::EcdsaP256,
-            key: point.to_vec(),
-        }
+        Self([P256_PREFIX, point].concat())
     }
 
     /// SHA-256 of the key as DER, by which users and logs identify keys: `openssl pkey -pubin -outform der | sha256sum`.
     pub fn fingerprint(&self) -> String {
-        Digest::of(&self.to_der()).to_string()
+        Digest::of(&self.0).to_string()
     }
 
     /// Whether this key signed these bytes.
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
-        let algorithm: &'static dyn VerificationAlgorithm = match self.algorithm {
-            Algorithm::EcdsaP256 => &ECDSA_P256_SHA256_ASN1,
-            Algorithm::Ed25519 => &ED25519,
-        };
-        UnparsedPublicKey::new(algorithm, &self.key)
-            .verify(message, signature)
-            .is_ok()
+        parts(&self.0).is_some_and(|(algorithm, key)| {
+            let key = UnparsedPublicKey::new(algorithm, key);
+            key.verify(message, signature).is_ok()
+        })
     }
+}
 
-    fn to_der(&self) -> Vec<u8> {
-        let prefix = match self.algorithm {
-            Algorithm::EcdsaP256 => P256_PREFIX,
-            Algorithm::Ed25519 => ED25519_PREFIX,
-        };
-        [prefix, &self.key].concat()
+/// The algorithm of a SubjectPublicKeyInfo, and the bytes of its key; none: it is not supported.
+fn parts(der: &[u8]) -> Option<(&'static dyn VerificationAlgorithm, &[u8])> {
+    if let Some(point) = der.strip_prefix(P256_PREFIX)
+        && point.len() == P256_POINT_BYTES
+        && point.first() == Some(&UNCOMPRESSED)
+    {
+        return Some((&ECDSA_P256_SHA256_ASN1, point));
+    }
+    match der.strip_prefix(ED25519_PREFIX) {
+        Some(key) if key.len() == ED25519_PUBLIC_KEY_LEN => Some((&ED25519, key)),
+        _ => None,
     }
 }
 
@@ -120,17 +99,11 @@ impl TryFrom<Vec<u8>> for VerifyingKey {
     }
 }
 
-impl From<VerifyingKey> for Vec<u8> {
-    fn from(key: VerifyingKey) -> Self {
-        key.to_der()
-    }
-}
-
 #[cfg(test)]
 impl VerifyingKey {
     /// The key as PEM.
     pub(crate) fn to_pem(&self) -> String {
-        super::pem_of(LABEL, &self.to_der())
+        super::pem_of(LABEL, &self.0)
     }
 }
 
@@ -168,7 +141,7 @@ mod tests {
     #[test]
     fn a_key_survives_postcard_like_forms_and_keeps_its_fingerprint() {
         let key = VerifyingKey::p256(&[UNCOMPRESSED; P256_POINT_BYTES]);
-        let again = VerifyingKey::try_from(Vec::from(key.clone())).unwrap();
+        let again = VerifyingKey::try_from(key.0.clone()).unwrap();
         assert_eq!(again, key);
         assert_eq!(VerifyingKey::from_pem(&key.to_pem()).unwrap(), key);
         assert_eq!(again.fingerprint(), key.fingerprint());
