@@ -7,7 +7,7 @@ use wasmount_core::document::{DIGEST_PREFIX, is_digest};
 
 /// `sha256:` and 64 lower-case hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "String")]
 pub struct Digest(String);
 
 /// Not a digest of the supported kind.
@@ -61,12 +61,6 @@ impl TryFrom<String> for Digest {
 
     fn try_from(text: String) -> Result<Self, InvalidDigest> {
         Self::parse(&text)
-    }
-}
-
-impl From<Digest> for String {
-    fn from(digest: Digest) -> Self {
-        digest.0
     }
 }
 

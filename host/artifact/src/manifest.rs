@@ -85,9 +85,6 @@ pub struct Index {
     media_type: Option<String>,
     /// The manifests of the artifacts.
     pub manifests: Vec<Descriptor>,
-    /// Annotations of the index.
-    #[serde(default, skip_serializing_if = "Annotations::is_empty")]
-    pub annotations: Annotations,
 }
 
 /// A manifest or an index.
@@ -240,7 +237,6 @@ impl Index {
             schema_version: SCHEMA,
             media_type: Some(OCI_INDEX.to_owned()),
             manifests,
-            annotations: Annotations::new(),
         }
     }
 
