@@ -8,8 +8,8 @@ use zeroize::Zeroizing;
 /// How a registry is accessed.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Access {
-    /// Credentials for the registry.
-    pub credentials: Credentials,
+    /// Credentials for the registry; none: anonymous access.
+    pub credentials: Option<Login>,
     /// The system's certificates, DER ([`system_certificates`](crate::system_certificates)).
     pub system_ca: Vec<Vec<u8>>,
     /// Certificates, PEM, that are trusted in addition to the system's; each must be a valid certificate.
@@ -20,33 +20,15 @@ pub struct Access {
     pub limits: TransferLimits,
 }
 
-/// Credentials for a registry.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub enum Credentials {
-    /// Anonymous access.
-    #[default]
-    Anonymous,
-    /// A user with a password.
-    Login(Login),
-}
-
-/// A user and a password, and where they were found.
+/// A user and a password.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Login {
-    pub(crate) user: String,
-    pub(crate) password: Zeroizing<String>,
-    found: String,
-}
-
-impl Login {
-    /// `found` is where the credentials were found: the entry of a file, for messages.
-    pub fn new(user: String, password: Zeroizing<String>, found: String) -> Self {
-        Self {
-            user,
-            password,
-            found,
-        }
-    }
+    /// The user.
+    pub user: String,
+    /// The password.
+    pub password: Zeroizing<String>,
+    /// Where they were found: the entry of a file, for messages.
+    pub found: String,
 }
 
 impl fmt::Debug for Login {
@@ -58,12 +40,13 @@ impl fmt::Debug for Login {
     }
 }
 
-impl fmt::Display for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Anonymous => f.write_str("no credentials were sent"),
-            Self::Login(Login { user, found, .. }) => {
-                write!(f, "credentials of the user `{user}` from {found} were sent")
+impl Access {
+    /// Which credentials a registry gets, for messages.
+    pub(crate) fn credentials_sent(&self) -> String {
+        match &self.credentials {
+            None => "no credentials were sent".to_owned(),
+            Some(Login { user, found, .. }) => {
+                format!("credentials of the user `{user}` from {found} were sent")
             }
         }
     }
@@ -133,10 +116,16 @@ mod tests {
 
     #[test]
     fn a_password_is_in_no_text() {
-        let password = Zeroizing::new("hunter2".to_owned());
-        let login = Login::new("ann".to_owned(), password, "config.json".to_owned());
-        let credentials = Credentials::Login(login);
-        for text in [format!("{credentials:?}"), credentials.to_string()] {
+        let login = Login {
+            user: "ann".to_owned(),
+            password: Zeroizing::new("hunter2".to_owned()),
+            found: "config.json".to_owned(),
+        };
+        let access = Access {
+            credentials: Some(login),
+            ..Access::default()
+        };
+        for text in [format!("{access:?}"), access.credentials_sent()] {
             assert!(text.contains("ann") && !text.contains("hunter2"), "{text}");
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! Credential helpers are programs, and are not run: a node has none.
 
-use crate::access::{Credentials, Login};
+use crate::access::Login;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -48,18 +48,17 @@ struct Entry {
     identity_token: Zeroizing<String>,
 }
 
-/// The credentials of a file for the registry of an artifact. `found` names the file, for messages.
+/// The credentials of a file for the registry of an artifact, if it has some. `found` names the file, for messages.
 pub fn login(
     config: &[u8],
     found: &str,
     reference: &Reference,
-) -> Result<Credentials, DockerConfigError> {
+) -> Result<Option<Login>, DockerConfigError> {
     let config: Config = serde_json::from_slice(config).map_err(|error| {
         DockerConfigError::NotJson(found.to_owned(), error.line(), error.column())
     })?;
     let login = config.login(found, reference);
-    let login = login.map_err(|error| DockerConfigError::Entry(found.to_owned(), error))?;
-    Ok(login.map_or(Credentials::Anonymous, Credentials::Login))
+    login.map_err(|error| DockerConfigError::Entry(found.to_owned(), error))
 }
 
 impl Config {
@@ -86,8 +85,11 @@ impl Config {
                 )
             };
             if let Some((user, password)) = login.ok_or_else(bad_auth)? {
-                let place = format!("the entry `{key}` of {found}");
-                return Ok(Some(Login::new(user, password, place)));
+                return Ok(Some(Login {
+                    user,
+                    password,
+                    found: format!("the entry `{key}` of {found}"),
+                }));
             }
         }
         let mut helpers = self.helpers.into_iter();

@@ -228,18 +228,21 @@ async fn signed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::{Credentials, Login};
+    use crate::access::Login;
     use crate::error::RegistryError;
 
     #[test]
     fn a_request_arrives_as_it_was_sent() {
-        let password = Zeroizing::new("hunter2".to_owned());
-        let login = Login::new("ann".to_owned(), password, "f".to_owned());
+        let login = Login {
+            user: "ann".to_owned(),
+            password: Zeroizing::new("hunter2".to_owned()),
+            found: "f".to_owned(),
+        };
         let request = FetchRequest {
             wanted: ComponentSource::Artifact {
                 reference: Reference::parse("a.b/c:1").unwrap(),
                 access: Box::new(Access {
-                    credentials: Credentials::Login(login),
+                    credentials: Some(login),
                     plain_http: true,
                     ..Access::default()
                 }),
@@ -253,9 +256,7 @@ mod tests {
             panic!("a file");
         };
         assert_eq!(reference.to_string(), "oci://a.b/c:1");
-        let Credentials::Login(login) = access.credentials else {
-            panic!("nobody");
-        };
+        let login = access.credentials.unwrap();
         assert_eq!(
             (login.user.as_str(), login.password.as_str()),
             ("ann", "hunter2")

@@ -22,7 +22,7 @@ pub mod signature;
 mod text;
 mod trust;
 
-pub use access::{Access, Credentials, Login, Progress, Step, TransferLimits, silent};
+pub use access::{Access, Login, Progress, Step, TransferLimits, silent};
 pub use attached::{AttachedManifest, Attachment, Extent, Missed, cosign_tag};
 pub use bundle::{Bundle, BundleError};
 pub use digest::Digest;

@@ -4,10 +4,8 @@ use super::*;
 
 fn user(config: &str, reference: &str) -> Result<Option<(String, String)>, DockerConfigError> {
     let reference = Reference::parse(reference).unwrap();
-    Ok(match login(config.as_bytes(), "f", &reference)? {
-        Credentials::Anonymous => None,
-        Credentials::Login(login) => Some((login.user.clone(), login.password.to_string())),
-    })
+    let login = login(config.as_bytes(), "f", &reference)?;
+    Ok(login.map(|login| (login.user, login.password.to_string())))
 }
 
 fn pair(user: &str, password: &str) -> Option<(String, String)> {

@@ -4,7 +4,6 @@
 use super::Registry;
 use super::call::{Call, bad_redirect};
 use super::response::{Bound, Failed};
-use crate::access::Credentials;
 use crate::error::RegistryError;
 use http_auth::ChallengeRef;
 use http_auth::parser::ChallengeParser;
@@ -64,10 +63,8 @@ impl Registry {
 
     fn with_login(&self, request: RequestBuilder) -> RequestBuilder {
         match &self.access.credentials {
-            Credentials::Anonymous => request,
-            Credentials::Login(login) => {
-                request.basic_auth(&login.user, Some(login.password.as_str()))
-            }
+            None => request,
+            Some(login) => request.basic_auth(&login.user, Some(login.password.as_str())),
         }
     }
 
@@ -80,8 +77,8 @@ impl Registry {
         let headers = headers.get_all(WWW_AUTHENTICATE);
         let texts = headers.iter().filter_map(|value| value.to_str().ok());
         let answer = match (Challenge::choose(texts), &self.access.credentials) {
-            (None, _) | (Some(Challenge::Basic), Credentials::Anonymous) => return Ok(false),
-            (Some(Challenge::Basic), Credentials::Login(_)) => Authorization::Basic,
+            (None, _) | (Some(Challenge::Basic), None) => return Ok(false),
+            (Some(Challenge::Basic), Some(_)) => Authorization::Basic,
             (Some(Challenge::Bearer(from)), _) => {
                 Authorization::Bearer(self.token(from, call).await?)
             }

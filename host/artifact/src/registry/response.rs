@@ -78,7 +78,7 @@ impl Registry {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => RegistryError::Other(format!(
                 "{what}: the registry {host} does not allow it ({status}); {}{words}: give credentials that may (`registry.credentials` in a \
                  document, --registry-config of a command that has it)",
-                self.access.credentials
+                self.access.credentials_sent()
             )),
             StatusCode::NOT_FOUND => RegistryError::NotFound { what, host },
             _ if retry.is_some() => RegistryError::Busy {

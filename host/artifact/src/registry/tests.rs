@@ -5,7 +5,7 @@ mod hostile;
 
 use super::*;
 use crate::COMPONENT_BYTES;
-use crate::access::{Credentials, Login, TransferLimits, silent};
+use crate::access::{Login, TransferLimits, silent};
 use crate::attached::Missed;
 use crate::manifest::Annotations;
 use crate::media_type::{OCI_MANIFEST, WASM_CONFIG, WASM_LAYER};
@@ -32,10 +32,13 @@ fn access() -> Access {
 }
 
 fn with_password() -> Access {
-    let password = Zeroizing::new("hunter2".to_owned());
-    let login = Login::new("ann".to_owned(), password, "a file".to_owned());
+    let login = Login {
+        user: "ann".to_owned(),
+        password: Zeroizing::new("hunter2".to_owned()),
+        found: "a file".to_owned(),
+    };
     Access {
-        credentials: Credentials::Login(login),
+        credentials: Some(login),
         ..access()
     }
 }

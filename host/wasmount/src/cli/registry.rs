@@ -11,9 +11,7 @@ use clap::Args;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use wasmount_artifact::{
-    Access, Credentials, Registry, TransferLimits, login, system_certificates,
-};
+use wasmount_artifact::{Access, Login, Registry, TransferLimits, login, system_certificates};
 use wasmount_core::document::{PluginPlace, Reference, SecretSource};
 
 /// Largest file of credentials and of certificates, in bytes: what a Kubernetes Secret can hold.
@@ -97,11 +95,11 @@ impl RegistryFlags {
         })
     }
 
-    fn credentials(&self, reference: &Reference) -> Result<Credentials, Fault> {
+    fn credentials(&self, reference: &Reference) -> Result<Option<Login>, Fault> {
         let mut usual = usual_places(|name| env::var_os(name).map(PathBuf::from));
         let usual = || usual.find(|it| it.is_file());
         let Some(path) = self.registry_config.clone().or_else(usual) else {
-            return Ok(Credentials::Anonymous);
+            return Ok(None);
         };
         let config = read("--registry-config", &path)?;
         login(&config, &path.display().to_string(), reference)

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wasmount_artifact::{
-    Access, COMPONENT_BYTES, ComponentSource, Credentials, FetchError, FetchRequest, Fetched,
+    Access, COMPONENT_BYTES, ComponentSource, FetchError, FetchRequest, Fetched, Login,
     RegistryError, TransferLimits, check_file, system_certificates,
 };
 use wasmount_child::{Bounds, Task};
@@ -141,7 +141,7 @@ fn bounds(work: FetchWork) -> Bounds {
 /// An artifact, with what its registry needs to know of this host. It blocks.
 pub(super) fn artifact(
     place: &RegistryPlace,
-    credentials: Credentials,
+    credentials: Option<Login>,
 ) -> Result<ComponentSource, String> {
     let read = |path: &PathBuf| {
         let bytes = regular_file::read(path, CERTIFICATES_BYTES);

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use wasmount_artifact::signature::{bundle_file, signature_file};
-use wasmount_artifact::{Credentials, login};
+use wasmount_artifact::{Login, login};
 use wasmount_core::document::{
     PluginPlace, PluginSource, PublicKey, RegistryPlace, SecretSource, StorageBackend,
 };
@@ -61,9 +61,9 @@ impl HostSources {
         })
     }
 
-    async fn credentials(&self, place: &RegistryPlace) -> Result<Credentials, Refusal> {
+    async fn credentials(&self, place: &RegistryPlace) -> Result<Option<Login>, Refusal> {
         let Some(source) = &place.credentials else {
-            return Ok(Credentials::Anonymous);
+            return Ok(None);
         };
         let failed = |reason, passes| Refusal::Source {
             place: place.reference.to_string(),

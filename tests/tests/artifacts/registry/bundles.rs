@@ -7,20 +7,20 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use wasmount_artifact::{
-    Access, Annotations, AttachedManifest, Attachment, COSIGN_SIGNATURE, Credentials, Descriptor,
-    Digest, Login, Manifest, Registry, cosign_tag, silent,
+    Access, Annotations, AttachedManifest, Attachment, COSIGN_SIGNATURE, Descriptor, Digest, Login,
+    Manifest, Registry, cosign_tag, silent,
 };
 use wasmount_core::document::Reference;
 use wasmount_tests::keys::key_pair;
 
 pub(crate) fn connected(server: &Server, reference: &str) -> Registry {
-    let login = Login::new(
-        "ann".to_owned(),
-        "hunter2".to_owned().into(),
-        "a test".to_owned(),
-    );
+    let login = Login {
+        user: "ann".to_owned(),
+        password: "hunter2".to_owned().into(),
+        found: "a test".to_owned(),
+    };
     let access = Access {
-        credentials: Credentials::Login(login),
+        credentials: Some(login),
         extra_ca: Some(fs::read(&server.certificates.authority).unwrap()),
         ..Access::default()
     };
