@@ -11,7 +11,6 @@ use crate::registry::Registry;
 use crate::signature::{NamedKey, PrivateKey, SIGNATURE_ANNOTATION, SignerKeys, encoded, payload};
 use bytes::Bytes;
 use serde_json::json;
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use wasmount_core::document::Reference;
@@ -172,8 +171,7 @@ fn config(contents: &[Digest]) -> Vec<u8> {
 /// Twice the time of reading and writing, plus up to the same time at random: clients that sign at once should not do so again.
 fn pause(took: Duration) -> Duration {
     let least = (took * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
-    let random = RandomState::new().hash_one(0).to_le_bytes()[0];
-    least + least * u32::from(random) / u32::from(u8::MAX)
+    least + least.mul_f64(fastrand::f64())
 }
 
 #[cfg(test)]

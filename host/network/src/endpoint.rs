@@ -12,7 +12,6 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderName, LOCATION};
 use http::{Request, StatusCode};
 use ipnet::IpNet;
-use ring::rand::{SecureRandom, SystemRandom};
 use std::sync::Arc;
 use tokio::time::{Instant, sleep};
 use wasmount_core::document::network::{Auth, Host, NetworkGrant};
@@ -143,7 +142,8 @@ impl Endpoint {
             }
             attempts += 1;
             let left = deadline.saturating_duration_since(Instant::now());
-            let Some(pause) = retry::pause(&outcome, attempts, may_repeat, chance(), left) else {
+            let chance = fastrand::f64();
+            let Some(pause) = retry::pause(&outcome, attempts, may_repeat, chance, left) else {
                 match outcome {
                     Ok(response) if is_read && redirects < REDIRECTS_MAX => {
                         let Some((host, target)) = self.redirected(&outgoing, &response) else {
@@ -222,14 +222,5 @@ impl Endpoint {
             && url.scheme() == base.scheme()
             && policy::allows_path(grant, url.path()))
         .then_some((host, target))
-    }
-}
-
-/// A number between 0 and 1.
-fn chance() -> f64 {
-    let mut byte = [0];
-    match SystemRandom::new().fill(&mut byte) {
-        Ok(()) => f64::from(byte[0]) / f64::from(u8::MAX),
-        Err(_) => 0.5,
     }
 }

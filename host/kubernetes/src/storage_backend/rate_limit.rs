@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 use tokio::sync::watch;
-use uuid::Uuid;
 
 /// Share of each host. 10 ms: a hundred requests a second of all hosts together, a twentieth of what an API server with default limits accepts
 /// (`--max-requests-inflight`, 400 at a time).
@@ -26,28 +25,18 @@ impl RateLimit {
     /// requests again at once.
     pub(super) fn backoff(&self, failures: u32) -> Duration {
         let longest = LEAST.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX));
-        self.pause() + part(longest.min(MOST), random())
+        self.pause() + longest.min(MOST).mul_f64(fastrand::f64())
     }
 
     /// A random part of that pause, so that hosts that are notified at the same time do not send requests at the same time.
     pub(super) fn some(&self) -> Duration {
-        part(self.pause(), random())
+        self.pause().mul_f64(fastrand::f64())
     }
 }
 
 fn pause(hosts: u64) -> Duration {
     let hosts = u32::try_from(hosts).unwrap_or(u32::MAX);
     SHARE.saturating_mul(hosts).clamp(LEAST, MOST)
-}
-
-/// The `share` of the pause, in parts of 65,535.
-fn part(pause: Duration, share: u16) -> Duration {
-    pause.mul_f64(f64::from(share) / f64::from(u16::MAX))
-}
-
-fn random() -> u16 {
-    let [one, other, ..] = Uuid::new_v4().into_bytes();
-    u16::from_ne_bytes([one, other])
 }
 
 #[cfg(test)]
@@ -80,10 +69,11 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_between_nothing_and_all() {
-        assert_eq!(part(MOST, 0), Duration::ZERO);
-        assert_eq!(part(MOST, u16::MAX), MOST);
-        let half = part(Duration::from_secs(2), u16::MAX / 2);
-        assert!(half > Duration::from_millis(990) && half < Duration::from_millis(1010));
+    fn a_part_of_a_pause_is_not_longer_and_not_always_the_same() {
+        let (_hosts, number) = watch::channel(1000);
+        let limit = RateLimit(number);
+        let parts: Vec<_> = (0..10).map(|_| limit.some()).collect();
+        assert!(parts.iter().all(|part| *part <= pause(1000)), "{parts:?}");
+        assert!(parts.iter().any(|part| *part != parts[0]), "{parts:?}");
     }
 }
