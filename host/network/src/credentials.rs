@@ -70,7 +70,7 @@ impl Credentials {
                 let token = login.token(refused, deadline).await?;
                 login.give(&token, request);
                 // The other grant of `sessionOf` shows it too.
-                connector.keep_secret(&token.value);
+                connector.keep_secret(&token);
                 Ok(Some(token))
             }
         }

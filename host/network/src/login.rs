@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use wasmount_core::document::network::{LoginBody, Session, Take, Use};
 use wasmount_core::document::raw::SecretText;
 use wasmount_core::secrets::Secrets;
@@ -40,8 +40,6 @@ pub(crate) struct Login {
 
 #[derive(Default)]
 struct State {
-    /// Logins so far.
-    number: u64,
     token: Option<(Token, Instant)>,
     failure: Option<(Instant, SendError)>,
 }
@@ -81,10 +79,10 @@ impl Login {
                 .renew
                 .after
                 .is_some_and(|after| since.elapsed() >= after);
-            is_old || refused.is_some_and(|refused| refused.number == token.number)
+            is_old || refused.is_some_and(|refused| Arc::ptr_eq(refused, token))
         });
         if let Some((token, _)) = &state.token {
-            return Ok(token.clone());
+            return Ok(Arc::clone(token));
         }
         if let Some((since, failure)) = &state.failure
             && since.elapsed() < FAILURE_LASTS
@@ -93,13 +91,12 @@ impl Login {
         }
         // A task: if the caller goes away in the middle, the session that the system has created is not forgotten.
         let login = Arc::clone(self);
-        let refused = refused.map(|token| token.number);
+        let refused = refused.cloned();
         let task = tokio::spawn(async move {
-            let outcome = login.log_in(state.number + 1).await;
+            let outcome = login.log_in().await;
             match &outcome {
                 Ok(token) => {
-                    state.number = token.number;
-                    state.token = Some((token.clone(), Instant::now()));
+                    state.token = Some((Arc::clone(token), Instant::now()));
                     state.failure = None;
                 }
                 // What was not sent does no harm when it is repeated.
@@ -108,9 +105,9 @@ impl Login {
             }
             drop(state);
             if let Some((old, _)) = old
-                && Some(old.number) != refused
+                && refused.is_none_or(|refused| !Arc::ptr_eq(&refused, &old))
             {
-                login.log_out(&old).await;
+                log_out(&login.connector, &login.rules, &old).await;
             }
             outcome
         });
@@ -153,16 +150,16 @@ impl Login {
     pub(crate) async fn end(&self) {
         let token = self.state.lock().await.token.take();
         if let Some((token, _)) = token {
-            self.log_out(&token).await;
+            log_out(&self.connector, &self.rules, &token).await;
         }
     }
 
-    async fn log_in(&self, number: u64) -> Result<Token, SendError> {
-        let outcome = self.try_log_in(number).await;
+    async fn log_in(&self) -> Result<Token, SendError> {
+        let outcome = self.try_log_in().await;
         match &outcome {
             Ok(token) => {
                 self.connector.count(|usage| usage.logins += 1);
-                self.connector.keep_secret(&token.value);
+                self.connector.keep_secret(token);
                 tracing::debug!(grant = self.connector.name, "logged in");
             }
             Err(error) => {
@@ -173,7 +170,7 @@ impl Login {
         outcome
     }
 
-    async fn try_log_in(&self, number: u64) -> Result<Token, SendError> {
+    async fn try_log_in(&self) -> Result<Token, SendError> {
         let failed = |reason: String| SendError::Login {
             grant: self.connector.name.clone(),
             reason,
@@ -193,17 +190,13 @@ impl Login {
             .taken(&response)
             .filter(|value| !value.is_empty() && value.len() <= TOKEN_BYTES)
             .filter(|value| HeaderValue::from_str(value).is_ok());
-        let value = value.ok_or_else(|| {
+        value.map(Arc::new).ok_or_else(|| {
             let expected = match &self.rules.take {
                 Take::Header(name) => format!("header `{name}`"),
                 Take::Json(pointer) => format!("value at `{pointer}`"),
                 Take::Cookie(name) => format!("cookie `{name}`"),
             };
             failed(format!("the answer to the login has no usable {expected}"))
-        })?;
-        Ok(Token {
-            value: Arc::new(value),
-            number,
         })
     }
 
@@ -311,11 +304,6 @@ impl Login {
             other => other.clone(),
         })
     }
-
-    async fn log_out(&self, token: &Token) {
-        let connector = Arc::clone(&self.connector);
-        log_out(connector, self.rules.clone(), token.clone()).await;
-    }
 }
 
 /// The last user of a session ends it.
@@ -325,36 +313,34 @@ impl Drop for Login {
             return;
         };
         if let (Some((token, _)), Ok(runtime)) = (state.token.take(), Handle::try_current()) {
-            let connector = Arc::clone(&self.connector);
-            runtime.spawn(log_out(connector, self.rules.clone(), token));
+            let (connector, rules) = (Arc::clone(&self.connector), self.rules.clone());
+            runtime.spawn(async move { log_out(&connector, &rules, &token).await });
         }
     }
 }
 
-async fn log_out(connector: Arc<Connector>, rules: Session, token: Token) {
-    let Some((name, path)) = rules.logout else {
+async fn log_out(connector: &Connector, rules: &Session, token: &Token) {
+    let Some((name, path)) = &rules.logout else {
         return;
     };
     let mut request = Outgoing {
-        method: method(&name),
-        target: path,
+        method: method(name),
+        target: path.clone(),
         headers: HeaderMap::new(),
         body: bytes::Bytes::new(),
         host: None,
     };
-    give(&rules.give, &token, &mut request);
+    give(&rules.give, token, &mut request);
     let deadline = Instant::now() + LOGOUT_TIME;
-    let outcome = timeout(LOGOUT_TIME, connector.attempt(&request, deadline)).await;
-    match outcome {
-        Ok(Ok(response)) if response.parts.status.is_success() => {
+    match connector.attempt(&request, deadline).await {
+        Ok(response) if response.parts.status.is_success() => {
             tracing::debug!(grant = connector.name, "logged out");
         }
-        Ok(Ok(response)) => {
+        Ok(response) => {
             let status = response.parts.status.as_u16();
             tracing::warn!(grant = connector.name, status, "logout was refused");
         }
-        Ok(Err(error)) => tracing::warn!(grant = connector.name, %error, "logout failed"),
-        Err(_) => tracing::warn!(grant = connector.name, "logout got no answer"),
+        Err(error) => tracing::warn!(grant = connector.name, %error, "logout failed"),
     }
 }
 

@@ -7,17 +7,12 @@ use std::sync::Arc;
 use wasmount_core::document::network::Give;
 use zeroize::Zeroizing;
 
-/// A token and the login that yielded it.
-#[derive(Clone)]
-pub(crate) struct Token {
-    pub(crate) value: Arc<Zeroizing<String>>,
-    /// Which login of the session it was.
-    pub(crate) number: u64,
-}
+/// A token. Those of two logins may be equal, and are not the same ([`Arc::ptr_eq`]).
+pub(crate) type Token = Arc<Zeroizing<String>>;
 
 /// Adds a token to a request.
 pub(crate) fn give(rule: &Give, token: &Token, request: &mut Outgoing) {
-    let value = token.value.as_str();
+    let value = token.as_str();
     let (name, text) = match rule {
         Give::Header(name) => (HeaderName::try_from(name.as_str()).ok(), value.to_owned()),
         Give::Bearer => (Some(AUTHORIZATION), format!("Bearer {value}")),
