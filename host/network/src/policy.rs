@@ -201,19 +201,13 @@ fn is_normal(path: &str) -> bool {
         return false;
     };
     let encoded = ["%2e", "%5c", "%00"].iter().any(|it| path.contains(it));
-    let (last, inner) = match rest.rsplit_once('/') {
-        Some((inner, last)) => (last, Some(inner)),
-        None => (rest, None),
-    };
     // Servers of Java drop the parameters of a segment (RFC 3986, 3.3) before they resolve dots.
     let is_dots = |part: &str| matches!(part.split(';').next(), Some("." | ".."));
+    // A slash at the end is no empty segment.
+    let mut parts = rest.strip_suffix('/').unwrap_or(rest).split('/');
     !encoded
         && !path.contains('\\')
-        && !is_dots(last)
-        && inner.is_none_or(|inner| {
-            let mut parts = inner.split('/');
-            parts.all(|part| !part.is_empty() && !is_dots(part))
-        })
+        && (rest.is_empty() || parts.all(|part| !part.is_empty() && !is_dots(part)))
 }
 
 /// Whether a granted path is this one or above it.
