@@ -9,7 +9,7 @@ use json_patch::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::Patch;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A patch with tests.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +38,14 @@ impl GuardedPatch {
         let path = PointerBuf::from_tokens(path);
         self.0
             .push(PatchOperation::Add(AddOperation { path, value }));
+    }
+
+    /// Sets an annotation of the object with this metadata.
+    pub(crate) fn annotate(&mut self, metadata: &ObjectMeta, key: &str, value: &str) {
+        if metadata.annotations.is_none() {
+            self.add(["metadata", "annotations"], json!({}));
+        }
+        self.add(["metadata", "annotations", key], json!(value));
     }
 
     /// Removes a field, or a value of a list.

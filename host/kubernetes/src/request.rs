@@ -2,7 +2,7 @@
 //! never arrives, and the caller would stop working.
 
 use crate::error::KubernetesError;
-use kube::api::{ApiResource, GroupVersionKind, PatchParams, PostParams};
+use kube::api::{ApiResource, GroupVersionKind, PostParams};
 use std::time::Duration;
 use tokio::time::timeout;
 use wasmount_core::document::raw::API_VERSION;
@@ -33,14 +33,6 @@ pub(crate) async fn answered_within<T>(
             what,
             seconds: limit.as_secs(),
         }),
-    }
-}
-
-/// Parameters of a patch by this field manager.
-pub(crate) fn patch_as(manager: &str) -> PatchParams {
-    PatchParams {
-        field_manager: Some(manager.to_owned()),
-        ..PatchParams::default()
     }
 }
 

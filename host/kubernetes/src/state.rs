@@ -13,10 +13,10 @@ mod record;
 
 use crate::FIELD_MANAGER;
 use crate::error::KubernetesError;
-use crate::request::{answered, create_as, patch_as};
+use crate::request::{answered, create_as};
 use async_trait::async_trait;
 use cache::Cache;
-use kube::api::{Api, DeleteParams, ObjectMeta, Patch, Preconditions};
+use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, Preconditions};
 use kube::{Client, Error};
 pub(crate) use record::DRIVER as DRIVER_LABEL;
 use record::{BackendRecord, RecordSpec};
@@ -126,7 +126,7 @@ impl KubernetesStore {
             ..ObjectMeta::default()
         };
         let patch = Patch::Merge(json!({ "metadata": metadata, "spec": spec }));
-        let parameters = patch_as(FIELD_MANAGER);
+        let parameters = PatchParams::apply(FIELD_MANAGER);
         let request = self.records.patch_metadata(name, &parameters, &patch);
         let patched = send("put", name, request).await?;
         let revision = patched.map(|object| record::revision(&object.metadata));

@@ -5,8 +5,9 @@
 use crate::FIELD_MANAGER;
 use crate::error::KubernetesError;
 use crate::guarded_patch::GuardedPatch;
-use crate::request::{answered, patch_as};
+use crate::request::answered;
 use k8s_openapi::api::core::v1::Node;
+use kube::api::PatchParams;
 use kube::{Api, Client};
 use serde_json::json;
 
@@ -50,7 +51,7 @@ pub(crate) async fn remove(
     patch: GuardedPatch,
 ) -> Result<(), KubernetesError> {
     let nodes: Api<Node> = Api::all(client.clone());
-    let (parameters, patch) = (patch_as(FIELD_MANAGER), patch.into_patch());
+    let (parameters, patch) = (PatchParams::apply(FIELD_MANAGER), patch.into_patch());
     let patched = nodes.patch(node_name, &parameters, &patch);
     let what = format!("remove the startup taint of Node {node_name}");
     answered(what, patched).await.map(drop)

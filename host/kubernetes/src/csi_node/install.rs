@@ -42,7 +42,7 @@ pub(super) fn next_node_patch(
     let mut ids = node_ids(node).unwrap_or_default();
     let id = facts.node_id.clone();
     if ids.insert(facts.driver.clone(), id.clone()).as_ref() != Some(&id) {
-        set_annotation(&mut patch, &node.metadata, NODE_IDS, node_ids_text(&ids));
+        patch.annotate(&node.metadata, NODE_IDS, &node_ids_text(&ids));
     }
     let missing = facts.topology.iter();
     let missing: Vec<_> = missing
@@ -90,8 +90,7 @@ pub(super) fn next_csi_node_patch(
     let migrated = csi_node.annotations().get(MIGRATED_PLUGINS);
     let migrated: BTreeSet<_> = migrated.iter().flat_map(|it| it.split(',')).collect();
     if migrated != BTreeSet::from(MIGRATED) {
-        let value = MIGRATED.join(",");
-        set_annotation(&mut patch, &csi_node.metadata, MIGRATED_PLUGINS, value);
+        patch.annotate(&csi_node.metadata, MIGRATED_PLUGINS, &MIGRATED.join(","));
     }
     let drivers = &csi_node.spec.drivers;
     let mut entries = drivers.iter().enumerate();
@@ -141,7 +140,7 @@ pub(super) fn node_without(node: &Node, gone: &BTreeSet<String>) -> Option<Guard
     if ids.is_empty() {
         patch.remove(["metadata", "annotations", NODE_IDS]);
     } else {
-        set_annotation(&mut patch, &node.metadata, NODE_IDS, node_ids_text(&ids));
+        patch.annotate(&node.metadata, NODE_IDS, &node_ids_text(&ids));
     }
     patch.if_any()
 }
@@ -171,13 +170,6 @@ fn entries_of(fields: &Value) -> Vec<String> {
         Some(key.get("name")?.as_str()?.to_owned())
     })
     .collect()
-}
-
-fn set_annotation(patch: &mut GuardedPatch, metadata: &ObjectMeta, key: &str, value: String) {
-    if metadata.annotations.is_none() {
-        patch.add(["metadata", "annotations"], json!({}));
-    }
-    patch.add(["metadata", "annotations", key], json!(value));
 }
 
 fn new_entry(facts: &DriverFacts) -> CSINodeDriver {

@@ -10,9 +10,10 @@ use super::install::{
 use crate::FIELD_MANAGER;
 use crate::error::KubernetesError;
 use crate::guarded_patch::GuardedPatch;
-use crate::request::{answered, create_as, patch_as};
+use crate::request::{answered, create_as};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSINode;
+use kube::api::PatchParams;
 use kube::{Api, Client};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -137,7 +138,7 @@ impl Writer {
     /// Uses the `status` subresource, as kubelet does: the right to change a Node's status cannot make the Node unschedulable.
     async fn patch_node(&self, patch: GuardedPatch) -> Result<(), KubernetesError> {
         let (name, patch) = (&self.node_name, patch.into_patch());
-        let parameters = patch_as(&self.manager);
+        let parameters = PatchParams::apply(&self.manager);
         let patched = self.nodes.patch_status(name, &parameters, &patch);
         let what = format!("write the labels and annotations of Node {name}");
         answered(what, patched).await.map(drop)
@@ -145,7 +146,7 @@ impl Writer {
 
     async fn patch_csi_node(&self, patch: GuardedPatch) -> Result<CSINode, KubernetesError> {
         let (name, patch) = (&self.node_name, patch.into_patch());
-        let parameters = patch_as(&self.manager);
+        let parameters = PatchParams::apply(&self.manager);
         let patched = self.csi_nodes.patch(name, &parameters, &patch);
         answered(format!("write CSINode {name}"), patched).await
     }

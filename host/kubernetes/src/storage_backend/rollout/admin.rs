@@ -7,12 +7,11 @@ use super::state::{RolloutStatus, plan, rollout_of};
 use crate::access::{ApiAccess, connect};
 use crate::error::KubernetesError;
 use crate::guarded_patch::GuardedPatch;
-use crate::request::{answered, patch_as};
+use crate::request::answered;
 use jiff::Timestamp;
-use kube::api::ListParams;
+use kube::api::{ListParams, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde::Serialize;
-use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use wasmount_core::document::Rollout;
@@ -163,11 +162,8 @@ impl RolloutAdmin {
             }
             let value = command.annotation(now);
             let mut patch = GuardedPatch::of_version(&object.metadata);
-            if object.metadata.annotations.is_none() {
-                patch.add(["metadata", "annotations"], json!({}));
-            }
-            patch.add(["metadata", "annotations", ROLLOUT], json!(value));
-            let (patch, parameters) = (patch.into_patch(), patch_as(MANAGER));
+            patch.annotate(&object.metadata, ROLLOUT, &value);
+            let (patch, parameters) = (patch.into_patch(), PatchParams::apply(MANAGER));
             let patched = api.patch(name, &parameters, &patch);
             match answered(format!("annotate {KIND} {name}"), patched).await {
                 Ok(_) => return Ok(value),
