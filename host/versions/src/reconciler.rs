@@ -102,9 +102,7 @@ pub struct ShareRequest {
 
 /// Keeps one backend at its desired version. When it is dropped, it stops; the running version continues.
 pub struct VersionReconciler {
-    driver: Arc<Driver>,
-    engine: Arc<Engine>,
-    directory: PathBuf,
+    parts: Arc<ReconcilerParts>,
     shared: Arc<Shared>,
     commands: mpsc::Sender<Command>,
     task: Mutex<Option<JoinHandle<()>>>,
@@ -125,8 +123,7 @@ struct Shared {
 impl VersionReconciler {
     /// Serves the version that served last, if there is one, and reconciles to the desired revision in the background.
     pub async fn start(parts: ReconcilerParts, desired: Desired) -> Arc<Self> {
-        let driver = Arc::clone(&parts.driver);
-        let (engine, directory) = (Arc::clone(&parts.engine), parts.directory.clone());
+        let parts = Arc::new(parts);
         let (commands, received) = mpsc::channel(COMMANDS);
         let shared = Arc::new(Shared {
             desired: watch::Sender::new(DesiredRevision { desired, number: 1 }),
@@ -137,12 +134,10 @@ impl VersionReconciler {
             events: broadcast::Sender::new(EVENTS),
             network: Mutex::default(),
         });
-        let work = ReconcileLoop::new(parts, Arc::clone(&shared), received);
+        let work = ReconcileLoop::new(Arc::clone(&parts), Arc::clone(&shared), received);
         let task = tokio::spawn(work.run());
         Arc::new(Self {
-            driver,
-            engine,
-            directory,
+            parts,
             shared,
             commands,
             task: Mutex::new(Some(task)),
@@ -190,8 +185,8 @@ impl VersionReconciler {
         self.send_command(|reply| Command::Drain(Some(reason), reply))
             .await?;
         // Calls that still run then are reported.
-        let _ = timeout(grace_period, self.driver.idle()).await;
-        Ok(self.driver.calls_in_flight())
+        let _ = timeout(grace_period, self.parts.driver.idle()).await;
+        Ok(self.parts.driver.calls_in_flight())
     }
 
     /// Accepts work again.
@@ -256,9 +251,9 @@ impl VersionReconciler {
     /// Stops, and removes all versions: the backend is deleted.
     pub async fn forget(&self) -> Result<(), Refusal> {
         self.stop().await;
-        let driver = self.driver.name();
-        self.engine.retain_compiled(driver, &[]).await;
-        disk::remove(self.directory.clone()).await
+        let driver = self.parts.driver.name();
+        self.parts.engine.retain_compiled(driver, &[]).await;
+        disk::remove(self.parts.directory.clone()).await
     }
 
     async fn send_command<T>(

@@ -77,7 +77,7 @@ enum Event {
 
 impl ReconcileLoop {
     pub(super) fn new(
-        parts: ReconcilerParts,
+        parts: Arc<ReconcilerParts>,
         shared: Arc<Shared>,
         commands: mpsc::Receiver<Command>,
     ) -> Self {
@@ -88,7 +88,7 @@ impl ReconcileLoop {
         };
         Self {
             disk: Disk::new(parts.directory.clone()),
-            parts: Arc::new(parts),
+            parts,
             shared,
             commands,
             revisions,
