@@ -192,12 +192,11 @@ impl History {
     pub(crate) fn kept_services(&self, profile: Profile) -> Option<Kept> {
         let current = self.current()?;
         let snapshot = current.kept.as_ref()?;
-        let has = |names: &[String], name: &str| names.iter().any(|it| it == name);
-        let services = Service::ALL.iter().copied();
-        let features = Feature::ALL.iter().copied();
+        let services = snapshot.services.iter();
+        let features = snapshot.features.iter();
         let offer = ServiceSet::new(
-            services.filter(|it| has(&snapshot.services, it.interface())),
-            features.filter(|it| has(&snapshot.features, it.name())),
+            services.filter_map(|it| Service::parse(it)),
+            features.filter_map(|it| Feature::parse(it)),
         );
         Some(Kept {
             plugin: current.record.plugin.clone(),
