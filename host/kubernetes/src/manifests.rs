@@ -46,8 +46,8 @@ pub struct Backend {
     pub csi_driver: CSIDriver,
     /// The document, with the paths that it has in the pod.
     pub document: String,
-    /// The component.
-    pub component: Component,
+    /// The component, in the ConfigMap beside the document; none: the document names its path in the image, or a registry.
+    pub component: Option<Vec<u8>>,
     /// Files beside the document in the ConfigMap: signatures of the component, certificates of its registry.
     pub files: BTreeMap<String, Vec<u8>>,
     /// Names of its secrets that are stored in one Secret.
@@ -78,15 +78,6 @@ pub struct Backend {
     pub registers_nodes: bool,
     /// The document as an object, if hosts follow the object; then the document in the pods is the mounter's only.
     pub object: Option<Value>,
-}
-
-/// Where the component is in the cluster.
-#[derive(Debug, Clone)]
-pub enum Component {
-    /// In the ConfigMap, beside the document.
-    InConfigMap(Vec<u8>),
-    /// In the image; the document names its path.
-    InImage,
 }
 
 /// The form of the deployment.

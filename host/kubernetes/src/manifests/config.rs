@@ -1,6 +1,6 @@
 //! The backend's CSIDriver object, its ConfigMap with document, component and files, and its StorageBackend object.
 
-use super::{Backend, Choices, Component, Manifest, ManifestsError, names};
+use super::{Backend, Choices, Manifest, ManifestsError, names};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
@@ -47,10 +47,8 @@ pub(super) fn driver_object(backend: &Backend) -> Result<Manifest, ManifestsErro
 
 pub(super) fn config_map(backend: &Backend, choices: &Choices) -> Result<Manifest, ManifestsError> {
     let document = &backend.document;
-    let component = match &backend.component {
-        Component::InImage => None,
-        Component::InConfigMap(wasm) => Some((PLUGIN_IN_CONFIG, wasm)),
-    };
+    let component = backend.component.as_ref();
+    let component = component.map(|wasm| (PLUGIN_IN_CONFIG, wasm));
     let files = backend.files.iter();
     let files = files.map(|(key, bytes)| (key.as_str(), bytes));
     let all: BTreeMap<_, _> = files.chain(component).collect();

@@ -6,8 +6,8 @@
 
 use super::names::{DAEMON_SET, LABEL, NODE_SET};
 use super::{
-    Backend, Choices, Component, Form, Manifest, ManifestsError, NetworkPeer, check as check_any,
-    config, label as label_all, templates,
+    Backend, Choices, Form, Manifest, ManifestsError, NetworkPeer, check as check_any, config,
+    label as label_all, templates,
 };
 use k8s_openapi::api::storage::v1::CSIDriver;
 use serde_json::{Value, json};
@@ -53,13 +53,13 @@ pub(super) fn check(backend: &Backend, form: Form) -> Result<(), ManifestsError>
             "it has no sidecars, so it would have no pods of its own, and nobody would write its status",
         );
     }
-    match backend.component {
-        Component::InConfigMap(_) => no(
+    if backend.component.is_some() {
+        return no(
             "its component is a file, and the pods of a node set have no files of one backend: name the component in a registry \
              (spec.plugin.reference) or in the image (--plugin-in-image)",
-        ),
-        Component::InImage => Ok(()),
+        );
     }
+    Ok(())
 }
 
 /// Marks the StorageBackend for the hosts of the node set.
@@ -89,7 +89,7 @@ fn union(backends: &[Backend], driver: &DriverName) -> Backend {
         capabilities: Capabilities::default(),
         csi_driver: CSIDriver::default(),
         document: String::new(),
-        component: Component::InImage,
+        component: None,
         files: Default::default(),
         secrets: Vec::new(),
         named_secrets: BTreeSet::new(),

@@ -30,7 +30,7 @@ fn backend(services: &[Service], features: &[Feature]) -> Backend {
         driver,
         capabilities,
         document: "kind: StorageBackend\n".to_owned(),
-        component: Component::InImage,
+        component: None,
         files: BTreeMap::new(),
         secrets: Vec::new(),
         named_secrets: BTreeSet::new(),
@@ -208,12 +208,12 @@ fn rights_follow_the_sidecars_that_there_are() {
 #[test]
 fn a_component_beyond_a_config_map_is_refused_with_the_way_out() {
     let mut large = backend(&[Service::NodePublish], &[]);
-    large.component = Component::InConfigMap(vec![0; CONFIG_MAP_BYTES]);
+    large.component = Some(vec![0; CONFIG_MAP_BYTES]);
     let refused = manifests(&large, &choices(Form::Network))
         .unwrap_err()
         .to_string();
     assert!(refused.contains("--plugin-in-image"), "{refused}");
-    large.component = Component::InConfigMap(vec![0; CONFIG_MAP_BYTES - large.document.len()]);
+    large.component = Some(vec![0; CONFIG_MAP_BYTES - large.document.len()]);
     assert!(manifests(&large, &choices(Form::Network)).is_ok());
     // Files beside the component count as well.
     large.files = [("plugin.wasm.sig".to_owned(), vec![0])].into();
@@ -230,7 +230,7 @@ fn files_beside_a_document_are_in_its_config_map() {
         map.unwrap()["binaryData"].clone()
     };
     assert_eq!(map_of(&beside), json!({ "registry-ca.pem": "Y2E=" }));
-    beside.component = Component::InConfigMap(b"wasm".to_vec());
+    beside.component = Some(b"wasm".to_vec());
     assert_eq!(
         map_of(&beside),
         json!({ "plugin.wasm": "d2FzbQ==", "registry-ca.pem": "Y2E=" })

@@ -293,7 +293,7 @@ fn a_backend_that_no_node_set_can_serve_is_refused_with_why() {
             .contains("`inline` cannot be in the node set: it has no sidecars")
     );
     let file = Backend {
-        component: Component::InConfigMap(vec![0]),
+        component: Some(vec![0]),
         ..named("a")
     };
     assert!(refused(&file, Form::Network).contains("--plugin-in-image"));

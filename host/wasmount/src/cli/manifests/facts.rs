@@ -13,7 +13,7 @@ use wasmount_core::capabilities::Capabilities;
 use wasmount_core::document::{PluginPlace, SecretSource, StorageBackend};
 use wasmount_core::node_fact::NodeFact;
 use wasmount_kubernetes::manifests::{
-    Backend, CERTIFICATES_IN_CONFIG, CONFIG_MAP_BYTES, Component, PLUGIN_IN_CONFIG, network_peers,
+    Backend, CERTIFICATES_IN_CONFIG, CONFIG_MAP_BYTES, PLUGIN_IN_CONFIG, network_peers,
     path_in_config, secret_object, secret_path,
 };
 use wasmount_kubernetes::storage_backend::object_of;
@@ -32,12 +32,10 @@ impl Flags {
         let mut files = carried::Files::new();
         let (component, plugin) = match (&self.plugin_in_image, &document.plugin.place) {
             // Its documents are the mounters', which read no plugin.
-            (_, PluginPlace::File(path)) if self.node_set => {
-                (Component::InImage, path.display().to_string())
-            }
-            (Some(path), _) => (Component::InImage, path.display().to_string()),
+            (_, PluginPlace::File(path)) if self.node_set => (None, path.display().to_string()),
+            (Some(path), _) => (None, path.display().to_string()),
             // Hosts pull it themselves.
-            (None, PluginPlace::Registry(_)) => (Component::InImage, String::new()),
+            (None, PluginPlace::Registry(_)) => (None, String::new()),
             (None, PluginPlace::File(path)) => {
                 let path = folder.join(path);
                 let unreadable = format!(
@@ -47,7 +45,7 @@ impl Flags {
                 let wasm = regular_file::read(&path, COMPONENT_BYTES);
                 let wasm = wasm.map_err(Fault::failed(unreadable))?;
                 files = carried::signatures(&path)?;
-                (Component::InConfigMap(wasm), PLUGIN_IN_CONFIG.to_owned())
+                (Some(wasm), PLUGIN_IN_CONFIG.to_owned())
             }
         };
         let (secrets, named_secrets) = self.secrets(&document)?;
@@ -62,8 +60,8 @@ impl Flags {
         files.extend(carried::named_files(&mut portable, &folder, &certificates)?);
         let object = self.follows().then(|| {
             let path = match &component {
-                Component::InConfigMap(_) => path_in_config(PLUGIN_IN_CONFIG),
-                Component::InImage => plugin.clone(),
+                Some(_) => path_in_config(PLUGIN_IN_CONFIG),
+                None => plugin.clone(),
             };
             let (namespace, name) = (&self.namespace, secret_object(&document.name));
             let source = |key: &str| json!({ "secret": { "namespace": namespace, "name": name, "key": key } });
