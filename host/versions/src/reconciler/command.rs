@@ -124,11 +124,9 @@ impl ReconcileLoop {
         self.overtake();
         let hold = self.hold(number, by, &reason);
         let entry = self.history.entry(number).and_then(|entry| entry.desired());
-        match (entry.cloned(), reply) {
-            (Some(desired), reply) => self.start(Goal::RollBack(hold), desired, reply),
-            // `target` returns kept versions only.
-            (None, Some(reply)) => drop(reply.send(Err(Refusal::Overtaken))),
-            (None, None) => {}
+        // `target` returns kept versions only.
+        if let Some(desired) = entry.cloned() {
+            self.start(Goal::RollBack(hold), desired, reply);
         }
     }
 
