@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, PostParams};
 use kube::{Client, Error};
-use lease::{Observed, RENEW_DEADLINE, RETRY, Verdict};
+use lease::{Observed, RENEW_DEADLINE, RETRY};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -197,9 +197,9 @@ impl Candidate {
         loop {
             let start = Instant::now();
             match self.attempt(name, &mut observed).await {
-                Ok(Verdict::Free) => return Some(start),
-                Ok(Verdict::Held(by)) if last_holder.as_ref() == Some(&by) => {}
-                Ok(Verdict::Held(by)) => {
+                Ok(None) => return Some(start),
+                Ok(Some(by)) if last_holder.as_ref() == Some(&by) => {}
+                Ok(Some(by)) => {
                     waiting(&by);
                     last_holder = Some(by);
                 }
@@ -244,11 +244,11 @@ impl Candidate {
             };
             match timeout_at(deadline, attempt).await {
                 Ok(None) => break,
-                Ok(Some((start, Ok(Verdict::Free)))) => {
+                Ok(Some((start, Ok(None)))) => {
                     deadline = start + RENEW_DEADLINE;
                     until.send_replace(Some(deadline));
                 }
-                Ok(Some((_, Ok(Verdict::Held(by))))) => return lost(format!("{by} has it")),
+                Ok(Some((_, Ok(Some(by))))) => return lost(format!("{by} has it")),
                 Ok(Some((_, Err(error)))) => {
                     tracing::warn!(lease = name, %error, "lease renewal failed: retrying");
                     last = error.to_string();
@@ -264,18 +264,18 @@ impl Candidate {
         None
     }
 
-    /// Reads a lease, and takes or renews it if the rules allow that.
+    /// Reads a lease, and takes or renews it if the rules allow that; otherwise returns its holder.
     async fn attempt(
         &self,
         name: &str,
         observed: &mut Option<Observed>,
-    ) -> Result<Verdict, KubernetesError> {
+    ) -> Result<Option<String>, KubernetesError> {
         let there = send("read", name, self.leases.get_opt(name)).await?;
-        let verdict = there
+        let other = there
             .as_ref()
-            .map(|lease| lease::evaluate(lease, &self.me, Instant::now(), observed));
-        if let Some(held @ Verdict::Held(_)) = verdict {
-            return Ok(held);
+            .and_then(|lease| lease::other_holder(lease, &self.me, Instant::now(), observed));
+        if other.is_some() {
+            return Ok(other);
         }
         let exists = there.is_some();
         let taken = lease::taken(name, there, &self.me, Timestamp::now());
@@ -287,7 +287,7 @@ impl Candidate {
         } else {
             send("create", name, self.leases.create(&parameters, &taken)).await?;
         }
-        Ok(Verdict::Free)
+        Ok(None)
     }
 
     /// Releases a lease, so that another host need not wait; a lease of another holder stays unchanged.

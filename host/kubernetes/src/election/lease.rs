@@ -27,22 +27,14 @@ pub(super) struct Observed {
     since: Instant,
 }
 
-/// The result of a read.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// It has no holder, its holder is gone, or this host holds it.
-    Free,
-    /// Another host holds it.
-    Held(String),
-}
-
-/// Evaluates an existing lease. `observed` is the result of the last read, and is updated.
-pub(super) fn evaluate(
+/// The other host that holds an existing lease; none: it has no holder, its holder is gone, or this host holds it. `observed` is the result of the last
+/// read, and is updated.
+pub(super) fn other_holder(
     lease: &Lease,
     me: &str,
     now: Instant,
     observed: &mut Option<Observed>,
-) -> Verdict {
+) -> Option<String> {
     let version = lease.metadata.resource_version.clone();
     let since = match observed {
         Some(before) if before.version == version => before.since,
@@ -53,10 +45,8 @@ pub(super) fn evaluate(
     let holder = spec.holder_identity.unwrap_or_default();
     let seconds = spec.lease_duration_seconds.unwrap_or_default();
     let duration = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
-    if holder.is_empty() || holder == me || now >= since + duration {
-        return Verdict::Free;
-    }
-    Verdict::Held(holder)
+    let is_free = holder.is_empty() || holder == me || now >= since + duration;
+    (!is_free).then_some(holder)
 }
 
 /// The lease with this host as its holder, based on the existing one. Its resource version is kept: the first writer wins.
@@ -118,15 +108,15 @@ mod tests {
         }
     }
 
-    fn held_by_other() -> Verdict {
-        Verdict::Held("other".to_owned())
+    fn held_by_other() -> Option<String> {
+        Some("other".to_owned())
     }
 
     #[test]
     fn a_lease_without_holder_or_our_own_is_free() {
         for holder in [None, Some(""), Some("me")] {
-            let verdict = evaluate(&held(holder, "1"), "me", Instant::now(), &mut None);
-            assert_eq!(verdict, Verdict::Free, "{holder:?}");
+            let other = other_holder(&held(holder, "1"), "me", Instant::now(), &mut None);
+            assert_eq!(other, None, "{holder:?}");
         }
     }
 
@@ -135,14 +125,14 @@ mod tests {
         let (start, mut observed) = (Instant::now(), None);
         let mut at = |seconds: u64, version: &str| {
             let now = start + Duration::from_secs(seconds);
-            evaluate(&held(Some("other"), version), "me", now, &mut observed)
+            other_holder(&held(Some("other"), version), "me", now, &mut observed)
         };
         // Whatever time it contains, it is held when it is first seen.
         assert_eq!(at(0, "1"), held_by_other());
         assert_eq!(at(14, "1"), held_by_other());
         assert_eq!(at(16, "2"), held_by_other(), "it was renewed");
         assert_eq!(at(30, "2"), held_by_other());
-        assert_eq!(at(31, "2"), Verdict::Free);
+        assert_eq!(at(31, "2"), None);
     }
 
     #[test]
@@ -172,8 +162,8 @@ mod tests {
     fn giving_back_frees_our_own_lease_and_no_others() {
         let now = Timestamp::from_second(7).unwrap();
         let free = released(held(Some("me"), "9"), "me", now).unwrap();
-        let verdict = evaluate(&free, "other", Instant::now(), &mut None);
-        assert_eq!(verdict, Verdict::Free);
+        let holder = other_holder(&free, "other", Instant::now(), &mut None);
+        assert_eq!(holder, None);
         assert_eq!(released(held(Some("other"), "9"), "me", now), None);
     }
 
