@@ -163,10 +163,10 @@ impl ReconcileLoop {
                 }
                 Err(refusal) => refusal,
             };
-            let pause = self.retry.refused(refusal.retry_policy()).unwrap_or(SETTLE);
+            // Whatever the reason: nothing serves before.
+            let until = Instant::now() + self.retry.pause();
             self.refuse(&refusal, None, true);
             self.publish();
-            let until = Instant::now() + pause;
             loop {
                 tokio::select! {
                     command = self.commands.recv() => match command {

@@ -231,16 +231,22 @@ impl From<Refusal> for NotReady {
 }
 
 impl Retry {
-    /// Counts a rejection. Returns how long to wait; none: until something changes.
-    pub(super) fn refused(&mut self, policy: RetryPolicy) -> Option<Duration> {
+    /// Counts a rejection. Returns how long to wait.
+    pub(super) fn pause(&mut self) -> Duration {
         let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.refusals));
         self.refusals = self.refusals.saturating_add(1);
+        pause.min(LONGEST_PAUSE)
+    }
+
+    /// The same where trying again may be of no use; none: until something changes.
+    pub(super) fn refused(&mut self, policy: RetryPolicy) -> Option<Duration> {
+        let pause = self.pause();
         let goes_on = match policy {
             RetryPolicy::Unlimited => true,
             RetryPolicy::FewTimes => self.refusals < ACCIDENTS,
             RetryPolicy::Never => false,
         };
-        goes_on.then_some(pause.min(LONGEST_PAUSE))
+        goes_on.then_some(pause)
     }
 }
 
