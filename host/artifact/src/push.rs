@@ -59,11 +59,11 @@ impl Bundle {
             }
         }
         let reference = registry.reference().digest_or_tag();
-        let manifest_digest = registry
+        registry
             .push_manifest(reference, &raw.media_type, raw.bytes)
             .await?;
         Ok(Pushed {
-            reference: registry.reference().pinned(manifest_digest.to_string()),
+            reference: registry.reference().pinned(raw.digest.to_string()),
             digest,
             attached: count,
         })

@@ -10,7 +10,6 @@ use crate::media_type::OCI_INDEX;
 use crate::text::{QUOTED_CHARACTERS, shorten};
 use bytes::Bytes;
 use reqwest::Method;
-use reqwest::header::HeaderMap;
 
 /// The media type of an uploaded blob: only the manifest states what it is.
 const BLOB: &str = "application/octet-stream";
@@ -53,17 +52,6 @@ impl Registry {
         }
     }
 
-    /// Pushes a manifest or an index under this tag or digest.
-    pub async fn push_manifest(
-        &self,
-        reference: &str,
-        media_type: &str,
-        bytes: Vec<u8>,
-    ) -> Result<Digest, RegistryError> {
-        let put = self.put_manifest(reference, media_type, bytes).await;
-        put.map(|(digest, _)| digest)
-    }
-
     /// Pushes a manifest that has another as its subject, so that it can be found by its subject, whether or not the registry supports referrers.
     pub async fn attach(
         &self,
@@ -72,9 +60,8 @@ impl Registry {
         bytes: Vec<u8>,
     ) -> Result<(), RegistryError> {
         let digest = attached.digest.as_str();
-        let put = self.put_manifest(digest, &attached.media_type, bytes);
-        let (_, headers) = put.await?;
-        if headers.contains_key(SUBJECT) {
+        let pushed = self.push_manifest(digest, &attached.media_type, bytes);
+        if pushed.await? {
             return Ok(());
         }
         // "Pushing Manifests with Subject": the client maintains a list at a tag.
@@ -89,12 +76,13 @@ impl Registry {
         Ok(())
     }
 
-    async fn put_manifest(
+    /// Pushes a manifest or an index under this tag or digest. Returns whether the registry lists it among the referrers of its subject.
+    pub async fn push_manifest(
         &self,
         reference: &str,
         media_type: &str,
         bytes: Vec<u8>,
-    ) -> Result<(Digest, HeaderMap), RegistryError> {
+    ) -> Result<bool, RegistryError> {
         let what = &format!("the manifest `{reference}` for {}", self.reference);
         let digest = Digest::of(&bytes);
         let call = Call {
@@ -102,14 +90,13 @@ impl Registry {
             ..Call::push(Method::PUT, self.manifest_url(reference, what)?, what)
         };
         let response = self.retried(what, async || self.send(&call).await).await?;
-        let headers = response.headers().clone();
-        match header(&headers, &CONTENT_DIGEST) {
+        match header(response.headers(), &CONTENT_DIGEST) {
             Some(other) if other != digest.as_str() => Err(RegistryError::WrongDigest {
                 what: what.clone(),
                 wanted: digest.to_string(),
                 got: shorten(other, QUOTED_CHARACTERS),
             }),
-            _ => Ok((digest, headers)),
+            _ => Ok(response.headers().contains_key(SUBJECT)),
         }
     }
 }
