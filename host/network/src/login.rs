@@ -5,9 +5,9 @@ use crate::error::SendError;
 use crate::retry::is_passing;
 use crate::secret_values::{basic, header, secret};
 use crate::token::{Token, give};
+use form_urlencoded::Serializer;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, SET_COOKIE};
 use http::{HeaderMap, Method, StatusCode};
-use reqwest::Url;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -245,12 +245,12 @@ impl Login {
                 secret(name, &self.secrets).map(str::to_owned)
             }
         };
-        let invalid = |what: &str| format!("{what} of the login cannot be sent");
+        let invalid = || "a header of the login cannot be sent".to_owned();
         let mut headers = HeaderMap::new();
         for (name, value) in &login.headers {
-            let name = HeaderName::try_from(name.as_str()).map_err(|_| invalid("a header"))?;
+            let name = HeaderName::try_from(name.as_str()).map_err(|_| invalid())?;
             let value = HeaderValue::try_from(text(value)?);
-            headers.insert(name, value.map_err(|_| invalid("a header"))?);
+            headers.insert(name, value.map_err(|_| invalid())?);
         }
         if let Some(pair) = &login.basic {
             let value = format!("Basic {}", *basic(pair, &self.secrets)?);
@@ -263,11 +263,11 @@ impl Login {
                 (Some("application/json"), filled.to_string().into_bytes())
             }
             LoginBody::Form(fields) => {
-                let mut form = Url::parse("form:?").map_err(|_| invalid("the form"))?;
+                let mut form = Serializer::new(String::new());
                 for (name, value) in fields {
-                    form.query_pairs_mut().append_pair(name, &text(value)?);
+                    form.append_pair(name, &text(value)?);
                 }
-                let body = form.query().unwrap_or_default().as_bytes().to_vec();
+                let body = form.finish().into_bytes();
                 (Some("application/x-www-form-urlencoded"), body)
             }
         };

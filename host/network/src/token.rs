@@ -1,8 +1,8 @@
 //! The token of a session, and its place in a request.
 
 use crate::connector::Outgoing;
+use form_urlencoded::{Serializer, parse};
 use http::header::{AUTHORIZATION, COOKIE, HeaderName, HeaderValue};
-use reqwest::Url;
 use std::sync::Arc;
 use wasmount_core::document::network::Give;
 use zeroize::Zeroizing;
@@ -32,20 +32,12 @@ pub(crate) fn give(rule: &Give, token: &Token, request: &mut Outgoing) {
 /// The target with one more parameter in its query; it replaces one of the same name that the plugin wrote.
 fn with_parameter(target: &str, name: &str, value: &str) -> String {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let Ok(mut url) = Url::parse("form:?") else {
-        return target.to_owned();
-    };
-    url.set_query(Some(query));
-    let kept: Vec<(String, String)> = url
-        .query_pairs()
-        .filter(|(key, _)| key != name)
-        .map(|(key, value)| (key.into_owned(), value.into_owned()))
-        .collect();
-    url.query_pairs_mut()
-        .clear()
+    let kept = parse(query.as_bytes()).filter(|(key, _)| key != name);
+    let query = Serializer::new(String::new())
         .extend_pairs(kept)
-        .append_pair(name, value);
-    format!("{path}?{}", url.query().unwrap_or_default())
+        .append_pair(name, value)
+        .finish();
+    format!("{path}?{query}")
 }
 
 #[cfg(test)]
