@@ -19,6 +19,16 @@ pub use request::{
     Usage, VolumeInUse, VolumeKey, VolumeStats,
 };
 
+/// Performs a request, and takes the value out of the response that belongs to it.
+macro_rules! answered {
+    ($mounter:expr, $request:expr => $response:ident) => {
+        match $mounter.perform($request).await? {
+            MounterResponse::$response(it) => Ok(it),
+            _ => Err(wrong_response()),
+        }
+    };
+}
+
 /// Node work of the host. Implementations: `mount` in this process; a client of `wasmount mounter`.
 ///
 /// Callers hold the claims of the volume; every request is idempotent and applies as a whole or not at all, even across `kill -9`.
@@ -31,10 +41,7 @@ pub trait Mounter: Send + Sync + 'static {
     /// [`MounterRequest::Staged`].
     #[tracing::instrument(level = "debug", skip_all, name = "mounter staged")]
     async fn staged(&self, query: StagedQuery) -> Result<Staged, MountError> {
-        match self.perform(MounterRequest::Staged(query)).await? {
-            MounterResponse::Staged(it) => Ok(it),
-            _ => Err(wrong_response()),
-        }
+        answered!(self, MounterRequest::Staged(query) => Staged)
     }
 
     /// [`MounterRequest::Stage`].
@@ -46,10 +53,7 @@ pub trait Mounter: Send + Sync + 'static {
     /// [`MounterRequest::Notes`].
     #[tracing::instrument(level = "debug", skip_all, name = "mounter notes")]
     async fn notes(&self, key: VolumeKey) -> Result<BTreeMap<String, String>, MountError> {
-        match self.perform(MounterRequest::Notes(key)).await? {
-            MounterResponse::Notes(it) => Ok(it),
-            _ => Err(wrong_response()),
-        }
+        answered!(self, MounterRequest::Notes(key) => Notes)
     }
 
     /// [`MounterRequest::Unstage`].
@@ -73,44 +77,29 @@ pub trait Mounter: Send + Sync + 'static {
     /// [`MounterRequest::Stats`].
     #[tracing::instrument(level = "debug", skip_all, name = "mounter stats")]
     async fn stats(&self, request: StatVolume) -> Result<VolumeStats, MountError> {
-        match self.perform(MounterRequest::Stats(request)).await? {
-            MounterResponse::Stats(it) => Ok(it),
-            _ => Err(wrong_response()),
-        }
+        answered!(self, MounterRequest::Stats(request) => Stats)
     }
 
     /// [`MounterRequest::Health`].
     #[tracing::instrument(level = "debug", skip_all, name = "mounter health")]
     async fn health(&self, query: HealthQuery) -> Result<Vec<Health>, MountError> {
-        match self.perform(MounterRequest::Health(query)).await? {
-            MounterResponse::Health(it) => Ok(it),
-            _ => Err(wrong_response()),
-        }
+        answered!(self, MounterRequest::Health(query) => Health)
     }
 
     /// [`MounterRequest::Expand`].
     #[tracing::instrument(level = "debug", skip_all, name = "mounter expand")]
     async fn expand(&self, request: ExpandVolume) -> Result<u64, MountError> {
-        match self.perform(MounterRequest::Expand(request)).await? {
-            MounterResponse::Expanded(it) => Ok(it),
-            _ => Err(wrong_response()),
-        }
+        answered!(self, MounterRequest::Expand(request) => Expanded)
     }
 
     /// [`MounterRequest::Unsettled`].
     async fn unsettled(&self, driver: DriverName) -> Result<Vec<VolumeId>, MountError> {
-        match self.perform(MounterRequest::Unsettled(driver)).await? {
-            MounterResponse::Unsettled(it) => Ok(it),
-            _ => Err(wrong_response()),
-        }
+        answered!(self, MounterRequest::Unsettled(driver) => Unsettled)
     }
 
     /// [`MounterRequest::Status`].
     async fn status(&self) -> Result<MounterStatus, MountError> {
-        match self.perform(MounterRequest::Status).await? {
-            MounterResponse::Status(it) => Ok(it),
-            _ => Err(wrong_response()),
-        }
+        answered!(self, MounterRequest::Status => Status)
     }
 
     /// [`MounterRequest::Recover`].
@@ -121,27 +110,18 @@ pub trait Mounter: Send + Sync + 'static {
 
     /// [`MounterRequest::Pool`].
     async fn pool(&self, driver: DriverName, call: PoolCall) -> Result<PoolReply, MountError> {
-        match self.perform(MounterRequest::Pool(driver, call)).await? {
-            MounterResponse::Pool(it) => Ok(it),
-            _ => Err(wrong_response()),
-        }
+        answered!(self, MounterRequest::Pool(driver, call) => Pool)
     }
 
     /// [`MounterRequest::VolumesInUse`].
     #[tracing::instrument(level = "debug", skip_all, name = "mounter volumes in use")]
     async fn volumes_in_use(&self, driver: DriverName) -> Result<Vec<VolumeInUse>, MountError> {
-        match self.perform(MounterRequest::VolumesInUse(driver)).await? {
-            MounterResponse::VolumesInUse(it) => Ok(it),
-            _ => Err(wrong_response()),
-        }
+        answered!(self, MounterRequest::VolumesInUse(driver) => VolumesInUse)
     }
 
     /// [`MounterRequest::ConfigDrive`].
     async fn config_drive(&self, driver: DriverName) -> Result<Instance, MountError> {
-        match self.perform(MounterRequest::ConfigDrive(driver)).await? {
-            MounterResponse::Instance(it) => Ok(it),
-            _ => Err(wrong_response()),
-        }
+        answered!(self, MounterRequest::ConfigDrive(driver) => Instance)
     }
 
     /// [`MounterRequest::NodeFact`].
@@ -150,10 +130,7 @@ pub trait Mounter: Send + Sync + 'static {
         driver: DriverName,
         fact: NodeFact,
     ) -> Result<FactValues, MountError> {
-        match self.perform(MounterRequest::NodeFact(driver, fact)).await? {
-            MounterResponse::FactValues(it) => Ok(it),
-            _ => Err(wrong_response()),
-        }
+        answered!(self, MounterRequest::NodeFact(driver, fact) => FactValues)
     }
 }
 
