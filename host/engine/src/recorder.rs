@@ -16,7 +16,7 @@ use wasmount_core::plan::{FILE_BYTES, Luks, PLAN_BYTES, PLAN_STRINGS, Plan, Sour
 pub(crate) struct Recorder {
     open: bool,
     redactor: Redactor,
-    source: Option<Source>,
+    pub(crate) source: Option<Source>,
     default_fs_type: Option<String>,
     mount_options: Vec<String>,
     notes: BTreeMap<String, String>,
@@ -69,20 +69,10 @@ impl Recorder {
         Ok(())
     }
 
-    /// Records a step that belongs to another one, which comes first. `add` returns nothing for another source.
-    pub(crate) fn add_to_source(
-        &mut self,
-        step: &'static str,
-        first: &str,
-        add: impl FnOnce(&mut Source) -> Option<()>,
-    ) -> Result<(), HostError> {
-        match self.source.as_mut().and_then(add) {
-            Some(()) => Ok(()),
-            None => {
-                let reason = format!("it belongs to the step `{first}`, which comes first");
-                Err(self.refuse(step, &reason, Blame::Of(Owner::Plugin)))
-            }
-        }
+    /// Rejects a step that adds to the source of another one: that one comes first.
+    pub(crate) fn misplaced(&mut self, step: &str, first: &str) -> HostError {
+        let reason = format!("it belongs to the step `{first}`, which comes first");
+        self.refuse(step, &reason, Blame::Of(Owner::Plugin))
     }
 
     /// Records that the block device of the source is encrypted.
@@ -109,16 +99,15 @@ impl Recorder {
             let reason = "it names a secret that the document of the backend does not have; add it to `spec.secrets`";
             return Err(self.refuse(STEP, reason, Blame::Of(Owner::Administrator)));
         }
-        self.add_to_source(STEP, "filesystem", |source| match source {
-            Source::Filesystem {
-                backend_secret_options,
-                ..
-            } => {
-                backend_secret_options.extend(added);
-                Some(())
-            }
-            _ => None,
-        })
+        let Some(Source::Filesystem {
+            backend_secret_options,
+            ..
+        }) = &mut self.source
+        else {
+            return Err(self.misplaced(STEP, "filesystem"));
+        };
+        backend_secret_options.extend(added);
+        Ok(())
     }
 
     /// Records secret options of the step `filesystem` whose values are sealed.
@@ -131,13 +120,11 @@ impl Recorder {
             let reason = "it names what is no sealed text; pass on what `seal` returned";
             return Err(self.refuse(STEP, reason, Blame::argument(text)));
         }
-        self.add_to_source(STEP, "filesystem", |source| match source {
-            Source::Filesystem { sealed_options, .. } => {
-                sealed_options.extend(added);
-                Some(())
-            }
-            _ => None,
-        })
+        let Some(Source::Filesystem { sealed_options, .. }) = &mut self.source else {
+            return Err(self.misplaced(STEP, "filesystem"));
+        };
+        sealed_options.extend(added);
+        Ok(())
     }
 
     /// Records the file system that is used if the request names none.

@@ -35,13 +35,13 @@ impl node_iscsi::Host for Invocation {
     }
 
     fn chap(&mut self, scope: Scope, user: String, password: String) -> Answer<()> {
-        let add = |iscsi: &mut Iscsi, chap| iscsi.chap = Some(chap);
-        self.add_chap("chap", scope, user, password, add)
+        self.set_chap("chap", scope, user, password, |iscsi| &mut iscsi.chap)
     }
 
     fn mutual_chap(&mut self, scope: Scope, user: String, password: String) -> Answer<()> {
-        let add = |iscsi: &mut Iscsi, chap| iscsi.mutual_chap = Some(chap);
-        self.add_chap("mutual-chap", scope, user, password, add)
+        self.set_chap("mutual-chap", scope, user, password, |iscsi| {
+            &mut iscsi.mutual_chap
+        })
     }
 }
 
@@ -74,18 +74,15 @@ impl node_nvme::Host for Invocation {
         let names = [Some(host_key.as_str()), controller_key.as_deref()];
         let names: Vec<&str> = names.into_iter().flatten().collect();
         let scope = self.checked_scope(STEP, scope, &names)?;
-        self.recorder
-            .add_to_source(STEP, "nvme", |source| match source {
-                Source::Nvme(nvme) => {
-                    nvme.dhchap = Some(Dhchap {
-                        scope,
-                        host_key,
-                        controller_key,
-                    });
-                    Some(())
-                }
-                _ => None,
-            })
+        let Some(Source::Nvme(nvme)) = &mut self.recorder.source else {
+            return Err(self.recorder.misplaced(STEP, "nvme"));
+        };
+        nvme.dhchap = Some(Dhchap {
+            scope,
+            host_key,
+            controller_key,
+        });
+        Ok(())
     }
 }
 
@@ -125,15 +122,11 @@ impl node_rbd::Host for Invocation {
                 (CephxUser::Secret(user), scope)
             }
         };
-        let cephx = Cephx { user, scope, key };
-        self.recorder
-            .add_to_source(STEP, "rbd", |source| match source {
-                Source::Rbd(rbd) => {
-                    rbd.cephx = Some(cephx);
-                    Some(())
-                }
-                _ => None,
-            })
+        let Some(Source::Rbd(rbd)) = &mut self.recorder.source else {
+            return Err(self.recorder.misplaced(STEP, "rbd"));
+        };
+        rbd.cephx = Some(Cephx { user, scope, key });
+        Ok(())
     }
 }
 
@@ -145,28 +138,24 @@ impl node_encryption::Host for Invocation {
 }
 
 impl Invocation {
-    fn add_chap(
+    fn set_chap(
         &mut self,
         step: &'static str,
         scope: Scope,
         user: String,
         password: String,
-        add: impl FnOnce(&mut Iscsi, Chap),
+        place: fn(&mut Iscsi) -> &mut Option<Chap>,
     ) -> Answer<()> {
         let scope = self.checked_scope(step, scope, &[&user, &password])?;
-        let chap = Chap {
+        let Some(Source::Iscsi(iscsi)) = &mut self.recorder.source else {
+            return Err(self.recorder.misplaced(step, "iscsi"));
+        };
+        *place(iscsi) = Some(Chap {
             scope,
             user,
             password,
-        };
-        self.recorder
-            .add_to_source(step, "iscsi", |source| match source {
-                Source::Iscsi(iscsi) => {
-                    add(iscsi, chap);
-                    Some(())
-                }
-                _ => None,
-            })
+        });
+        Ok(())
     }
 
     /// Refuses a step with a name that no secret of the scope has.
