@@ -1,5 +1,7 @@
 //! Types for the migration of an older version's records to a new version.
 
+use std::collections::BTreeMap;
+
 /// Most records of a page.
 pub const MIGRATION_PAGE_ENTRIES: usize = 256;
 /// Most bytes of keys and values of a page; a larger record is a page by itself. A guest holds a page and its answer in memory at once, and may have
@@ -17,28 +19,5 @@ pub enum Migration {
     Rewriting,
 }
 
-/// A change of one record.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StateChange {
-    /// Write it, whether or not it exists.
-    Put {
-        /// Its key.
-        key: String,
-        /// Its value.
-        value: Vec<u8>,
-    },
-    /// Remove it, if it exists.
-    Remove {
-        /// Its key.
-        key: String,
-    },
-}
-
-impl StateChange {
-    /// The key of the record.
-    pub fn key(&self) -> &str {
-        match self {
-            Self::Put { key, .. } | Self::Remove { key } => key,
-        }
-    }
-}
+/// Records to write, by key, whether or not they exist; none: the record is removed.
+pub type StateChanges = BTreeMap<String, Option<Vec<u8>>>;

@@ -17,7 +17,7 @@ use wasmount_core::blame::{Blame, Owner};
 use wasmount_core::call::Call;
 use wasmount_core::code::Code;
 use wasmount_core::health::Health;
-use wasmount_core::migration::{Migration, StateChange};
+use wasmount_core::migration::{Migration, StateChanges};
 use wasmount_core::names::{GroupSnapshotId, NodeId, SnapshotId, VolumeId};
 use wasmount_core::plan::Plan;
 use wasmount_core::rpc::Rpc;
@@ -52,14 +52,14 @@ impl WasmBackend {
             .check(|_, migration| Ok(migration.convert()))
     }
 
-    /// Converts a page of another version's records; the result is checked, not written. Each key occurs once in it. As the contract promises, a page
+    /// Converts a page of another version's records; the result is checked, not written. As the contract promises, a page
     /// holds at most [`wasmount_core::migration::MIGRATION_PAGE_ENTRIES`] records of together [`wasmount_core::migration::MIGRATION_PAGE_BYTES`].
     pub async fn migrate(
         &self,
         call: &Call,
         from: &str,
         page: &[StateEntry],
-    ) -> Result<Vec<StateChange>> {
+    ) -> Result<StateChanges> {
         let page: Vec<_> = page.to_vec().convert();
         call_guest!(self, call, MIGRATE => state_migration.call_migrate_records(from, &page))?
             .check(|checker, changes| checker.state_changes(changes))

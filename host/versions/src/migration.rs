@@ -10,10 +10,11 @@ use crate::refusal::Refusal;
 use content::{Content, content};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use wasmount_core::migration::{MIGRATION_PAGE_BYTES, MIGRATION_PAGE_ENTRIES, StateChange};
+use wasmount_core::migration::{
+    MIGRATION_PAGE_BYTES, MIGRATION_PAGE_ENTRIES, StateChanges as Changes,
+};
 use wasmount_core::names::DriverName;
 use wasmount_core::rpc::Rpc;
 use wasmount_core::state::{
@@ -30,9 +31,6 @@ const MARKS: &str = "migration/";
 const REPLACED: &str = "replaced/";
 /// Digits of the largest number.
 const DIGITS: usize = 20;
-
-/// The writes, by key; none: removed.
-pub(crate) type Changes = BTreeMap<String, Option<Vec<u8>>>;
 
 /// The records of a backend.
 pub(crate) struct Records {
@@ -262,13 +260,7 @@ async fn migrate_page(
 ) -> Result<(), Refusal> {
     let call = call_at_admission(Rpc::GetPluginInfo, time);
     let answer = backend.migrate(&call, from_version, page).await;
-    let answer = answer.map_err(|error| Refusal::Migration(error.to_string()))?;
-    for change in answer {
-        match change {
-            StateChange::Put { key, value } => changes.insert(key, Some(value)),
-            StateChange::Remove { key } => changes.insert(key, None),
-        };
-    }
+    changes.extend(answer.map_err(|error| Refusal::Migration(error.to_string()))?);
     Ok(())
 }
 

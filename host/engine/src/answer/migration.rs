@@ -2,43 +2,39 @@
 
 use super::{Checker, Invalid};
 use crate::bindings::exported::state_migration as guest;
-use std::collections::BTreeSet;
-use wasmount_core::migration::StateChange;
+use wasmount_core::migration::StateChanges;
 use wasmount_core::state::{check_key, check_value};
 
 impl Checker {
     pub(crate) fn state_changes(
         &self,
-        changes: Vec<guest::RecordChange>,
-    ) -> Result<Vec<StateChange>, Invalid> {
-        let mut keys = BTreeSet::new();
-        let changes = changes.into_iter().map(|change| {
-            let change = self.state_change(change)?;
-            if !keys.insert(change.key().to_owned()) {
+        answered: Vec<guest::RecordChange>,
+    ) -> Result<StateChanges, Invalid> {
+        let mut changes = StateChanges::new();
+        for change in answered {
+            let (key, value) = match change {
+                guest::RecordChange::Put(guest::StoredRecord { key, value }) => (key, Some(value)),
+                guest::RecordChange::Remove(key) => (key, None),
+            };
+            self.state_key(&key)?;
+            if let Some(value) = &value {
+                self.state_value(value)?;
+            }
+            if changes.insert(key, value).is_some() {
                 return Err(Invalid::of_plugin("a key is changed twice"));
             }
-            Ok(change)
-        });
-        changes.collect()
+        }
+        Ok(changes)
     }
 
-    fn state_change(&self, change: guest::RecordChange) -> Result<StateChange, Invalid> {
-        match change {
-            guest::RecordChange::Put(guest::StoredRecord { key, value }) => {
-                self.state_key(&key)?;
-                check_value(&value).map_err(|error| Invalid::of_plugin(error.to_string()))?;
-                if self.redactor.finds_secret_in(&value) {
-                    return Err(Invalid::of_plugin(
-                        "a record contains the value of a secret, and the store is not encrypted",
-                    ));
-                }
-                Ok(StateChange::Put { key, value })
-            }
-            guest::RecordChange::Remove(key) => {
-                self.state_key(&key)?;
-                Ok(StateChange::Remove { key })
-            }
+    fn state_value(&self, value: &[u8]) -> Result<(), Invalid> {
+        check_value(value).map_err(|error| Invalid::of_plugin(error.to_string()))?;
+        if self.redactor.finds_secret_in(value) {
+            return Err(Invalid::of_plugin(
+                "a record contains the value of a secret, and the store is not encrypted",
+            ));
         }
+        Ok(())
     }
 
     fn state_key(&self, key: &str) -> Result<(), Invalid> {
@@ -64,7 +60,7 @@ mod tests {
         })
     }
 
-    fn checked(changes: Vec<guest::RecordChange>) -> Result<Vec<StateChange>, String> {
+    fn checked(changes: Vec<guest::RecordChange>) -> Result<StateChanges, String> {
         let secrets = Secrets::from_iter([("password".to_owned(), "tr0ub4dor".to_owned())]);
         let checker = Checker::new(Redactor::new(Arc::new(secrets), Arc::default()), false);
         checker
@@ -76,19 +72,10 @@ mod tests {
     fn changes_within_the_rules_of_the_store_are_taken() {
         let removed = guest::RecordChange::Remove("b".to_owned());
         let changes = checked(vec![put("a", &[0; 1 << 20]), removed]).unwrap();
-        assert_eq!(
-            changes,
-            [
-                StateChange::Put {
-                    key: "a".to_owned(),
-                    value: vec![0; 1 << 20]
-                },
-                StateChange::Remove {
-                    key: "b".to_owned()
-                },
-            ]
-        );
-        assert_eq!(checked(Vec::new()), Ok(Vec::new()));
+        let written = ("a".to_owned(), Some(vec![0; 1 << 20]));
+        let expected = StateChanges::from([written, ("b".to_owned(), None)]);
+        assert_eq!(changes, expected);
+        assert_eq!(checked(Vec::new()), Ok(StateChanges::new()));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wasmount_core::backend::Backend;
 use wasmount_core::document::Limits;
-use wasmount_core::migration::Migration;
+use wasmount_core::migration::{Migration, StateChanges};
 use wasmount_core::names::NodeId;
 use wasmount_core::node_fact::{FactValues, NodeFact};
 use wasmount_core::nodes::Facts;
@@ -64,7 +64,8 @@ async fn golden_guests_migrate_records_as_before() {
         assert_eq!(plan.unwrap(), Migration::Additive);
         let page = [record("a", "1"), record("b", "2")];
         let changes = backend.migrate(&begun, FROM, &page).await.unwrap();
-        assert_eq!(changes, [put("migrated", "2 records of 0.0.9")]);
+        let expected = StateChanges::from([put("migrated", "2 records of 0.0.9")]);
+        assert_eq!(changes, expected);
     }
 }
 

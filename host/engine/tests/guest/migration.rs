@@ -7,7 +7,7 @@ use std::time::Duration;
 use wasmount_core::backend::BackendError;
 use wasmount_core::code::Code;
 use wasmount_core::document::Limits;
-use wasmount_core::migration::{Migration, StateChange};
+use wasmount_core::migration::{Migration, StateChanges};
 use wasmount_core::rpc::Rpc;
 use wasmount_core::secrets::Secrets;
 use wasmount_core::state::StateEntry;
@@ -45,7 +45,7 @@ impl Scene {
         self.backend.plan_migration(&call, FROM).await
     }
 
-    async fn migrate(&self, page: &[StateEntry]) -> Result<Vec<StateChange>, BackendError> {
+    async fn migrate(&self, page: &[StateEntry]) -> Result<StateChanges, BackendError> {
         let call = call(Rpc::GetPluginInfo, Duration::from_secs(60));
         self.backend.migrate(&call, FROM, page).await
     }
@@ -59,11 +59,8 @@ pub(crate) fn record(key: &str, value: &str) -> StateEntry {
     }
 }
 
-pub(crate) fn put(key: &str, value: &str) -> StateChange {
-    StateChange::Put {
-        key: key.to_owned(),
-        value: value.as_bytes().to_owned(),
-    }
+pub(crate) fn put(key: &str, value: &str) -> (String, Option<Vec<u8>>) {
+    (key.to_owned(), Some(value.as_bytes().to_owned()))
 }
 
 #[tokio::test]
@@ -73,13 +70,13 @@ async fn a_page_of_records_becomes_changes_and_nothing_is_written() {
     assert!(scene.backend.has_migration());
     assert_eq!(scene.plan().await.unwrap(), Migration::Rewriting);
     let changes = scene.migrate(&[record("volume-1", "7")]).await.unwrap();
-    let expected = [
+    let expected = StateChanges::from([
         put("made-by/1.0.0/volume-1", ""),
         put("volume-1", "1.0.0:7"),
-    ];
+    ]);
     assert_eq!(changes, expected);
     assert_eq!(scene.memory.events(), [""; 0]);
-    assert_eq!(scene.migrate(&[]).await.unwrap(), []);
+    assert_eq!(scene.migrate(&[]).await.unwrap(), StateChanges::new());
 }
 
 #[tokio::test]
@@ -103,9 +100,10 @@ async fn the_largest_page_goes_through() {
         .collect();
     let changes = scene.migrate(&page).await.unwrap();
     assert_eq!(changes.len(), 256);
-    assert_eq!(changes.first(), Some(&put("000", "migrated")));
+    assert_eq!(changes["000"].as_deref(), Some(&b"migrated"[..]));
     let one = [record("one", &"x".repeat(1 << 20))];
-    assert_eq!(scene.migrate(&one).await.unwrap(), [put("one", "migrated")]);
+    let changes = scene.migrate(&one).await.unwrap();
+    assert_eq!(changes, StateChanges::from([put("one", "migrated")]));
 }
 
 #[tokio::test]
@@ -177,6 +175,5 @@ async fn invalid_changes_and_traps_of_a_migration_are_plugin_faults() {
 async fn a_version_may_forget_records() {
     let scene = Scene::misbehaving("migrate-and-forget").await;
     let changes = scene.migrate(&[record("a", "1")]).await.unwrap();
-    let key = "a".to_owned();
-    assert_eq!(changes, [StateChange::Remove { key }]);
+    assert_eq!(changes, StateChanges::from([("a".to_owned(), None)]));
 }
