@@ -2,10 +2,11 @@
 
 use crate::attributes::Attributes;
 use crate::blame::RequestStrings;
+use crate::mutex::lock;
 use crate::rpc::Rpc;
 use crate::secrets::Secrets;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -63,15 +64,19 @@ pub struct Call {
 #[derive(Debug, Clone, Default)]
 pub struct EffectMark(Arc<AtomicBool>);
 
-/// What the calls into a plugin use over a whole RPC. Clones share the counters.
+/// What the calls into a plugin use over a whole RPC. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct CallUsage(Arc<Counters>);
+pub struct CallUsage(Arc<Mutex<Used>>);
 
-#[derive(Debug, Default)]
-struct Counters {
-    cpu_nanoseconds: AtomicU64,
-    wall_nanoseconds: AtomicU64,
-    memory_bytes: AtomicU64,
+/// What calls into a plugin have used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Used {
+    /// CPU time of all.
+    pub cpu: Duration,
+    /// Time of all, with what they waited for.
+    pub wall: Duration,
+    /// The most memory of one.
+    pub memory_bytes: u64,
 }
 
 impl Call {
@@ -97,28 +102,23 @@ impl Call {
 }
 
 impl CallUsage {
-    /// Adds the CPU time and the whole time of a call into the plugin, and notes its memory in bytes.
-    pub fn add(&self, cpu: Duration, wall: Duration, memory_bytes: u64) {
-        add(&self.0.cpu_nanoseconds, cpu);
-        add(&self.0.wall_nanoseconds, wall);
-        self.0
-            .memory_bytes
-            .fetch_max(memory_bytes, Ordering::Relaxed);
+    /// Adds a call into the plugin that has ended.
+    pub fn add(&self, used: Used) {
+        lock(&self.0).include(used);
     }
 
-    /// CPU time of all calls that have ended.
-    pub fn cpu(&self) -> Duration {
-        Duration::from_nanos(self.0.cpu_nanoseconds.load(Ordering::Relaxed))
+    /// The sum of all that have ended.
+    pub fn so_far(&self) -> Used {
+        *lock(&self.0)
     }
+}
 
-    /// Time of all calls that have ended, with what they waited for.
-    pub fn wall(&self) -> Duration {
-        Duration::from_nanos(self.0.wall_nanoseconds.load(Ordering::Relaxed))
-    }
-
-    /// The most memory that one of these calls had.
-    pub fn memory_bytes(&self) -> u64 {
-        self.0.memory_bytes.load(Ordering::Relaxed)
+impl Used {
+    /// Adds what others have used.
+    pub fn include(&mut self, other: Self) {
+        self.cpu += other.cpu;
+        self.wall += other.wall;
+        self.memory_bytes = self.memory_bytes.max(other.memory_bytes);
     }
 }
 
@@ -132,10 +132,4 @@ impl EffectMark {
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
-}
-
-/// Adds a duration to a counter of nanoseconds.
-fn add(nanoseconds: &AtomicU64, duration: Duration) {
-    let duration = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    nanoseconds.fetch_add(duration, Ordering::Relaxed);
 }

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use tracing::{Instrument, Span};
 use wasmount_core::backend::BackendError;
 use wasmount_core::blame::{Blame, Owner};
-use wasmount_core::call::Call;
+use wasmount_core::call::{Call, Used};
 use wasmount_core::code::Code;
 use wasmount_core::plan::Plan;
 use wasmtime::Store;
@@ -145,17 +145,19 @@ impl Time {
 
     /// Reports the usage.
     fn report(&self, callee: Callee<'_>, invocation: &Invocation) {
-        let cpu = self.used.so_far();
-        let wall = self.began.elapsed();
-        let memory_bytes = invocation.memory.bytes();
-        self.call.used.add(cpu, wall, memory_bytes);
+        let used = Used {
+            cpu: self.used.so_far(),
+            wall: self.began.elapsed(),
+            memory_bytes: invocation.memory.bytes(),
+        };
+        self.call.used.add(used);
         if let Some(report) = callee.program.engine.usage.get() {
             report(Usage {
                 interface: callee.function.interface,
                 function: callee.function.name,
-                wall,
-                cpu,
-                memory_bytes,
+                wall: used.wall,
+                cpu: used.cpu,
+                memory_bytes: used.memory_bytes,
                 host_calls: invocation.host_calls,
             });
         }
@@ -171,7 +173,7 @@ impl<'a> GuestCall<'a> {
     ) -> Result<Self, BackendError> {
         let callee = Callee { program, function };
         let time = Time::of(program, call);
-        let cpu_before = call.used.cpu();
+        let cpu_before = call.used.so_far().cpu;
         let parts = &program.parts;
         // A call that is shorter than a tick is never checked while it runs.
         limits::within_cpu(parts.limits.cpu, cpu_before)

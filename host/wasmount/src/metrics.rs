@@ -262,10 +262,10 @@ fn set_driver(scrape: &mut Scrape, name: &str, driver: &Driver) {
     }
     for (rpc, usage) in driver.usage() {
         let labels = [name, rpc.name()];
-        let peak = usage.memory_peak_bytes;
+        let (used, peak) = (usage.used, usage.used.memory_bytes);
         scrape.set(&table::PLUGIN_CALLS, &labels, usage.calls as f64);
-        scrape.set(&table::PLUGIN_CPU, &labels, usage.cpu.as_secs_f64());
-        scrape.set(&table::PLUGIN_SECONDS, &labels, usage.wall.as_secs_f64());
+        scrape.set(&table::PLUGIN_CPU, &labels, used.cpu.as_secs_f64());
+        scrape.set(&table::PLUGIN_SECONDS, &labels, used.wall.as_secs_f64());
         scrape.set(&table::PLUGIN_MEMORY_PEAK, &labels, peak as f64);
     }
 }

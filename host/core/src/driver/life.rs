@@ -5,6 +5,7 @@
 use super::Driver;
 use crate::claims::{Claimed, volume_alone};
 use crate::error::Error;
+use crate::mutex::lock;
 use crate::names::VolumeId;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -51,12 +52,12 @@ impl Driver {
         };
         match self.mounter.recover(self.key(volume.clone())).await {
             Ok(()) => {
-                self.counters.recovered.fetch_add(1, Ordering::Relaxed);
+                lock(&self.counters.recoveries).succeeded += 1;
                 tracing::info!(%volume, "recovered");
             }
             // The next stage or unstage of the volume finds the same state and returns the error to its client.
             Err(error) => {
-                self.counters.not_recovered.fetch_add(1, Ordering::Relaxed);
+                lock(&self.counters.recoveries).failed += 1;
                 tracing::warn!(%volume, %error, "not recovered");
             }
         }

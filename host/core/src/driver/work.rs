@@ -97,7 +97,7 @@ impl Driver {
             work.count_result(&answer);
             if work.entered.uses_plugin() {
                 let counters = &work.driver.counters;
-                counters.ended(rpc, &work.call.used);
+                counters.ended(rpc, work.call.used.so_far());
             }
             let jobs = work.call.jobs.clone();
             // The version may be dropped: no job uses it.

@@ -3,6 +3,7 @@
 use crate::harness::{Fixture, create_volume};
 use std::time::Duration;
 use wasmount_core::backend::{Backend, BackendError};
+use wasmount_core::call::Used;
 use wasmount_core::document::Limits;
 use wasmount_core::rpc::Rpc;
 
@@ -82,11 +83,14 @@ async fn cpu_time_is_counted_over_all_calls_of_an_rpc() {
     let call = fixture.call(Rpc::CreateVolume);
     let create = || fixture.backend.create_volume(&call, create_volume(""));
     create().await.unwrap();
-    let used = call.used.cpu();
+    let used = call.used.so_far().cpu;
     assert!(used > Duration::ZERO);
     create().await.unwrap();
-    assert!(call.used.cpu() > used);
-    call.used.add(Duration::from_secs(10), Duration::ZERO, 0);
+    assert!(call.used.so_far().cpu > used);
+    call.used.add(Used {
+        cpu: Duration::from_secs(10),
+        ..Used::default()
+    });
     match create().await {
         Err(BackendError::OverLimit { limit, .. }) => assert_eq!(limit, "limits.cpu (10 s)"),
         other => panic!("{other:?}"),
