@@ -30,12 +30,7 @@ impl Digest {
 
     /// The digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        Self::finish(Sha256::new_with_prefix(bytes))
-    }
-
-    /// The digest of the bytes that were hashed.
-    pub(crate) fn finish(hasher: Sha256) -> Self {
-        let hex = hex::encode(hasher.finalize());
+        let hex = hex::encode(Sha256::digest(bytes));
         Self(format!("{DIGEST_PREFIX}{hex}"))
     }
 

@@ -9,7 +9,6 @@ use crate::text::{REASON_CHARACTERS, shorten};
 use reqwest::header::{HeaderMap, HeaderName, RETRY_AFTER};
 use reqwest::{Response, StatusCode, Url};
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
 use std::error::Error;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -98,7 +97,7 @@ impl Registry {
         Err(Failed { error, retry })
     }
 
-    /// Reads a whole response: counted and hashed as it arrives, never more than the bound, never silent for longer than the time limit.
+    /// Reads a whole response: counted as it arrives, never more than the bound, never silent for longer than the time limit.
     pub(super) async fn read(
         &self,
         mut response: Response,
@@ -138,7 +137,6 @@ impl Registry {
             (self.progress)(Step::Begins(most));
         }
         let mut bytes = Vec::new();
-        let mut hasher = Sha256::new();
         loop {
             let silence = Instant::now() + self.access.limits.silence;
             let piece = match timeout_at(silence, response.chunk()).await {
@@ -153,7 +151,6 @@ impl Registry {
             if got > most {
                 return Err(too_many(got).into());
             }
-            hasher.update(&piece);
             bytes.extend_from_slice(&piece);
             if blob.is_some() {
                 (self.progress)(Step::Moved(piece.len() as u64));
@@ -165,7 +162,7 @@ impl Registry {
         if (bytes.len() as u64) < blob.size {
             return Err(truncated(bytes.len(), String::new()));
         }
-        let got = Digest::finish(hasher);
+        let got = Digest::of(&bytes);
         if got != blob.digest {
             return Err(Failed::from(RegistryError::WrongDigest {
                 what: what.to_owned(),
