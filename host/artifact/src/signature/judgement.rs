@@ -101,8 +101,8 @@ fn quoted(text: &str) -> String {
 pub struct Judgement<'a> {
     keys: &'a SignerKeys,
     subject: Subject<'a>,
-    any: Vec<Finding>,
-    all: Vec<Finding>,
+    /// The best finding of each key, in the order of [`SignerKeys::named`].
+    findings: Vec<Finding>,
     /// How many signatures were examined.
     examined: usize,
     /// On what proves nothing: data that is not evidence, or cannot be read.
@@ -112,10 +112,8 @@ pub struct Judgement<'a> {
 impl<'a> Judgement<'a> {
     /// A judgement without evidence yet.
     pub fn new(keys: &'a SignerKeys, subject: Subject<'a>) -> Self {
-        let nothing = |keys: &[NamedKey]| vec![Finding::NotTheirs; keys.len()];
         Self {
-            any: nothing(&keys.any_of),
-            all: nothing(&keys.all_of),
+            findings: vec![Finding::NotTheirs; keys.named().count()],
             keys,
             subject,
             examined: 0,
@@ -127,9 +125,16 @@ impl<'a> Judgement<'a> {
     pub fn take_in(&mut self, gathered: &Gathered) {
         self.remarks.append(&gathered.remarks);
         self.examined += gathered.evidence.len();
-        for one in &gathered.evidence {
-            better(&self.keys.any_of, &mut self.any, one, &self.subject);
-            better(&self.keys.all_of, &mut self.all, one, &self.subject);
+        for evidence in &gathered.evidence {
+            for (key, best) in self.keys.named().zip(&mut self.findings) {
+                if *best == Finding::Signed {
+                    continue;
+                }
+                match evidence.examine(&key.key, &self.subject) {
+                    Finding::NotTheirs => {}
+                    other => *best = other,
+                }
+            }
         }
     }
 
@@ -147,12 +152,12 @@ impl<'a> Judgement<'a> {
                 wanted: keys.describe(),
             });
         }
-        let any: Vec<_> = keys.any_of.iter().zip(&self.any).collect();
-        let all: Vec<_> = keys.all_of.iter().zip(&self.all).collect();
+        let findings: Vec<_> = keys.named().zip(&self.findings).collect();
+        let (any, all) = findings.split_at(keys.any_of.len());
         let signed = |(_, finding): &&(&NamedKey, &Finding)| **finding == Finding::Signed;
 
         let mut signers: Vec<String> = Vec::new();
-        for (key, _) in any.iter().chain(&all).filter(signed) {
+        for (key, _) in findings.iter().filter(signed) {
             if !signers.iter().any(|it| it == key.name()) {
                 signers.push(key.name().to_owned());
             }
@@ -211,19 +216,6 @@ pub fn check(
     let mut judgement = Judgement::new(keys, subject.clone());
     judgement.take_in(gathered);
     judgement.verdict()
-}
-
-/// Keeps the best result of each key.
-fn better(keys: &[NamedKey], best: &mut [Finding], evidence: &Evidence, subject: &Subject<'_>) {
-    for (key, best) in keys.iter().zip(best) {
-        if *best == Finding::Signed {
-            continue;
-        }
-        match evidence.examine(&key.key, subject) {
-            Finding::NotTheirs => {}
-            other => *best = other,
-        }
-    }
 }
 
 #[cfg(test)]

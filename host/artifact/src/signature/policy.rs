@@ -142,6 +142,11 @@ impl SignerKeys {
         self.any_of.is_empty() && self.all_of.is_empty()
     }
 
+    /// All keys: those of which one suffices, then the others.
+    pub(super) fn named(&self) -> impl Iterator<Item = &NamedKey> {
+        self.any_of.iter().chain(&self.all_of)
+    }
+
     /// The required signers, for messages.
     pub(super) fn describe(&self) -> String {
         let described = |keys: &[NamedKey]| keys.iter().map(NamedKey::described).collect();
