@@ -2,7 +2,7 @@
 //! specification; RFC 6750).
 
 use super::Registry;
-use super::call::{Call, bad_redirect};
+use super::call::{Call, NO_ADDRESS, bad_redirect, safe_target};
 use super::response::{Bound, Failed};
 use crate::error::RegistryError;
 use http_auth::ChallengeRef;
@@ -116,16 +116,8 @@ impl Registry {
         what: &str,
     ) -> Result<Url, RegistryError> {
         let bad = |reason| bad_redirect(what, self.host(), &from.realm, reason);
-        let mut url = Url::parse(&from.realm).map_err(|_| bad("which is no address"))?;
-        match url.scheme() {
-            "https" => {}
-            "http" if self.access.plain_http => {}
-            "http" => return Err(bad("from TLS to plain HTTP")),
-            _ => return Err(bad("which is no address")),
-        }
-        // They would be sent in place of our credentials.
-        let _ = url.set_username("");
-        let _ = url.set_password(None);
+        let url = Url::parse(&from.realm).map_err(|_| bad(NO_ADDRESS))?;
+        let mut url = safe_target(url, self.access.plain_http).map_err(bad)?;
         let actions = if pushes { "pull,push" } else { "pull" };
         let repository = self.reference.repository();
         let usual = || format!("repository:{repository}:{actions}");

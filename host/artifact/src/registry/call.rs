@@ -24,6 +24,9 @@ const REDIRECTS: u32 = 5;
 /// A body is sent in pieces of this many bytes: small enough for a smooth progress bar.
 const PIECE_BYTES: usize = 64 << 10;
 
+/// What is wrong with an address that cannot be used.
+pub(super) const NO_ADDRESS: &str = "which is no address";
+
 /// Docker's registry in references, and the host that serves it.
 const DOCKER_HUB: (&str, &str) = ("docker.io", "registry-1.docker.io");
 
@@ -248,13 +251,18 @@ fn is_same_origin(one: &Url, other: &Url) -> bool {
 pub(super) fn location(from: &Url, headers: &HeaderMap, what: &str) -> Result<Url, RegistryError> {
     let location = header(headers, &LOCATION).unwrap_or_default();
     let bad = |reason| bad_redirect(what, place(from), location, reason);
-    let mut to = from
-        .join(location)
-        .map_err(|_| bad("which is no address"))?;
-    match (from.scheme(), to.scheme()) {
-        ("https", "http") => return Err(bad("from TLS to plain HTTP")),
-        (_, "http" | "https") if !location.is_empty() => {}
-        _ => return Err(bad("which is no address")),
+    let to = from.join(location).ok().filter(|_| !location.is_empty());
+    let to = to.ok_or_else(|| bad(NO_ADDRESS))?;
+    safe_target(to, from.scheme() == "http").map_err(bad)
+}
+
+/// An address that a registry names, or why no request is sent there. `plain_http`: the registry itself is asked without TLS.
+pub(super) fn safe_target(mut to: Url, plain_http: bool) -> Result<Url, &'static str> {
+    match to.scheme() {
+        "https" => {}
+        "http" if plain_http => {}
+        "http" => return Err("from TLS to plain HTTP"),
+        _ => return Err(NO_ADDRESS),
     }
     // They would be sent as credentials.
     let _ = to.set_username("");
