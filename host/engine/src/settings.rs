@@ -3,8 +3,7 @@
 //! With it a fresh instance per call costs about 20 us in a release build, with wasmtime's defaults three times that.
 
 use crate::error::EngineError;
-use std::fmt;
-use std::str::FromStr;
+use wasmount_core::named;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 /// Wasm stack of one call, in bytes. wasmtime's own default; no measured guest comes close to it.
@@ -29,13 +28,14 @@ const TABLE_KEPT_BYTES: usize = 16 << 10;
 /// Address space before and after each memory if address space is scarce, in bytes: one page of Wasm. The compiled code then checks accesses.
 const SHORT_GUARD_BYTES: u64 = 64 << 10;
 
-/// The engine for which code is compiled: wasmtime accepts only code that matches its settings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
-    /// Memories in slots of 4 GiB of address space, the usual case: the kernel enforces their bounds.
-    Pooled,
-    /// Memories of their own size, if address space is scarce: the code checks each access.
-    Unpooled,
+named! {
+    /// The engine for which code is compiled: wasmtime accepts only code that matches its settings.
+    pub enum Target, name {
+        /// Memories in slots of 4 GiB of address space, the usual case: the kernel enforces their bounds.
+        Pooled = "pooled",
+        /// Memories of their own size, if address space is scarce: the code checks each access.
+        Unpooled = "unpooled",
+    }
 }
 
 /// The required size of the pool.
@@ -47,26 +47,6 @@ pub struct PoolSize {
     pub memory_bytes: usize,
     /// Elements of one table.
     pub table_elements: usize,
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Pooled => "pooled",
-            Self::Unpooled => "unpooled",
-        })
-    }
-}
-
-impl FromStr for Target {
-    type Err = EngineError;
-
-    fn from_str(text: &str) -> Result<Self, EngineError> {
-        [Self::Pooled, Self::Unpooled]
-            .into_iter()
-            .find(|target| target.to_string() == text)
-            .ok_or_else(|| EngineError::Start(format!("there is no engine of the kind `{text}`")))
-    }
 }
 
 /// Creates an engine with a pool of the first of these sizes that the address space allows. Pooled slots reserve 4 GiB of address space each. If
@@ -204,9 +184,9 @@ mod tests {
 
     #[test]
     fn a_target_is_parsed_from_its_name() {
-        for target in [Target::Pooled, Target::Unpooled] {
-            assert_eq!(target.to_string().parse::<Target>().unwrap(), target);
+        for target in Target::ALL {
+            assert_eq!(Target::parse(target.name()), Some(*target));
         }
-        assert!("other".parse::<Target>().is_err());
+        assert_eq!(Target::parse("other"), None);
     }
 }

@@ -86,6 +86,7 @@ enum Command {
     #[command(hide = true)]
     CompileChild {
         /// For which engine
+        #[arg(value_parser = target)]
         target: Target,
     },
     /// Fetch artifacts on request from standard input; started by the host
@@ -94,6 +95,10 @@ enum Command {
         /// From where
         work: FetchWork,
     },
+}
+
+fn target(name: &str) -> Result<Target, String> {
+    Target::parse(name).ok_or_else(|| format!("must be one of {}", Target::names()))
 }
 
 /// Parses the command line.

@@ -28,7 +28,7 @@ impl Compile for ChildCompiler {
     async fn compile(&self, target: Target, wasm: &[u8]) -> Result<Vec<u8>, EngineError> {
         let task = Task {
             subcommand: SUBCOMMAND,
-            arguments: vec![target.to_string().into()],
+            arguments: vec![target.name().into()],
             bounds: bounds(),
         };
         let compiled = wasmount_child::run(&task, wasm.to_owned()).await;
