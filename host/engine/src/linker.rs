@@ -11,23 +11,36 @@ use wasmtime_wasi::cli::{WasiCli, WasiCliView};
 use wasmtime_wasi::p2::bindings::{cli, random};
 use wasmtime_wasi::random::{WasiRandom, WasiRandomView};
 
-/// Interfaces that are linked, without `wasmount:csi/` or `wasi:`.
-const CONTRACT: &[&str] = &[
-    "call",
-    "node-encryption",
-    "node-facts",
-    "node-iscsi",
-    "node-nvme",
-    "node-plan",
-    "node-rbd",
-    "nodes",
-    "pool",
-    "sealed-secrets",
-    "secrets",
-    "session",
-    "state",
-    "types",
-];
+/// The linked interfaces of the contract, each by its module and its name. Calls of their functions are counted.
+macro_rules! contract {
+    ($($module:ident = $interface:literal),+ $(,)?) => {
+        const CONTRACT: &[&str] = &["types", $($interface),+];
+
+        fn add_contract(linker: &mut Linker<Invocation>) -> wasmtime::Result<()> {
+            types::add_to_linker::<_, HasSelf<Invocation>>(linker, |invocation| invocation)?;
+            $(imported::$module::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;)+
+            Ok(())
+        }
+    };
+}
+
+contract! {
+    call = "call",
+    node_encryption = "node-encryption",
+    node_facts = "node-facts",
+    node_iscsi = "node-iscsi",
+    node_nvme = "node-nvme",
+    node_plan = "node-plan",
+    node_rbd = "node-rbd",
+    nodes = "nodes",
+    pool = "pool",
+    sealed_secrets = "sealed-secrets",
+    secrets = "secrets",
+    session = "session",
+    state = "state",
+}
+
+/// Interfaces of WASI that are linked, without `wasi:`.
 const WASI: &[&str] = &[
     "cli/environment",
     "cli/exit",
@@ -142,26 +155,6 @@ fn add_harmless_wasi(linker: &mut Linker<Invocation>) -> wasmtime::Result<()> {
     // Rust's hash maps take their keys from this interface.
     random::insecure::add_to_linker::<_, WasiRandom>(linker, WasiRandomView::random)?;
     random::insecure_seed::add_to_linker::<_, WasiRandom>(linker, WasiRandomView::random)
-}
-
-fn add_contract(linker: &mut Linker<Invocation>) -> wasmtime::Result<()> {
-    types::add_to_linker::<_, HasSelf<Invocation>>(linker, |invocation| invocation)?;
-    imported::call::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
-    imported::secrets::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
-    imported::state::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
-    imported::session::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
-    imported::node_encryption::add_to_linker::<_, HasSelf<Invocation>>(
-        linker,
-        Invocation::counted,
-    )?;
-    imported::node_facts::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
-    imported::node_iscsi::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
-    imported::node_nvme::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
-    imported::node_rbd::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
-    imported::sealed_secrets::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
-    imported::nodes::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
-    imported::pool::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)?;
-    imported::node_plan::add_to_linker::<_, HasSelf<Invocation>>(linker, Invocation::counted)
 }
 
 #[cfg(test)]
