@@ -309,21 +309,3 @@ impl PoolMount {
     /// Types that can be mounted for a pool. A pool needs directories, owners and locks as a local file system has them.
     pub const TYPES: [&str; 1] = ["nfs4"];
 }
-
-impl TryFrom<raw::Document> for StorageBackend {
-    type Error = InvalidDocument;
-
-    /// Checks everything that can be checked without the node: the form of a path, but not its existence.
-    fn try_from(document: raw::Document) -> Result<Self, InvalidDocument> {
-        check::document(document)
-    }
-}
-
-impl TryFrom<raw::Rollout> for Rollout {
-    type Error = InvalidDocument;
-
-    /// Checks all of `spec.rollout`.
-    fn try_from(rollout: raw::Rollout) -> Result<Self, InvalidDocument> {
-        check::rollout(&KeyPath::of("spec.rollout"), rollout)
-    }
-}

@@ -8,11 +8,9 @@ mod plugin;
 mod rollout;
 mod sealing;
 
-pub(super) use rollout::rollout;
-
 use super::{
-    Grants, InvalidDocument, KeyPath, Limits, SecretSource, StorageBackend, VersionPolicy, amounts,
-    csi_driver, raw,
+    Grants, InvalidDocument, KeyPath, Limits, Rollout, SecretSource, StorageBackend, VersionPolicy,
+    amounts, csi_driver, raw,
 };
 use crate::capabilities::{Hidden, UnknownCapability};
 use crate::names::{DriverName, is_word};
@@ -41,60 +39,62 @@ const WINDOW_MAX: Duration = Duration::from_secs(60 * 60);
 
 type Checked<T> = Result<T, InvalidDocument>;
 
-/// The whole document.
-pub(super) fn document(document: raw::Document) -> Checked<StorageBackend> {
-    let raw::Document {
-        api_version,
-        kind,
-        metadata,
-        spec,
-    } = document;
-    one_of("apiVersion", &api_version, raw::API_VERSION)?;
-    one_of("kind", &kind, raw::KIND)?;
-    // Labels and annotations belong to Kubernetes; the host does not use them.
-    let raw::Metadata {
-        name: backend_name,
-        labels: _,
-        annotations: _,
-    } = metadata;
-    name(&KeyPath::of("metadata.name"), &backend_name)?;
+impl TryFrom<raw::Document> for StorageBackend {
+    type Error = InvalidDocument;
 
-    let raw::Spec {
-        driver_name,
-        plugin,
-        settings,
-        secrets,
-        grants,
-        limits,
-        versions,
-        rollout: steps,
-        csi,
-        csi_driver,
-    } = spec;
-    let raw::Csi { hide_capabilities } = csi;
-    csi_driver::check(&KeyPath::of("spec.csiDriver"), &csi_driver)?;
-    let secret_names: BTreeSet<String> = secrets.keys().cloned().collect();
-    Ok(StorageBackend {
-        name: backend_name,
-        driver_name: named_driver(&KeyPath::of("spec.driverName"), driver_name)?,
-        plugin: plugin::source(&KeyPath::of("spec.plugin"), plugin)?,
-        settings: settings.into(),
-        secrets: secret_sources(&KeyPath::of("spec.secrets"), secrets)?,
-        grants: Grants {
-            selinux_mount: csi_driver.selinux_mount == Some(true),
-            ..grants::checked(&KeyPath::of("spec.grants"), grants, &secret_names)?
-        },
-        limits: limited(&KeyPath::of("spec.limits"), limits)?,
-        versions: version_policy(&KeyPath::of("spec.versions"), versions)?,
-        rollout: steps
-            .map(|steps| rollout(&KeyPath::of("spec.rollout"), steps))
-            .transpose()?,
-        hidden: hidden(
-            &KeyPath::of("spec.csi.hideCapabilities"),
-            &hide_capabilities,
-        )?,
-        csi_driver,
-    })
+    /// Checks everything that can be checked without the node: the form of a path, but not its existence.
+    fn try_from(document: raw::Document) -> Checked<Self> {
+        let raw::Document {
+            api_version,
+            kind,
+            metadata,
+            spec,
+        } = document;
+        one_of("apiVersion", &api_version, raw::API_VERSION)?;
+        one_of("kind", &kind, raw::KIND)?;
+        // Labels and annotations belong to Kubernetes; the host does not use them.
+        let raw::Metadata {
+            name: backend_name,
+            labels: _,
+            annotations: _,
+        } = metadata;
+        name(&KeyPath::of("metadata.name"), &backend_name)?;
+
+        let raw::Spec {
+            driver_name,
+            plugin,
+            settings,
+            secrets,
+            grants,
+            limits,
+            versions,
+            rollout,
+            csi,
+            csi_driver,
+        } = spec;
+        let raw::Csi { hide_capabilities } = csi;
+        csi_driver::check(&KeyPath::of("spec.csiDriver"), &csi_driver)?;
+        let secret_names: BTreeSet<String> = secrets.keys().cloned().collect();
+        Ok(Self {
+            name: backend_name,
+            driver_name: named_driver(&KeyPath::of("spec.driverName"), driver_name)?,
+            plugin: plugin::source(&KeyPath::of("spec.plugin"), plugin)?,
+            settings: settings.into(),
+            secrets: secret_sources(&KeyPath::of("spec.secrets"), secrets)?,
+            grants: Grants {
+                selinux_mount: csi_driver.selinux_mount == Some(true),
+                ..grants::checked(&KeyPath::of("spec.grants"), grants, &secret_names)?
+            },
+            limits: limited(&KeyPath::of("spec.limits"), limits)?,
+            versions: version_policy(&KeyPath::of("spec.versions"), versions)?,
+            rollout: rollout.map(Rollout::try_from).transpose()?,
+            hidden: hidden(
+                &KeyPath::of("spec.csi.hideCapabilities"),
+                &hide_capabilities,
+            )?,
+            csi_driver,
+        })
+    }
 }
 
 fn one_of(key: &str, given: &str, known: &str) -> Checked<()> {

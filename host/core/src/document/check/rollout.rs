@@ -3,7 +3,7 @@
 use super::{Checked, duration, from_one, is_subdomain};
 use crate::document::raw::{LABELS_MAX, STEPS_MAX};
 use crate::document::rollout::{Rollout, RolloutStep, StepHosts};
-use crate::document::{KeyPath, raw};
+use crate::document::{InvalidDocument, KeyPath, raw};
 use crate::names::is_word;
 use std::time::Duration;
 
@@ -12,17 +12,21 @@ const PAUSE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Longest name of a label without its prefix, and longest value, in bytes (Kubernetes, "Labels and Selectors").
 const LABEL_BYTES: usize = 63;
 
-/// The steps.
-pub(in crate::document) fn rollout(key: &KeyPath, rollout: raw::Rollout) -> Checked<Rollout> {
-    let raw::Rollout { steps } = rollout;
-    let key = key.key("steps");
-    key.ensure(
-        (1..=STEPS_MAX).contains(&steps.len()),
-        "must have 1 to 10 steps",
-    )?;
-    let mut last_percent = 0;
-    let steps = key.each(steps, |key, step| one(key, step, &mut last_percent))?;
-    Ok(Rollout { steps })
+impl TryFrom<raw::Rollout> for Rollout {
+    type Error = InvalidDocument;
+
+    /// Checks all of `spec.rollout`.
+    fn try_from(rollout: raw::Rollout) -> Checked<Self> {
+        let raw::Rollout { steps } = rollout;
+        let key = KeyPath::of("spec.rollout.steps");
+        key.ensure(
+            (1..=STEPS_MAX).contains(&steps.len()),
+            "must have 1 to 10 steps",
+        )?;
+        let mut last_percent = 0;
+        let steps = key.each(steps, |key, step| one(key, step, &mut last_percent))?;
+        Ok(Self { steps })
+    }
 }
 
 fn one(key: &KeyPath, step: raw::RolloutStep, last_percent: &mut u8) -> Checked<RolloutStep> {
