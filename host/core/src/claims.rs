@@ -15,14 +15,15 @@ mod sync {
 pub(crate) use lock::{ClaimLock, Claimed};
 pub use rules::changes;
 pub(crate) use rules::{Subject, claims, volume_alone};
-pub(crate) use table::{Claim, ClaimKey, Conflict};
+pub(crate) use table::{Claim, ClaimKey};
 
 use crate::error::Error;
 
-impl From<Conflict> for Error {
-    fn from(conflict: Conflict) -> Self {
+/// Of a key that another call holds.
+impl From<ClaimKey> for Error {
+    fn from(held: ClaimKey) -> Self {
         Error::InFlight {
-            subject: conflict.key.to_string(),
+            subject: held.to_string(),
         }
     }
 }

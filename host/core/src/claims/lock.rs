@@ -3,7 +3,7 @@
 //! The mutex is held for table look-ups only, never across an await.
 
 use super::sync::{Arc, Mutex};
-use super::table::{Claim, Conflict, Table, Token};
+use super::table::{Claim, ClaimKey, Table, Token};
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,21 +18,21 @@ pub(crate) struct ClaimLock {
 #[must_use = "claims end when this is dropped"]
 pub(crate) struct Claimed {
     table: Arc<Mutex<Table>>,
-    token: Option<Token>,
+    token: Token,
 }
 
 impl ClaimLock {
-    /// Grants all claims or none, at once.
+    /// Grants all claims or none, at once. The error is a key that another call holds.
     pub(crate) fn acquire(
         &self,
         set: impl IntoIterator<Item = Claim>,
-    ) -> Result<Claimed, Conflict> {
+    ) -> Result<Claimed, ClaimKey> {
         let token = with(&self.table, |table| table.acquire(set)).inspect_err(|_| {
             self.rejected.fetch_add(1, Ordering::Relaxed);
         })?;
         Ok(Claimed {
             table: Arc::clone(&self.table),
-            token: Some(token),
+            token,
         })
     }
 
@@ -44,9 +44,7 @@ impl ClaimLock {
 
 impl Drop for Claimed {
     fn drop(&mut self) {
-        if let Some(token) = self.token.take() {
-            with(&self.table, |table| table.release(token));
-        }
+        with(&self.table, |table| table.release(&self.token));
     }
 }
 

@@ -48,13 +48,6 @@ pub(crate) enum Mode {
 /// One key, and how it is claimed.
 pub(crate) type Claim = (ClaimKey, Mode);
 
-/// A requested key is held by another call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Conflict {
-    /// The key.
-    pub(crate) key: ClaimKey,
-}
-
 /// A granted set, to be released once.
 #[derive(Debug)]
 #[must_use = "a token that is dropped keeps its claims for ever"]
@@ -74,11 +67,11 @@ enum Holders {
 }
 
 impl Table {
-    /// Grants all claims or none. If the set names a key twice, the stronger claim counts.
+    /// Grants all claims or none. If the set names a key twice, the stronger claim counts. The error is a key that another call holds.
     pub(crate) fn acquire(
         &mut self,
         set: impl IntoIterator<Item = Claim>,
-    ) -> Result<Token, Conflict> {
+    ) -> Result<Token, ClaimKey> {
         let mut requested = BTreeMap::new();
         for (key, mode) in set {
             let strongest = requested.entry(key).or_insert(mode);
@@ -87,7 +80,7 @@ impl Table {
         for (key, mode) in &requested {
             match (self.0.get(key), mode) {
                 (None, _) | (Some(Holders::Sharing(_)), Mode::Shared) => {}
-                (Some(_), _) => return Err(Conflict { key: key.clone() }),
+                (Some(_), _) => return Err(key.clone()),
             }
         }
         for (key, mode) in &requested {
@@ -102,15 +95,12 @@ impl Table {
     }
 
     /// Releases a set.
-    pub(crate) fn release(&mut self, token: Token) {
-        for key in token.0.into_keys() {
-            match self.0.get(&key) {
-                Some(Holders::Sharing(count)) if *count > 1 => {
-                    let rest = Holders::Sharing(count - 1);
-                    self.0.insert(key, rest);
-                }
+    pub(crate) fn release(&mut self, token: &Token) {
+        for key in token.0.keys() {
+            match self.0.get_mut(key) {
+                Some(Holders::Sharing(count)) if *count > 1 => *count -= 1,
                 _ => {
-                    self.0.remove(&key);
+                    self.0.remove(key);
                 }
             }
         }
