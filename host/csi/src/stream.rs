@@ -4,7 +4,7 @@
 //! after the client has disconnected.
 
 use crate::error::Error;
-use crate::parse::{self, ExtentsOf, ExtentsRequest};
+use crate::parse::{self, ExtentsRequest};
 use crate::rpc::RpcHandler;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -67,7 +67,8 @@ async fn send_all<A>(
     answer: fn(MetadataPage) -> A,
 ) -> Result<(), Error> {
     let ExtentsRequest {
-        of,
+        target,
+        base,
         starting_offset,
         max_results,
     } = extents;
@@ -76,17 +77,9 @@ async fn send_all<A>(
         .min(EXTENTS_OF_A_PAGE);
     let mut offset = starting_offset;
     while let Ok(permit) = answers.reserve().await {
-        let (incoming, max) = (incoming.clone(), EXTENTS_OF_A_PAGE);
-        let page = match of.clone() {
-            ExtentsOf::Allocated(id) => {
-                let page = driver.get_metadata_allocated(incoming, id, offset, max);
-                page.await?
-            }
-            ExtentsOf::Delta { base, target } => {
-                let page = driver.get_metadata_delta(incoming, base, target, offset, max);
-                page.await?
-            }
-        };
+        let (incoming, base, target) = (incoming.clone(), base.clone(), target.clone());
+        let page = driver.get_metadata(incoming, base, target, offset, EXTENTS_OF_A_PAGE);
+        let page = page.await?;
         let next = page.next_offset;
         let mut permit = Some(permit);
         for portion in portions(&page, most) {

@@ -175,35 +175,26 @@ impl Driver {
         .await
     }
 
-    /// One page of GetMetadataAllocated.
-    pub async fn get_metadata_allocated(
+    /// One page of GetMetadataDelta; without a base, of GetMetadataAllocated.
+    pub async fn get_metadata(
         self: &Arc<Self>,
         incoming: Incoming,
-        id: SnapshotId,
-        offset: u64,
-        max: u32,
-    ) -> Result<MetadataPage, Error> {
-        self.read(Rpc::GetMetadataAllocated, incoming, |work| async move {
-            let backend = work.backend()?;
-            Ok(backend.get_allocated(&work.call, id, offset, max).await?)
-        })
-        .await
-    }
-
-    /// One page of GetMetadataDelta.
-    pub async fn get_metadata_delta(
-        self: &Arc<Self>,
-        incoming: Incoming,
-        base: SnapshotId,
+        base: Option<SnapshotId>,
         target: SnapshotId,
         offset: u64,
         max: u32,
     ) -> Result<MetadataPage, Error> {
-        self.read(Rpc::GetMetadataDelta, incoming, |work| async move {
-            let backend = work.backend()?;
-            Ok(backend
-                .get_delta(&work.call, base, target, offset, max)
-                .await?)
+        let rpc = match &base {
+            None => Rpc::GetMetadataAllocated,
+            Some(_) => Rpc::GetMetadataDelta,
+        };
+        self.read(rpc, incoming, |work| async move {
+            let (backend, call) = (work.backend()?, &work.call);
+            let page = match base {
+                None => backend.get_allocated(call, target, offset, max).await,
+                Some(base) => backend.get_delta(call, base, target, offset, max).await,
+            };
+            Ok(page?)
         })
         .await
     }

@@ -9,23 +9,14 @@ use wasmount_core::names::SnapshotId;
 /// The requested extents, their start and their number in one answer.
 #[derive(Debug)]
 pub(crate) struct ExtentsRequest {
-    pub(crate) of: ExtentsOf,
+    /// Of which snapshot.
+    pub(crate) target: SnapshotId,
+    /// Only extents that changed since this one; absent: all that are allocated.
+    pub(crate) base: Option<SnapshotId>,
     /// In bytes.
     pub(crate) starting_offset: u64,
     /// Most extents of one answer; absent: the host chooses.
     pub(crate) max_results: Option<u32>,
-}
-
-/// The subject of the request.
-#[derive(Debug, Clone)]
-pub(crate) enum ExtentsOf {
-    /// The allocated extents of a snapshot.
-    Allocated(SnapshotId),
-    /// The changed extents between two snapshots.
-    Delta {
-        base: SnapshotId,
-        target: SnapshotId,
-    },
 }
 
 pub(crate) fn get_metadata_allocated(
@@ -38,12 +29,7 @@ pub(crate) fn get_metadata_allocated(
         secrets,
     } = request;
     let snapshot = SnapshotId::parse("snapshot_id", snapshot_id)?;
-    extents_request(
-        ExtentsOf::Allocated(snapshot),
-        starting_offset,
-        max_results,
-        secrets,
-    )
+    extents_request(None, snapshot, starting_offset, max_results, secrets)
 }
 
 pub(crate) fn get_metadata_delta(request: wire::GetMetadataDeltaRequest) -> Result<ExtentsRequest> {
@@ -56,33 +42,25 @@ pub(crate) fn get_metadata_delta(request: wire::GetMetadataDeltaRequest) -> Resu
     } = request;
     let base = SnapshotId::parse("base_snapshot_id", base_snapshot_id)?;
     let target = SnapshotId::parse("target_snapshot_id", target_snapshot_id)?;
-    extents_request(
-        ExtentsOf::Delta { base, target },
-        starting_offset,
-        max_results,
-        secrets,
-    )
+    extents_request(Some(base), target, starting_offset, max_results, secrets)
 }
 
 fn extents_request(
-    of: ExtentsOf,
+    base: Option<SnapshotId>,
+    target: SnapshotId,
     starting_offset: i64,
     max_results: i32,
     secrets: impl IntoIterator<Item = (String, String)>,
 ) -> Result<ExtentsRequest> {
-    let (ExtentsOf::Allocated(snapshot)
-    | ExtentsOf::Delta {
-        base: _,
-        target: snapshot,
-    }) = &of;
-    let subject = subject("snapshot", snapshot.as_str());
+    let subject = subject("snapshot", target.as_str());
     let starting_offset = u64::try_from(starting_offset).map_err(|_| Error::NegativeOffset)?;
     let max_results = count("max_results", max_results)?;
     Ok(Parsed::new(
         subject,
         secrets,
         ExtentsRequest {
-            of,
+            target,
+            base,
             starting_offset,
             max_results,
         },
