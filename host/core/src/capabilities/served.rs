@@ -101,24 +101,10 @@ pub(crate) fn advertised_as(rpc: Rpc) -> impl Iterator<Item = &'static str> {
     own.into_iter().chain(made_of)
 }
 
-/// Calls that the kernel and the journal can answer. Stage and publish are included: for a volume that is already staged, a repeated stage and a
-/// publish need no plan.
+/// Calls that the kernel and the journal can answer: those of the node, and two about the driver. Stage and publish are included: for a volume that is
+/// already staged, a repeated stage and a publish need no plan.
 pub(crate) fn needs_no_plugin(rpc: Rpc) -> bool {
-    matches!(
-        rpc,
-        Rpc::GetPluginInfo
-            | Rpc::Probe
-            | Rpc::NodeStageVolume
-            | Rpc::NodeUnstageVolume
-            | Rpc::NodePublishVolume
-            | Rpc::NodeUnpublishVolume
-            | Rpc::NodeGetVolumeStats
-            | Rpc::NodeExpandVolume
-            | Rpc::NodeGetCapabilities
-            | Rpc::NodeGetInfo
-            | Rpc::NodeGetVolumeHealth
-            | Rpc::NodeGetStorageHealth
-    )
+    rpc.service() == "Node" || matches!(rpc, Rpc::GetPluginInfo | Rpc::Probe)
 }
 
 #[cfg(test)]
