@@ -171,16 +171,8 @@ impl Capabilities {
 
     /// Whether another list contains all of these.
     pub fn is_within(&self, other: &Self) -> bool {
-        let Self {
-            plugin,
-            controller,
-            group,
-            node,
-        } = self;
-        plugin.iter().all(|it| other.plugin.contains(it))
-            && controller.iter().all(|it| other.controller.contains(it))
-            && group.iter().all(|it| other.group.contains(it))
-            && node.iter().all(|it| other.node.contains(it))
+        let mut lists = self.names().into_iter().zip(other.names());
+        lists.all(|((_, these), (_, others))| these.iter().all(|it| others.contains(it)))
     }
 
     /// The lists before a plugin was ever loaded: what kubelet needs to tear volumes down.
