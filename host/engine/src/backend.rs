@@ -52,8 +52,8 @@ impl WasmBackend {
             .check(|_, migration| Ok(migration.convert()))
     }
 
-    /// Converts a page of another version's records; the result is checked, not written. As the contract promises, a page
-    /// holds at most [`wasmount_core::migration::MIGRATION_PAGE_ENTRIES`] records of together [`wasmount_core::migration::MIGRATION_PAGE_BYTES`].
+    /// Converts a page of another version's records; the result is checked, not written. As the contract promises, a page holds at most
+    /// [`wasmount_core::migration::MIGRATION_PAGE_ENTRIES`] records of together [`wasmount_core::migration::MIGRATION_PAGE_BYTES`].
     pub async fn migrate(
         &self,
         call: &Call,

@@ -12,9 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
-use wasmount_core::migration::{
-    MIGRATION_PAGE_BYTES, MIGRATION_PAGE_ENTRIES, StateChanges as Changes,
-};
+use wasmount_core::migration::{MIGRATION_PAGE_BYTES, MIGRATION_PAGE_ENTRIES, StateChanges};
 use wasmount_core::names::DriverName;
 use wasmount_core::rpc::Rpc;
 use wasmount_core::state::{
@@ -87,8 +85,8 @@ impl Records {
         backend: &WasmBackend,
         from_version: &str,
         time: Duration,
-    ) -> Result<Changes, Refusal> {
-        let mut changes = Changes::new();
+    ) -> Result<StateChanges, Refusal> {
+        let mut changes = StateChanges::new();
         let mut waiting: Vec<StateEntry> = Vec::new();
         let mut after = None;
         loop {
@@ -117,7 +115,7 @@ impl Records {
     /// harm. `may`: whether this host may still write.
     pub(crate) async fn add(
         &self,
-        changes: Changes,
+        changes: StateChanges,
         most_bytes: u64,
         may: impl Fn() -> bool,
     ) -> Result<(), Refusal> {
@@ -144,7 +142,7 @@ impl Records {
     /// Writes changes that the version before cannot read, and what is needed to undo them, in one transaction.
     pub(crate) async fn rewrite(
         &self,
-        changes: Changes,
+        changes: StateChanges,
         number: u64,
         before: u64,
         most_bytes: u64,
@@ -176,7 +174,7 @@ impl Records {
 
     /// Whether nothing was written since a migration.
     pub(crate) async fn is_untouched(&self, mark: &Mark) -> Result<bool, Refusal> {
-        let now = self.content(&Changes::new()).await?;
+        let now = self.content(&StateChanges::new()).await?;
         Ok(now.fingerprint == mark.fingerprint)
     }
 
@@ -184,7 +182,7 @@ impl Records {
     pub(crate) async fn put_back(&self, mark: &Mark, number: u64) -> Result<(), Refusal> {
         let mut writes = vec![self.mark_form(number)?];
         writes.push(self.own_write(mark_key(mark.number), None));
-        let mut restored = Changes::new();
+        let mut restored = StateChanges::new();
         for index in 0..mark.changed {
             let (name_key, value_key) = replaced_keys(mark.number, index);
             let name = self.own_value(&name_key).await?.unwrap_or_default();
@@ -215,12 +213,12 @@ impl Records {
         Ok(())
     }
 
-    async fn content(&self, changes: &Changes) -> Result<Content, Refusal> {
+    async fn content(&self, changes: &StateChanges) -> Result<Content, Refusal> {
         let read = content(self.state.as_ref(), &self.backends, changes).await;
         read.map_err(unread)
     }
 
-    fn writes(&self, changes: Changes) -> impl Iterator<Item = StateWrite> + use<> {
+    fn writes(&self, changes: StateChanges) -> impl Iterator<Item = StateWrite> + use<> {
         let space = self.backends.clone();
         changes.into_iter().map(move |(key, value)| StateWrite {
             space: space.clone(),
@@ -256,7 +254,7 @@ async fn migrate_page(
     from_version: &str,
     time: Duration,
     page: &[StateEntry],
-    changes: &mut Changes,
+    changes: &mut StateChanges,
 ) -> Result<(), Refusal> {
     let call = call_at_admission(Rpc::GetPluginInfo, time);
     let answer = backend.migrate(&call, from_version, page).await;

@@ -1,8 +1,8 @@
 //! A fingerprint of all records of a backend. It shows whether anything was written since, as no store reports removals.
 
-use super::Changes;
 use sha2::{Digest, Sha256};
 use std::iter::Peekable;
+use wasmount_core::migration::StateChanges;
 use wasmount_core::state::{Keyspace, STATE_SCAN_ENTRIES, StateError, StateStore, record_bytes};
 
 /// Fingerprint and size of the records.
@@ -17,7 +17,7 @@ pub(super) struct Content {
 pub(super) async fn content(
     state: &dyn StateStore,
     space: &Keyspace,
-    changes: &Changes,
+    changes: &StateChanges,
 ) -> Result<Content, StateError> {
     let mut sum = Sum::default();
     let mut changes = changes.iter().peekable();
@@ -87,7 +87,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    fn sum(records: &BTreeMap<String, Vec<u8>>, changes: &Changes) -> (String, u64) {
+    fn sum(records: &BTreeMap<String, Vec<u8>>, changes: &StateChanges) -> (String, u64) {
         let mut sum = Sum::default();
         let mut changes = changes.iter().peekable();
         for (key, value) in records {
@@ -102,7 +102,7 @@ mod tests {
 
     fn applied(
         mut records: BTreeMap<String, Vec<u8>>,
-        changes: &Changes,
+        changes: &StateChanges,
     ) -> BTreeMap<String, Vec<u8>> {
         for (key, value) in changes {
             match value {
@@ -121,9 +121,9 @@ mod tests {
             changes in proptest::collection::btree_map("[a-d]{0,2}", proptest::option::of("[x-z]{0,2}".prop_map(String::into_bytes)), 0..12),
         ) {
             let after = applied(records.clone(), &changes);
-            prop_assert_eq!(sum(&records, &changes), sum(&after, &Changes::new()));
+            prop_assert_eq!(sum(&records, &changes), sum(&after, &StateChanges::new()));
             let same = after == records;
-            let (one, other) = (sum(&records, &Changes::new()).0, sum(&after, &Changes::new()).0);
+            let (one, other) = (sum(&records, &StateChanges::new()).0, sum(&after, &StateChanges::new()).0);
             prop_assert_eq!(one == other, same);
         }
     }

@@ -145,6 +145,8 @@ impl ReconcileLoop {
 
     /// Reads the history that the previous process left, as soon as the disk returns it. False: it was stopped before.
     async fn open(&mut self) -> bool {
+        // Of its own: what the disk refuses must not count as a plugin's accidents.
+        let mut retry = Retry::default();
         loop {
             let opened = match self.disk.open().await {
                 Ok(history) => self.settled(history).await,
@@ -164,7 +166,7 @@ impl ReconcileLoop {
                 Err(refusal) => refusal,
             };
             // Whatever the reason: nothing serves before.
-            let until = Instant::now() + self.retry.pause();
+            let until = Instant::now() + retry.pause();
             self.refuse(&refusal, None, true);
             self.publish();
             loop {

@@ -107,6 +107,24 @@ async fn a_secret_that_is_missing_at_the_start_is_waited_for() {
 }
 
 #[tokio::test]
+async fn a_history_that_is_away_at_the_start_is_waited_for() {
+    let bench = Bench::serving().await;
+    let [versions, aside] = ["versions", "aside"].map(|name| bench.folder.path().join(name));
+    fs::rename(&versions, &aside).unwrap();
+    fs::write(&versions, "no directory").unwrap();
+    let bench = bench.restarted(json!({})).await;
+    let status = bench
+        .until("it is refused", |it| it.refused.is_some())
+        .await;
+    assert_eq!(status.refused.unwrap().kind, RefusalKind::Disk);
+    assert!(status.version.is_none());
+    fs::remove_file(&versions).unwrap();
+    fs::rename(&aside, &versions).unwrap();
+    bench.until("it serves", |it| it.version.is_some()).await;
+    assert_eq!((bench.number(), bench.reconciler.history().len()), (1, 1));
+}
+
+#[tokio::test]
 async fn a_secret_changed_while_stopped_makes_a_version() {
     let bench = Bench::serving().await;
     *bench.sources.secret.lock().unwrap() = Some("another-password".to_owned());
